@@ -1,0 +1,45 @@
+//! What differs between architectures: registers and their DWARF numbers, nops, encoders, reach of
+//! branches, calling conventions.
+//!
+//! Everything here is pure: every architecture can be asked, and assembled for, on every host.
+
+mod context;
+pub mod registers;
+mod regset;
+mod shape;
+#[cfg(feature = "std")]
+pub mod x86_64;
+
+pub use context::{Declared, DeclaredTarget, OnReturn, SiteContext};
+pub use regset::RegSet;
+pub use shape::{CallShape, Convention, SiteKind};
+
+use core::fmt;
+
+/// An architecture for which LLVM emits stack maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Arch {
+    /// x86-64, System V and Darwin conventions.
+    X86_64,
+    /// AArch64, little endian.
+    AArch64,
+    /// 64-bit PowerPC: ELFv2 little endian, ELFv1 big endian.
+    PowerPc64,
+    /// SystemZ (s390x), big endian.
+    SystemZ,
+    /// 64-bit RISC-V.
+    RiscV64,
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::X86_64 => "x86_64",
+            Self::AArch64 => "aarch64",
+            Self::PowerPc64 => "powerpc64",
+            Self::SystemZ => "s390x",
+            Self::RiscV64 => "riscv64",
+        })
+    }
+}

@@ -1,0 +1,90 @@
+use core::fmt;
+
+use crate::addr::DwarfReg;
+
+/// A set of registers by canonical DWARF number, 0 to 127.
+///
+/// Every register that LLVM allocates on a supported architecture has a canonical number in that range
+/// (PowerPC's 32-bit views 1200 to 1231 are those of 0 to 31); inserting another one changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct RegSet(u128);
+
+impl RegSet {
+    /// The empty set.
+    pub const EMPTY: Self = Self(0);
+
+    /// The set of the given registers.
+    #[must_use]
+    pub const fn of(regs: &[DwarfReg]) -> Self {
+        let mut bits = 0;
+        let mut rest = regs;
+        while let [first, tail @ ..] = rest {
+            bits |= Self::bit(*first);
+            rest = tail;
+        }
+        Self(bits)
+    }
+
+    const fn bit(reg: DwarfReg) -> u128 {
+        if reg.get() < 128 { 1 << reg.get() } else { 0 }
+    }
+
+    /// This set with `reg`.
+    #[must_use]
+    pub const fn with(self, reg: DwarfReg) -> Self {
+        Self(self.0 | Self::bit(reg))
+    }
+
+    /// This set without `reg`.
+    #[must_use]
+    pub const fn without(self, reg: DwarfReg) -> Self {
+        Self(self.0 & !Self::bit(reg))
+    }
+
+    /// Registers in either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Registers in both sets.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Registers of this set that are not in `other`.
+    #[must_use]
+    pub const fn difference(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether `reg` is in the set.
+    #[must_use]
+    pub const fn contains(self, reg: DwarfReg) -> bool {
+        self.0 & Self::bit(reg) != 0
+    }
+
+    /// Whether no register is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The registers of the set in ascending DWARF number.
+    pub fn iter(self) -> impl Iterator<Item = DwarfReg> {
+        (0..128u16).map(DwarfReg::new).filter(move |r| self.contains(*r))
+    }
+}
+
+impl FromIterator<DwarfReg> for RegSet {
+    fn from_iter<I: IntoIterator<Item = DwarfReg>>(regs: I) -> Self {
+        regs.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+impl fmt::Debug for RegSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,1 @@
+//! Ramps out of compiled code.

@@ -1,0 +1,1 @@
+//! Making cores execute what was written.

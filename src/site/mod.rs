@@ -1,0 +1,1 @@
+//! Sites and the table of them.

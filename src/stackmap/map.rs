@@ -1,0 +1,350 @@
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::bytes::{self, Bytes, Endian};
+use super::record::{Record, Records};
+use crate::addr::{ByteOffset, RecordId};
+use crate::error::{Error, Result};
+
+const HEADER: usize = 16;
+
+/// The version of a stack map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    /// LLVM 3.5. Records cannot be attributed to functions.
+    V1,
+    /// LLVM 4.
+    V2,
+    /// LLVM 5 and later.
+    V3,
+}
+
+/// The stack size of a function in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StackSize {
+    /// Fixed. On x86-64 it counts pushed registers but not the return address.
+    Known(u64),
+    /// The function has dynamic allocas or realigns its stack.
+    Unknown,
+}
+
+/// The maps of one section, one after another as a linker concatenates them.
+#[derive(Clone, Debug)]
+pub struct StackMaps<'a> {
+    maps: Vec<StackMap<'a>>,
+}
+
+impl<'a> StackMaps<'a> {
+    /// Reads a section that holds any number of maps, each aligned to 8 bytes from its start.
+    ///
+    /// # Errors
+    /// The bytes are not such a section; the error has the offset and what was expected there.
+    pub fn parse(section: &'a [u8], endian: Endian) -> Result<Self> {
+        let bytes = Bytes {
+            data: section,
+            endian,
+        };
+        let mut maps = Vec::new();
+        let mut at = 0;
+        while at < section.len() {
+            let map = StackMap::checked(bytes, at)?;
+            at = map.end.next_multiple_of(8);
+            maps.push(map);
+        }
+        Ok(Self { maps })
+    }
+
+    /// The maps, in order.
+    #[must_use]
+    pub fn maps(&self) -> &[StackMap<'a>] {
+        &self.maps
+    }
+
+    /// All records of all maps.
+    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + '_ {
+        self.maps.iter().flat_map(StackMap::records)
+    }
+
+    /// All records that have `id`: inlining copies IDs, so there may be several.
+    pub fn by_id(&self, id: RecordId) -> impl Iterator<Item = Record<'a>> + '_ {
+        self.records().filter(move |record| record.id() == id)
+    }
+}
+
+/// One stack map.
+#[derive(Clone, Copy)]
+pub struct StackMap<'a> {
+    bytes: Bytes<'a>,
+    version: Version,
+    at: usize,
+    functions: u32,
+    constants: u32,
+    records: u32,
+    records_at: usize,
+    end: usize,
+}
+
+impl<'a> StackMap<'a> {
+    fn checked(bytes: Bytes<'a>, at: usize) -> Result<Self> {
+        let data = bytes.data;
+        bytes::span(data, "a map's header", at, 1, HEADER as u64)?;
+        let version = match bytes.u8(at) {
+            Some(1) => Version::V1,
+            Some(2) => Version::V2,
+            Some(3) => Version::V3,
+            other => {
+                return Err(Error::StackMapVersion {
+                    at: ByteOffset::new(at as u64),
+                    found: other.unwrap_or(0),
+                });
+            }
+        };
+        let word = |offset| bytes.u32(at + offset).unwrap_or(0);
+        let (functions, constants, records) = (word(4), word(8), word(12));
+        let constants_at = bytes::span(
+            data,
+            "the functions",
+            at + HEADER,
+            u64::from(functions),
+            function_size(version) as u64,
+        )?;
+        let records_at = bytes::span(data, "the constants", constants_at, u64::from(constants), 8)?;
+        let mut map = Self {
+            bytes,
+            version,
+            at,
+            functions,
+            constants,
+            records,
+            records_at,
+            end: records_at,
+        };
+        map.check_record_counts()?;
+        for _ in 0..records {
+            let (_, end) = Record::checked(bytes, version, map.end, constants)?;
+            map.end = end;
+        }
+        Ok(map)
+    }
+
+    /// Functions own records in order, so the counts must add up.
+    fn check_record_counts(&self) -> Result<()> {
+        if self.version == Version::V1 {
+            return Ok(());
+        }
+        let sum =
+            (0..self.functions).try_fold(0u64, |sum, i| sum.checked_add(self.function(i).record_count?));
+        if sum == Some(u64::from(self.records)) {
+            return Ok(());
+        }
+        Err(Error::StackMapRecordCount {
+            at: ByteOffset::new(self.at as u64 + 12),
+            counted: sum.unwrap_or(u64::MAX),
+            header: self.records,
+        })
+    }
+
+    fn function(&self, index: u32) -> Raw {
+        let at = self.at + HEADER + index as usize * function_size(self.version);
+        Raw {
+            address: self.bytes.u64(at).unwrap_or(0),
+            stack_size: self.bytes.u64(at + 8).unwrap_or(0),
+            record_count: if self.version == Version::V1 {
+                None
+            } else {
+                self.bytes.u64(at + 16)
+            },
+        }
+    }
+
+    /// The version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Where in the section the map starts.
+    #[must_use]
+    pub fn byte_offset(&self) -> ByteOffset {
+        ByteOffset::new(self.at as u64)
+    }
+
+    /// The functions with their records, in order.
+    #[must_use]
+    pub fn functions(&self) -> Functions<'a> {
+        Functions {
+            map: *self,
+            index: 0,
+            records_at: self.records_at,
+        }
+    }
+
+    /// The large constants.
+    #[must_use]
+    pub fn constants(&self) -> Constants<'a> {
+        let at = self.at + HEADER + self.functions as usize * function_size(self.version);
+        Constants {
+            bytes: self.bytes,
+            at,
+            count: self.constants,
+        }
+    }
+
+    /// The records of all functions, in order.
+    #[must_use]
+    pub fn records(&self) -> Records<'a> {
+        self.records_from(self.records_at, u64::from(self.records))
+    }
+
+    fn records_from(&self, at: usize, count: u64) -> Records<'a> {
+        Records::new(self.bytes, self.version, at, self.constants, count)
+    }
+}
+
+impl fmt::Debug for StackMap<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StackMap")
+            .field("version", &self.version)
+            .field("at", &self.byte_offset())
+            .field("functions", &self.functions)
+            .field("constants", &self.constants)
+            .field("records", &self.records)
+            .finish()
+    }
+}
+
+struct Raw {
+    address: u64,
+    stack_size: u64,
+    record_count: Option<u64>,
+}
+
+const fn function_size(version: Version) -> usize {
+    match version {
+        Version::V1 => 16,
+        Version::V2 | Version::V3 => 24,
+    }
+}
+
+/// A function of a stack map.
+#[derive(Clone, Debug)]
+pub struct Function<'a> {
+    address: u64,
+    stack_size: StackSize,
+    records: Option<Records<'a>>,
+}
+
+impl<'a> Function<'a> {
+    /// The address field as it stands in the bytes: 0 where it has not been relocated; on PowerPC ELFv1
+    /// the address of a function descriptor.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The stack size.
+    #[must_use]
+    pub fn stack_size(&self) -> StackSize {
+        self.stack_size
+    }
+
+    /// The function's records, in order; `None` in version 1, which does not say.
+    #[must_use]
+    pub fn records(&self) -> Option<Records<'a>> {
+        self.records.clone()
+    }
+}
+
+/// Iterates over the functions of a map.
+#[derive(Clone, Debug)]
+pub struct Functions<'a> {
+    map: StackMap<'a>,
+    index: u32,
+    records_at: usize,
+}
+
+impl<'a> Iterator for Functions<'a> {
+    type Item = Function<'a>;
+
+    fn next(&mut self) -> Option<Function<'a>> {
+        if self.index >= self.map.functions {
+            return None;
+        }
+        let raw = self.map.function(self.index);
+        self.index += 1;
+        let records = raw
+            .record_count
+            .map(|count| self.map.records_from(self.records_at, count));
+        if let Some(records) = &records {
+            self.records_at = records.clone().rest_at();
+        }
+        let stack_size = match raw.stack_size {
+            u64::MAX => StackSize::Unknown,
+            known => StackSize::Known(known),
+        };
+        Some(Function {
+            address: raw.address,
+            stack_size,
+            records,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.map.functions - self.index) as usize;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Functions<'_> {}
+
+/// The large constants of a map.
+#[derive(Clone, Copy)]
+pub struct Constants<'a> {
+    bytes: Bytes<'a>,
+    at: usize,
+    count: u32,
+}
+
+impl Constants<'_> {
+    /// No constants, for sites without a record.
+    pub const NONE: Constants<'static> = Constants {
+        bytes: Bytes {
+            data: &[],
+            endian: Endian::Little,
+        },
+        at: 0,
+        count: 0,
+    };
+
+    /// The constant at `index`.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<u64> {
+        if index >= self.count {
+            return None;
+        }
+        self.bytes.u64(self.at + index as usize * 8)
+    }
+
+    /// The number of constants.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The constants, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.count).filter_map(|index| self.get(index))
+    }
+}
+
+impl fmt::Debug for Constants<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,20 @@
+//! Reading `.llvm_stackmaps`: versions 1, 2 and 3 in either byte order, one map or several concatenated.
+//!
+//! Problem: a stack map is a chain of variable-length records that comes from a file. Approach:
+//! [`StackMaps::parse`] walks all of it once and checks every length, kind and index; what it returns are
+//! views into the bytes that were given, whose iterators therefore need not fail. Invariant: a view's
+//! offsets have been checked against the bytes it holds; should one be wrong all the same, the iterator
+//! ends early, it does not panic.
+//!
+//! The layouts are those of LLVM's `llvm/lib/CodeGen/StackMaps.cpp` (version 3: LLVM 5 and later; 2: LLVM
+//! 4; 1: LLVM 3.5) and of the `StackMaps` page of its documentation.
+//!
+//! Cost: one pass over the bytes, one allocation of 64 bytes per concatenated map.
+
+mod bytes;
+mod map;
+mod record;
+
+pub use bytes::Endian;
+pub use map::{Constants, Function, Functions, StackMap, StackMaps, StackSize, Version};
+pub use record::{LiveOut, LiveOuts, Location, Locations, Place, Record, Records};

@@ -1,0 +1,1 @@
+//! The independent checker of what is about to be written.
