@@ -74,7 +74,7 @@ newtype! {
 impl CodeAddr {
     /// The address `by` bytes further, or `None` past the end of the address space.
     #[must_use]
-    pub fn add(self, by: Len) -> Option<Self> {
+    pub fn plus(self, by: Len) -> Option<Self> {
         self.0.checked_add(u64::from(by.get())).map(Self)
     }
 
