@@ -99,6 +99,83 @@ impl CodeAddr {
     }
 }
 
+/// A range of addresses: the bytes from `start` up to, but not including, [`end`](Self::end).
+///
+/// Construction checks that the range does not wrap around the address space.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CodeRange {
+    start: CodeAddr,
+    len: u64,
+}
+
+impl CodeRange {
+    /// The `len` bytes from `start`, or `None` past the end of the address space.
+    #[must_use]
+    pub const fn new(start: CodeAddr, len: u64) -> Option<Self> {
+        match start.0.checked_add(len) {
+            Some(_) => Some(Self { start, len }),
+            None => None,
+        }
+    }
+
+    /// The first address.
+    #[must_use]
+    pub const fn start(self) -> CodeAddr {
+        self.start
+    }
+
+    /// The address after the last byte.
+    #[must_use]
+    pub const fn end(self) -> CodeAddr {
+        CodeAddr(self.start.0 + self.len)
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub const fn len(self) -> u64 {
+        self.len
+    }
+
+    /// Whether the range has no bytes.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `at` lies in the range.
+    #[must_use]
+    pub const fn contains(self, at: CodeAddr) -> bool {
+        self.start.0 <= at.0 && at.0 < self.start.0 + self.len
+    }
+
+    /// Whether the `len` bytes from `at` all lie in the range.
+    #[must_use]
+    pub const fn contains_bytes(self, at: CodeAddr, len: u64) -> bool {
+        match at.0.checked_sub(self.start.0) {
+            Some(before) => before <= self.len && len <= self.len - before,
+            None => false,
+        }
+    }
+
+    /// Whether the ranges have a byte in common.
+    #[must_use]
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.start.0 < other.start.0 + other.len && other.start.0 < self.start.0 + self.len
+    }
+}
+
+impl fmt::Display for CodeRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end())
+    }
+}
+
+impl fmt::Debug for CodeRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Len {
     /// The length of a slice, or `None` above 4 GiB.
     #[must_use]

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use super::{Arch, CallShape, RegSet};
-use crate::addr::{CodeAddr, Len, RecordId};
+use crate::addr::{CodeAddr, FnOffset, RecordId};
 use crate::stackmap::{Constants, Record};
 
 /// All that is known of a site when a sequence is assembled or checked for it.
@@ -14,7 +14,7 @@ pub struct SiteContext<'a> {
     /// The name of the function, where it is known.
     pub function: Option<&'a str>,
     /// The distance of the site from its function's start.
-    pub offset: Len,
+    pub offset: FnOffset,
     /// The address of the first reserved byte.
     pub addr: CodeAddr,
     /// Kind, reserved length, convention, result, arguments.
@@ -32,7 +32,7 @@ pub struct SiteContext<'a> {
 }
 
 /// Whether control comes back from a target, and what is lost until then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnReturn {
     /// Control does not come back: the target may only be jumped to.

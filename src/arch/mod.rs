@@ -3,7 +3,10 @@
 //!
 //! Everything here is pure: every architecture can be asked, and assembled for, on every host.
 
+#[cfg(feature = "std")]
+pub(crate) mod backend;
 mod context;
+pub(crate) mod op;
 pub mod registers;
 mod regset;
 mod shape;
@@ -11,6 +14,7 @@ mod shape;
 pub mod x86_64;
 
 pub use context::{Declared, DeclaredTarget, OnReturn, SiteContext};
+pub use op::{Cond, Extension, Label, Width};
 pub use regset::RegSet;
 pub use shape::{CallShape, Convention, SiteKind};
 

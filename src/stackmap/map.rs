@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bytes::{self, Bytes, Endian};
-use super::record::{Record, Records};
+use super::record::{self, Record, Records};
 use crate::addr::{ByteOffset, RecordId};
 use crate::error::{Error, Result};
 
@@ -35,10 +35,13 @@ pub struct StackMaps<'a> {
 }
 
 impl<'a> StackMaps<'a> {
-    /// Reads a section that holds any number of maps, each aligned to 8 bytes from its start.
+    /// Reads a section that holds any number of maps, each aligned to 8 bytes from the start of the section,
+    /// with zeros between and after them.
     ///
     /// # Errors
-    /// The bytes are not such a section; the error has the offset and what was expected there.
+    /// [`Error::StackMapTruncated`], [`Error::StackMapVersion`], [`Error::StackMapRecordCount`],
+    /// [`Error::StackMapLocationKind`] and [`Error::StackMapConstantIndex`], each with the offset and what was
+    /// expected there.
     pub fn parse(section: &'a [u8], endian: Endian) -> Result<Self> {
         let bytes = Bytes {
             data: section,
@@ -48,7 +51,7 @@ impl<'a> StackMaps<'a> {
         let mut at = 0;
         while at < section.len() {
             let map = StackMap::checked(bytes, at)?;
-            at = map.end.next_multiple_of(8);
+            at = skip_zeros(section, map.end);
             maps.push(map);
         }
         Ok(Self { maps })
@@ -69,6 +72,19 @@ impl<'a> StackMaps<'a> {
     pub fn by_id(&self, id: RecordId) -> impl Iterator<Item = Record<'a>> + '_ {
         self.records().filter(move |record| record.id() == id)
     }
+}
+
+/// The next multiple of 8 from `at` where not all of the 8 bytes (or those that are left) are zero: a map does
+/// not start with a zero, so zeros are what a linker put between maps and after the last.
+fn skip_zeros(section: &[u8], at: usize) -> usize {
+    let start = at.next_multiple_of(8);
+    let zeros = section
+        .get(start..)
+        .unwrap_or_default()
+        .chunks(8)
+        .take_while(|word| word.iter().all(|byte| *byte == 0))
+        .count();
+    start + zeros * 8
 }
 
 /// One stack map.
@@ -109,6 +125,13 @@ impl<'a> StackMap<'a> {
             function_size(version) as u64,
         )?;
         let records_at = bytes::span(data, "the constants", constants_at, u64::from(constants), 8)?;
+        bytes::span(
+            data,
+            "the records",
+            records_at,
+            u64::from(records),
+            record::SMALLEST as u64,
+        )?;
         let mut map = Self {
             bytes,
             version,
@@ -147,6 +170,7 @@ impl<'a> StackMap<'a> {
     fn function(&self, index: u32) -> Raw {
         let at = self.at + HEADER + index as usize * function_size(self.version);
         Raw {
+            at,
             address: self.bytes.u64(at).unwrap_or(0),
             stack_size: self.bytes.u64(at + 8).unwrap_or(0),
             record_count: if self.version == Version::V1 {
@@ -196,6 +220,32 @@ impl<'a> StackMap<'a> {
         self.records_from(self.records_at, u64::from(self.records))
     }
 
+    /// This map without its bytes.
+    pub(super) fn detached(&self) -> StackMap<'static> {
+        StackMap {
+            bytes: Bytes {
+                data: &[],
+                endian: self.bytes.endian,
+            },
+            ..*self
+        }
+    }
+
+    /// This map with `data` for its bytes: those it was detached from.
+    pub(super) fn attached<'b>(&self, data: &'b [u8], endian: Endian) -> StackMap<'b> {
+        StackMap {
+            bytes: Bytes { data, endian },
+            ..*self
+        }
+    }
+
+    /// The record that starts at `at`, which came from this map; `None` where none of its records can be.
+    pub(super) fn record_at(&self, at: usize) -> Option<Record<'a>> {
+        (self.records_at..self.end)
+            .contains(&at)
+            .then(|| Record::view(self.bytes, self.version, at, self.constants))
+    }
+
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
         Records::new(self.bytes, self.version, at, self.constants, count)
     }
@@ -214,6 +264,7 @@ impl fmt::Debug for StackMap<'_> {
 }
 
 struct Raw {
+    at: usize,
     address: u64,
     stack_size: u64,
     record_count: Option<u64>,
@@ -229,6 +280,7 @@ const fn function_size(version: Version) -> usize {
 /// A function of a stack map.
 #[derive(Clone, Debug)]
 pub struct Function<'a> {
+    at: usize,
     address: u64,
     stack_size: StackSize,
     records: Option<Records<'a>>,
@@ -240,6 +292,12 @@ impl<'a> Function<'a> {
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
+    }
+
+    /// Where in the section the function stands; its address field is there.
+    #[must_use]
+    pub fn byte_offset(&self) -> ByteOffset {
+        ByteOffset::new(self.at as u64)
     }
 
     /// The stack size.
@@ -283,6 +341,7 @@ impl<'a> Iterator for Functions<'a> {
             known => StackSize::Known(known),
         };
         Some(Function {
+            at: raw.at,
             address: raw.address,
             stack_size,
             records,

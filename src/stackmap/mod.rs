@@ -13,8 +13,14 @@
 
 mod bytes;
 mod map;
+mod owned;
 mod record;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use bytes::Endian;
 pub use map::{Constants, Function, Functions, StackMap, StackMaps, StackSize, Version};
+pub use owned::{OwnedMaps, RecordRef};
 pub use record::{LiveOut, LiveOuts, Location, Locations, Place, Record, Records};

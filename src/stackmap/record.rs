@@ -37,7 +37,7 @@ pub enum Place {
         /// The constant.
         value: i32,
     },
-    /// A large constant: an index into the map's [`Constants`].
+    /// A large constant: an index into the map's [`Constants`](super::Constants).
     ConstantIndex {
         /// The index, which is less than the number of constants.
         index: u32,
@@ -77,6 +77,10 @@ struct Parts {
     live_outs: u16,
     end: usize,
 }
+
+/// The bytes of the smallest record: no locations, no live-outs, and the padding after them, which may be
+/// missing at the end of the section.
+pub(super) const SMALLEST: usize = HEADER + 4;
 
 const fn location_size(version: Version) -> usize {
     match version {
@@ -121,6 +125,16 @@ impl<'a> Record<'a> {
         Ok((record, parts.end))
     }
 
+    /// The record at `at`, which has been checked before.
+    pub(super) fn view(bytes: Bytes<'a>, version: Version, at: usize, constants: u32) -> Self {
+        Self {
+            bytes,
+            version,
+            at,
+            constants,
+        }
+    }
+
     fn parts(&self) -> Result<Parts> {
         let data = self.bytes.data;
         let locations = self.location_count();
@@ -130,7 +144,8 @@ impl<'a> Record<'a> {
         } else {
             after
         };
-        let live_outs_at = bytes::span(data, "a record's live-out count", tail, 1, 4)?;
+        let padded = (tail - after) as u64 + 4;
+        let live_outs_at = bytes::span(data, "a record's live-out count", after, 1, padded)?;
         let live_outs = self.bytes.u16(tail + 2).unwrap_or(0);
         let after = bytes::span(
             data,
@@ -140,7 +155,7 @@ impl<'a> Record<'a> {
             4,
         )?;
         let end = align8(self.at, after);
-        // The padding of the last record may be cut off by a producer that trims the section.
+        // Whoever trims the section may cut off the padding of the last record.
         Ok(Parts {
             live_outs_at,
             live_outs,
@@ -223,13 +238,14 @@ impl<'a> Record<'a> {
         }
     }
 
-    pub(super) fn end(&self) -> usize {
-        self.parts().map_or(usize::MAX, |p| p.end)
+    /// Where the next record starts; `None` cannot happen for a record that was checked.
+    fn end(&self) -> Option<usize> {
+        self.parts().ok().map(|parts| parts.end)
     }
 }
 
 /// Iterates over the records of a map or of a function.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Records<'a> {
     next: Record<'a>,
     left: u64,
@@ -248,7 +264,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The records that follow these: skips what is left.
+    /// Where the record after these starts.
     pub(super) fn rest_at(mut self) -> usize {
         while self.next().is_some() {}
         self.next.at
@@ -261,7 +277,10 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Record<'a>> {
         self.left = self.left.checked_sub(1)?;
         let record = self.next;
-        self.next.at = record.end();
+        match record.end() {
+            Some(end) => self.next.at = end,
+            None => self.left = 0,
+        }
         Some(record)
     }
 
@@ -272,6 +291,12 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl ExactSizeIterator for Records<'_> {}
+
+impl fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
 
 /// Iterates over the locations of a record.
 #[derive(Clone, Copy)]

@@ -1,1 +1,72 @@
 //! The independent checker of what is about to be written.
+//!
+//! It sees only bytes, the site with its record, and what the sequence declares; it shares no table and no code
+//! with the assembler, so that a mistake there is found here. Raw bytes from a runtime pass through it like
+//! anything else. The code is the site's bytes and those of its stubs; control enters at the site's first byte
+//! and, from calls made by earlier sequences, at the site's landings.
+//!
+//! # Rules
+//!
+//! 1. **Decoding.** The site's code has exactly the reserved length. Site and stubs decode linearly from first to
+//!    last byte, also where control cannot come, and the last instruction ends at the last byte.
+//! 2. **Branches** go to an instruction boundary of the site or of a stub, to the site's end, or to a declared
+//!    target. Jumps leave only to targets that never return, except that an entry site may hand the function over
+//!    to any declared target. Calls go only to declared targets that return. A branch through a register is
+//!    allowed where a constant that the code itself loads is certain to be in it; one through memory never.
+//! 3. **Ends.** A stub never runs off its end. A shadow never reaches the site's end: the instructions that stood
+//!    there are gone. `ret` stands only in an entry site. Every path ends in one of these ways, in a trap, or
+//!    runs in a loop: backward branches are allowed, and a loop that never ends is not found here.
+//! 4. **Registers.** Written, wholly or partly, are only:
+//!    at an `anyregcc` patchpoint the scratch register, and the result if it is declared;
+//!    at a C patchpoint what is neither recorded, nor live out, nor callee-saved, and the result if it is declared;
+//!    at a shadow the scratch register; at an entry the scratch register, and on paths that return the declared
+//!    return registers. A callee-saved register that a C patchpoint's live-outs omit is free only if
+//!    `SiteContext::trust_live_outs`. A call writes what its target's contract leaves open. What is written
+//!    counts as lost even if it is restored later. No recorded value is lost before a jump that never returns:
+//!    a ramp reads all of them. The flags of arithmetic are free everywhere.
+//! 5. **Stack.** The depth is known everywhere, the same on every path, never above where it was on entry, and
+//!    the same as on entry at every exit. In a shadow or entry site the red zone is not written (stack memory is
+//!    written only after the stack pointer was lowered past it), and at an entry not the return address. Calls of
+//!    C functions find the stack aligned. Stores into the function's own frame, recorded slots included, are the
+//!    runtime's business, and so are stores through any register but the stack pointer.
+//! 6. **Landings** are instruction boundaries followed only by nops up to the end; a shadow can have none.
+//! 7. **Processor state.** No instruction changes modes, segments, control registers, the direction flag, the
+//!    x87 or MMX state, or enters the kernel. Only instruction sets known to be free of that are accepted. Whether the
+//!    processor has them is not asked.
+//!
+//! # Structure
+//!
+//! `walk` holds the rules and knows no architecture; it works on `facts`, one per instruction, which a decoder
+//! per architecture delivers together with its ABI. `policy` turns the site into sets of registers. One decoding
+//! pass and one walk along the control flow; nothing is formatted unless it is refused.
+//!
+//! # Cost
+//!
+//! Linear in the number of instructions, times the number of stubs: about half a microsecond for an inline cache of
+//! 32 bytes. An instruction where paths join is visited again only when they know less than before, which happens
+//! at most once per register.
+
+#[cfg(feature = "std")]
+mod check;
+#[cfg(feature = "std")]
+mod facts;
+#[cfg(feature = "std")]
+mod listing;
+#[cfg(feature = "std")]
+mod original;
+#[cfg(feature = "std")]
+mod policy;
+#[cfg(feature = "std")]
+mod walk;
+#[cfg(feature = "std")]
+mod x86_64;
+
+#[cfg(feature = "std")]
+pub use check::{Checked, Chunk, check};
+#[cfg(feature = "std")]
+pub use listing::{Line, disassemble};
+#[cfg(feature = "std")]
+pub use original::{Original, boundaries, original, patchpoint_prefix};
+
+#[cfg(all(test, feature = "std"))]
+mod tests;

@@ -1,0 +1,188 @@
+//! The walls between what is the same everywhere and what an architecture decides.
+//!
+//! An architecture encodes one resolved operation after another into a [`Code`], in which branches take no
+//! room yet: their form depends on distances that are known only when all is encoded. `sequence/layout`
+//! then chooses the forms, shortest first, and asks the architecture to write each.
+
+use alloc::vec::Vec;
+
+use super::op::{Base, Cond, Dest, Op, Width};
+use super::{Arch, RegSet};
+use crate::addr::{CodeAddr, DwarfReg};
+
+/// Why an architecture cannot encode an operation. The caller knows the site and the operation's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// No register is free for what is named.
+    NoScratch(&'static str),
+    /// An operand that this operation cannot take.
+    Unusable(&'static str),
+    /// An immediate that does not fit.
+    Immediate { value: u64, width: Width },
+}
+
+/// A branch's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BranchKind {
+    Jump,
+    JumpIf(Cond),
+    Call,
+}
+
+/// The form of a branch, shortest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    Short,
+    Near,
+    /// Through a scratch register.
+    Far,
+}
+
+/// A branch that is still to be encoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Branch {
+    /// Its position in [`Code::bytes`], in which it and the branches before it take no room.
+    pub(crate) at: u32,
+    pub(crate) kind: BranchKind,
+    pub(crate) dest: Dest,
+    /// The register that the far form may clobber.
+    pub(crate) scratch: Option<DwarfReg>,
+    pub(crate) form: Form,
+    /// The operation's index in the sequence.
+    pub(crate) op: u32,
+}
+
+/// Four bytes that become the distance from the end of their instruction to `target`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PcRelative {
+    /// Position of the four bytes in [`Code::bytes`].
+    pub(crate) at: u32,
+    /// Bytes from their start to the end of the instruction.
+    pub(crate) to_end: u32,
+    pub(crate) target: u64,
+    /// The operation's index in the sequence.
+    pub(crate) op: u32,
+}
+
+/// Where the code will stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// At this address.
+    At(CodeAddr),
+    /// Somewhere within 2 GiB of this address: lengths are upper bounds.
+    Near(CodeAddr),
+}
+
+/// Encoded operations.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub(crate) origin: Origin,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) branches: Vec<Branch>,
+    pub(crate) pc_relative: Vec<PcRelative>,
+    /// Bytes by which the code may become longer once it is known where it stands.
+    pub(crate) extra: u32,
+    /// Registers written so far.
+    pub(crate) clobbers: RegSet,
+    /// The index of the operation that is being encoded.
+    pub(crate) op: u32,
+}
+
+impl Code {
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            bytes: Vec::with_capacity(64),
+            branches: Vec::new(),
+            pc_relative: Vec::new(),
+            extra: 0,
+            clobbers: RegSet::EMPTY,
+            op: 0,
+        }
+    }
+
+    /// The position of the next byte.
+    pub(crate) fn at(&self) -> u32 {
+        // A sequence of 4 GiB would not have been accepted.
+        self.bytes.len() as u32
+    }
+
+    pub(crate) fn branch(&mut self, kind: BranchKind, dest: Dest, scratch: Option<DwarfReg>) {
+        self.branches.push(Branch {
+            at: self.at(),
+            kind,
+            dest,
+            scratch,
+            form: Form::Short,
+            op: self.op,
+        });
+    }
+}
+
+/// What a sequence needs to know of an architecture's registers and conventions.
+#[derive(Debug)]
+pub(crate) struct Registers {
+    /// Free at the first instruction of every site.
+    pub(crate) always_free: RegSet,
+    /// General registers that a C call may change.
+    pub(crate) caller_saved: RegSet,
+    /// All registers that a C call may change, vector registers included.
+    pub(crate) lost_in_c_call: RegSet,
+    /// Integer arguments of the C convention, in order.
+    pub(crate) int_args: &'static [DwarfReg],
+    /// Floating-point arguments of the C convention, in order.
+    pub(crate) float_args: &'static [DwarfReg],
+    /// Integer result of the C convention.
+    pub(crate) int_result: DwarfReg,
+    /// Floating-point result of the C convention.
+    pub(crate) float_result: DwarfReg,
+    /// Registers that hold vectors or floating-point numbers.
+    pub(crate) vectors: RegSet,
+    /// The stack pointer.
+    pub(crate) stack_pointer: DwarfReg,
+    /// Bytes from the stack pointer to the first stack argument, at a call before it is executed.
+    pub(crate) stack_args: i32,
+    /// The same at the first instruction of a function.
+    pub(crate) stack_args_at_entry: i32,
+}
+
+/// One architecture.
+pub(crate) trait Backend: Sync {
+    /// Its registers.
+    fn registers(&self) -> &'static Registers;
+
+    /// Appends `op`. Registers in `free` may be clobbered; nothing else that `op` does not name is.
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal>;
+
+    /// The length of `branch` in `form`.
+    fn branch_len(&self, branch: &Branch, form: Form) -> u32;
+
+    /// Whether `branch` in `form`, standing at `from`, reaches `to`.
+    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool;
+
+    /// Appends `branch` in its form, standing at `from`; it reaches `to`.
+    fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>);
+
+    /// Appends `len` bytes of nops.
+    fn put_nops(&self, len: u32, out: &mut Vec<u8>);
+}
+
+impl Arch {
+    /// The architecture's encoder, if it has one here.
+    pub(crate) fn backend(self) -> Option<&'static dyn Backend> {
+        match self {
+            Self::X86_64 => Some(&super::x86_64::X86_64),
+            _ => None,
+        }
+    }
+}
+
+impl Base {
+    /// The register that the base is in, or is found through.
+    pub(crate) fn reg(self) -> Option<DwarfReg> {
+        match self {
+            Self::Reg(reg) | Self::Slot { reg, .. } => Some(reg),
+            Self::Absolute(_) => None,
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Ramps out of compiled code.

@@ -1,0 +1,776 @@
+//! The one error type. Each variant is one sentence with the place, what was needed, what was there, and
+//! how to mend it; a variant's fields are what its sentence names.
+
+mod place;
+
+pub use place::{Errno, Fate, InstructionAt, SiteName};
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::addr::{ByteOffset, CodeAddr, CodeRange, DwarfReg, FnOffset, Len, RecordId};
+use crate::arch::Arch;
+use crate::stackmap;
+
+/// The result of everything here that can fail.
+pub type Result<T> = core::result::Result<T, Error>;
+
+/// Why something was refused or failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "each variant's sentence names its fields, with their units"
+)]
+pub enum Error {
+    // ---- stackmap ----
+    /// The bytes of a stack map end too early.
+    #[error(
+        "stack map truncated: {what} needs {needed} bytes at {at}, {have} are left: give the whole section, and \
+         the byte order of its target"
+    )]
+    StackMapTruncated {
+        what: &'static str,
+        at: ByteOffset,
+        needed: u64,
+        have: u64,
+    },
+    /// The version byte is none of those that LLVM emits.
+    #[error(
+        "no stack map at {at}: expected version 1, 2 or 3, found {found}: give the section from its start"
+    )]
+    StackMapVersion { at: ByteOffset, found: u8 },
+    /// The functions' record counts do not add up to the header's.
+    #[error(
+        "the functions of the stack map have {counted} records, but the header's count at {at} is {header}"
+    )]
+    StackMapRecordCount {
+        at: ByteOffset,
+        counted: u64,
+        header: u32,
+    },
+    /// A location has a kind that LLVM does not emit.
+    #[error("stack map location at {at}: expected a kind from 1 to 5, found {kind}")]
+    StackMapLocationKind { at: ByteOffset, kind: u8 },
+    /// A location refers to a constant that is not there.
+    #[error("stack map location refers at {at} to constant {index}, but the map has {constants}")]
+    StackMapConstantIndex {
+        at: ByteOffset,
+        index: u32,
+        constants: u32,
+    },
+    /// The section is too long to be kept.
+    #[error("a stack map section of {len} bytes is too long: register modules of less than 4 GiB")]
+    StackMapTooLong { len: u64 },
+    // ---- arch, sequence ----
+    /// There is no assembler for the architecture.
+    #[error("{site}: sequences cannot be assembled for {arch}")]
+    NoAssembler { site: Box<SiteName>, arch: Arch },
+    /// The code does not fit in place.
+    #[error(
+        "{site}: the sequence needs {needed} bytes in place and has {available} of the {reserved} reserved: \
+         raise numBytes{}",
+        if *.stub_would_fit { ", or allow a stub" } else { "" }
+    )]
+    SequenceTooLong {
+        site: Box<SiteName>,
+        needed: Len,
+        available: Len,
+        reserved: Len,
+        stub_would_fit: bool,
+    },
+    /// No register is free.
+    #[error(
+        "{site}: operation {op} needs a free register for {purpose} and the site has none left there: use \
+         fewer spilled operands, a nearer target, or the C convention"
+    )]
+    NoScratch {
+        site: Box<SiteName>,
+        op: u32,
+        purpose: &'static str,
+    },
+    /// A branch or a memory operand cannot reach its target.
+    #[error(
+        "{site}: operation {op} at {from} does not reach {target} and no register is free to go further: \
+         place the target within 2 GiB"
+    )]
+    TargetOutOfReach {
+        site: Box<SiteName>,
+        op: u32,
+        from: CodeAddr,
+        target: CodeAddr,
+    },
+    /// An operand that the site does not have.
+    #[error("{site}: operation {op} names {operand} {index}, the site has {count}: check the call shape")]
+    NoSuchOperand {
+        site: Box<SiteName>,
+        op: u32,
+        operand: &'static str,
+        index: u32,
+        count: u32,
+    },
+    /// An operand that the operation cannot take.
+    #[error("{site}: operation {op} cannot take {why}")]
+    OperandUnusable {
+        site: Box<SiteName>,
+        op: u32,
+        why: &'static str,
+    },
+    /// A location has fewer defined bytes than the operation reads, or two widths disagree.
+    #[error(
+        "{site}: operation {op} reads {needed} bytes of an operand that has {have}: name the width, as in \
+         u32::of(operand)"
+    )]
+    OperandWidth {
+        site: Box<SiteName>,
+        op: u32,
+        needed: u16,
+        have: u16,
+    },
+    /// An immediate that does not fit the width of its operation.
+    #[error("{site}: operation {op} is {width} bytes wide, the immediate {value:#x} does not fit")]
+    ImmediateTooWide {
+        site: Box<SiteName>,
+        op: u32,
+        value: u64,
+        width: u16,
+    },
+    /// A register would be written that the site must preserve.
+    #[error("{site}: operation {op} would overwrite register {reg}, which is in use there")]
+    OverwritesLive {
+        site: Box<SiteName>,
+        op: u32,
+        reg: DwarfReg,
+    },
+    /// A value is read, or needed by the miss handler, that the sequence has destroyed.
+    #[error(
+        "{site}: operation {op} needs what was in register {reg}, which a call or move before it has destroyed: guard first"
+    )]
+    ReadsLost {
+        site: Box<SiteName>,
+        op: u32,
+        reg: DwarfReg,
+    },
+    /// A sequence for a shadow can reach its end.
+    #[error(
+        "{site}: the sequence reaches the end of the shadow, behind which the overwritten code goes on: end \
+         it with a jump to a ramp or to an address"
+    )]
+    ShadowFallsThrough { site: Box<SiteName> },
+    /// A return anywhere but at the entry of a function.
+    #[error("{site}: operation {op} returns, which only an entry site allows: elsewhere the frame stands")]
+    ReturnNotAllowed { site: Box<SiteName>, op: u32 },
+    /// A call where its return address would overwrite the red zone, or misalign the stack.
+    #[error("{site}: operation {op} calls, which only a patchpoint allows: jump to a ramp instead")]
+    CallNotAllowed { site: Box<SiteName>, op: u32 },
+    /// The stub is too far from its site for the jump in place.
+    #[error("{site}: its stub at {stub} is out of reach of a jump: place stubs within 2 GiB of the code")]
+    StubOutOfReach { site: Box<SiteName>, stub: CodeAddr },
+    /// A branch to a label that nothing binds.
+    #[error("{site}: operation {op} branches to label {label}, which is not bound")]
+    LabelUnbound {
+        site: Box<SiteName>,
+        op: u32,
+        label: u32,
+    },
+    /// A label that is bound twice.
+    #[error("{site}: operation {op} binds label {label}, which is already bound")]
+    LabelBoundTwice {
+        site: Box<SiteName>,
+        op: u32,
+        label: u32,
+    },
+    /// The site has no ramp of that role.
+    #[error(
+        "{site}: operation {op} branches to the {role} ramp, and the site has none: set a handler for it"
+    )]
+    NoRamp {
+        site: Box<SiteName>,
+        op: u32,
+        role: &'static str,
+    },
+    // ---- verify ----
+    /// There is no decoder for the architecture.
+    #[error("sequences for {arch} cannot be checked: there is no decoder for it")]
+    VerifyArch { arch: Arch },
+    /// A patchpoint or shadow comes without its record.
+    #[error(
+        "{site}: the record is missing, without it no sequence can be checked: register the site with \
+         its record"
+    )]
+    VerifyNoRecord { site: Box<SiteName> },
+    /// The record names a register that the architecture has not, or that is not known to hold values.
+    #[error(
+        "{site}: the record names {register}, which is no register that a value can be in: is the stack \
+         map of this architecture?"
+    )]
+    VerifyRegister { site: Box<SiteName>, register: DwarfReg },
+    /// A sequence declares an output that the site cannot take.
+    #[error(
+        "{site}: {register} is declared as output, but the site needs its value: only the site's result \
+         can be one"
+    )]
+    VerifyOutput {
+        site: Box<SiteName>,
+        register: &'static str,
+    },
+    /// The code does not fill the reserved bytes.
+    #[error("{site} reserves {needed} bytes, the code has {have}: pad it with nops, or move code to a stub")]
+    VerifyLength {
+        site: Box<SiteName>,
+        needed: Len,
+        have: u64,
+    },
+    /// A stub overlaps the site or another stub, or wraps around the address space.
+    #[error(
+        "{site}: stub {stub} at {addr} overlaps the site or another stub, or does not fit the address \
+         space: place it elsewhere"
+    )]
+    VerifyOverlap {
+        site: Box<SiteName>,
+        stub: u64,
+        addr: CodeAddr,
+    },
+    /// Bytes that are no instruction.
+    #[error(
+        "{at}: not an instruction: every byte of a site and its stubs must decode, also where control \
+         never comes"
+    )]
+    VerifyUndecodable { at: Box<InstructionAt> },
+    /// The last instruction does not end with the code.
+    #[error("{at}: the instruction is cut off by the end of the code: the last instruction must end with it")]
+    VerifyCutOff { at: Box<InstructionAt> },
+    /// A branch into an instruction, or a call into the site or a stub.
+    #[error(
+        "{at}: {target} lies in the site or a stub, but is no place that can be branched to from here: \
+         jump to an instruction's first byte, call nothing of the sequence itself"
+    )]
+    VerifyBranchInside {
+        at: Box<InstructionAt>,
+        target: CodeAddr,
+    },
+    /// A branch to an address that is not declared.
+    #[error("{at}: branches to {target}, which is not declared: declare it as a target")]
+    VerifyUndeclared {
+        at: Box<InstructionAt>,
+        target: CodeAddr,
+    },
+    /// A branch whose destination cannot be determined.
+    #[error(
+        "{at}: where it goes is not certain: load the address as an immediate into the register on \
+         every path, and branch through that"
+    )]
+    VerifyIndirect { at: Box<InstructionAt> },
+    /// A call of a target from which control does not come back.
+    #[error("{at}: calls {target}, which is declared never to return: jump to it")]
+    VerifyCallNever {
+        at: Box<InstructionAt>,
+        target: CodeAddr,
+    },
+    /// A jump to a target that returns, with nothing to return to.
+    #[error(
+        "{at}: jumps to {target}, which is declared to return, and would do so to the caller of this \
+         function: call it"
+    )]
+    VerifyJumpReturns {
+        at: Box<InstructionAt>,
+        target: CodeAddr,
+    },
+    /// A return where none may be.
+    #[error("{at}: only an entry site can return, and without popping arguments: jump to the site's end")]
+    VerifyReturn { at: Box<InstructionAt> },
+    /// A stub runs off its end.
+    #[error("{at}: control runs off the end of the stub: end it with a jump")]
+    VerifyStubEnd { at: Box<InstructionAt> },
+    /// A shadow's sequence goes on behind the shadow.
+    #[error(
+        "{at}: control reaches the end of the shadow, whose instructions are overwritten: leave by a \
+         jump to a ramp or another target that never returns"
+    )]
+    VerifyShadowEnd { at: Box<InstructionAt> },
+    /// A write to a register whose value is needed.
+    #[error(
+        "{at}: writes {register}, whose value is needed after the site or by its record: use the \
+         scratch register, or declare the site's result as output"
+    )]
+    VerifyClobber {
+        at: Box<InstructionAt>,
+        register: &'static str,
+    },
+    /// Control leaves for a place that needs a register that may have been written.
+    #[error(
+        "{at}: leaves with {register} possibly written, whose old value is needed there: leave before \
+         writing it"
+    )]
+    VerifyLost {
+        at: Box<InstructionAt>,
+        register: &'static str,
+    },
+    /// The stack pointer cannot be followed.
+    #[error(
+        "{at}: changes the stack pointer by an amount that is not certain: only pushes, pops, and \
+         adding or subtracting constants are allowed"
+    )]
+    VerifyStackLost { at: Box<InstructionAt> },
+    /// The function's own frame is popped.
+    #[error("{at}: pops {by} bytes more than the sequence pushed: they belong to the function")]
+    VerifyStackPopped { at: Box<InstructionAt>, by: i64 },
+    /// Two paths meet with different stack depths.
+    #[error(
+        "{at}: reached with the stack pointer moved by {depth} bytes from byte {from} and by {other} on \
+         another path: make the pushes and pops of the paths agree"
+    )]
+    VerifyStackJoin {
+        at: Box<InstructionAt>,
+        from: u64,
+        depth: i64,
+        other: i64,
+    },
+    /// Control leaves with the stack pointer moved.
+    #[error("{at}: leaves with the stack pointer moved by {depth} bytes: balance the stack before")]
+    VerifyStackExit { at: Box<InstructionAt>, depth: i64 },
+    /// A C function is called with a misaligned stack.
+    #[error(
+        "{at}: calls a C function with the stack pointer moved by {depth} bytes: move it by a multiple \
+         of {align}"
+    )]
+    VerifyStackAlign {
+        at: Box<InstructionAt>,
+        depth: i64,
+        align: i64,
+    },
+    /// A write that may change the red zone, or at an entry the return address.
+    #[error(
+        "{at}: may write the red zone ({zone} bytes below the stack pointer) or the return address: \
+         lower the stack pointer by {zone} bytes before"
+    )]
+    VerifyRedZone { at: Box<InstructionAt>, zone: i64 },
+    /// A landing is not the start of an instruction of the site.
+    #[error(
+        "{site}: a call may return to byte {landing}, where no instruction of the new code starts: wait \
+         until no thread is in the call, or use nops there"
+    )]
+    VerifyLanding { site: Box<SiteName>, landing: u32 },
+    /// Something other than nops follows a landing.
+    #[error(
+        "{at}: a call may return to byte {landing} of the site, after which only nops may follow: wait \
+         until no thread is in the call, or end the sequence before that byte"
+    )]
+    VerifyLandingTail { at: Box<InstructionAt>, landing: u32 },
+    /// A call may return into a shadow, whose instructions would be overwritten.
+    #[error(
+        "{site}: a call may return to byte {landing} of the shadow, whose instructions it needs: wait \
+         until no thread is in the call"
+    )]
+    VerifyShadowLanding { site: Box<SiteName>, landing: u32 },
+    /// An instruction that no sequence may execute.
+    #[error("{at}: {what}")]
+    VerifyRefused {
+        at: Box<InstructionAt>,
+        what: &'static str,
+    },
+    /// The bytes of a site before its first patch are no whole instructions.
+    #[error(
+        "the {reserved} bytes reserved at {addr} are no whole instructions: the one at byte {offset} \
+         {what}: check the reserved length and the address"
+    )]
+    VerifyOriginal {
+        addr: CodeAddr,
+        reserved: u64,
+        offset: u64,
+        what: &'static str,
+    },
+    // ---- image ----
+    /// The bytes are no object that the loader reads.
+    #[error("cannot load {found}: needs an ELF x86-64 relocatable object (llc -filetype=obj, clang -c)")]
+    ObjectUnsupported { found: String },
+    /// The object file contradicts itself or ends too early.
+    #[error("malformed object: {what}: {reason}")]
+    ObjectMalformed { what: &'static str, reason: String },
+    /// A section needs more than loading, or may not be loaded.
+    #[error("section {section} cannot be loaded: {reason}")]
+    SectionRefused { section: String, reason: &'static str },
+    /// The image is larger than the loader takes.
+    #[error("the image needs at least {size} bytes, more than {limit}: split the object")]
+    ImageTooLarge { size: u64, limit: u64 },
+    /// A relocation that is unknown, or not possible in its place.
+    #[error("{relocation} at {section}+{offset} cannot be applied: {reason}")]
+    RelocationUnsupported {
+        relocation: String,
+        section: String,
+        offset: ByteOffset,
+        reason: &'static str,
+    },
+    /// A relocation changes bytes that its section does not have.
+    #[error("{relocation} at {section}+{offset} is outside the section's {size} bytes")]
+    RelocationOutsideSection {
+        relocation: &'static str,
+        section: String,
+        offset: ByteOffset,
+        size: u64,
+    },
+    /// A relocation's value does not fit.
+    #[error(
+        "{relocation} at {section}+{offset} ({from}) cannot reach `{symbol}` ({to}) in {bytes} bytes: {mend}"
+    )]
+    RelocationOutOfReach {
+        relocation: &'static str,
+        section: String,
+        offset: ByteOffset,
+        symbol: String,
+        from: CodeAddr,
+        to: CodeAddr,
+        bytes: u8,
+        mend: &'static str,
+    },
+    /// Symbols that neither the object nor the resolver defines.
+    #[error("undefined: {}: define them in the resolver", symbols.join(", "))]
+    SymbolsUnresolved { symbols: Vec<String> },
+    /// A relocation leads to a symbol that has no address.
+    #[error("symbol `{symbol}` cannot be linked to: {reason}")]
+    SymbolRefused { symbol: String, reason: &'static str },
+    /// A segment cannot be at the address that was given.
+    #[error("the {segment} segment cannot be at {addr}: {reason}")]
+    #[cfg(feature = "std")]
+    SegmentMisplaced {
+        segment: crate::image::SegmentKind,
+        addr: CodeAddr,
+        reason: &'static str,
+    },
+    /// Another number of function addresses than the stack map has functions.
+    #[error(
+        "the stack map has {needed} functions, {found} addresses were given: give one for each, in its order"
+    )]
+    AdoptedFunctionCount { needed: usize, found: usize },
+    /// A function of adopted code that cannot be.
+    #[error("function {name} at {addr} cannot be adopted: {reason}")]
+    AdoptedFunction {
+        name: String,
+        addr: CodeAddr,
+        reason: &'static str,
+    },
+    // ---- memory, publish ----
+    /// A strategy cannot write the memory that it was asked to write.
+    #[error("{strategy} cannot write {range}: {why}; {mend}")]
+    StrategyUnavailable {
+        strategy: &'static str,
+        range: CodeRange,
+        why: &'static str,
+        mend: &'static str,
+    },
+    /// The operating system refused a call.
+    #[error("{call} of {len} bytes at {at} refused: {errno}; {mend}")]
+    SystemCall {
+        call: &'static str,
+        at: CodeAddr,
+        len: u64,
+        errno: Errno,
+        mend: &'static str,
+    },
+    /// Bytes outside the registered memory were asked for.
+    #[error(
+        "{len} bytes at {at} are not within the registered memory {memory}; register the memory that holds them"
+    )]
+    OutsideMemory {
+        at: CodeAddr,
+        len: u64,
+        memory: CodeRange,
+    },
+    /// A write came outside the pages that `begin` opened.
+    #[error("{len} bytes at {at} are not in a page that was opened; give begin every page that is written")]
+    PageNotOpen { at: CodeAddr, len: u64 },
+    /// Pages could not be given their protection back; those named can be written and not be executed.
+    #[error("pages {runs:?} could not be made executable again: {errno}; no thread may execute them")]
+    ProtectionLost { runs: Vec<CodeRange>, errno: Errno },
+    /// A word is to be exchanged by one store, and the strategy or the address cannot.
+    #[error("{strategy} cannot exchange the word at {at} by one store: {why}; {mend}")]
+    NoAtomicStore {
+        strategy: &'static str,
+        at: CodeAddr,
+        why: &'static str,
+        mend: &'static str,
+    },
+    /// A word was not what it was expected to be, and has been left alone.
+    #[error("the word at {at} is {found:02x?}, expected {expected:02x?}; someone else wrote it")]
+    WordChanged {
+        at: CodeAddr,
+        expected: [u8; 8],
+        found: [u8; 8],
+    },
+    /// No free address space where it was asked for.
+    #[error("no {len} bytes of address space are free in {within}; load less, or allow another place")]
+    NoAddressSpace { len: u64, within: CodeRange },
+    /// A segment's length or alignment cannot be placed.
+    #[error("segment {index} of {len} bytes aligned to {align} cannot be placed: {why}")]
+    SegmentRefused {
+        index: usize,
+        len: u64,
+        align: u64,
+        why: &'static str,
+    },
+    /// The process is a fork's child: the memory belongs to the parent.
+    #[error("{memory} belongs to the parent of this process; build a new engine after fork")]
+    Forked { memory: CodeRange },
+    /// Other cores cannot be made to serialize.
+    #[error("other threads cannot be made to serialize: {call} answered {errno}; {mend}")]
+    NoBarrier {
+        call: &'static str,
+        errno: Errno,
+        mend: &'static str,
+    },
+    /// The world could not be stopped.
+    #[error("the threads could not be stopped: {why}")]
+    WorldNotStopped { why: &'static str },
+    // ---- site ----
+    /// No function of the module has that name.
+    #[error("the module has no function named {name:?}: use the name of its symbol")]
+    NoSuchFunction { name: String },
+    /// A function of the stack map is not among those of the module.
+    #[error("the stack map names a function at {addr}, where the module has none: give its address and size")]
+    StackMapFunction { addr: CodeAddr },
+    /// Two maps, or one map twice, describe a function.
+    #[error("the stack maps describe the function at {addr} twice: keep the map of the code that was kept")]
+    StackMapFunctionTwice { addr: CodeAddr },
+    /// The records of a version 1 map cannot be attributed to its functions.
+    #[error(
+        "a version 1 stack map with {functions} functions does not say whose its records are: compile one function a map, or with LLVM 4 or later"
+    )]
+    RecordsWithoutFunction { functions: u64 },
+    /// A function does not lie in the module's code.
+    #[error("{function} at {addr}, {len} bytes, does not lie in one code range of its module")]
+    FunctionOutsideCode {
+        function: String,
+        addr: CodeAddr,
+        len: Len,
+    },
+    /// A record's offset is beyond its function.
+    #[error("{site} lies beyond its function, which has {len} bytes at {function}")]
+    RecordOutsideFunction {
+        site: Box<SiteName>,
+        function: CodeAddr,
+        len: Len,
+    },
+    /// The runtime told a reserved length of zero.
+    #[error("{site} reserves no bytes: tell its numBytes, or no shape if it is not to be patched")]
+    SiteEmpty { site: Box<SiteName> },
+    /// The reserved bytes end beyond the function.
+    #[error(
+        "{site} reserves {reserved} bytes, beyond the end of its function of {len}: LLVM emitted fewer bytes, or the reserved length is wrong"
+    )]
+    SiteOutsideFunction {
+        site: Box<SiteName>,
+        reserved: Len,
+        len: Len,
+    },
+    /// Another record starts inside the reserved bytes.
+    #[error(
+        "{site} reserves {reserved} bytes, but the next record is at {next}: LLVM emitted fewer bytes, or the reserved length is wrong"
+    )]
+    SiteOverlapsRecord {
+        site: Box<SiteName>,
+        reserved: Len,
+        next: FnOffset,
+    },
+    /// Two sites have bytes in common.
+    #[error("{site} of {reserved} bytes overlaps site {other}")]
+    SitesOverlap {
+        site: Box<SiteName>,
+        reserved: Len,
+        other: Box<SiteName>,
+    },
+    /// The code is registered already.
+    #[error("the code at {range} is registered already, as part of {other}: unregister that module first")]
+    CodeAlreadyRegistered { range: CodeRange, other: CodeRange },
+    /// LLVM could not encode the record, or a legal record looks so.
+    #[error(
+        "{site} has ID u64::MAX and no locations, as one that LLVM could not encode: use fewer live values, or another ID"
+    )]
+    RecordOverflowed { site: Box<SiteName> },
+    /// The shape of a record said that it is an entry site.
+    #[error("{site} cannot be an entry site: declare entry sites by function name")]
+    EntryHasNoRecord { site: Box<SiteName> },
+    /// The record has fewer locations than the shape says.
+    #[error(
+        "{site} should have {needed} locations for its result and arguments, the record has {have}: tell its shape as in the IR"
+    )]
+    TooFewLocations {
+        site: Box<SiteName>,
+        needed: u64,
+        have: u64,
+    },
+    /// The first location of a patchpoint with a result is not a register.
+    #[error(
+        "{site} should have its result in a register, its first location is {found:?}: does it have a result?"
+    )]
+    ResultNotRegister {
+        site: Box<SiteName>,
+        found: stackmap::Place,
+    },
+    /// The reserved bytes do not decode, or an instruction straddles their end.
+    #[error(
+        "the {reserved} bytes of {site} are not whole instructions ({why}): is the reserved length right?"
+    )]
+    SiteUndecodable {
+        site: Box<SiteName>,
+        reserved: Len,
+        why: String,
+    },
+    /// The reserved bytes of a patchpoint hold something that LLVM does not put there.
+    #[error("the {reserved} bytes of {site} are not LLVM's call and nops: is the reserved length right?")]
+    NotLlvmPatchpoint { site: Box<SiteName>, reserved: Len },
+    /// The bytes of an entry site are not all nops.
+    #[error(
+        "the {reserved} bytes of entry {site} are not all nops: reserve them with \"patchable-function-entry\""
+    )]
+    EntryNotNops { site: Box<SiteName>, reserved: Len },
+    /// The reserved length cannot be told from the bytes.
+    #[error("the reserved length of {site} cannot be inferred after {seen} bytes: {why}; tell it")]
+    ReservedLengthAmbiguous {
+        site: Box<SiteName>,
+        seen: Len,
+        why: &'static str,
+    },
+    /// The module has more different shapes than can be numbered.
+    #[error("a module cannot have more than {limit} different shapes: register it in parts")]
+    TooManyShapes { limit: u32 },
+    // ---- engine, deopt ----
+    /// The engine was given no world.
+    #[error(
+        "an engine needs a world: say how the runtime's threads are stopped, or promise that there is one thread"
+    )]
+    NoWorld,
+    /// Code of this machine cannot be patched.
+    #[error("there is no engine for {host} machines: code for x86_64 is patched on x86_64")]
+    NoHost { host: &'static str },
+    /// The module is not registered with this engine.
+    #[error("the module is not registered with this engine, or not any more")]
+    ModuleForeign,
+    /// The original bytes of a site would not keep a landing.
+    #[error(
+        "{site}: a return address may point at byte {landing} of it, where its original bytes have no nops up to the end: drain first, or patch it with a sequence that has"
+    )]
+    LandingLost { site: Box<SiteName>, landing: u32 },
+    /// No site has that ID.
+    #[error(
+        "no registered site has ID {id}: LLVM may have merged or removed the call, or its module is not registered"
+    )]
+    NoSuchSite { id: RecordId },
+    /// A change was asked for a site that has been invalidated.
+    #[error("{site} has been invalidated, which is for good: compile the function anew")]
+    SiteInvalidated { site: Box<SiteName> },
+    /// A change was asked for a site that a failed roll-back left in doubt.
+    #[error("{site} was left in doubt by a roll-back that failed: do not execute it, unregister its module")]
+    SiteLost { site: Box<SiteName> },
+    /// A transaction names a site twice.
+    #[error("the transaction changes {site} twice: commit the first change before the second")]
+    SiteTwice { site: Box<SiteName> },
+    /// The site was changed after the transaction was prepared.
+    #[error("{site} has been changed since the transaction was prepared: prepare it again")]
+    SiteChanged { site: Box<SiteName> },
+    /// The bytes of a site are not those that the engine wrote or found.
+    #[error("{site} should hold {expected:02x?} and holds {found:02x?}: something else writes there")]
+    BytesChanged {
+        site: Box<SiteName>,
+        expected: Vec<u8>,
+        found: Vec<u8>,
+    },
+    /// A transaction failed, and so did taking it back.
+    #[error("{cause}; and taking the transaction back left {} sites in doubt: {sites:?}", sites.len())]
+    RollBackFailed {
+        cause: Box<Error>,
+        sites: Vec<(SiteName, Fate)>,
+    },
+    /// The engine has no handler for what the sequence or the change needs.
+    #[error("{site} needs a ramp to a {role} handler, and the engine has none: give it one when it is built")]
+    NoHandler { site: Box<SiteName>, role: &'static str },
+    /// The module has been unregistered, or belongs to another engine.
+    #[error("{site} belongs to no module that is registered with this engine")]
+    SiteForeign { site: Box<SiteName> },
+    /// The code is for another architecture than the engine.
+    #[error("the module is for {found}, the engine runs {host}")]
+    ForeignArch { found: Arch, host: Arch },
+    /// Ramps are not implemented for this architecture.
+    #[error("no ramp for {arch} on this host: ramps exist for x86_64 code on x86_64 hosts")]
+    RampArch { arch: crate::arch::Arch },
+    /// Original instructions cannot be executed at another address, as a resumption in the ramp needs.
+    #[error(
+        "the instructions at {addr} cannot run in a ramp at {ramp}: {reason}; resume at an address instead"
+    )]
+    RampRelocation {
+        addr: CodeAddr,
+        ramp: CodeAddr,
+        reason: String,
+    },
+    /// A register was not captured, or is narrower than the value asked for.
+    #[error(
+        "site {id} at {addr}: {size} bytes from bit {bit_offset} of {reg} asked for, {have} bytes were captured; ask for a part that this machine has"
+    )]
+    FrameRegister {
+        id: RecordId,
+        addr: CodeAddr,
+        reg: DwarfReg,
+        bit_offset: i32,
+        size: u16,
+        have: u16,
+    },
+    /// The frame has no such value.
+    #[error("site {id} at {addr}: no {what} {index}, there are {have}")]
+    FrameIndex {
+        id: RecordId,
+        addr: CodeAddr,
+        what: &'static str,
+        index: usize,
+        have: usize,
+    },
+    /// The location is not one of the site's record.
+    #[error(
+        "site {id} at {addr}: {location:?} is not a location of its record; take it from the record of this site"
+    )]
+    FrameLocation {
+        id: RecordId,
+        addr: CodeAddr,
+        location: crate::stackmap::Location,
+    },
+    /// A value is wider than 64 bytes, or has another size than its location, or the location is a constant.
+    #[error(
+        "site {id} at {addr}: a value of {found} bytes does not fit {location:?}; at most {limit} bytes can be moved there"
+    )]
+    FrameValue {
+        id: RecordId,
+        addr: CodeAddr,
+        location: crate::stackmap::Location,
+        found: u16,
+        limit: u16,
+    },
+    /// The frame cannot be left with this stack pointer.
+    #[error(
+        "site {id} at {addr}: the frame can be left with a stack pointer of {lowest:#x} or above, a multiple of 8, not {found:#x}; enter code that makes its own room below"
+    )]
+    FrameStackPointer {
+        id: RecordId,
+        addr: CodeAddr,
+        lowest: u64,
+        found: u64,
+    },
+    /// The frame cannot be left elsewhere while a shadow stack is active.
+    #[error(
+        "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame elsewhere; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
+    )]
+    FrameShadowStack { id: RecordId, addr: CodeAddr },
+    /// The unwind information cannot be read.
+    #[error(
+        "unwind information at {addr}: {reason}; give the relocated .eh_frame and the address it was relocated to"
+    )]
+    UnwindFormat { addr: CodeAddr, reason: String },
+    /// There is no unwind information for an address.
+    #[error(
+        "no unwind information covers {pc}: compile the function with the attribute uwtable and keep .eh_frame"
+    )]
+    UnwindMissing { pc: CodeAddr },
+    /// The unwind information uses a rule that is not understood.
+    #[error(
+        "unwind information for {pc}: {reason}; only offsets from a register and saved registers can be undone"
+    )]
+    UnwindRule { pc: CodeAddr, reason: String },
+}

@@ -1,0 +1,105 @@
+//! Where something was refused, and what came of it.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use crate::addr::{CodeAddr, FnOffset, RecordId};
+#[cfg(feature = "std")]
+use crate::arch::SiteContext;
+use crate::arch::SiteKind;
+
+/// The name of a site in errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteName {
+    /// Its kind; `None` for a record that is no site yet.
+    pub kind: Option<SiteKind>,
+    /// The ID of its record.
+    pub id: RecordId,
+    /// Its function, where the name is known.
+    pub function: Option<Box<str>>,
+    /// Its distance from the function's start.
+    pub offset: FnOffset,
+    /// Its address.
+    pub addr: CodeAddr,
+}
+
+impl SiteName {
+    #[cfg(feature = "std")]
+    pub(crate) fn of(site: &SiteContext<'_>) -> Box<Self> {
+        Box::new(Self {
+            kind: Some(site.shape.kind()),
+            id: site.id,
+            function: site.function.map(Box::from),
+            offset: site.offset,
+            addr: site.addr,
+        })
+    }
+}
+
+impl fmt::Display for SiteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let function = self.function.as_deref().unwrap_or("function");
+        match self.kind {
+            Some(kind) => write!(f, "{kind} {}", self.id)?,
+            None => write!(f, "record {}", self.id)?,
+        }
+        write!(f, " at {function}{} ({})", self.offset, self.addr)
+    }
+}
+
+/// One instruction of a checked sequence, in errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstructionAt {
+    /// The site.
+    pub site: SiteName,
+    /// The stub in which the instruction stands, counted from 0; `None` for the site itself.
+    pub stub: Option<u32>,
+    /// The offset of the instruction in the site or stub, in bytes.
+    pub offset: u64,
+    /// The address of the instruction.
+    pub addr: CodeAddr,
+    /// The instruction, in the notation of [`disassemble`](crate::verify::disassemble).
+    pub text: String,
+}
+
+impl fmt::Display for InstructionAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: `{}` at ", self.site, self.text)?;
+        match self.stub {
+            None => write!(f, "byte {} of the site", self.offset),
+            Some(stub) => write!(f, "byte {} of stub {stub} ({})", self.offset, self.addr),
+        }
+    }
+}
+
+/// What a site is after a roll-back that could not restore it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fate {
+    /// It has its old bytes, but its page could not be made executable again.
+    OldNotExecutable,
+    /// It has its new bytes.
+    New,
+    /// Its bytes are neither the old nor the new ones, or a core may still execute either.
+    Unknown,
+}
+
+/// An error number of the operating system.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(pub i32);
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[cfg(feature = "std")]
+        return fmt::Display::fmt(&std::io::Error::from_raw_os_error(self.0), f);
+        #[cfg(not(feature = "std"))]
+        return write!(f, "error number {}", self.0);
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,427 @@
+//! From the bytes of an ELF object to the graph. Every offset, size, alignment and index of the file is
+//! checked here, so that layout and linking need not fail on them.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
+use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
+use object::{LittleEndian as LE, SectionIndex, SymbolIndex};
+
+use super::graph::{Definition, Edge, Object, Section, SectionId, SectionRole, Symbol, SymbolId};
+use super::relocation::{self, Relocation};
+use super::{MAX_ALIGN, MAX_SIZE};
+use crate::addr::ByteOffset;
+use crate::error::{Error, Result};
+
+type Header = FileHeader64<LE>;
+
+/// `SHN_X86_64_LCOMMON`: common symbols of the large data model.
+const LARGE_COMMON: u16 = 0xff02;
+
+impl<'data> Object<'data> {
+    /// Reads an ELF x86-64 relocatable object, as `llc -filetype=obj` or `clang -c` write it.
+    ///
+    /// # Errors
+    /// Something else, a damaged file, a section that needs more than loading (constructors, thread-local
+    /// storage, code that is writable, compression), an unknown relocation.
+    pub fn parse(bytes: &'data [u8]) -> Result<Self> {
+        let header = header(bytes)?;
+        let sections = header
+            .sections(LE, bytes)
+            .map_err(malformed("the section table"))?;
+        let table = sections
+            .symbols(LE, bytes, elf::SHT_SYMTAB)
+            .map_err(malformed("the symbol table"))?;
+        let reader = Reader {
+            bytes,
+            sections,
+            table,
+        };
+        let mut object = Self {
+            sections: reader.sections()?,
+            symbols: Vec::new(),
+        };
+        reader.symbols(&mut object)?;
+        reader.edges(&mut object)?;
+        Ok(object)
+    }
+}
+
+fn header(bytes: &[u8]) -> Result<&Header> {
+    let unsupported = |found: String| Error::ObjectUnsupported { found };
+    if !bytes.starts_with(&elf::ELFMAG) {
+        return Err(unsupported(
+            "bytes that do not start with the ELF magic number".into(),
+        ));
+    }
+    if bytes.get(4) != Some(&elf::ELFCLASS64) || bytes.get(5) != Some(&elf::ELFDATA2LSB) {
+        return Err(unsupported("an ELF file that is not 64-bit little-endian".into()));
+    }
+    let header = Header::parse(bytes).map_err(malformed("the file header"))?;
+    let (machine, kind) = (header.e_machine.get(LE), header.e_type.get(LE));
+    if machine != elf::EM_X86_64 {
+        return Err(unsupported(format!("an ELF file for machine {machine}")));
+    }
+    if kind != elf::ET_REL {
+        return Err(unsupported(format!("an ELF file of type {kind}")));
+    }
+    Ok(header)
+}
+
+fn malformed(what: &'static str) -> impl Fn(object::read::Error) -> Error {
+    move |reason| Error::ObjectMalformed {
+        what,
+        reason: reason.to_string(),
+    }
+}
+
+struct Reader<'data> {
+    bytes: &'data [u8],
+    sections: SectionTable<'data, Header>,
+    table: SymbolTable<'data, Header>,
+}
+
+impl<'data> Reader<'data> {
+    /// All sections under their indices in the file.
+    fn sections(&self) -> Result<Vec<Section<'data>>> {
+        let mut sections = Vec::with_capacity(self.sections.len());
+        for header in self.sections.iter() {
+            sections.push(self.section(header)?);
+        }
+        Ok(sections)
+    }
+
+    fn section(&self, header: &'data SectionHeader64<LE>) -> Result<Section<'data>> {
+        let name = self
+            .sections
+            .section_name(LE, header)
+            .map_err(malformed("a section's name"))?;
+        let name = String::from_utf8_lossy(name);
+        let size = header.sh_size.get(LE);
+        let role = role(&name, header)?;
+        let mut section = Section {
+            name,
+            role,
+            align: 1,
+            size: 0,
+            bytes: Cow::Borrowed(&[]),
+            edges: Vec::new(),
+        };
+        if role == SectionRole::Ignored {
+            return Ok(section);
+        }
+        let align = header.sh_addralign.get(LE).max(1);
+        section.align = match u32::try_from(align) {
+            Ok(align) if align.is_power_of_two() && align <= MAX_ALIGN => align,
+            _ => {
+                return Err(refuse(
+                    &section.name,
+                    "its alignment is no power of two up to 65536",
+                ));
+            }
+        };
+        section.size = u32::try_from(size).map_err(|_| Error::ImageTooLarge {
+            size,
+            limit: MAX_SIZE,
+        })?;
+        section.bytes = Cow::Borrowed(
+            header
+                .data(LE, self.bytes)
+                .map_err(malformed("a section's bytes"))?,
+        );
+        Ok(section)
+    }
+
+    /// The symbols under their indices in the file; common symbols get a section of their own.
+    fn symbols(&self, object: &mut Object<'data>) -> Result<()> {
+        let common_id = SectionId(u32::try_from(object.sections.len()).unwrap_or(u32::MAX));
+        let mut common = Common {
+            id: common_id,
+            align: 1,
+            size: 0,
+        };
+        let mut symbols = Vec::with_capacity(self.table.len());
+        for (index, raw) in self.table.enumerate() {
+            let name = self
+                .table
+                .symbol_name(LE, raw)
+                .map_err(malformed("a symbol's name"))?;
+            let mut name = String::from_utf8_lossy(name);
+            let section = usize::from(raw.st_shndx.get(LE));
+            if let (elf::STT_SECTION, true, Some(section)) =
+                (raw.st_type(), name.is_empty(), object.sections.get(section))
+            {
+                name = section.name.clone();
+            }
+            let definition = self.definition(object, index, raw, &name, &mut common)?;
+            symbols.push(Symbol {
+                name,
+                definition,
+                size: raw.st_size.get(LE),
+                function: raw.st_type() == elf::STT_FUNC,
+                global: raw.st_bind() != elf::STB_LOCAL,
+            });
+        }
+        if symbols.is_empty() {
+            symbols.push(Symbol::null());
+        }
+        object.symbols = symbols;
+        if common.size > 0 {
+            object.sections.push(common.section()?);
+        }
+        Ok(())
+    }
+
+    fn definition(
+        &self,
+        object: &Object<'data>,
+        index: SymbolIndex,
+        raw: &Sym64<LE>,
+        name: &str,
+        common: &mut Common,
+    ) -> Result<Definition> {
+        if index.0 == 0 {
+            // The null symbol: relocations without a symbol name it, and it counts as 0.
+            return Ok(Definition::Absolute(0));
+        }
+        match raw.st_type() {
+            elf::STT_GNU_IFUNC => {
+                return Ok(Definition::Refused(
+                    "an indirect function must be run to be resolved",
+                ));
+            }
+            elf::STT_TLS => return Ok(Definition::Refused("it is thread-local")),
+            _ => {}
+        }
+        let weak = raw.st_bind() == elf::STB_WEAK;
+        let value = raw.st_value.get(LE);
+        let section = self
+            .table
+            .symbol_section(LE, raw, index)
+            .map_err(malformed("a symbol's section"))?;
+        if let Some(section) = section {
+            return in_section(object, section, value, name);
+        }
+        match raw.st_shndx.get(LE) {
+            elf::SHN_ABS => Ok(Definition::Absolute(value)),
+            elf::SHN_COMMON | LARGE_COMMON => common.place(name, value, raw.st_size.get(LE)),
+            _ if name == "_GLOBAL_OFFSET_TABLE_" => Ok(Definition::GotBase),
+            _ => Ok(Definition::Undefined { weak }),
+        }
+    }
+
+    /// The relocations of every section that is placed or kept.
+    fn edges(&self, object: &mut Object<'data>) -> Result<()> {
+        for header in self.sections.iter() {
+            let kind = header.sh_type.get(LE);
+            if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL) {
+                continue;
+            }
+            let symbols = object.symbols.len();
+            let index = header.sh_info.get(LE) as usize;
+            let Some(section) = object.sections.get_mut(index) else {
+                let reason = format!("section {index} is not there");
+                return Err(Error::ObjectMalformed {
+                    what: "the target of a relocation section",
+                    reason,
+                });
+            };
+            if section.role == SectionRole::Ignored {
+                continue;
+            }
+            let Some((edges, link)) = header.rela(LE, self.bytes).map_err(malformed("relocations"))? else {
+                return Err(refuse(
+                    &section.name,
+                    "its relocations are not of the type SHT_RELA",
+                ));
+            };
+            if link != self.table.section() {
+                let reason = "they refer to another symbol table".into();
+                return Err(Error::ObjectMalformed {
+                    what: "relocations",
+                    reason,
+                });
+            }
+            section.edges.reserve(edges.len());
+            for raw in edges {
+                let edge = edge(section, raw, symbols)?;
+                section.edges.push(edge);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse(section: &str, reason: &'static str) -> Error {
+    Error::SectionRefused {
+        section: section.into(),
+        reason,
+    }
+}
+
+/// What becomes of a section, by its flags and, where flags do not tell, its name.
+fn role(name: &str, header: &SectionHeader64<LE>) -> Result<SectionRole> {
+    let (flags, kind) = (header.sh_flags.get(LE), header.sh_type.get(LE));
+    let has = |flag: u32| flags & u64::from(flag) != 0;
+    if name == ".llvm_stackmaps" && kind == elf::SHT_PROGBITS {
+        return Ok(SectionRole::StackMaps);
+    }
+    if !has(elf::SHF_ALLOC) || kind == elf::SHT_NULL || header.sh_size.get(LE) == 0 {
+        return empty_role(has, kind);
+    }
+    if has(elf::SHF_TLS) {
+        return Err(refuse(
+            name,
+            "thread-local storage needs a thread runtime: keep such data elsewhere",
+        ));
+    }
+    if has(elf::SHF_COMPRESSED) {
+        return Err(refuse(name, "it is compressed: write it uncompressed"));
+    }
+    if matches!(
+        kind,
+        elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY
+    ) || [".ctors", ".dtors", ".init", ".fini"].contains(&name)
+    {
+        return Err(refuse(
+            name,
+            "nobody would run its constructors: call them by name after loading",
+        ));
+    }
+    match (has(elf::SHF_EXECINSTR), has(elf::SHF_WRITE)) {
+        (true, true) => Err(refuse(name, "it would be writable and executable at once")),
+        (true, false) => Ok(SectionRole::Code),
+        (false, true) if !name.starts_with(".data.rel.ro") => Ok(SectionRole::Data),
+        (false, _) if name == ".eh_frame" => Ok(SectionRole::EhFrame),
+        (false, _) => Ok(SectionRole::ReadOnly),
+    }
+}
+
+/// An empty section is placed all the same if it could hold symbols, such as an unused `.text`.
+fn empty_role(has: impl Fn(u32) -> bool, kind: u32) -> Result<SectionRole> {
+    Ok(match kind {
+        elf::SHT_PROGBITS | elf::SHT_NOBITS if has(elf::SHF_ALLOC) && !has(elf::SHF_TLS) => {
+            if has(elf::SHF_EXECINSTR) {
+                SectionRole::Code
+            } else if has(elf::SHF_WRITE) {
+                SectionRole::Data
+            } else {
+                SectionRole::ReadOnly
+            }
+        }
+        _ => SectionRole::Ignored,
+    })
+}
+
+fn in_section(object: &Object<'_>, index: SectionIndex, value: u64, name: &str) -> Result<Definition> {
+    let Some(section) = object.sections.get(index.0) else {
+        let reason = format!("section {} of symbol `{name}` is not there", index.0);
+        return Err(Error::ObjectMalformed {
+            what: "a symbol's section",
+            reason,
+        });
+    };
+    if section.role == SectionRole::Ignored {
+        return Ok(Definition::Refused("its section is not loaded"));
+    }
+    let offset = u32::try_from(value).ok().filter(|offset| *offset <= section.size);
+    let (Some(offset), Ok(id)) = (offset, u32::try_from(index.0)) else {
+        let reason = format!("{value:#x} of `{name}` is outside {}", section.name);
+        return Err(Error::ObjectMalformed {
+            what: "a symbol's offset",
+            reason,
+        });
+    };
+    Ok(Definition::Section(SectionId(id), offset))
+}
+
+/// The section that common symbols are gathered in.
+struct Common {
+    id: SectionId,
+    align: u32,
+    size: u64,
+}
+
+impl Common {
+    fn place(&mut self, name: &str, align: u64, size: u64) -> Result<Definition> {
+        let align = u32::try_from(align.max(1))
+            .ok()
+            .filter(|align| align.is_power_of_two() && *align <= MAX_ALIGN);
+        let Some(align) = align else {
+            return Err(refuse(
+                name,
+                "the alignment of a common symbol is no power of two up to 65536",
+            ));
+        };
+        let offset = self.size.next_multiple_of(u64::from(align));
+        let end = offset.saturating_add(size);
+        let (Ok(offset), true) = (u32::try_from(offset), end <= MAX_SIZE) else {
+            return Err(Error::ImageTooLarge {
+                size: end,
+                limit: MAX_SIZE,
+            });
+        };
+        self.size = end;
+        self.align = self.align.max(align);
+        Ok(Definition::Section(self.id, offset))
+    }
+
+    fn section<'data>(&self) -> Result<Section<'data>> {
+        let size = u32::try_from(self.size).map_err(|_| Error::ImageTooLarge {
+            size: self.size,
+            limit: MAX_SIZE,
+        })?;
+        Ok(Section {
+            name: Cow::Borrowed("COMMON"),
+            role: SectionRole::Data,
+            align: self.align,
+            size,
+            bytes: Cow::Borrowed(&[]),
+            edges: Vec::new(),
+        })
+    }
+}
+
+fn edge(section: &Section<'_>, raw: &Rela64<LE>, symbols: usize) -> Result<Edge> {
+    let offset = raw.r_offset.get(LE);
+    let number = raw.r_type(LE, false);
+    let Some(relocation) = Relocation::from_elf(number) else {
+        let (name, reason) = relocation::refused(number);
+        return Err(Error::RelocationUnsupported {
+            relocation: name.map_or_else(|| format!("relocation type {number}"), String::from),
+            section: section.name.clone().into_owned(),
+            offset: ByteOffset::new(offset),
+            reason,
+        });
+    };
+    let place = u32::try_from(offset).ok().filter(|_| {
+        let end = offset.checked_add(u64::from(relocation.width()));
+        end.is_some_and(|end| end <= section.bytes.len() as u64)
+    });
+    let Some(place) = place else {
+        return Err(Error::RelocationOutsideSection {
+            relocation: relocation.name(),
+            section: section.name.clone().into_owned(),
+            offset: ByteOffset::new(offset),
+            size: section.bytes.len() as u64,
+        });
+    };
+    let target = raw.r_sym(LE, false);
+    // Index 0 without a symbol table is the undefined symbol: only relocations without a symbol use it.
+    if target as usize >= symbols {
+        let reason = format!("symbol {target} of {} at {offset:#x} is not there", section.name);
+        return Err(Error::ObjectMalformed {
+            what: "a relocation's symbol",
+            reason,
+        });
+    }
+    Ok(Edge {
+        offset: place,
+        target: SymbolId(target),
+        addend: raw.r_addend.get(LE),
+        relocation,
+    })
+}

@@ -1,0 +1,346 @@
+//! Where everything goes, relative to three segments whose addresses are not known yet.
+//!
+//! Sections of one role follow each other in the file's order. Behind the code come stubs, one for every symbol
+//! outside the object that a branch leads to; behind the read-only data the global offset table, with an
+//! entry for every symbol that a relocation or a stub wants one for. Whether a stub is used is decided when the
+//! addresses are known; its room is there in any case. Cost: linear in sections and edges.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::MAX_SIZE;
+use super::graph::{Definition, Object, SectionRole, SymbolId};
+use super::relocation::Relocation;
+use crate::addr::{CodeAddr, Len};
+use crate::error::{Error, Result};
+
+/// What a segment's memory must allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SegmentKind {
+    /// Read and execute.
+    Code,
+    /// Read.
+    ReadOnly,
+    /// Read and write.
+    Data,
+}
+
+impl SegmentKind {
+    /// All of them, in the order in which [`Layout::contiguous`] places them.
+    pub const ALL: [Self; 3] = [Self::Code, Self::ReadOnly, Self::Data];
+
+    pub(super) const fn index(self) -> usize {
+        match self {
+            Self::Code => 0,
+            Self::ReadOnly => 1,
+            Self::Data => 2,
+        }
+    }
+}
+
+impl fmt::Display for SegmentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Code => "code",
+            Self::ReadOnly => "read-only data",
+            Self::Data => "data",
+        })
+    }
+}
+
+/// How much memory a segment needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRequest {
+    /// What it is for.
+    pub kind: SegmentKind,
+    /// Its size in bytes; 0 where the object has nothing of that kind.
+    pub size: Len,
+    /// What its address must be a multiple of: a power of two.
+    pub align: Len,
+}
+
+/// Where the image may be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// Anywhere, the segments within 2 GiB of each other.
+    Anywhere,
+    /// Below 2 GiB: the object was compiled for `-relocation-model=static` with the small or medium code model, and has
+    /// addresses in 32 bits.
+    Low2GiB,
+}
+
+/// Addresses of the three segments; where a segment's size is 0, its address is not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentAddrs {
+    /// Of the code.
+    pub code: CodeAddr,
+    /// Of the read-only data.
+    pub read_only: CodeAddr,
+    /// Of the data.
+    pub data: CodeAddr,
+}
+
+impl SegmentAddrs {
+    pub(super) const fn get(&self, kind: SegmentKind) -> CodeAddr {
+        match kind {
+            SegmentKind::Code => self.code,
+            SegmentKind::ReadOnly => self.read_only,
+            SegmentKind::Data => self.data,
+        }
+    }
+}
+
+/// The place of a section, stub or entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) segment: SegmentKind,
+    pub(super) offset: u32,
+}
+
+/// An object with a place for everything in it. [`Layout::link`] is the next step.
+#[derive(Clone, Debug)]
+pub struct Layout<'data> {
+    pub(super) object: Object<'data>,
+    pub(super) segments: [SegmentRequest; 3],
+    /// By section.
+    pub(super) places: Vec<Option<Place>>,
+    /// By section: the offset in the kept stack maps.
+    pub(super) stack_maps: Vec<(usize, u32)>,
+    pub(super) stack_maps_size: u32,
+    pub(super) got: Slots,
+    pub(super) stubs: Slots,
+    reach: Reach,
+}
+
+/// Numbered slots that some symbols have: entries of the global offset table, or stubs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots {
+    pub(super) place: u32,
+    /// The symbol of each slot.
+    pub(super) owners: Vec<SymbolId>,
+    by_symbol: Vec<Option<u32>>,
+}
+
+/// The zero that ends unwind information in memory, for whoever walks it from its address without knowing its size
+/// (`__register_frame`). Compilers leave it to the linker.
+const EH_FRAME_END: u64 = 4;
+
+/// The size of a stub and of an entry of the global offset table.
+pub(super) const SLOT: u32 = 8;
+
+impl Slots {
+    fn new(symbols: usize) -> Self {
+        Self {
+            place: 0,
+            owners: Vec::new(),
+            by_symbol: alloc::vec![None; symbols],
+        }
+    }
+
+    fn want(&mut self, symbol: SymbolId) {
+        let next = self.owners.len() as u32;
+        if let Some(slot @ None) = self.by_symbol.get_mut(symbol.index()) {
+            *slot = Some(next);
+            self.owners.push(symbol);
+        }
+    }
+
+    /// The offset of the symbol's slot in its segment.
+    pub(super) fn offset(&self, symbol: SymbolId) -> Option<u32> {
+        let slot = self.by_symbol.get(symbol.index()).copied().flatten()?;
+        self.place.checked_add(slot.checked_mul(SLOT)?)
+    }
+
+    fn size(&self) -> u64 {
+        self.owners.len() as u64 * u64::from(SLOT)
+    }
+}
+
+/// A segment that grows.
+struct Growing {
+    kind: SegmentKind,
+    size: u64,
+    align: u32,
+}
+
+impl Growing {
+    fn push(&mut self, size: u64, align: u32) -> Result<Place> {
+        let start = self.size.next_multiple_of(u64::from(align));
+        let end = start.saturating_add(size);
+        let (Ok(offset), true) = (u32::try_from(start), end <= MAX_SIZE) else {
+            return Err(Error::ImageTooLarge {
+                size: end,
+                limit: MAX_SIZE,
+            });
+        };
+        self.size = end;
+        self.align = self.align.max(align);
+        Ok(Place {
+            segment: self.kind,
+            offset,
+        })
+    }
+}
+
+impl<'data> Object<'data> {
+    /// Gives every section a place in a segment, and room to what the relocations need.
+    ///
+    /// # Errors
+    /// The image would be larger than 1 GiB.
+    pub fn layout(self) -> Result<Layout<'data>> {
+        let (got, stubs, reach) = self.slots();
+        let growing = |kind| Growing {
+            kind,
+            size: 0,
+            align: 1,
+        };
+        let mut segments = SegmentKind::ALL.map(growing);
+        let mut maps = growing(SegmentKind::ReadOnly);
+        let mut layout = Layout {
+            segments: SegmentKind::ALL.map(|kind| SegmentRequest {
+                kind,
+                size: Len::new(0),
+                align: Len::new(1),
+            }),
+            places: alloc::vec![None; self.sections.len()],
+            stack_maps: Vec::new(),
+            stack_maps_size: 0,
+            got,
+            stubs,
+            reach,
+            object: self,
+        };
+        let [code, read_only, data] = &mut segments;
+        for (index, (section, place)) in layout.object.sections.iter().zip(&mut layout.places).enumerate() {
+            let segment = match section.role {
+                SectionRole::Code => &mut *code,
+                SectionRole::ReadOnly | SectionRole::EhFrame => &mut *read_only,
+                SectionRole::Data => &mut *data,
+                SectionRole::StackMaps => {
+                    let start = maps.push(u64::from(section.size), section.align.max(8))?;
+                    layout.stack_maps.push((index, start.offset));
+                    continue;
+                }
+                SectionRole::Ignored => continue,
+            };
+            let terminator = if section.role == SectionRole::EhFrame {
+                EH_FRAME_END
+            } else {
+                0
+            };
+            *place = Some(segment.push(u64::from(section.size) + terminator, section.align)?);
+        }
+        if !layout.stubs.owners.is_empty() {
+            layout.stubs.place = code.push(layout.stubs.size(), 16)?.offset;
+        }
+        // Without entries, too, the table has an address for what is relative to it.
+        layout.got.place = read_only.push(layout.got.size(), SLOT)?.offset;
+        layout.stack_maps_size = size_of(&maps)?;
+        layout.check_total(&segments)?;
+        for (request, grown) in layout.segments.iter_mut().zip(&segments) {
+            request.size = Len::new(size_of(grown)?);
+            request.align = Len::new(grown.align);
+        }
+        Ok(layout)
+    }
+
+    /// Which symbols need an entry or a stub, and whether addresses must fit into 32 bits.
+    fn slots(&self) -> (Slots, Slots, Reach) {
+        let count = self.symbols.len();
+        let (mut got, mut stubs, mut reach) = (Slots::new(count), Slots::new(count), Reach::Anywhere);
+        for edge in self.sections.iter().flat_map(|section| &section.edges) {
+            let inside = matches!(
+                self.symbols
+                    .get(edge.target.index())
+                    .map(|symbol| symbol.definition),
+                Some(Definition::Section(..) | Definition::GotBase)
+            );
+            if edge.relocation.formula().needs_got() {
+                got.want(edge.target);
+            }
+            match edge.relocation {
+                Relocation::Plt32 if !inside => {
+                    stubs.want(edge.target);
+                    got.want(edge.target);
+                }
+                Relocation::Abs32 | Relocation::Abs32S if inside => reach = Reach::Low2GiB,
+                _ => {}
+            }
+        }
+        (got, stubs, reach)
+    }
+}
+
+fn size_of(segment: &Growing) -> Result<u32> {
+    u32::try_from(segment.size).map_err(|_| Error::ImageTooLarge {
+        size: segment.size,
+        limit: MAX_SIZE,
+    })
+}
+
+impl<'data> Layout<'data> {
+    fn check_total(&self, segments: &[Growing]) -> Result<()> {
+        let total = segments.iter().map(|segment| segment.size).sum();
+        if total > MAX_SIZE {
+            return Err(Error::ImageTooLarge {
+                size: total,
+                limit: MAX_SIZE,
+            });
+        }
+        Ok(())
+    }
+
+    /// The memory that the segments need. Their protections differ, so no two may share a page.
+    #[must_use]
+    pub fn segments(&self) -> &[SegmentRequest; 3] {
+        &self.segments
+    }
+
+    /// Where they may be.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// The address of the section with this index, if it is placed, when the segments are at these addresses.
+    #[must_use]
+    pub fn section_addr(&self, index: usize, addrs: &SegmentAddrs) -> Option<CodeAddr> {
+        let place = (*self.places.get(index)?)?;
+        addrs.get(place.segment).plus(Len::new(place.offset))
+    }
+
+    /// The graph.
+    #[must_use]
+    pub fn object(&self) -> &Object<'data> {
+        &self.object
+    }
+
+    /// Addresses for one reservation at `base`: each segment starts on a page of its own, of `page` bytes (a power of
+    /// two), in the order of [`SegmentKind::ALL`]. Returns them with the size of the reservation. `base` is a
+    /// multiple of the page size and of every alignment; `None` if it is not, or the end is no address.
+    #[must_use]
+    pub fn contiguous(&self, base: CodeAddr, page: Len) -> Option<(SegmentAddrs, u64)> {
+        let page = u64::from(page.get());
+        let mut next = base.get();
+        let mut starts = [base; 3];
+        for (request, start) in self.segments.iter().zip(&mut starts) {
+            let align = page.max(u64::from(request.align.get()));
+            if !page.is_power_of_two() || base.get() % align != 0 {
+                return None;
+            }
+            let at = next.checked_next_multiple_of(align)?;
+            *start = CodeAddr::new(at);
+            next = at.checked_add(u64::from(request.size.get()))?;
+        }
+        let [code, read_only, data] = starts;
+        let end = next.checked_next_multiple_of(page)?;
+        Some((
+            SegmentAddrs {
+                code,
+                read_only,
+                data,
+            },
+            end - base.get(),
+        ))
+    }
+}

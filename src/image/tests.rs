@@ -1,0 +1,283 @@
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::error::Error;
+use crate::stackmap::StackMaps;
+
+/// The object of the example: two functions, three records.
+const OBJECT: &[u8] = include_bytes!("../../examples/objects/inline_cache.o");
+const BASE: CodeAddr = CodeAddr::new(0x7f00_0000_0000);
+const PAGE: Len = Len::new(4096);
+
+fn linked() -> LinkedImage {
+    let layout = Object::parse(OBJECT).unwrap().layout().unwrap();
+    let (addrs, _) = layout.contiguous(BASE, PAGE).unwrap();
+    layout.link(&addrs, &|_| None).unwrap()
+}
+
+#[test]
+fn segments_are_on_pages_of_their_own() {
+    let layout = Object::parse(OBJECT).unwrap().layout().unwrap();
+    let (addrs, size) = layout.contiguous(BASE, PAGE).unwrap();
+    assert_eq!(
+        (addrs.code, addrs.read_only),
+        (BASE, CodeAddr::new(BASE.get() + 0x1000))
+    );
+    assert_eq!(size, 0x2000, "no data");
+    let [code, read_only, data] = layout.segments();
+    assert!(code.size.get() > 0 && read_only.size.get() > 0 && data.size.get() == 0);
+    assert_eq!(code.align, Len::new(16));
+    assert_eq!(layout.contiguous(CodeAddr::new(BASE.get() + 16), PAGE), None);
+    assert_eq!(layout.contiguous(CodeAddr::new(u64::MAX - 0xfff), PAGE), None);
+    assert_eq!(layout.contiguous(BASE, Len::new(3000)), None);
+}
+
+#[test]
+fn functions_maps_and_unwind_information() {
+    let LinkedImage { image, segments, .. } = linked();
+    let names: Vec<_> = image
+        .functions
+        .iter()
+        .map(|function| function.name.as_str())
+        .collect();
+    assert_eq!(names, ["get", "sum_fields"]);
+    let sum_fields = &image.functions[1];
+    assert_eq!(image.function_at(sum_fields.addr), Some(sum_fields));
+    let last = CodeAddr::new(sum_fields.addr.get() + u64::from(sum_fields.len.get()) - 1);
+    assert_eq!(image.function_at(last), Some(sum_fields));
+    assert_eq!(image.function_at(CodeAddr::new(last.get() + 1)), None);
+    assert_eq!(image.function_at(CodeAddr::new(BASE.get() - 1)), None);
+
+    let maps = StackMaps::parse(&image.stack_maps, image.endian).unwrap();
+    let addresses = maps.maps()[0]
+        .functions()
+        .map(|function| CodeAddr::new(function.address()));
+    assert!(addresses.eq(image.functions.iter().map(|function| function.addr)));
+
+    // The unwind information that is kept is what lies in the segment.
+    let [frame] = &image.eh_frames[..] else {
+        panic!("{:?}", image.eh_frames)
+    };
+    let segment = segments
+        .iter()
+        .find(|segment| segment.kind == SegmentKind::ReadOnly)
+        .unwrap();
+    let start = (frame.addr.get() - segment.addr.get()) as usize;
+    assert_eq!(segment.bytes[start..start + frame.bytes.len()], frame.bytes);
+    assert_eq!(segment.bytes[start + frame.bytes.len()..][..4], [0; 4]);
+}
+
+#[test]
+fn every_truncation_is_an_error_or_loads() {
+    assert!(Object::parse(OBJECT).is_ok());
+    for len in 0..OBJECT.len() {
+        fuzz_body(&OBJECT[..len]);
+        if len < 64 {
+            assert!(Object::parse(&OBJECT[..len]).is_err());
+        }
+    }
+}
+
+#[test]
+fn no_flipped_bit_panics() {
+    let mut loaded = 0;
+    let mut bytes = OBJECT.to_vec();
+    for index in 0..bytes.len() {
+        for mask in [1, 2, 4, 8, 16, 32, 64, 128, 255] {
+            bytes[index] ^= mask;
+            fuzz_body(&bytes);
+            loaded += u32::from(Object::parse(&bytes).is_ok());
+            bytes[index] ^= mask;
+        }
+    }
+    // Most damage is in bytes that parsing need not understand: the mutations do get past the header.
+    assert!(loaded > 5000, "{loaded}");
+}
+
+/// Pairs of bytes replaced at random by what numbers are made of: 0, 1, extremes.
+#[test]
+fn no_random_damage_panics() {
+    let mut state = 0x1234_5678_9abc_def1_u64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..20_000 {
+        let mut bytes = OBJECT.to_vec();
+        for _ in 0..1 + next() % 6 {
+            let at = next() as usize % bytes.len();
+            bytes[at] = [0, 1, 0x7f, 0x80, 0xff, next() as u8][next() as usize % 6];
+        }
+        fuzz_body(&bytes);
+    }
+}
+
+#[test]
+fn what_is_no_object_is_named() {
+    let cases: [(&[u8], &str); 3] = [
+        (
+            b"",
+            "cannot load bytes that do not start with the ELF magic number",
+        ),
+        (
+            b"\x7fELF\x01\x01\x01",
+            "cannot load an ELF file that is not 64-bit little-endian",
+        ),
+        (b"\x7fELF\x02\x01\x01", "malformed object: the file header: "),
+    ];
+    for (bytes, expected) in cases {
+        let error = Object::parse(bytes).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let mut other = OBJECT.to_vec();
+    other[18] = 183;
+    let error = Object::parse(&other).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot load an ELF file for machine 183"),
+        "{error}"
+    );
+    let mut other = OBJECT.to_vec();
+    other[16] = 3;
+    let error = Object::parse(&other).unwrap_err().to_string();
+    assert!(error.starts_with("cannot load an ELF file of type 3"), "{error}");
+}
+
+fn adoption(stack_maps: Vec<u8>) -> Adoption {
+    Adoption::new(Arch::X86_64, Endian::Little, stack_maps)
+}
+
+fn promise(adoption: Adoption) -> crate::error::Result<AdoptedCode> {
+    // SAFETY: nothing is registered, so nothing is promised.
+    #[allow(unsafe_code, reason = "the constructor is what is tested")]
+    unsafe {
+        adoption.promise()
+    }
+}
+
+#[test]
+fn adopted_code_is_the_same_as_loaded_code() {
+    let linked = linked().image;
+    let mut adoption = adoption(linked.stack_maps.clone());
+    for function in linked.functions.iter().rev() {
+        adoption = adoption.function(function.name.clone(), function.addr, function.len);
+    }
+    let adopted = promise(adoption).unwrap().into_image();
+    assert_eq!(adopted.functions, linked.functions);
+    assert_eq!(adopted.stack_maps, linked.stack_maps);
+    assert_eq!(adopted.code.len(), 2);
+}
+
+#[test]
+fn addresses_can_be_given_separately() {
+    let linked = linked().image;
+    let mut unrelocated = linked.stack_maps.clone();
+    unrelocated[16..24].fill(0);
+    unrelocated[40..48].fill(0);
+    let addrs: Vec<_> = linked.functions.iter().map(|function| function.addr).collect();
+    let few = adoption(unrelocated.clone())
+        .function_addresses(&addrs[..1])
+        .unwrap_err();
+    assert_eq!(few, Error::AdoptedFunctionCount { needed: 2, found: 1 });
+    let adoption = adoption(unrelocated).function_addresses(&addrs).unwrap();
+    let adoption = linked.functions.iter().fold(adoption, |adoption, f| {
+        adoption.function(f.name.clone(), f.addr, f.len)
+    });
+    assert_eq!(promise(adoption).unwrap().image().stack_maps, linked.stack_maps);
+}
+
+#[test]
+fn adoption_refuses_what_cannot_be() {
+    let linked = linked().image;
+    let [get, sum] = &linked.functions[..] else {
+        panic!()
+    };
+    let start = || adoption(linked.stack_maps.clone());
+    let long = Len::new(get.len.get() + 0x100);
+    let end = CodeAddr::new(u64::MAX - 3);
+    let cases = [
+        (
+            start().function("get", get.addr, get.len),
+            "function ? at 0x7f0000000030 cannot be adopted: the stack map",
+        ),
+        (
+            start().function("get", get.addr, Len::new(0)),
+            "function get at 0x7f0000000000 cannot be adopted: its length",
+        ),
+        (
+            start().function("last", end, Len::new(8)),
+            "function last at 0xfffffffffffffffc cannot be adopted: its end",
+        ),
+        (
+            start()
+                .function("get", get.addr, long)
+                .function("sum", sum.addr, sum.len),
+            "function sum at 0x7f0000000030 cannot be adopted: it overlaps",
+        ),
+        (adoption(vec![9; 16]), "no stack map at 0x0"),
+    ];
+    for (adoption, expected) in cases {
+        let error = promise(adoption).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    // The same range twice is an alias.
+    let alias = start()
+        .function("get", get.addr, get.len)
+        .function("alias", get.addr, get.len)
+        .function("sum", sum.addr, sum.len);
+    assert_eq!(promise(alias).unwrap().image().code.len(), 2);
+}
+
+/// Where in the file the entries of the relocation section for `.llvm_stackmaps` start.
+fn map_relocations() -> usize {
+    use object::LittleEndian as LE;
+    use object::read::elf::{FileHeader, SectionHeader};
+    let header = object::elf::FileHeader64::<LE>::parse(OBJECT).unwrap();
+    let sections = header.sections(LE, OBJECT).unwrap();
+    let (_, section) = sections.section_by_name(LE, b".rela.llvm_stackmaps").unwrap();
+    section.sh_offset(LE) as usize
+}
+
+#[test]
+fn damaged_relocations_are_named_with_their_place() {
+    let at = map_relocations();
+    let with = |offset: usize, bytes: &[u8]| {
+        let mut damaged = OBJECT.to_vec();
+        damaged[at + offset..at + offset + bytes.len()].copy_from_slice(bytes);
+        Object::parse(&damaged).unwrap_err()
+    };
+    let size = linked().image.stack_maps.len() as u64;
+    for offset in [size - 7, size, u64::MAX - 3] {
+        let expected = Error::RelocationOutsideSection {
+            relocation: "R_X86_64_64",
+            section: ".llvm_stackmaps".into(),
+            offset: crate::addr::ByteOffset::new(offset),
+            size,
+        };
+        assert_eq!(with(0, &offset.to_le_bytes()), expected);
+    }
+    let error = with(8, &200_u32.to_le_bytes()).to_string();
+    assert!(
+        error.starts_with("relocation type 200 at .llvm_stackmaps+0x10 cannot be applied"),
+        "{error}"
+    );
+    let error = with(12, &9999_u32.to_le_bytes()).to_string();
+    assert!(
+        error.contains("symbol 9999 of .llvm_stackmaps at 0x10 is not there"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_bytes_of_an_object_may_have_any_alignment() {
+    let mut shifted = vec![0; 8];
+    shifted.extend_from_slice(OBJECT);
+    for shift in 0..8 {
+        let bytes = &mut shifted[shift..shift + OBJECT.len()];
+        bytes.copy_from_slice(OBJECT);
+        assert!(Object::parse(bytes).is_ok(), "{shift}");
+    }
+}

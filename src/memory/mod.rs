@@ -1,1 +1,0 @@
-//! Where bytes are written, and how.

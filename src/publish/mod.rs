@@ -1,1 +1,0 @@
-//! Making cores execute what was written.

@@ -1,1 +1,0 @@
-//! Sites and the table of them.

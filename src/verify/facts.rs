@@ -1,0 +1,128 @@
+//! What the rules need to know of one instruction and of one architecture. A decoder per architecture fills them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::addr::DwarfReg;
+use crate::arch::RegSet;
+
+/// Where control goes after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// To the next instruction.
+    Next,
+    /// Always to the destination.
+    Jump(Dest),
+    /// To the destination or to the next instruction.
+    Branch(Dest),
+    /// To the destination, which may return to the next instruction.
+    Call(Dest),
+    /// To the caller, which finds its stack as it left it if `plain`.
+    Return { plain: bool },
+    /// To a fault handler, never to the next instruction.
+    Trap,
+}
+
+/// Where a branch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dest {
+    /// To this address.
+    Address(u64),
+    /// To the address in this register.
+    Register(DwarfReg),
+    /// To an address that is read from memory, or by a mechanism that is not understood.
+    Unknown,
+}
+
+/// What an instruction does to the stack pointer. A call counts with its return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StackPointer {
+    Keep,
+    /// Adds so many bytes.
+    Add(i64),
+    /// Makes it something that cannot be followed.
+    Lost,
+}
+
+/// What an instruction writes in memory that is addressed by the stack pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StackStore {
+    None,
+    /// From and to (exclusive), in bytes from the stack pointer before the instruction.
+    Range(i64, i64),
+    /// At an offset that is not a constant.
+    Anywhere,
+}
+
+/// One instruction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// Its address.
+    pub(super) addr: u64,
+    /// Its length in bytes.
+    pub(super) len: u8,
+    /// Does nothing, and is of the forms meant for that.
+    pub(super) nop: bool,
+    pub(super) flow: Flow,
+    /// Every register that it may write in part or whole, without the stack pointer and flags.
+    pub(super) writes: RegSet,
+    pub(super) stack: StackPointer,
+    pub(super) store: StackStore,
+    /// The register that it sets to a constant, and the constant.
+    pub(super) constant: Option<(DwarfReg, u64)>,
+    /// Why no sequence may execute it.
+    pub(super) refused: Option<&'static str>,
+}
+
+impl Facts {
+    /// The address after it.
+    pub(super) const fn end(&self) -> u64 {
+        self.addr.wrapping_add(self.len as u64)
+    }
+}
+
+/// Why bytes do not decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Undecodable {
+    /// The address of the instruction.
+    pub(super) addr: u64,
+    /// The instruction is cut off by the end; otherwise there is no such instruction.
+    pub(super) cut_off: bool,
+}
+
+/// Decodes all bytes at an address.
+pub(super) type Decode = fn(u64, &[u8], &mut Vec<Facts>) -> Result<(), Undecodable>;
+
+/// An architecture: its decoder, and the conventions that its sites are bound to.
+pub(super) struct Isa {
+    /// Appends the instructions of all bytes, which start at the address and do not wrap around.
+    pub(super) decode: Decode,
+    /// The first instruction of the bytes at the address, as text, with its length; `None` if it does not decode.
+    pub(super) text: fn(u64, &[u8], &mut String) -> Option<usize>,
+    /// What LLVM emits as the call of a patchpoint, before the nops: the target and the call's length.
+    pub(super) patchpoint_call: fn(&[u8]) -> Option<(u64, u32)>,
+    /// The name of a register.
+    pub(super) register: fn(DwarfReg) -> Option<&'static str>,
+    pub(super) abi: Abi,
+}
+
+/// The platform's C convention, and what LLVM reserves.
+pub(super) struct Abi {
+    /// Registers that a location or live-out can name.
+    pub(super) known: RegSet,
+    /// The register that LLVM keeps free at patchpoints and stackmaps, which calls may lose.
+    pub(super) scratch: DwarfReg,
+    pub(super) callee_saved: RegSet,
+    /// The stack and frame pointers.
+    pub(super) frame: RegSet,
+    /// The registers in which a C patchpoint's one result may be.
+    pub(super) result: RegSet,
+    /// All registers in which a C function may return.
+    pub(super) returned: RegSet,
+    /// Bytes below the stack pointer that belong to the function.
+    pub(super) red_zone: i64,
+    /// Bytes above the stack pointer at a function's entry that hold the return address.
+    pub(super) return_address: i64,
+    /// The alignment of the stack pointer at a call, in bytes.
+    pub(super) stack_align: i64,
+}

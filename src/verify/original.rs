@@ -1,0 +1,115 @@
+//! What stands in a site before anything was patched.
+
+use alloc::vec::Vec;
+
+use super::facts::{Facts, Flow};
+use crate::addr::{CodeAddr, Len};
+use crate::arch::Arch;
+use crate::error::{Error, Result};
+
+/// What the reserved bytes hold before the first patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Original {
+    /// Only nops: a patchpoint without a target, or reserved space.
+    Nops,
+    /// The call that LLVM emits for a patchpoint with a target, then only nops.
+    LlvmCall {
+        /// The target.
+        target: CodeAddr,
+        /// The offset to which the call returns, in bytes: a landing unless it is the end.
+        returns_at: u32,
+    },
+    /// Something else: in a shadow or entry site real instructions, in a patchpoint nothing that LLVM emits.
+    Instructions {
+        /// The offsets to which calls return, ascending, in bytes, without the end.
+        calls: Vec<u32>,
+    },
+}
+
+/// Decodes the reserved bytes of a site that was not patched yet, which stand at `addr`.
+///
+/// A patchpoint holds only [`Original::Nops`] or [`Original::LlvmCall`]; anything else there means that the
+/// reserved length or the address is wrong.
+///
+/// # Errors
+///
+/// [`Error::VerifyOriginal`] if an instruction is cut off by the end or does not decode: then the reserved length is
+/// wrong, or LLVM's count of a shadow was. [`Error::VerifyArch`] for an architecture without a decoder.
+pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
+    let isa = super::check::isa(arch)?;
+    let refused = |at: u64, what| Error::VerifyOriginal {
+        addr,
+        reserved: bytes.len() as u64,
+        offset: at.wrapping_sub(addr.get()),
+        what,
+    };
+    if addr.get().checked_add(bytes.len() as u64).is_none() {
+        return Err(refused(addr.get(), "would wrap around the address space"));
+    }
+    let mut code = Vec::with_capacity(bytes.len() / 3);
+    (isa.decode)(addr.get(), bytes, &mut code).map_err(|fault| {
+        let what = match fault.cut_off {
+            true => "is cut off by the end of the reserved bytes",
+            false => "does not decode",
+        };
+        refused(fault.addr, what)
+    })?;
+    Ok(classify((isa.patchpoint_call)(bytes), addr.get(), &code))
+}
+
+fn classify(call: Option<(u64, u32)>, start: u64, code: &[Facts]) -> Original {
+    if code.iter().all(|f| f.nop) {
+        return Original::Nops;
+    }
+    if let Some((target, len)) = call {
+        let after = start.wrapping_add(u64::from(len));
+        if code.iter().filter(|f| f.addr >= after).all(|f| f.nop) {
+            return Original::LlvmCall {
+                target: CodeAddr::new(target),
+                returns_at: len,
+            };
+        }
+    }
+    let end = code.last().map_or(start, Facts::end);
+    let calls = code
+        .iter()
+        .filter(|f| matches!(f.flow, Flow::Call(_)) && f.end() != end)
+        .filter_map(|f| u32::try_from(f.end().wrapping_sub(start)).ok())
+        .collect();
+    Original::Instructions { calls }
+}
+
+/// The offsets in bytes at which the instructions of `bytes` end, ascending, up to the first that does not
+/// decode. Nothing for an architecture without a decoder.
+#[must_use]
+pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
+    let offset = |f: &Facts| u32::try_from(f.end().wrapping_sub(addr.get())).ok();
+    decodable(arch, addr, bytes).iter().filter_map(offset).collect()
+}
+
+/// How many of the bytes from `addr` on look like a patchpoint's: LLVM's call, if there is one, and nops.
+///
+/// # Errors
+///
+/// [`Error::VerifyArch`] for an architecture without a decoder.
+pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Len> {
+    let isa = super::check::isa(arch)?;
+    let call = (isa.patchpoint_call)(bytes).map_or(0, |(_, len)| len);
+    let after = addr.get().wrapping_add(u64::from(call));
+    let code = decodable(arch, addr, bytes);
+    let nops = code.iter().skip_while(|f| f.addr < after).take_while(|f| f.nop);
+    let end = nops.last().map_or(after, Facts::end);
+    Ok(Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(0)))
+}
+
+fn decodable(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Facts> {
+    let mut code = Vec::new();
+    if let (Ok(isa), Some(_)) = (
+        super::check::isa(arch),
+        addr.get().checked_add(bytes.len() as u64),
+    ) {
+        // What precedes the first undecodable instruction is kept.
+        let _ = (isa.decode)(addr.get(), bytes, &mut code);
+    }
+    code
+}

@@ -1,0 +1,499 @@
+//! The rules, along every path. Knows no architecture.
+//!
+//! A state per instruction (stack depth, registers written so far, a register known to hold a constant) is carried
+//! along the control flow until nothing changes. States only lose knowledge where paths join, so this ends: each
+//! instruction is visited again at most once per register.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore};
+use super::policy::{self, Policy};
+use super::{Checked, Chunk};
+use crate::addr::{CodeAddr, DwarfReg};
+use crate::arch::{Declared, OnReturn, RegSet, SiteContext, SiteKind};
+use crate::error::{Error, InstructionAt, Result, SiteName};
+
+/// What is known before an instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State {
+    /// The stack pointer's distance from its value on entry to the site, in bytes; never positive.
+    depth: i64,
+    written: RegSet,
+    known: Option<(DwarfReg, u64)>,
+}
+
+/// The site or a stub.
+struct Part<'a> {
+    start: u64,
+    end: u64,
+    bytes: &'a [u8],
+    /// Its instructions: indices into all of them.
+    first: usize,
+    last: usize,
+}
+
+struct Walk<'a> {
+    site: &'a SiteContext<'a>,
+    isa: &'a Isa,
+    policy: &'a Policy,
+    declared: &'a Declared,
+    /// The site, then the stubs.
+    parts: Vec<Part<'a>>,
+    code: Vec<Facts>,
+    states: Vec<Option<State>>,
+    pending: Vec<usize>,
+    clobbers: RegSet,
+}
+
+/// Checks everything that depends on the code.
+pub(super) fn walk(
+    site: &SiteContext<'_>,
+    isa: &Isa,
+    policy: &Policy,
+    code: &[u8],
+    stubs: &[Chunk<'_>],
+    declared: &Declared,
+) -> Result<Checked> {
+    let mut walk = Walk {
+        site,
+        isa,
+        policy,
+        declared,
+        parts: Vec::with_capacity(stubs.len() + 1),
+        code: Vec::with_capacity(code.len() / 2 + 1),
+        states: Vec::new(),
+        pending: Vec::with_capacity(4),
+        clobbers: RegSet::EMPTY,
+    };
+    walk.decode(code, stubs)?;
+    walk.check_landings()?;
+    walk.run()?;
+    Ok(Checked {
+        clobbers: walk.clobbers,
+        landings: walk.own_landings(),
+    })
+}
+
+impl<'a> Walk<'a> {
+    // ---- rule 1: decoding ----
+
+    fn decode(&mut self, code: &'a [u8], stubs: &[Chunk<'a>]) -> Result<()> {
+        let needed = self.site.shape.reserved();
+        if code.len() as u64 != u64::from(needed.get()) || code.is_empty() {
+            return Err(Error::VerifyLength {
+                site: SiteName::of(self.site),
+                needed,
+                have: code.len() as u64,
+            });
+        }
+        self.decode_part(self.site.addr, code)?;
+        for stub in stubs {
+            self.decode_part(stub.addr, stub.bytes)?;
+        }
+        self.states.resize(self.code.len(), None);
+        Ok(())
+    }
+
+    fn decode_part(&mut self, addr: CodeAddr, bytes: &'a [u8]) -> Result<()> {
+        let start = addr.get();
+        let free = |end: &u64| self.parts.iter().all(|p| *end <= p.start || p.end <= start);
+        let Some(end) = start.checked_add(bytes.len() as u64).filter(free) else {
+            return Err(Error::VerifyOverlap {
+                site: SiteName::of(self.site),
+                stub: self.parts.len().saturating_sub(1) as u64,
+                addr,
+            });
+        };
+        let first = self.code.len();
+        let decoded = (self.isa.decode)(start, bytes, &mut self.code);
+        self.parts.push(Part {
+            start,
+            end,
+            bytes,
+            first,
+            last: self.code.len(),
+        });
+        decoded.map_err(|fault| {
+            let at = self.describe(fault.addr);
+            match fault.cut_off {
+                true => Error::VerifyCutOff { at },
+                false => Error::VerifyUndecodable { at },
+            }
+        })
+    }
+
+    // ---- rule 6: landings ----
+
+    fn check_landings(&self) -> Result<()> {
+        for &landing in self.site.landings {
+            self.check_landing(landing)?;
+        }
+        Ok(())
+    }
+
+    fn check_landing(&self, landing: u32) -> Result<()> {
+        let site = || SiteName::of(self.site);
+        if self.site.shape.kind() == SiteKind::Shadow {
+            return Err(Error::VerifyShadowLanding {
+                site: site(),
+                landing,
+            });
+        }
+        let addr = self.site.addr.get().wrapping_add(u64::from(landing));
+        let inside = landing < self.site.shape.reserved().get();
+        let Some(at) = self.boundary(addr).filter(|_| inside) else {
+            return Err(Error::VerifyLanding {
+                site: site(),
+                landing,
+            });
+        };
+        let end = self.parts.first().map_or(0, |site| site.last);
+        let tail = self.code.get(at..end).unwrap_or_default();
+        match tail.iter().find(|f| !f.nop) {
+            None => Ok(()),
+            Some(f) => Err(Error::VerifyLandingTail {
+                at: self.describe(f.addr),
+                landing,
+            }),
+        }
+    }
+
+    /// Offsets in the site after the calls that control can reach.
+    fn own_landings(&self) -> Vec<u32> {
+        let Some(site) = self.parts.first() else {
+            return Vec::new();
+        };
+        let code = self.code.iter().zip(&self.states).take(site.last);
+        code.filter(|(f, state)| state.is_some() && matches!(f.flow, Flow::Call(_)) && f.end() < site.end)
+            .filter_map(|(f, _)| u32::try_from(f.end().wrapping_sub(site.start)).ok())
+            .collect()
+    }
+
+    // ---- the walk ----
+
+    fn run(&mut self) -> Result<()> {
+        let entry = State {
+            depth: 0,
+            written: RegSet::EMPTY,
+            known: None,
+        };
+        self.join(0, 0, entry)?;
+        while let Some(index) = self.pending.pop() {
+            self.visit(index)?;
+        }
+        Ok(())
+    }
+
+    /// Control comes to `to` from `from` with `state`.
+    fn join(&mut self, from: usize, to: usize, state: State) -> Result<()> {
+        let Some(slot) = self.states.get_mut(to) else {
+            return Ok(());
+        };
+        let joined = match *slot {
+            None => state,
+            Some(before) if before.depth != state.depth => {
+                return Err(Error::VerifyStackJoin {
+                    at: self.at(to),
+                    from: self.offset(from),
+                    depth: state.depth,
+                    other: before.depth,
+                });
+            }
+            Some(before) => State {
+                depth: state.depth,
+                written: state.written.union(before.written),
+                known: state.known.filter(|_| before.known == state.known),
+            },
+        };
+        if *slot != Some(joined) {
+            *slot = Some(joined);
+            self.pending.push(to);
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, index: usize) -> Result<()> {
+        let (Some(&facts), Some(&Some(before))) = (self.code.get(index), self.states.get(index)) else {
+            return Ok(());
+        };
+        if let Some(what) = facts.refused {
+            return Err(Error::VerifyRefused {
+                at: self.at(index),
+                what,
+            });
+        }
+        self.check_writes(index, facts.writes)?;
+        self.check_store(index, &facts, before.depth)?;
+        let after = State {
+            depth: self.moved(index, &facts, before.depth)?,
+            written: before.written.union(facts.writes),
+            known: facts
+                .constant
+                .or(before.known.filter(|(reg, _)| !facts.writes.contains(*reg))),
+        };
+        self.clobbers = self.clobbers.union(facts.writes);
+        match facts.flow {
+            Flow::Next => self.fall(index, after),
+            Flow::Jump(dest) => self.jump(index, dest, after),
+            Flow::Branch(dest) => {
+                self.jump(index, dest, after)?;
+                self.fall(index, after)
+            }
+            Flow::Call(dest) => self.call(index, dest, after),
+            Flow::Return { plain } => self.ret(index, plain, after),
+            Flow::Trap => Ok(()),
+        }
+    }
+
+    // ---- rule 4: registers ----
+
+    fn check_writes(&self, index: usize, writes: RegSet) -> Result<()> {
+        match policy::first(writes.difference(self.policy.writable)) {
+            None => Ok(()),
+            Some(reg) => Err(Error::VerifyClobber {
+                at: self.at(index),
+                register: policy::name(self.isa, reg),
+            }),
+        }
+    }
+
+    fn check_kept(&self, index: usize, written: RegSet, kept: RegSet) -> Result<()> {
+        match policy::first(written.intersection(kept)) {
+            None => Ok(()),
+            Some(reg) => Err(Error::VerifyLost {
+                at: self.at(index),
+                register: policy::name(self.isa, reg),
+            }),
+        }
+    }
+
+    // ---- rule 5: stack ----
+
+    fn moved(&self, index: usize, facts: &Facts, depth: i64) -> Result<i64> {
+        let moved = match facts.stack {
+            StackPointer::Keep => Some(depth),
+            StackPointer::Add(by) => depth.checked_add(by),
+            StackPointer::Lost => None,
+        };
+        match moved {
+            None => Err(Error::VerifyStackLost { at: self.at(index) }),
+            Some(depth) if depth > 0 => Err(Error::VerifyStackPopped {
+                at: self.at(index),
+                by: depth,
+            }),
+            Some(depth) => Ok(depth),
+        }
+    }
+
+    fn check_store(&self, index: usize, facts: &Facts, depth: i64) -> Result<()> {
+        let kind = self.site.shape.kind();
+        if kind == SiteKind::Patchpoint || facts.store == StackStore::None {
+            // For LLVM a patchpoint is a call: what is below the stack pointer is free.
+            return Ok(());
+        }
+        let abi = &self.isa.abi;
+        let protected_end = match kind {
+            SiteKind::Entry => abi.return_address,
+            _ => 0,
+        };
+        let range = match facts.store {
+            StackStore::Range(from, to) => depth.checked_add(from).zip(depth.checked_add(to)),
+            _ => None,
+        };
+        match range {
+            Some((from, to)) if to <= -abi.red_zone || from >= protected_end => Ok(()),
+            _ => Err(Error::VerifyRedZone {
+                at: self.at(index),
+                zone: abi.red_zone,
+            }),
+        }
+    }
+
+    fn check_level(&self, index: usize, depth: i64) -> Result<()> {
+        match depth {
+            0 => Ok(()),
+            _ => Err(Error::VerifyStackExit {
+                at: self.at(index),
+                depth,
+            }),
+        }
+    }
+
+    // ---- rules 2 and 3: branches and ends ----
+
+    fn fall(&mut self, index: usize, state: State) -> Result<()> {
+        let part = self.parts.iter().position(|p| (p.first..p.last).contains(&index));
+        let Some((number, part)) = part.and_then(|n| Some((n, self.parts.get(n)?))) else {
+            return Ok(());
+        };
+        if index + 1 < part.last {
+            return self.join(index, index + 1, state);
+        }
+        match number {
+            0 => self.leave_by_end(index, state),
+            _ => Err(Error::VerifyStubEnd { at: self.at(index) }),
+        }
+    }
+
+    fn leave_by_end(&self, index: usize, state: State) -> Result<()> {
+        if self.site.shape.kind() == SiteKind::Shadow {
+            return Err(Error::VerifyShadowEnd { at: self.at(index) });
+        }
+        self.check_level(index, state.depth)?;
+        self.check_kept(index, state.written, self.policy.kept_for_the_function)
+    }
+
+    fn jump(&mut self, index: usize, dest: Dest, state: State) -> Result<()> {
+        let to = self.resolve(index, dest, state)?;
+        if let Some(target) = self.boundary(to) {
+            return self.join(index, target, state);
+        }
+        if self.is_inside(to) {
+            return Err(self.inside(index, to));
+        }
+        if self.parts.first().is_some_and(|site| site.end == to) {
+            return self.leave_by_end(index, state);
+        }
+        let entry = self.site.shape.kind() == SiteKind::Entry;
+        for on_return in self.contracts(index, to)? {
+            if on_return != OnReturn::Never && !entry {
+                return Err(Error::VerifyJumpReturns {
+                    at: self.at(index),
+                    target: CodeAddr::new(to),
+                });
+            }
+        }
+        self.check_level(index, state.depth)?;
+        self.check_kept(index, state.written, self.policy.kept_for_ramps)?;
+        self.check_kept(index, state.written, self.policy.kept_for_the_function)
+    }
+
+    fn call(&mut self, index: usize, dest: Dest, mut state: State) -> Result<()> {
+        let to = self.resolve(index, dest, state)?;
+        if self.is_inside(to) {
+            return Err(self.inside(index, to));
+        }
+        let mut lost = RegSet::EMPTY;
+        for on_return in self.contracts(index, to)? {
+            lost = lost.union(self.check_contract(index, to, on_return, state)?);
+        }
+        self.clobbers = self.clobbers.union(lost);
+        state.written = state.written.union(lost);
+        state.known = state.known.filter(|(reg, _)| !lost.contains(*reg));
+        self.fall(index, state)
+    }
+
+    /// What a call of a target under this contract loses.
+    fn check_contract(&self, index: usize, to: u64, on_return: OnReturn, state: State) -> Result<RegSet> {
+        let abi = &self.isa.abi;
+        let lost = match on_return {
+            OnReturn::Never => {
+                return Err(Error::VerifyCallNever {
+                    at: self.at(index),
+                    target: CodeAddr::new(to),
+                });
+            }
+            OnReturn::PreservesAll => RegSet::of(&[abi.scratch]),
+            OnReturn::FollowsC => abi.known.difference(abi.callee_saved).difference(abi.frame),
+        };
+        // A site that has a result expects a call to deliver it, declared or not.
+        self.check_writes(index, lost.difference(self.policy.result))?;
+        if on_return == OnReturn::FollowsC && state.depth % abi.stack_align != 0 {
+            // Only a C patchpoint comes here, and LLVM aligns the stack for its call.
+            return Err(Error::VerifyStackAlign {
+                at: self.at(index),
+                depth: state.depth,
+                align: abi.stack_align,
+            });
+        }
+        Ok(lost)
+    }
+
+    fn ret(&self, index: usize, plain: bool, state: State) -> Result<()> {
+        if self.site.shape.kind() != SiteKind::Entry || !plain {
+            return Err(Error::VerifyReturn { at: self.at(index) });
+        }
+        self.check_level(index, state.depth)
+    }
+
+    fn resolve(&self, index: usize, dest: Dest, state: State) -> Result<u64> {
+        let known = |reg: DwarfReg| state.known.filter(|(known, _)| *known == reg);
+        match dest {
+            Dest::Address(to) => Some(to),
+            Dest::Register(reg) => known(reg).map(|(_, to)| to),
+            Dest::Unknown => None,
+        }
+        .ok_or_else(|| Error::VerifyIndirect { at: self.at(index) })
+    }
+
+    /// What is declared of a target: at least one contract; all of them bind.
+    fn contracts(&self, index: usize, to: u64) -> Result<impl Iterator<Item = OnReturn> + use<'a>> {
+        let declared: &'a Declared = self.declared;
+        let of = move || declared.targets.iter().filter(move |t| t.addr.get() == to);
+        match of().next() {
+            None => Err(Error::VerifyUndeclared {
+                at: self.at(index),
+                target: CodeAddr::new(to),
+            }),
+            Some(_) => Ok(of().map(|t| t.on_return)),
+        }
+    }
+
+    // ---- addresses ----
+
+    fn part_of(&self, addr: u64) -> Option<&Part<'a>> {
+        self.parts.iter().find(|p| (p.start..p.end).contains(&addr))
+    }
+
+    fn is_inside(&self, addr: u64) -> bool {
+        self.part_of(addr).is_some()
+    }
+
+    /// The instruction that starts at an address.
+    fn boundary(&self, addr: u64) -> Option<usize> {
+        let part = self.part_of(addr)?;
+        let code = self.code.get(part.first..part.last)?;
+        let index = code.binary_search_by_key(&addr, |f| f.addr).ok()?;
+        Some(part.first + index)
+    }
+
+    // ---- errors ----
+
+    fn inside(&self, index: usize, to: u64) -> Error {
+        Error::VerifyBranchInside {
+            at: self.at(index),
+            target: CodeAddr::new(to),
+        }
+    }
+
+    fn offset(&self, index: usize) -> u64 {
+        let addr = self.code.get(index).map_or(0, |f| f.addr);
+        self.part_of(addr).map_or(0, |p| addr.wrapping_sub(p.start))
+    }
+
+    fn at(&self, index: usize) -> Box<InstructionAt> {
+        self.describe(self.code.get(index).map_or(0, |f| f.addr))
+    }
+
+    fn describe(&self, addr: u64) -> Box<InstructionAt> {
+        let number = self.parts.iter().position(|p| (p.start..p.end).contains(&addr));
+        let part = number.and_then(|n| self.parts.get(n));
+        let offset = part.map_or(0, |p| addr.wrapping_sub(p.start));
+        let bytes = part
+            .and_then(|p| p.bytes.get(usize::try_from(offset).ok()?..))
+            .unwrap_or_default();
+        let mut text = String::new();
+        if (self.isa.text)(addr, bytes, &mut text).is_none() {
+            text = String::from("(bad)");
+        }
+        Box::new(InstructionAt {
+            site: *SiteName::of(self.site),
+            stub: number.and_then(|n| u32::try_from(n.checked_sub(1)?).ok()),
+            offset,
+            addr: CodeAddr::new(addr),
+            text,
+        })
+    }
+}
