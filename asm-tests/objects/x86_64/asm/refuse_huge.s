@@ -1,0 +1,3 @@
+# Zero fill of many gigabytes.
+    .bss
+    .zero 0x1000000000

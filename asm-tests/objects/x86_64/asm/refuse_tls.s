@@ -1,0 +1,4 @@
+# Thread-local data.
+    .section .tdata,"awT",@progbits
+variable:
+    .quad 1

@@ -1,0 +1,3 @@
+# A section that is writable and executable.
+    .section .wx,"awx",@progbits
+    ret
