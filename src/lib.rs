@@ -8,6 +8,8 @@ pub mod error;
 pub mod stackmap;
 
 pub mod arch;
+#[cfg(feature = "std")]
+pub mod sequence;
 pub mod verify;
 
 #[cfg(feature = "std")]

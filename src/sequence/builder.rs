@@ -1,0 +1,231 @@
+//! The vocabulary.
+
+use alloc::vec::Vec;
+
+use super::operand::{Field, Mem, Operand, Source, Target};
+use crate::addr::CodeAddr;
+use crate::arch::{Cond, Label, OnReturn};
+
+/// One operation, unresolved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    /// Goes to the target if the condition holds.
+    Branch {
+        cond: Cond,
+        lhs: Source,
+        rhs: Source,
+        target: Target,
+    },
+    Move {
+        dst: Operand,
+        src: Source,
+    },
+    Store {
+        to: Mem,
+        src: Source,
+    },
+    Add {
+        dst: Operand,
+        src: Source,
+    },
+    AddToMem {
+        to: Mem,
+        src: Source,
+        atomic: bool,
+    },
+    Jump(Target),
+    Call {
+        addr: CodeAddr,
+        on_return: OnReturn,
+    },
+    Return,
+    Trap,
+    Raw(Vec<u8>),
+    Bind(Label),
+}
+
+/// What a runtime asks for at a site: operations in order. Behind the last one the code goes on at the end
+/// of the site.
+///
+/// Building cannot fail; whether the operations can be had at a site is found when it is assembled for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sequence {
+    pub(super) operations: Vec<Operation>,
+    pub(super) in_place_only: bool,
+}
+
+impl Sequence {
+    /// Whether a branch of it leads to that target.
+    #[must_use]
+    pub fn uses(&self, target: Target) -> bool {
+        self.operations.iter().any(|operation| match operation {
+            Operation::Branch { target: to, .. } | Operation::Jump(to) => *to == target,
+            _ => false,
+        })
+    }
+
+    /// A sequence that does nothing: only nops.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn push(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
+        self
+    }
+
+    /// Refuses to be put into a stub where the reserved bytes do not suffice.
+    #[must_use]
+    pub fn in_place_only(mut self) -> Self {
+        self.in_place_only = true;
+        self
+    }
+
+    /// Goes on only if `cond` holds between the two values, else to `target`.
+    ///
+    /// The width of the comparison is that of a side that names one (`u32::at`, `u32::of`), else the size of a
+    /// location, else 8 bytes. Where an 8-byte value in memory is compared with a constant that no
+    /// immediate can hold and no register is free, it is read in two halves.
+    #[must_use]
+    pub fn guard(
+        self,
+        cond: Cond,
+        lhs: impl Into<Source>,
+        rhs: impl Into<Source>,
+        target: impl Into<Target>,
+    ) -> Self {
+        self.jump_if(cond.negated(), lhs, rhs, target)
+    }
+
+    /// Goes on only if the two values are equal, else to `target`.
+    #[must_use]
+    pub fn guard_eq(self, lhs: impl Into<Source>, rhs: impl Into<Source>, target: impl Into<Target>) -> Self {
+        self.guard(Cond::Eq, lhs, rhs, target)
+    }
+
+    /// Goes on only if the two values differ, else to `target`.
+    #[must_use]
+    pub fn guard_ne(self, lhs: impl Into<Source>, rhs: impl Into<Source>, target: impl Into<Target>) -> Self {
+        self.guard(Cond::Ne, lhs, rhs, target)
+    }
+
+    /// Goes to `target` if `cond` holds between the two values, else on. See [`guard`](Self::guard).
+    #[must_use]
+    pub fn jump_if(
+        self,
+        cond: Cond,
+        lhs: impl Into<Source>,
+        rhs: impl Into<Source>,
+        target: impl Into<Target>,
+    ) -> Self {
+        self.push(Operation::Branch {
+            cond,
+            lhs: lhs.into(),
+            rhs: rhs.into(),
+            target: target.into(),
+        })
+    }
+
+    /// Loads memory into `dst`, extended to all of it with zeros (`u8::at` and so on) or with the sign
+    /// (`i8::at`). `dst` is the result or a register that is free at the site.
+    #[must_use]
+    pub fn load(self, dst: impl Into<Operand>, mem: Mem) -> Self {
+        self.mov(dst, mem)
+    }
+
+    /// Writes a value to memory.
+    #[must_use]
+    pub fn store(self, to: Mem, src: impl Into<Source>) -> Self {
+        self.push(Operation::Store { to, src: src.into() })
+    }
+
+    /// Writes a value to `dst`, which is the result or a register that is free at the site.
+    #[must_use]
+    pub fn mov(self, dst: impl Into<Operand>, src: impl Into<Source>) -> Self {
+        self.push(Operation::Move {
+            dst: dst.into(),
+            src: src.into(),
+        })
+    }
+
+    /// Adds a value to `dst`, which is the result, written before, or a register that is free at the site.
+    #[must_use]
+    pub fn add(self, dst: impl Into<Operand>, src: impl Into<Source>) -> Self {
+        self.push(Operation::Add {
+            dst: dst.into(),
+            src: src.into(),
+        })
+    }
+
+    /// Adds a value to memory. Other threads may lose or see half of it.
+    #[must_use]
+    pub fn add_to_memory(self, to: Mem, src: impl Into<Source>) -> Self {
+        self.push(Operation::AddToMem {
+            to,
+            src: src.into(),
+            atomic: false,
+        })
+    }
+
+    /// Adds a value to memory, atomically.
+    #[must_use]
+    pub fn atomic_add(self, to: Mem, src: impl Into<Source>) -> Self {
+        self.push(Operation::AddToMem {
+            to,
+            src: src.into(),
+            atomic: true,
+        })
+    }
+
+    /// Adds 1 to the 64-bit counter at a fixed address. Other threads that count there may be lost.
+    #[must_use]
+    pub fn count(self, counter: CodeAddr) -> Self {
+        self.add_to_memory(<u64 as Field>::at(counter, 0), 1u64)
+    }
+
+    /// Adds 1 to the 64-bit counter at a fixed address, atomically.
+    #[must_use]
+    pub fn atomic_count(self, counter: CodeAddr) -> Self {
+        self.atomic_add(<u64 as Field>::at(counter, 0), 1u64)
+    }
+
+    /// Calls `addr`. Only patchpoints allow calls; a function that follows the C convention can be called
+    /// only where that convention is the site's. As the last operation the call returns to the end of the
+    /// site.
+    #[must_use]
+    pub fn call(self, addr: CodeAddr, on_return: OnReturn) -> Self {
+        self.push(Operation::Call { addr, on_return })
+    }
+
+    /// Jumps.
+    #[must_use]
+    pub fn jump(self, target: impl Into<Target>) -> Self {
+        self.push(Operation::Jump(target.into()))
+    }
+
+    /// Returns from the function: at entry sites, where its frame does not stand yet.
+    #[must_use]
+    pub fn ret(self) -> Self {
+        self.push(Operation::Return)
+    }
+
+    /// Stops with the exception of an invalid instruction.
+    #[must_use]
+    pub fn trap(self) -> Self {
+        self.push(Operation::Trap)
+    }
+
+    /// Bytes as they are: machine code that may stand at any address and that goes on behind its end. It is
+    /// checked like anything else before it is written.
+    #[must_use]
+    pub fn raw(self, bytes: &[u8]) -> Self {
+        self.push(Operation::Raw(bytes.into()))
+    }
+
+    /// The position that branches to `label` go to.
+    #[must_use]
+    pub fn bind(self, label: Label) -> Self {
+        self.push(Operation::Bind(label))
+    }
+}
