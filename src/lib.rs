@@ -14,6 +14,10 @@ pub mod verify;
 
 #[cfg(feature = "std")]
 pub mod image;
+#[cfg(feature = "std")]
+pub mod memory;
+#[cfg(feature = "std")]
+pub mod publish;
 
 #[cfg(all(feature = "std", any(test, feature = "fuzzing")))]
 pub mod fuzzing;

@@ -1,0 +1,162 @@
+//! Choosing the strategy for memory that the runtime allocated.
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::sync::Arc;
+use std::vec::Vec;
+
+use crate::addr::CodeRange;
+use crate::error::{Error, Result};
+
+use super::{CodeArea, CodeMemory, PageRun, ProcMem, Strategy, Toggle};
+use crate::image::AdoptedCode;
+
+/// Which strategy is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Ask {
+    /// The first that works, of ProcMem and Toggle.
+    #[default]
+    Auto,
+    /// ProcMem or an error.
+    ProcMem,
+    /// Toggle or an error.
+    Toggle,
+}
+
+impl Ask {
+    const fn candidates(self) -> &'static [Strategy] {
+        match self {
+            Self::Auto => &[Strategy::ProcMem, Strategy::Toggle],
+            Self::ProcMem => &[Strategy::ProcMem],
+            Self::Toggle => &[Strategy::Toggle],
+        }
+    }
+}
+
+/// What came of trying one strategy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// Why it was not taken; `None` for the one that was.
+    pub refusal: Option<Error>,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.refusal {
+            None => write!(f, "{} works and was chosen", self.strategy),
+            Some(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+/// Foreign memory with its strategy.
+#[derive(Clone, Debug)]
+pub struct Adopted {
+    memory: Arc<dyn CodeMemory>,
+    verdicts: Vec<Verdict>,
+}
+
+impl Adopted {
+    /// The memory.
+    #[must_use]
+    pub fn memory(&self) -> Arc<dyn CodeMemory> {
+        Arc::clone(&self.memory)
+    }
+
+    /// What was tried in which order; the last was chosen.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+}
+
+impl fmt::Display for Adopted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, verdict) in self.verdicts.iter().enumerate() {
+            write!(f, "{}{verdict}", if i == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Registers code memory that someone else allocated, with the strategy asked for.
+///
+/// # Safety
+///
+/// As long as the result's memory exists: the range stays mapped as it is, read-execute; nobody else changes
+/// its bytes or its protection; its owner agrees to its being changed, and to its pages being made read-write
+/// while the world is stopped.
+///
+/// # Errors
+///
+/// The refusal of the last strategy that was tried, mostly [`Error::StrategyUnavailable`].
+pub unsafe fn adopt(range: CodeRange, ask: Ask) -> Result<Adopted> {
+    let mut verdicts = Vec::new();
+    for strategy in ask.candidates().iter().copied() {
+        // SAFETY: the caller's promise covers both.
+        match unsafe { register(range, strategy) } {
+            Ok(memory) => {
+                verdicts.push(Verdict {
+                    strategy,
+                    refusal: None,
+                });
+                return Ok(Adopted { memory, verdicts });
+            }
+            Err(error) => verdicts.push(Verdict {
+                strategy,
+                refusal: Some(error),
+            }),
+        }
+    }
+    let last = verdicts.pop().and_then(|verdict| verdict.refusal);
+    Err(last.unwrap_or(Error::OutsideMemory {
+        at: range.start(),
+        len: range.len(),
+        memory: range,
+    }))
+}
+
+/// Finds the memory of every function of adopted code. Functions on the same or adjacent pages share one.
+///
+/// # Errors
+///
+/// As [`adopt`], for the first pages that are refused.
+pub fn adopt_code(code: &AdoptedCode, ask: Ask) -> Result<Vec<CodeArea>> {
+    let mut ranges = code.image().code.clone();
+    let runs = PageRun::covering(&mut ranges)?;
+    let mut areas = Vec::with_capacity(ranges.len());
+    for run in runs {
+        let inside = || ranges.iter().filter(|range| run.range().contains(range.start()));
+        let (Some(first), Some(last)) = (inside().next(), inside().next_back()) else {
+            continue;
+        };
+        let len = last.end().get() - first.start().get();
+        let span = CodeRange::new(first.start(), len).unwrap_or_default();
+        // SAFETY: the promise at the code's construction covers its functions and the pages they lie in.
+        let memory = unsafe { adopt(span, ask) }?.memory();
+        for range in inside() {
+            areas.push(CodeArea::new(*range, &memory)?);
+        }
+    }
+    Ok(areas)
+}
+
+/// Registers with one strategy.
+///
+/// # Safety
+///
+/// As for [`adopt`].
+unsafe fn register(range: CodeRange, strategy: Strategy) -> Result<Arc<dyn CodeMemory>> {
+    if strategy == Strategy::ProcMem {
+        // SAFETY: the caller's promise.
+        let memory = unsafe { ProcMem::register(range) }?;
+        return Ok(Arc::new(memory));
+    }
+    // SAFETY: the caller's promise.
+    let memory = unsafe { Toggle::register(range) }?;
+    Ok(Arc::new(memory))
+}

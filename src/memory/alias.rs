@@ -1,0 +1,120 @@
+//! Alias: code memory with a second, writable view at another address.
+//!
+//! The executed view of a sealed memory file cannot be made writable by anyone: not by the engine, not by an
+//! attacker who can call `mprotect`. A write goes to the other view, whose distance is a constant.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::addr::{CodeAddr, CodeRange};
+use crate::error::{Error, Result};
+use crate::publish::Stopped;
+
+use super::chunk::DoubleMapping;
+use super::{CodeMemory, LiveMemory, PageRun, Strategy, check_within, raw};
+
+/// Code memory of an [`Arena`](super::Arena), written through its second mapping.
+///
+/// `begin` and `end` do nothing. Cloning is cheap; the mappings live as long as the last clone.
+#[derive(Clone, Debug)]
+pub struct Alias {
+    mapping: Arc<DoubleMapping>,
+}
+
+impl Alias {
+    pub(super) fn new(mapping: Arc<DoubleMapping>) -> Self {
+        Self { mapping }
+    }
+
+    /// The distance from an executed address to its writable view, and the check that there is one.
+    #[inline]
+    pub(super) fn writable(&self, at: CodeAddr, len: usize) -> Result<u64> {
+        check_within(self.mapping.rx(), at, len)?;
+        if !self.mapping.is_here() {
+            return Err(Error::Forked {
+                memory: self.mapping.rx(),
+            });
+        }
+        Ok(self.mapping.writable(at))
+    }
+}
+
+// SAFETY: the range is mapped by `mapping` and readable as long as it lives. Nothing in begin can fail
+// halfway as begin does nothing. Writes are checked against the range and go to the same pages through the
+// writable view. Neither view ever changes its protection: one is read-execute and sealed, the other
+// read-write.
+unsafe impl CodeMemory for Alias {
+    fn strategy(&self) -> Strategy {
+        Strategy::Alias
+    }
+
+    fn range(&self) -> CodeRange {
+        self.mapping.rx()
+    }
+
+    fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
+        if !self.mapping.is_here() {
+            return Err(Error::Forked {
+                memory: self.mapping.rx(),
+            });
+        }
+        for run in runs {
+            check_within(self.mapping.rx(), run.range().start(), run.range().len() as usize)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        let to = self.writable(at, bytes.len())?;
+        // SAFETY: within the writable view, whose length is a multiple of a page, so that whole quadwords are
+        // in it too; only this type writes there, and its callers do not overlap in time.
+        unsafe { raw::store(to, bytes) };
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
+        check_within(self.mapping.rx(), at, into.len())?;
+        // SAFETY: within the executed view, which is readable; writers hold the engine's lock, as the caller
+        // does.
+        unsafe { raw::load(at.get(), into) };
+        Ok(())
+    }
+
+    fn end(&self, _runs: &[PageRun]) -> Result<()> {
+        Ok(())
+    }
+
+    fn live(&self) -> Option<&dyn LiveMemory> {
+        Some(self)
+    }
+}
+
+// SAFETY: no call changes a protection, and the exchange is one locked compare-exchange of an aligned
+// quadword.
+unsafe impl LiveMemory for Alias {
+    fn write_unexecuted(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        self.write(at, bytes)
+    }
+
+    #[inline]
+    fn exchange(&self, word: CodeAddr, old: [u8; 8], new: [u8; 8]) -> Result<()> {
+        if word.get() % 8 != 0 {
+            return Err(Error::NoAtomicStore {
+                strategy: Strategy::Alias.name(),
+                at: word,
+                why: "the address is not a multiple of 8",
+                mend: "name the aligned word that holds the head",
+            });
+        }
+        let to = self.writable(word, 8)?;
+        // SAFETY: within the writable view and aligned: both views start at a page.
+        unsafe { raw::exchange(to, old, new) }.map_err(|found| Error::WordChanged {
+            at: word,
+            expected: old,
+            found,
+        })
+    }
+}

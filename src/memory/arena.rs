@@ -1,0 +1,354 @@
+//! Memory of the engine's own for loaded code, its data, and stubs.
+//!
+//! Chunks of contiguous address space are shared by many images. All segments of one placement are in one
+//! chunk, so every 32-bit displacement between them reaches. Code is written through the alias; data pages
+//! are private and writable until the placement is finalized, when the read-only ones are made so for good.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::vec::Vec;
+
+use parking_lot::Mutex;
+
+use crate::addr::{CodeAddr, CodeRange};
+use crate::error::{Error, Result};
+
+use super::SegmentKind;
+use super::chunk::Chunk;
+use super::{Alias, CodeMemory, raw, reserve, sys};
+
+/// Where a placement may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Anywhere; within the placement everything reaches everything by 32-bit displacements.
+    #[default]
+    Anywhere,
+    /// In the low 2 GiB, for code compiled for the small code model without PIC (x86-64 psABI, section 3.5.1:
+    /// all symbols below 2^31 - 2^24).
+    Low2GiB,
+    /// Where every byte reaches every byte of the range by a 32-bit displacement.
+    Near(CodeRange),
+}
+
+/// What is needed for one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentNeed {
+    /// What it holds.
+    pub kind: SegmentKind,
+    /// Its length in bytes; may be 0.
+    pub len: u64,
+    /// Its alignment in bytes, a power of two.
+    pub align: u64,
+}
+
+/// A segment with its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// What it holds.
+    pub kind: SegmentKind,
+    /// The addresses at which it is executed or read.
+    pub range: CodeRange,
+}
+
+/// The engine's memory. Clones share it; it grows by chunks and is unmapped with the last user.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    chunk_len: u64,
+    chunks: Mutex<Vec<Arc<Chunk>>>,
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Self::new(2 << 20)
+    }
+}
+
+impl Arena {
+    /// An empty arena; nothing is mapped before the first placement. A chunk has room for `chunk_len` bytes
+    /// of code and as much of data, and for more where one placement needs more.
+    #[must_use]
+    pub fn new(chunk_len: u64) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                chunk_len,
+                chunks: Mutex::new(Vec::new()),
+            }),
+        }
+    }
+
+    /// Finds room for the segments, all in one chunk, in the order of `needs`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SegmentRefused`] for an alignment that is no power of two or above 1 GiB, and for segments of
+    /// 2 GiB and more; [`Error::NoAddressSpace`]; [`Error::SystemCall`].
+    pub fn place(&self, needs: &[SegmentNeed], reach: Reach) -> Result<Placement> {
+        let total = Totals::of(needs)?;
+        let mut chunks = self.shared.chunks.lock();
+        for chunk in chunks.iter().filter(|chunk| reserve::allows(reach, chunk.whole)) {
+            if let Some(held) = Held::take(chunk, needs)? {
+                return Ok(Placement { held });
+            }
+        }
+        let code = total.code.max(self.shared.chunk_len);
+        let data = total.data.max(self.shared.chunk_len);
+        let chunk = Arc::new(Chunk::new(page_multiple(code), page_multiple(data), |len| {
+            reserve::reserve(len, reach)
+        })?);
+        let held = Held::take(&chunk, needs)?.ok_or(Error::NoAddressSpace {
+            len: total.code.saturating_add(total.data),
+            within: chunk.whole,
+        })?;
+        chunks.push(chunk);
+        Ok(Placement { held })
+    }
+
+    /// Unmaps the chunks in which nothing is placed. Returns how many bytes of address space were given back.
+    pub fn trim(&self) -> u64 {
+        let mut chunks = self.shared.chunks.lock();
+        let before: u64 = chunks.iter().map(|chunk| chunk.whole.len()).sum();
+        chunks.retain(|chunk| Arc::strong_count(chunk) > 1);
+        before - chunks.iter().map(|chunk| chunk.whole.len()).sum::<u64>()
+    }
+
+    /// The address ranges of the chunks, code and data.
+    #[must_use]
+    pub fn chunks(&self) -> Vec<CodeRange> {
+        self.shared
+            .chunks
+            .lock()
+            .iter()
+            .map(|chunk| chunk.whole)
+            .collect()
+    }
+}
+
+fn page_multiple(len: u64) -> u64 {
+    let page = sys::page_size();
+    len.checked_next_multiple_of(page).unwrap_or(len)
+}
+
+/// Bytes that a fresh chunk needs for a request, alignment included.
+struct Totals {
+    code: u64,
+    data: u64,
+}
+
+impl Totals {
+    fn of(needs: &[SegmentNeed]) -> Result<Self> {
+        const MOST: u64 = (1 << 31) - (1 << 20);
+        let mut total = Self { code: 0, data: 0 };
+        for (index, need) in needs.iter().enumerate() {
+            let refused = |why| Error::SegmentRefused {
+                index,
+                len: need.len,
+                align: need.align,
+                why,
+            };
+            if !need.align.is_power_of_two() || need.align > 1 << 30 {
+                return Err(refused("its alignment is no power of two of up to 1 GiB"));
+            }
+            if need.len > MOST {
+                return Err(refused(
+                    "32-bit displacements must reach all of an image; load less at once",
+                ));
+            }
+            let sum = if need.kind == SegmentKind::Code {
+                &mut total.code
+            } else {
+                &mut total.data
+            };
+            *sum += page_multiple(need.len + unit(need.kind).max(need.align));
+            if total.code + total.data > MOST {
+                return Err(refused(
+                    "32-bit displacements must reach all of an image; load less at once",
+                ));
+            }
+        }
+        Ok(total)
+    }
+}
+
+/// The smallest alignment, and the multiple in which room is taken.
+fn unit(kind: SegmentKind) -> u64 {
+    match kind {
+        SegmentKind::Code => 16,
+        SegmentKind::ReadOnly | SegmentKind::Data => sys::page_size(),
+    }
+}
+
+/// Room taken in a chunk; given back when dropped.
+#[derive(Debug)]
+struct Held {
+    chunk: Arc<Chunk>,
+    segments: Vec<Segment>,
+    code: Vec<CodeRange>,
+    data: Vec<CodeRange>,
+}
+
+impl Held {
+    /// Takes room for all segments, or `None` and nothing when there is too little.
+    fn take(chunk: &Arc<Chunk>, needs: &[SegmentNeed]) -> Result<Option<Self>> {
+        let mut held = Self {
+            chunk: Arc::clone(chunk),
+            segments: Vec::new(),
+            code: Vec::new(),
+            data: Vec::new(),
+        };
+        for need in needs {
+            let unit = unit(need.kind);
+            let len = need.len.next_multiple_of(unit);
+            let (free, taken) = match need.kind {
+                SegmentKind::Code => (&chunk.free_code, &mut held.code),
+                SegmentKind::ReadOnly | SegmentKind::Data => (&chunk.free_data, &mut held.data),
+            };
+            let Some(room) = free.lock().take(len, need.align.max(unit)) else {
+                return Ok(None);
+            };
+            taken.push(room);
+            if need.kind != SegmentKind::Code && !room.is_empty() {
+                chunk.map_data(room)?;
+            }
+            let range = CodeRange::new(room.start(), need.len).unwrap_or(room);
+            held.segments.push(Segment {
+                kind: need.kind,
+                range,
+            });
+        }
+        Ok(Some(held))
+    }
+
+    fn alias(&self) -> Alias {
+        Alias::new(Arc::clone(&self.chunk.code))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let alias = self.alias();
+        for room in self.code.drain(..) {
+            // Whatever still jumps there traps. In a fork's child this is refused, and the parent's code is
+            // kept.
+            if fill_with_traps(&alias, room).is_ok() {
+                self.chunk.free_code.lock().give(room);
+            }
+        }
+        for room in self.data.drain(..).filter(|room| !room.is_empty()) {
+            self.chunk.free_data(room);
+        }
+    }
+}
+
+/// Instructions that trap, one after the other over 4 bytes, for the machine that executes them.
+const TRAPS: [u8; 4] = if cfg!(target_arch = "aarch64") {
+    0xd420_0000_u32.to_ne_bytes()
+} else if cfg!(target_arch = "powerpc64") {
+    0x7fe0_0008_u32.to_ne_bytes()
+} else if cfg!(target_arch = "riscv64") {
+    0x0010_0073_u32.to_ne_bytes()
+} else if cfg!(target_arch = "s390x") {
+    0x0001_0001_u32.to_ne_bytes()
+} else {
+    [0xcc; 4]
+};
+
+/// Fills a range of code, a multiple of 4 bytes, with instructions that trap.
+pub(super) fn fill_with_traps(alias: &Alias, range: CodeRange) -> Result<()> {
+    let traps = TRAPS.repeat(256);
+    let mut at = range.start();
+    while at < range.end() {
+        let left = (range.end().get() - at.get()) as usize;
+        let bytes = traps.get(..left.min(traps.len())).unwrap_or(&traps);
+        alias.write(at, bytes)?;
+        at = CodeAddr::new(at.get() + bytes.len() as u64);
+    }
+    Ok(())
+}
+
+/// Segments with addresses, being filled. Dropping it gives the room back.
+#[derive(Debug)]
+pub struct Placement {
+    held: Held,
+}
+
+impl Placement {
+    /// The segments, in the order in which they were asked for.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.held.segments
+    }
+
+    /// Writes bytes into a segment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`] for bytes that are not all in one segment.
+    pub fn fill(&mut self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        let len = bytes.len() as u64;
+        let segment = self
+            .held
+            .segments
+            .iter()
+            .find(|s| s.range.contains_bytes(at, len));
+        let segment = segment.ok_or(Error::OutsideMemory {
+            at,
+            len,
+            memory: self.held.chunk.whole,
+        })?;
+        if segment.kind == SegmentKind::Code {
+            return self.held.alias().write(at, bytes);
+        }
+        // SAFETY: the segment's pages were mapped read-write for this placement, which nobody else writes to,
+        // and whole pages, so that the quadwords around are in them too.
+        unsafe { raw::store(at.get(), bytes) };
+        Ok(())
+    }
+
+    /// Makes the read-only segments so, and ends filling.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SystemCall`] when a protection is refused; the room is given back.
+    pub fn finalize(self) -> Result<Placed> {
+        for segment in self
+            .held
+            .segments
+            .iter()
+            .filter(|s| s.kind == SegmentKind::ReadOnly)
+        {
+            let pages = CodeRange::new(segment.range.start(), page_multiple(segment.range.len()));
+            if let Some(pages) = pages.filter(|pages| !pages.is_empty()) {
+                self.held.chunk.seal_data(pages)?;
+            }
+        }
+        Ok(Placed { held: self.held })
+    }
+}
+
+/// Segments that are complete. Dropping it unloads them: no thread may execute or hold addresses of them
+/// then.
+#[derive(Debug)]
+pub struct Placed {
+    held: Held,
+}
+
+impl Placed {
+    /// The segments, in the order in which they were asked for.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.held.segments
+    }
+
+    /// The memory through which the code is patched. It covers the whole chunk's code.
+    #[must_use]
+    pub fn memory(&self) -> Alias {
+        self.held.alias()
+    }
+}

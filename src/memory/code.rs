@@ -1,0 +1,146 @@
+//! The boundary: what a transaction asks of code memory.
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+
+use crate::addr::{CodeAddr, CodeRange};
+use crate::error::{Error, Result};
+use crate::publish::Stopped;
+
+use super::PageRun;
+
+/// How bytes get into code memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// Stores through a second mapping.
+    Alias,
+    /// Writes to the process's memory as a file.
+    ProcMem,
+    /// Protection changed before and after.
+    Toggle,
+    /// The runtime's own [`CodeMemory`].
+    Runtime,
+}
+
+impl Strategy {
+    /// The name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alias => "Alias",
+            Self::ProcMem => "ProcMem",
+            Self::Toggle => "Toggle",
+            Self::Runtime => "the runtime's own memory",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Code memory that the engine can change: how a transaction writes.
+///
+/// A transaction calls, on one thread, [`begin`](Self::begin) with every run of pages it will write, then any
+/// number of [`write`](Self::write) and [`read`](Self::read), then [`end`](Self::end) with the same runs.
+/// Calls of several transactions on the same memory do not overlap in time: the engine holds a lock. `read`
+/// may be called at any time.
+///
+/// # Safety
+///
+/// The engine's guarantees rest on the implementation:
+///
+/// - [`range`](Self::range) is mapped and readable as long as the value exists, and is code whose owner has
+///   agreed to its being changed.
+/// - When `begin` fails, everything is as it was before the call, except for what [`Error::ProtectionLost`]
+///   names. What can be known to keep a `write` from succeeding makes `begin` fail.
+/// - `write` changes exactly the bytes asked for, and they are in memory as executed when it returns. It
+///   never touches a byte outside `range`. A `write` that fails may have changed some of these bytes and no
+///   others; the transaction then writes the old ones back.
+/// - No page is at any moment writable and executable through the same mapping.
+/// - After `end` has returned `Ok` the runs are executable, with all the protection flags that they had
+///   before.
+/// - Nothing panics.
+pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
+    /// How this memory is written.
+    fn strategy(&self) -> Strategy;
+
+    /// The executed addresses that can be written.
+    fn range(&self) -> CodeRange;
+
+    /// Makes the runs writable. The token says that no thread executes the engine's code until the world
+    /// resumes.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the runs from being written; everything is as before then. Only when taking back what
+    /// was already done fails as well, [`Error::ProtectionLost`] names the runs concerned.
+    fn begin(&self, runs: &[PageRun], stopped: &Stopped) -> Result<()>;
+
+    /// Writes bytes at an executed address.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`], or [`Error::PageNotOpen`] for bytes in no run that was begun. A strategy
+    /// without such a notion accepts them.
+    fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()>;
+
+    /// Reads bytes as they would be executed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`].
+    fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()>;
+
+    /// Gives the runs back their protection. All runs are tried, also after one has failed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ProtectionLost`] with exactly those runs that could not be restored. They hold what was
+    /// written.
+    fn end(&self, runs: &[PageRun]) -> Result<()>;
+
+    /// The same memory as one that can be written while threads execute on its pages, where that is so.
+    fn live(&self) -> Option<&dyn LiveMemory> {
+        None
+    }
+}
+
+/// Code memory whose bytes can be changed while other threads execute on the same page.
+///
+/// Which bytes may be changed then is the caller's concern: bytes that no thread executes or will execute
+/// before they are published, or a word for which the architecture allows the exchange.
+///
+/// # Safety
+///
+/// As for [`CodeMemory`], and: no call ever makes a page of the range unreadable or not executable, not for
+/// an instant. `exchange` makes its change with one store that other cores observe whole.
+pub unsafe trait LiveMemory: CodeMemory {
+    /// Writes bytes that no thread is executing, without `begin` and `end`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`], or the strategy's refusal; nothing has been written then.
+    fn write_unexecuted(&self, at: CodeAddr, bytes: &[u8]) -> Result<()>;
+
+    /// Exchanges the 8 bytes at `word`, a multiple of 8, by one store; bytes are in memory order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WordChanged`] when the word is not `old`; [`Error::NoAtomicStore`] where the strategy or the
+    /// address does not allow it; [`Error::OutsideMemory`]. Nothing has been written then.
+    fn exchange(&self, word: CodeAddr, old: [u8; 8], new: [u8; 8]) -> Result<()>;
+}
+
+/// Refuses bytes that are not within the memory.
+pub(super) fn check_within(memory: CodeRange, at: CodeAddr, len: usize) -> Result<()> {
+    let len = len as u64;
+    if memory.contains_bytes(at, len) {
+        return Ok(());
+    }
+    Err(Error::OutsideMemory { at, len, memory })
+}

@@ -1,0 +1,58 @@
+//! Where bytes are written, and how.
+//!
+//! **Problem.** Code must change, and no page may be writable and executable at once, not for an instant.
+//! What can be done depends on who allocated the memory, and what it costs differs a thousandfold.
+//!
+//! **Approach.** One trait, [`CodeMemory`], which a runtime can implement for pages that it manages itself,
+//! and three strategies behind it:
+//!
+//! | strategy | memory | how | other threads may run there |
+//! |---|---|---|---|
+//! | [`Alias`] | from an [`Arena`] | stores through a second, writable mapping of a sealed memory file | yes |
+//! | [`ProcMem`] | foreign, private | `pwrite` to `/proc/self/mem` | yes |
+//! | [`Toggle`] | foreign | read-execute to read-write and back, once per run of pages | no: stopped world |
+//!
+//! [`adopt()`] takes the first of these that works for foreign memory and says why. Code that other threads
+//! may be executing is only ever written through [`LiveMemory`], which Toggle does not implement; everything
+//! else needs a [`Stopped`](crate::publish::Stopped), which only a stopped [`World`](crate::publish::World)
+//! hands out.
+//!
+//! **Invariants.** Protections are learnt when memory is registered, never while it is patched. Everything
+//! that can fail does so in [`CodeMemory::begin`], before the first byte; a `begin` that fails has changed
+//! nothing. A strategy never writes outside the range it was registered for. After a fork the child's calls
+//! fail: an alias, and an open `/proc/self/mem`, would write the parent's code.
+//!
+//! **Cost.** A write through Alias is a range check, an addition and the copy: no lock, no allocation.
+
+mod adopt;
+mod alias;
+mod area;
+mod arena;
+mod chunk;
+mod code;
+mod fork;
+mod proc_mem;
+mod raw;
+mod reserve;
+mod runs;
+mod spans;
+mod stubs;
+mod sys;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod toggle;
+
+pub use crate::image::SegmentKind;
+pub use adopt::{Adopted, Ask, Verdict, adopt, adopt_code};
+pub use alias::Alias;
+pub use area::CodeArea;
+pub use arena::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
+pub use code::{CodeMemory, LiveMemory, Strategy};
+pub use proc_mem::ProcMem;
+pub use runs::PageRun;
+pub use stubs::{StubPool, StubSlot, StubStats};
+pub use toggle::Toggle;
+
+use code::check_within;

@@ -1,0 +1,78 @@
+//! Reading and writing mapped code through plain addresses.
+//!
+//! The words of one address are never written by two threads at once: the engine holds a lock per memory.
+//! Instruction fetch is not a memory access that Rust knows, so it takes no part in its data races.
+
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Copies `bytes` to `at`. Bytes inside one aligned quadword are written by one store.
+///
+/// # Safety
+///
+/// The bytes at `at`, and the aligned quadwords in which they lie, are mapped readable and writable, no
+/// reference to them exists, and no other thread writes them during the call.
+#[inline]
+pub(super) unsafe fn store(at: u64, bytes: &[u8]) {
+    if bytes.is_empty() {
+        // Perhaps at the end of a mapping, where there is no quadword to merge into.
+        return;
+    }
+    let into = (at & 7) as usize;
+    if bytes.len() <= 8 && into + bytes.len() <= 8 {
+        // SAFETY: the caller's promise covers the quadword.
+        let word = unsafe { word(at & !7) };
+        let mut merged = word.load(Ordering::Relaxed).to_ne_bytes();
+        for (to, from) in merged.iter_mut().skip(into).zip(bytes) {
+            *to = *from;
+        }
+        word.store(u64::from_ne_bytes(merged), Ordering::Release);
+        return;
+    }
+    let to = ptr::with_exposed_provenance_mut::<u8>(at as usize);
+    // SAFETY: mapped and unaliased by the caller's promise; a slice cannot overlap memory without references.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+}
+
+/// Copies the bytes at `at`.
+///
+/// # Safety
+///
+/// The bytes at `at` are mapped readable, and no other thread of Rust's writes them during the call.
+#[inline]
+pub(super) unsafe fn load(at: u64, into: &mut [u8]) {
+    let from = ptr::with_exposed_provenance::<u8>(at as usize);
+    // SAFETY: mapped by the caller's promise; an exclusive slice cannot overlap code memory.
+    unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+}
+
+/// Exchanges an aligned quadword if it holds `old`; otherwise returns what it holds.
+///
+/// # Safety
+///
+/// `at` is a multiple of 8, mapped readable and writable, and no reference to it exists.
+#[inline]
+pub(super) unsafe fn exchange(at: u64, old: [u8; 8], new: [u8; 8]) -> Result<(), [u8; 8]> {
+    // SAFETY: the caller's promise.
+    let word = unsafe { word(at) };
+    let (old, new) = (u64::from_ne_bytes(old), u64::from_ne_bytes(new));
+    // AcqRel: what the new head leads to was written before, and must be seen before.
+    match word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(()),
+        Err(found) => Err(found.to_ne_bytes()),
+    }
+}
+
+/// The quadword at an address.
+///
+/// # Safety
+///
+/// `at` is a multiple of 8, mapped readable and writable as long as the reference is used.
+#[inline]
+unsafe fn word<'a>(at: u64) -> &'a AtomicU64 {
+    let word = ptr::with_exposed_provenance::<AtomicU64>(at as usize);
+    // SAFETY: aligned and mapped by the caller's promise; atomics may be shared.
+    unsafe { &*word }
+}

@@ -1,0 +1,115 @@
+//! Finding free address space where code must lie.
+//!
+//! Addresses are tried one after the other with a call that never replaces a mapping, so that no list of
+//! mappings has to be parsed and no other thread's mapping can be hit in between.
+
+use crate::addr::{CodeAddr, CodeRange};
+use crate::error::{Error, Result};
+
+use super::{Reach, sys};
+
+/// How far apart the tried addresses are.
+const STEP: u64 = 1 << 20;
+/// What a 32-bit displacement reaches, less room for the instruction that holds it.
+const NEAR: u64 = (1 << 31) - (1 << 16);
+/// Below lies what systems keep unmapped.
+const LOWEST: u64 = 1 << 16;
+/// The end of the symbols of the small code model.
+const LOW_END: u64 = (1 << 31) - (1 << 24);
+
+/// Where a reservation may lie.
+fn window(reach: Reach) -> CodeRange {
+    let (start, end) = match reach {
+        Reach::Anywhere => (0, u64::MAX),
+        Reach::Low2GiB => (LOWEST, LOW_END),
+        Reach::Near(code) => (
+            code.end().get().saturating_sub(NEAR).max(LOWEST),
+            code.start().get().saturating_add(NEAR),
+        ),
+    };
+    CodeRange::new(CodeAddr::new(start), end.saturating_sub(start)).unwrap_or_default()
+}
+
+/// Whether memory at `range` is where it may be.
+pub(super) fn allows(reach: Reach, range: CodeRange) -> bool {
+    window(reach).contains_bytes(range.start(), range.len())
+}
+
+/// Reserves `len` bytes, a multiple of a page, where `reach` allows.
+pub(super) fn reserve(len: u64, reach: Reach) -> Result<CodeRange> {
+    let refused = |at: CodeAddr, errno| Error::SystemCall {
+        call: "mmap of address space",
+        at,
+        len,
+        errno,
+        mend: "raise the limit on address space (RLIMIT_AS) or on mappings (vm.max_map_count)",
+    };
+    let within = window(reach);
+    if reach == Reach::Anywhere {
+        let start = sys::reserve(None, len).map_err(|errno| refused(CodeAddr::default(), errno))?;
+        return CodeRange::new(CodeAddr::new(start), len).ok_or(Error::NoAddressSpace { len, within });
+    }
+    for at in candidates(reach, len) {
+        match sys::reserve(Some(at.get()), len) {
+            Ok(_) => return CodeRange::new(at, len).ok_or(Error::NoAddressSpace { len, within }),
+            Err(errno) if sys::place_is_taken(errno) => {}
+            Err(errno) => return Err(refused(at, errno)),
+        }
+    }
+    Err(Error::NoAddressSpace { len, within })
+}
+
+/// The addresses to try: for the low part upwards, near other code outwards from it.
+fn candidates(reach: Reach, len: u64) -> impl Iterator<Item = CodeAddr> {
+    let within = window(reach);
+    let page = sys::page_size();
+    let (below, above) = match reach {
+        Reach::Near(code) => (code.start().get().saturating_sub(len), code.end().get()),
+        Reach::Anywhere | Reach::Low2GiB => (0, within.start().get()),
+    };
+    let (below, above) = (below & !(page - 1), above.next_multiple_of(page));
+    let steps = within.len() / STEP + 1;
+    (0..steps)
+        .flat_map(move |k| [above.checked_add(k * STEP), below.checked_sub(k * STEP)])
+        .flatten()
+        .map(CodeAddr::new)
+        .filter(move |at| within.contains_bytes(*at, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_stay_in_reach_of_both_ends() {
+        let code = CodeRange::new(CodeAddr::new(0x7000_0000_0000), 0x4000_0000).unwrap();
+        let len = 1 << 21;
+        let mut tried = 0;
+        for at in candidates(Reach::Near(code), len) {
+            tried += 1;
+            for mine in [at.get(), at.get() + len] {
+                for theirs in [code.start().get(), code.end().get()] {
+                    assert!(i32::try_from(mine.wrapping_sub(theirs) as i64).is_ok());
+                }
+            }
+        }
+        assert!(tried > 1000, "only {tried} places tried");
+    }
+
+    #[test]
+    fn near_the_bottom_of_the_address_space_nothing_wraps() {
+        let code = CodeRange::new(CodeAddr::new(0x40_0000), 0x1000).unwrap();
+        assert!(candidates(Reach::Near(code), 1 << 21).all(|at| at.get() >= LOWEST));
+        assert!(candidates(Reach::Low2GiB, 1 << 21).all(|at| at.get() + (1 << 21) <= LOW_END));
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused() {
+        let code = CodeRange::new(CodeAddr::new(0x7000_0000_0000), 0x1000).unwrap();
+        let refused = reserve(1 << 33, Reach::Near(code));
+        assert!(
+            matches!(refused, Err(Error::NoAddressSpace { .. })),
+            "{refused:?}"
+        );
+    }
+}

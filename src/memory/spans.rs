@@ -1,0 +1,126 @@
+//! Free address ranges: sorted, never adjacent, taken first fit.
+
+use crate::addr::{CodeAddr, CodeRange};
+use std::vec::Vec;
+
+/// Free ranges.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spans {
+    /// Sorted; neither overlapping nor touching nor empty.
+    free: Vec<CodeRange>,
+}
+
+fn between(start: u64, end: u64) -> Option<CodeRange> {
+    let len = end.checked_sub(start).filter(|len| *len > 0)?;
+    CodeRange::new(CodeAddr::new(start), len)
+}
+
+impl Spans {
+    /// All of one range.
+    pub(super) fn of(range: CodeRange) -> Self {
+        let mut spans = Self::default();
+        spans.give(range);
+        spans
+    }
+
+    /// Takes `len` bytes at a multiple of `align`, a power of two, from the lowest range that has them.
+    pub(super) fn take(&mut self, len: u64, align: u64) -> Option<CodeRange> {
+        let fit = |span: &CodeRange| {
+            let start = span.start().get().checked_next_multiple_of(align)?;
+            let taken = CodeRange::new(CodeAddr::new(start), len)?;
+            (taken.end() <= span.end()).then_some(taken)
+        };
+        let (index, taken) = self
+            .free
+            .iter()
+            .enumerate()
+            .find_map(|(i, span)| Some((i, fit(span)?)))?;
+        let span = self.free.remove(index);
+        let after = between(taken.end().get(), span.end().get());
+        let before = between(span.start().get(), taken.start().get());
+        for rest in [after, before].into_iter().flatten() {
+            self.free.insert(index, rest);
+        }
+        Some(taken)
+    }
+
+    /// Gives a range back that was taken.
+    pub(super) fn give(&mut self, range: CodeRange) {
+        if range.is_empty() {
+            return;
+        }
+        let mut index = self.free.partition_point(|span| span.end() < range.start());
+        let (mut start, mut end) = (range.start().get(), range.end().get());
+        while let Some(span) = self.free.get(index).filter(|span| span.start().get() <= end) {
+            start = start.min(span.start().get());
+            end = end.max(span.end().get());
+            self.free.remove(index);
+        }
+        index = index.min(self.free.len());
+        if let Some(joined) = between(start, end) {
+            self.free.insert(index, joined);
+        }
+    }
+
+    /// How many bytes are free.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> u64 {
+        self.free.iter().map(|span| span.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, len: u64) -> CodeRange {
+        CodeRange::new(CodeAddr::new(start), len).unwrap()
+    }
+
+    #[test]
+    fn what_is_given_back_joins_its_neighbours() {
+        let mut spans = Spans::of(range(0x1000, 0x100));
+        let a = spans.take(16, 16).unwrap();
+        let b = spans.take(16, 16).unwrap();
+        let c = spans.take(16, 16).unwrap();
+        assert_eq!(
+            (a, b, c),
+            (range(0x1000, 16), range(0x1010, 16), range(0x1020, 16))
+        );
+        spans.give(a);
+        spans.give(c);
+        assert_eq!(spans.free, [range(0x1000, 16), range(0x1020, 0xe0)]);
+        spans.give(b);
+        assert_eq!(spans.free, [range(0x1000, 0x100)]);
+    }
+
+    #[test]
+    fn alignment_leaves_the_bytes_before_free() {
+        let mut spans = Spans::of(range(0x1008, 0x100));
+        assert_eq!(spans.take(8, 64), Some(range(0x1040, 8)));
+        assert_eq!(spans.len(), 0xf8);
+        assert_eq!(spans.take(0x38, 8), Some(range(0x1008, 0x38)));
+        assert_eq!(spans.take(0x100, 1), None);
+    }
+
+    #[test]
+    fn random_takes_and_gives_lose_nothing_and_never_overlap() {
+        let mut spans = Spans::of(range(0x10_0000, 0x1_0000));
+        let mut held: Vec<CodeRange> = Vec::new();
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..20_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            if state % 3 == 0 && !held.is_empty() {
+                spans.give(held.swap_remove(state as usize / 3 % held.len()));
+            } else if let Some(taken) = spans.take(1 + state % 300, 1 << ((state >> 20) % 8)) {
+                assert!(held.iter().all(|other| !other.overlaps(taken)));
+                held.push(taken);
+            }
+            assert_eq!(spans.len() + held.iter().map(|h| h.len()).sum::<u64>(), 0x1_0000);
+        }
+        held.drain(..).for_each(|h| spans.give(h));
+        assert_eq!(spans.free, [range(0x10_0000, 0x1_0000)]);
+    }
+}

@@ -1,0 +1,238 @@
+//! The stub pool: small pieces of code memory in reach of the code that jumps to them.
+//!
+//! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken from slabs first fit.
+//! All of a slab that is not in use holds trapping instructions. A slot comes back with a [`Drained`], as no
+//! thread may be in it or return to it.
+
+use std::vec::Vec;
+
+use parking_lot::Mutex;
+
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::error::{Error, Result};
+use crate::publish::Drained;
+
+use super::arena::fill_with_traps;
+use super::spans::Spans;
+use super::{Alias, Arena, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed, reserve};
+
+/// The alignment of a slot, and the granularity of its length.
+const GRANULE: u64 = 16;
+/// How much code memory a slab takes.
+const SLAB: u64 = 16 << 10;
+
+/// A pool of stubs. It is shared by reference between threads.
+#[derive(Debug)]
+pub struct StubPool {
+    arena: Arena,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    slabs: Vec<Slab>,
+    stats: StubStats,
+}
+
+#[derive(Debug)]
+struct Slab {
+    /// Owns the code memory.
+    placed: Placed,
+    range: CodeRange,
+    free: Spans,
+}
+
+/// Code memory for one stub.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StubSlot {
+    addr: CodeAddr,
+    len: Len,
+}
+
+impl StubSlot {
+    /// Its first byte, a multiple of 16.
+    #[must_use]
+    pub const fn addr(&self) -> CodeAddr {
+        self.addr
+    }
+
+    /// All its bytes.
+    #[must_use]
+    pub fn range(&self) -> CodeRange {
+        CodeRange::new(self.addr, u64::from(self.len.get())).unwrap_or_default()
+    }
+
+    /// How many bytes can be used.
+    #[must_use]
+    pub const fn len(&self) -> Len {
+        self.len
+    }
+
+    /// Whether the slot has no bytes; it never has none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len.get() == 0
+    }
+}
+
+/// How much memory stubs use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StubStats {
+    /// Bytes in slabs.
+    pub reserved: u64,
+    /// Bytes in slots now in use.
+    pub in_use: u64,
+    /// Bytes ever given back, over the pool's life.
+    pub reclaimed: u64,
+    /// Slots now in use.
+    pub slots: u64,
+}
+
+impl StubPool {
+    /// A pool that takes its memory from an arena.
+    #[must_use]
+    pub fn new(arena: Arena) -> Self {
+        Self {
+            arena,
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// Takes a slot of at least `len` bytes that reaches, and is reached from, every byte of `near` by 32-bit
+    /// displacements. It holds trapping instructions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SegmentRefused`] for a length of 0; what [`Arena::place`] answers, notably
+    /// [`Error::NoAddressSpace`] when nothing near the code is free.
+    pub fn alloc(&self, len: Len, near: CodeRange) -> Result<StubSlot> {
+        let need = u64::from(len.get()).next_multiple_of(GRANULE);
+        if need == 0 {
+            return Err(Error::SegmentRefused {
+                index: 0,
+                len: 0,
+                align: GRANULE,
+                why: "a stub has code",
+            });
+        }
+        let reach = Reach::Near(near);
+        let mut state = self.state.lock();
+        let in_reach = state
+            .slabs
+            .iter_mut()
+            .filter(|slab| reserve::allows(reach, slab.range));
+        let found = in_reach
+            .map(|slab| slab.free.take(need, GRANULE))
+            .find_map(|taken| taken);
+        let taken = match found {
+            Some(taken) => taken,
+            None => self.grow(&mut state, need, reach)?,
+        };
+        state.stats.in_use += taken.len();
+        state.stats.slots += 1;
+        let len = u32::try_from(taken.len()).map_or(len, Len::new);
+        Ok(StubSlot {
+            addr: taken.start(),
+            len,
+        })
+    }
+
+    /// Takes a new slab near the code, and the slot from it.
+    fn grow(&self, state: &mut State, need: u64, reach: Reach) -> Result<CodeRange> {
+        let len = need.max(SLAB);
+        let slab = SegmentNeed {
+            kind: SegmentKind::Code,
+            len,
+            align: 64,
+        };
+        let placed = self.arena.place(&[slab], reach)?.finalize()?;
+        let range = placed
+            .segments()
+            .first()
+            .map(|segment| segment.range)
+            .unwrap_or_default();
+        fill_with_traps(&placed.memory(), range)?;
+        let mut free = Spans::of(range);
+        let taken = free.take(need, GRANULE);
+        state.slabs.push(Slab { placed, range, free });
+        state.stats.reserved += len;
+        taken.ok_or(Error::NoAddressSpace {
+            len: need,
+            within: range,
+        })
+    }
+
+    /// The memory through which a slot is written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`] for a slot of another pool.
+    pub fn memory(&self, slot: &StubSlot) -> Result<Alias> {
+        let state = self.state.lock();
+        let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr));
+        slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot))
+    }
+
+    /// Writes the code of a slot that nothing leads to yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`] for code that is longer than the slot, or a slot of another pool.
+    pub fn fill(&self, slot: &StubSlot, code: &[u8]) -> Result<()> {
+        let len = code.len() as u64;
+        if len > u64::from(slot.len.get()) {
+            return Err(Error::OutsideMemory {
+                at: slot.addr,
+                len,
+                memory: slot.range(),
+            });
+        }
+        CodeMemory::write(&self.memory(slot)?, slot.addr, code)
+    }
+
+    /// Gives back a slot that no thread is in and nothing leads or returns to.
+    pub(crate) fn discard(&self, slot: StubSlot) {
+        // A slot that cannot be given back, in a fork's child, stays taken.
+        let _ = self.give(&slot);
+    }
+
+    /// Gives a slot back. It is filled with trapping instructions, and may be used again at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`] for a slot of another pool; [`Error::Forked`] in a fork's child. The slot is
+    /// lost then.
+    pub fn free(&self, slot: StubSlot, _drained: &Drained) -> Result<()> {
+        self.give(&slot)
+    }
+
+    fn give(&self, slot: &StubSlot) -> Result<()> {
+        let mut state = self.state.lock();
+        let slab = state
+            .slabs
+            .iter_mut()
+            .find(|slab| slab.range.contains(slot.addr))
+            .ok_or(foreign(slot))?;
+        let range = slot.range();
+        fill_with_traps(&slab.placed.memory(), range)?;
+        slab.free.give(range);
+        state.stats.in_use -= range.len();
+        state.stats.slots -= 1;
+        state.stats.reclaimed += range.len();
+        Ok(())
+    }
+
+    /// How much memory stubs use.
+    #[must_use]
+    pub fn stats(&self) -> StubStats {
+        self.state.lock().stats
+    }
+}
+
+fn foreign(slot: &StubSlot) -> Error {
+    Error::OutsideMemory {
+        at: slot.addr,
+        len: u64::from(slot.len.get()),
+        memory: CodeRange::default(),
+    }
+}

@@ -1,0 +1,265 @@
+//! Linux: sealed memory files, reservations, and the process's own memory as a file.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::ptr;
+
+use crate::error::Errno;
+
+type Outcome<T> = Result<T, Errno>;
+
+fn last_errno() -> Errno {
+    Errno(
+        std::io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::EINVAL),
+    )
+}
+
+fn pointer(address: u64) -> *mut libc::c_void {
+    ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Where a mapping may go.
+#[derive(Clone, Copy)]
+enum At {
+    /// Where the kernel likes.
+    Anywhere,
+    /// Exactly there, and only if nothing is mapped there.
+    Free(u64),
+    /// Exactly there, over what is mapped there.
+    Over(u64),
+}
+
+/// Maps memory.
+///
+/// # Safety
+///
+/// With [`At::Over`] the range must belong to the caller, and nothing may refer to what was there.
+unsafe fn map(at: At, len: u64, prot: i32, flags: i32, file: Option<&OwnedFd>) -> Outcome<u64> {
+    let (address, place) = match at {
+        At::Anywhere => (0, 0),
+        At::Free(address) => (address, libc::MAP_FIXED_NOREPLACE),
+        At::Over(address) => (address, libc::MAP_FIXED),
+    };
+    let fd = file.map_or(-1, AsRawFd::as_raw_fd);
+    // SAFETY: a mapping that replaces nothing touches no memory in use; one that replaces is promised by the
+    // caller to replace only the caller's.
+    let mapped = unsafe { libc::mmap(pointer(address), len as usize, prot, flags | place, fd, 0) };
+    if mapped == libc::MAP_FAILED {
+        return Err(last_errno());
+    }
+    let mapped = mapped.expose_provenance() as u64;
+    if let At::Free(wanted) = at {
+        // Kernels before 4.17 take the flag for nothing and the address for a hint.
+        if mapped != wanted {
+            // SAFETY: this mapping was made above and nobody has seen it.
+            unsafe { unmap(mapped, len) };
+            return Err(Errno(libc::EEXIST));
+        }
+    }
+    Ok(mapped)
+}
+
+const RESERVE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
+/// Reserves inaccessible address space, exactly `at` an address or anywhere.
+pub(in crate::memory) fn reserve(at: Option<u64>, len: u64) -> Outcome<u64> {
+    let at = at.map_or(At::Anywhere, At::Free);
+    // SAFETY: neither place replaces a mapping.
+    unsafe { map(at, len, libc::PROT_NONE, RESERVE, None) }
+}
+
+/// Gives pages of a reservation back to it: their content is gone and they are inaccessible.
+///
+/// # Safety
+///
+/// The range lies in a reservation of the caller's and nothing refers to it.
+pub(in crate::memory) unsafe fn release(at: u64, len: u64) -> Outcome<()> {
+    // SAFETY: the caller owns the range.
+    unsafe { map(At::Over(at), len, libc::PROT_NONE, RESERVE, None) }.map(drop)
+}
+
+/// Backs pages of a reservation with private memory that is zero, readable and writable.
+///
+/// # Safety
+///
+/// The range lies in a reservation of the caller's and nothing refers to it.
+pub(in crate::memory) unsafe fn map_data(at: u64, len: u64) -> Outcome<()> {
+    let prot = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: the caller owns the range.
+    unsafe { map(At::Over(at), len, prot, flags, None) }.map(drop)
+}
+
+/// Unmaps a range. A refusal can only leave it mapped, so it is not reported.
+///
+/// # Safety
+///
+/// The range was mapped by the caller and nothing refers to it.
+pub(in crate::memory) unsafe fn unmap(at: u64, len: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(pointer(at), len as usize) };
+}
+
+/// What maps a memory file twice, and at which call it failed.
+pub(in crate::memory) type Refused = (&'static str, Errno);
+
+/// Maps one memory file read-execute over the reservation at `rx`, and read-write elsewhere; returns where.
+///
+/// The order is what makes the read-execute view immutable: the read-write view is mapped first, then the
+/// file is sealed against further writable mappings, and only then the other view is mapped; the kernel
+/// takes the right to become writable away from a shared mapping of a file sealed so.
+///
+/// # Safety
+///
+/// The range at `rx` lies in a reservation of the caller's and nothing refers to it.
+pub(in crate::memory) unsafe fn map_twice(rx: u64, len: u64) -> Result<u64, Refused> {
+    let file = memory_file().map_err(|e| ("memfd_create", e))?;
+    // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
+        return Err(("ftruncate", last_errno()));
+    }
+    let rw_prot = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the place is the kernel's choice, so nothing is replaced.
+    let rw = unsafe { map(At::Anywhere, len, rw_prot, libc::MAP_SHARED, Some(&file)) }
+        .map_err(|e| ("mmap of the writable view", e))?;
+    let finish = || {
+        // A child after fork must not write the parent's code, so it does not get this view.
+        // SAFETY: the range was mapped above; the advice changes nothing in this process.
+        if unsafe { libc::madvise(pointer(rw), len as usize, libc::MADV_DONTFORK) } != 0 {
+            return Err(("madvise", last_errno()));
+        }
+        let seals = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+        // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+            return Err(("fcntl(F_ADD_SEALS)", last_errno()));
+        }
+        let rx_prot = libc::PROT_READ | libc::PROT_EXEC;
+        // SAFETY: the caller owns the range.
+        unsafe { map(At::Over(rx), len, rx_prot, libc::MAP_SHARED, Some(&file)) }
+            .map_err(|e| ("mmap of the executable view", e))
+    };
+    match finish() {
+        Ok(_) => Ok(rw),
+        Err(refused) => {
+            // SAFETY: mapped above, seen by nobody.
+            unsafe { unmap(rw, len) };
+            Err(refused)
+        }
+    }
+}
+
+/// A memory file that can be sealed and is closed on exec.
+fn memory_file() -> Outcome<OwnedFd> {
+    // MFD_NOEXEC_SEAL: the file never becomes executable as a program, which `vm.memfd_noexec=2` demands;
+    // mapping it executable stays allowed. Kernels before 6.3 do not know the flag.
+    let sealable = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    let create = |flags| {
+        // SAFETY: the name is a C string that outlives the call.
+        let fd = unsafe { libc::memfd_create(c"patchpoint code".as_ptr(), flags) };
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        // SAFETY: the descriptor was opened above and is owned by nobody else.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    match create(sealable | libc::MFD_NOEXEC_SEAL) {
+        Err(Errno(libc::EINVAL)) => create(sealable),
+        other => other,
+    }
+}
+
+/// A page that reads as 1 in this process and as 0 in a fork's child; `None` where the kernel has no such.
+///
+/// The page is never unmapped: the address stays good for the process's life.
+pub(in crate::memory) fn fork_mark() -> Option<&'static std::sync::atomic::AtomicU32> {
+    let len = super::page_size();
+    let prot = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the place is the kernel's choice.
+    let page = unsafe {
+        map(
+            At::Anywhere,
+            len,
+            prot,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            None,
+        )
+    }
+    .ok()?;
+    // SAFETY: the page was mapped above; the advice changes nothing in this process.
+    if unsafe { libc::madvise(pointer(page), len as usize, libc::MADV_WIPEONFORK) } != 0 {
+        // SAFETY: mapped above, seen by nobody.
+        unsafe { unmap(page, len) };
+        return None;
+    }
+    // SAFETY: the page is mapped, aligned, zero and never unmapped, and only ever accessed as this atomic.
+    let mark = unsafe { &*pointer(page).cast::<std::sync::atomic::AtomicU32>() };
+    mark.store(1, std::sync::atomic::Ordering::Release);
+    Some(mark)
+}
+
+/// The memory of this process as a file. The descriptor is not inherited across exec.
+#[derive(Debug)]
+pub(in crate::memory) struct SelfMem(File);
+
+impl SelfMem {
+    /// Opens it for writing.
+    pub(in crate::memory) fn open() -> Outcome<Self> {
+        // The standard library opens everything close-on-exec.
+        let opened = File::options().read(true).write(true).open("/proc/self/mem");
+        opened
+            .map(Self)
+            .map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    /// Writes bytes of this process whatever their protection; says how many were written when not all.
+    ///
+    /// # Safety
+    ///
+    /// The range is code that the caller may change, and nothing in Rust refers to it.
+    pub(in crate::memory) unsafe fn write(&self, at: u64, bytes: &[u8]) -> Outcome<()> {
+        match self.0.write_at(bytes, at) {
+            Ok(n) if n == bytes.len() => Ok(()),
+            Ok(_) => Err(Errno(libc::EIO)),
+            Err(e) => Err(Errno(e.raw_os_error().unwrap_or(libc::EIO))),
+        }
+    }
+}
+
+/// Whether a fixed reservation failed because of the place, and another is worth trying.
+pub(in crate::memory) fn place_is_taken(errno: Errno) -> bool {
+    // EPERM: below vm.mmap_min_addr. ENOMEM and EINVAL: beyond what the process can address.
+    matches!(errno.0, libc::EEXIST | libc::EPERM | libc::ENOMEM | libc::EINVAL)
+}
+
+/// Takes a scratch page from read-execute to read-write and back.
+pub(in crate::memory) fn try_toggle() -> Outcome<()> {
+    let len = super::page_size();
+    let rx = libc::PROT_READ | libc::PROT_EXEC;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: the place is the kernel's choice.
+    let page = unsafe { map(At::Anywhere, len, rx, flags, None) }?;
+    let there_and_back = || {
+        // SAFETY: the page is new and nobody uses it.
+        unsafe { super::protect(page, len, region::Protection::READ_WRITE) }?;
+        // SAFETY: as above.
+        unsafe { super::protect(page, len, region::Protection::READ_EXECUTE) }
+    };
+    let outcome = there_and_back();
+    // SAFETY: mapped above, seen by nobody.
+    unsafe { unmap(page, len) };
+    outcome
+}
+
+/// Whether every page is mapped, with whatever protection.
+pub(in crate::memory) fn is_mapped(pages: crate::addr::CodeRange) -> bool {
+    let page = super::page_size();
+    let starts = (pages.start().get()..pages.end().get()).step_by(page as usize);
+    starts.into_iter().all(|start| {
+        let mut resident = 0_u8;
+        // SAFETY: writes one byte for the one page asked about.
+        unsafe { libc::mincore(pointer(start), page as usize, &raw mut resident) == 0 }
+    })
+}

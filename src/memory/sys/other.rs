@@ -1,0 +1,87 @@
+//! Systems without sealed memory files: only Toggle works there, and the rest is refused by an error.
+
+use crate::error::Errno;
+
+type Outcome<T> = Result<T, Errno>;
+
+/// What maps a memory file twice, and at which call it failed.
+pub(in crate::memory) type Refused = (&'static str, Errno);
+
+/// There is no reservation without a strategy that uses it.
+pub(in crate::memory) fn reserve(_at: Option<u64>, _len: u64) -> Outcome<u64> {
+    Err(Errno(libc::ENOSYS))
+}
+
+/// Nothing was reserved, so nothing is released.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn release(_at: u64, _len: u64) -> Outcome<()> {
+    Err(Errno(libc::ENOSYS))
+}
+
+/// There is no reservation to back.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn map_data(_at: u64, _len: u64) -> Outcome<()> {
+    Err(Errno(libc::ENOSYS))
+}
+
+/// Nothing was mapped.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn unmap(_at: u64, _len: u64) {}
+
+/// No sealed memory files here.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn map_twice(_rx: u64, _len: u64) -> Result<u64, Refused> {
+    Err(("memfd_create", Errno(libc::ENOSYS)))
+}
+
+/// No page that a fork wipes.
+pub(in crate::memory) fn fork_mark() -> Option<&'static std::sync::atomic::AtomicU32> {
+    None
+}
+
+/// The memory of the process as a file, which this system does not have.
+#[derive(Debug)]
+pub(in crate::memory) struct SelfMem(());
+
+impl SelfMem {
+    /// Always refused.
+    pub(in crate::memory) fn open() -> Outcome<Self> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    /// Always refused.
+    ///
+    /// # Safety
+    ///
+    /// None.
+    pub(in crate::memory) unsafe fn write(&self, _at: u64, _bytes: &[u8]) -> Outcome<()> {
+        Err(Errno(libc::ENOSYS))
+    }
+}
+
+/// No place is ever tried.
+pub(in crate::memory) fn place_is_taken(_errno: Errno) -> bool {
+    false
+}
+
+/// Systems that forbid it answer when the memory is first changed.
+pub(in crate::memory) fn try_toggle() -> Outcome<()> {
+    Ok(())
+}
+
+/// The system's own list of mappings has been asked, and did not answer.
+pub(in crate::memory) fn is_mapped(_pages: crate::addr::CodeRange) -> bool {
+    false
+}

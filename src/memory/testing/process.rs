@@ -1,0 +1,107 @@
+//! Trying what changes the whole process, in a child that ends with it.
+
+use std::vec::Vec;
+
+/// Runs a function in a forked child; whether it returned true.
+pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),
+    // and leaves without running anything of the parent's.
+    match unsafe { libc::fork() } {
+        0 => {
+            let ok = work();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!ok)) }
+        }
+        child => {
+            // What the child drops is the child's copy.
+            std::mem::forget(work);
+            assert!(child > 0);
+            let mut status = 0;
+            // SAFETY: the child is ours.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
+
+/// Makes system calls of this process fail with an error number, for good. Only in a child.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn deny(calls: &[libc::c_long], errno: i32) {
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    let line = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    // The number of the call is the first word of what the filter sees.
+    let mut program = Vec::from([line(load, 0, 0, 0)]);
+    for call in calls {
+        program.push(line(jump, 0, 1, *call as u32));
+        program.push(line(answer, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32));
+    }
+    program.push(line(answer, 0, 0, libc::SECCOMP_RET_ALLOW));
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: concerns only this process, which is a test's child.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    // SAFETY: the filter is a valid program and outlives the call; TSYNC concerns only threads of this
+    // process.
+    let set = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const filter,
+        )
+    };
+    assert_eq!(set, 0);
+}
+
+/// The numbers of the system calls that the second function makes, in a child in which the first has prepared
+/// what it works on. The child is traced, so nothing is missed.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T)) -> Vec<libc::c_long> {
+    // SAFETY: as in `in_child`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let prepared = prepare();
+        // SAFETY: lets the parent trace this process.
+        if unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) } != 0 {
+            // SAFETY: ends the child at once; the parent reports it.
+            unsafe { libc::_exit(1) };
+        }
+        // SAFETY: stops this process until the parent has begun to count.
+        unsafe { libc::raise(libc::SIGSTOP) };
+        work(prepared);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    assert!(child > 0);
+    std::mem::forget((prepare, work));
+    let mut calls = Vec::new();
+    let mut status = 0;
+    let mut entering = false;
+    // SAFETY: the child is ours.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } == child && libc::WIFSTOPPED(status) {
+        if entering {
+            let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::zeroed();
+            // SAFETY: the child is stopped, and the place is large enough.
+            unsafe { libc::ptrace(libc::PTRACE_GETREGS, child, 0, registers.as_mut_ptr()) };
+            // SAFETY: filled by the call, and valid as zeros before.
+            calls.push(unsafe { registers.assume_init() }.orig_rax as libc::c_long);
+        }
+        entering = !entering;
+        // SAFETY: the child is stopped; it goes on to the next entry or exit of a system call.
+        unsafe { libc::ptrace(libc::PTRACE_SYSCALL, child, 0, 0) };
+    }
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "the child ended with {status:#x}"
+    );
+    calls
+}

@@ -1,0 +1,122 @@
+//! Tests of the strategies against the system: what is written, what is refused, and that W^X holds
+//! throughout.
+#![allow(unsafe_code)]
+
+mod figures;
+mod placing;
+mod process;
+mod toggling;
+mod writing;
+
+use std::string::String;
+
+use super::*;
+use crate::addr::{CodeAddr, CodeRange};
+use crate::memory::testing::process::in_child;
+use crate::publish::{SingleThreaded, Stopped, World, serialize};
+
+fn code_need(len: u64) -> SegmentNeed {
+    SegmentNeed {
+        kind: SegmentKind::Code,
+        len,
+        align: 64,
+    }
+}
+
+fn aliased(len: u64) -> (Placed, CodeRange) {
+    let placed = Arena::default()
+        .place(&[code_need(len)], Reach::Anywhere)
+        .unwrap()
+        .finalize()
+        .unwrap();
+    let range = placed.segments()[0].range;
+    (placed, range)
+}
+
+/// Pages mapped read-execute by someone who is not the engine; unmapped on drop.
+struct Foreign {
+    range: CodeRange,
+}
+
+impl Foreign {
+    fn new(pages: u64) -> Self {
+        Self::with(pages, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE)
+    }
+
+    fn with(pages: u64, prot: i32, sharing: i32) -> Self {
+        let len = pages * sys::page_size();
+        // SAFETY: a new mapping where the kernel likes.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len as usize,
+                prot,
+                sharing | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        Self {
+            range: CodeRange::new(CodeAddr::new(at.expose_provenance() as u64), len).unwrap(),
+        }
+    }
+
+    fn protect_page(&self, page: u64, prot: i32) {
+        let at = self.range.start().get() + page * sys::page_size();
+        let at = std::ptr::with_exposed_provenance_mut(at as usize);
+        // SAFETY: one of our pages.
+        assert_eq!(unsafe { libc::mprotect(at, sys::page_size() as usize, prot) }, 0);
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us.
+        unsafe { sys::unmap(self.range.start().get(), self.range.len()) };
+    }
+}
+
+fn stopped(work: impl FnOnce(&Stopped)) {
+    // SAFETY: the tests patch memory of their own.
+    let world = unsafe { SingleThreaded::promise() };
+    let mut work = Some(work);
+    world
+        .while_stopped(&mut |stopped| (work.take().unwrap())(stopped))
+        .unwrap();
+}
+
+fn plus(at: CodeAddr, by: u64) -> CodeAddr {
+    CodeAddr::new(at.get() + by)
+}
+
+fn sub(range: CodeRange, offset: u64, len: u64) -> CodeRange {
+    CodeRange::new(plus(range.start(), offset), len).unwrap()
+}
+
+/// The protection column of the mapping that holds an address.
+fn protection(at: CodeAddr) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| {
+        let (range, _) = line.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        let bounds = (
+            u64::from_str_radix(start, 16).unwrap(),
+            u64::from_str_radix(end, 16).unwrap(),
+        );
+        bounds.0 <= at.get() && at.get() < bounds.1
+    });
+    line.map_or("none".into(), |line| {
+        line.split_whitespace().nth(1).unwrap().into()
+    })
+}
+
+fn write_in_transaction(memory: &dyn CodeMemory, at: CodeAddr, bytes: &[u8]) {
+    let runs = PageRun::covering(&mut [CodeRange::new(at, bytes.len() as u64).unwrap()]).unwrap();
+    stopped(|token| {
+        memory.begin(&runs, token).unwrap();
+        memory.write(at, bytes).unwrap();
+        memory.end(&runs).unwrap();
+    });
+    serialize();
+}

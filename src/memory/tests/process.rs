@@ -1,0 +1,241 @@
+//! What the process allows: which strategy for which memory, forks, hardening, and W^X as seen from outside.
+
+use std::string::ToString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::error::Error;
+#[cfg(target_arch = "x86_64")]
+use crate::memory::testing::process::deny;
+
+#[test]
+fn memory_that_a_strategy_cannot_write_is_refused_at_registration() {
+    let unavailable = |result: Result<(), Error>, text: &str| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::StrategyUnavailable { .. }), "{error:?}");
+        assert!(error.to_string().contains(text), "{error}");
+    };
+    // In a child of one thread, so that nothing else is mapped into the hole.
+    assert!(in_child(|| {
+        let hole = Foreign::new(3);
+        // SAFETY: a page of the test's.
+        unsafe { sys::unmap(hole.range.start().get() + sys::page_size(), sys::page_size()) };
+        // SAFETY: the pages are the test's.
+        unavailable(unsafe { Toggle::register(hole.range) }.map(drop), "not mapped");
+        // SAFETY: as above.
+        unavailable(unsafe { ProcMem::register(hole.range) }.map(drop), "not mapped");
+        true
+    }));
+
+    let mixed = Foreign::new(2);
+    mixed.protect_page(1, libc::PROT_READ);
+    // SAFETY: as above.
+    unavailable(
+        unsafe { Toggle::register(mixed.range) }.map(drop),
+        "not mapped read-execute",
+    );
+
+    let shared = Foreign::with(1, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_SHARED);
+    // SAFETY: as above.
+    unavailable(
+        unsafe { ProcMem::register(shared.range) }.map(drop),
+        "shared mapping",
+    );
+    // SAFETY: as above.
+    unavailable(
+        unsafe { Toggle::register(sub(mixed.range, 0, 0)) }.map(drop),
+        "empty",
+    );
+}
+
+#[test]
+fn auto_takes_the_first_that_works_and_says_why() {
+    let private = Foreign::new(1);
+    // SAFETY: the pages are the test's.
+    let adopted = unsafe { adopt(private.range, Ask::Auto) }.unwrap();
+    assert_eq!(adopted.memory().strategy(), Strategy::ProcMem);
+    assert_eq!(adopted.to_string(), "ProcMem works and was chosen");
+
+    let shared = Foreign::with(1, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_SHARED);
+    // SAFETY: as above.
+    let adopted = unsafe { adopt(shared.range, Ask::Auto) }.unwrap();
+    assert_eq!(adopted.memory().strategy(), Strategy::Toggle);
+    assert!(adopted.verdicts()[0].refusal.is_some());
+    let text = adopted.to_string();
+    assert!(
+        text.contains("shared mapping") && text.ends_with("Toggle works and was chosen"),
+        "{text}"
+    );
+
+    // SAFETY: as above.
+    assert!(unsafe { adopt(shared.range, Ask::ProcMem) }.is_err());
+    // SAFETY: as above.
+    let adopted = unsafe { adopt(private.range, Ask::Toggle) }.unwrap();
+    assert_eq!(adopted.memory().strategy(), Strategy::Toggle);
+}
+
+/// A child must not be able to change its parent's code, and unloading in it must not touch the parent
+/// either.
+#[test]
+fn a_forked_child_is_refused_and_the_parent_undisturbed() {
+    let (placed, range) = aliased(64);
+    let alias = placed.memory();
+    alias.write(range.start(), &[0x90; 64]).unwrap();
+    let foreign = Foreign::new(1);
+    // SAFETY: the pages are the test's.
+    let proc_mem = unsafe { ProcMem::register(foreign.range) }.unwrap();
+    let parents = alias.clone();
+    let status = in_child(|| {
+        let forked = |result| matches!(result, Err(Error::Forked { .. }));
+        let refused = forked(alias.write(range.start(), &[1; 64]))
+            && forked(alias.exchange(range.start(), [0x90; 8], [1; 8]))
+            && forked(proc_mem.write(foreign.range.start(), &[1]));
+        drop(placed);
+        refused
+    });
+    assert!(status, "the child could write, or did not get that far");
+    let mut kept = [0; 64];
+    parents.read(range.start(), &mut kept).unwrap();
+    assert_eq!(kept, [0x90; 64]);
+    parents.write(range.start(), &[0xc3]).unwrap();
+}
+
+/// With PR_SET_MDWE, in a child as it cannot be taken back: ProcMem and Alias work, Toggle is refused.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_deny_write_execute_leaves_the_others() {
+    let answer = in_child(|| {
+        // PR_MDWE_REFUSE_EXEC_GAIN
+        // SAFETY: concerns only this child.
+        if unsafe { libc::prctl(libc::PR_SET_MDWE, 1_u64, 0_u64, 0_u64, 0_u64) } != 0 {
+            return true;
+        }
+        let foreign = Foreign::new(1);
+        // SAFETY: the pages are the test's.
+        let toggle = unsafe { adopt(foreign.range, Ask::Toggle) };
+        // SAFETY: as above.
+        let auto = unsafe { adopt(foreign.range, Ask::Auto) };
+        let (_placed, range) = aliased(64);
+        matches!(toggle, Err(Error::StrategyUnavailable { .. }))
+            && auto.is_ok_and(|adopted| adopted.memory().strategy() == Strategy::ProcMem)
+            && protection(range.start()) == "r-xs"
+    });
+    assert!(answer);
+}
+
+/// One thread patches in a loop while this one reads the list of mappings.
+fn never_writable_and_executable(memory: Arc<dyn CodeMemory>) {
+    let deadline = Instant::now() + Duration::from_millis(400);
+    let name = memory.strategy();
+    let writer = std::thread::spawn(move || {
+        let at = memory.range().start();
+        let mut patches = 0_u64;
+        while Instant::now() < deadline {
+            write_in_transaction(&*memory, at, &[patches as u8; 15]);
+            patches += 1;
+        }
+        patches
+    });
+    let mut scans = 0;
+    while !writer.is_finished() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        for line in maps.lines() {
+            let protection = line.split_whitespace().nth(1).unwrap();
+            assert!(
+                !(protection.contains('w') && protection.contains('x')),
+                "{name}: {line}"
+            );
+        }
+        scans += 1;
+    }
+    let patches = writer.join().unwrap();
+    std::eprintln!("{name}: {patches} patches, {scans} scans of the mappings");
+    assert!(patches > 100 && scans > 10, "{patches} patches, {scans} scans");
+}
+
+#[test]
+fn no_mapping_is_ever_writable_and_executable() {
+    let (placed, _) = aliased(4096);
+    never_writable_and_executable(Arc::new(placed.memory()));
+    for ask in [Ask::ProcMem, Ask::Toggle] {
+        let foreign = Foreign::new(1);
+        // SAFETY: the pages are the test's.
+        never_writable_and_executable(unsafe { adopt(foreign.range, ask) }.unwrap().memory());
+    }
+}
+
+/// Where the kernel refuses such writes (`proc_mem.force_override=never`), they fail with EIO.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn where_writes_to_the_memory_file_are_refused_auto_takes_toggle() {
+    assert!(in_child(|| {
+        let foreign = Foreign::new(1);
+        deny(&[libc::SYS_pwrite64], libc::EIO);
+        // SAFETY: the pages are the test's.
+        let adopted = unsafe { adopt(foreign.range, Ask::Auto) }.unwrap();
+        adopted.memory().strategy() == Strategy::Toggle && adopted.to_string().contains("force_override")
+    }));
+}
+
+/// Without `/proc` protections cannot be read: the promise that the memory is read-execute has to do.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn without_proc_auto_takes_toggle() {
+    assert!(in_child(|| {
+        let foreign = Foreign::new(2);
+        let hole = Foreign::new(2);
+        // SAFETY: a page of the test's.
+        unsafe { sys::unmap(hole.range.start().get() + sys::page_size(), sys::page_size()) };
+        deny(&[libc::SYS_openat, libc::SYS_open], libc::ENOENT);
+        // SAFETY: the pages are the test's.
+        let adopted = unsafe { adopt(foreign.range, Ask::Auto) }.unwrap();
+        write_in_transaction(&*adopted.memory(), foreign.range.start(), &[1; 20]);
+        // SAFETY: as above.
+        let refused = unsafe { adopt(hole.range, Ask::Auto) };
+        adopted.memory().strategy() == Strategy::Toggle
+            && adopted.to_string().contains("/proc/self/mem cannot be opened")
+            && matches!(refused, Err(Error::StrategyUnavailable { why, .. }) if why.contains("not mapped"))
+    }));
+}
+
+/// Memory files that cannot be had are an error of placing, and leave no address space behind.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn without_memory_files_nothing_is_placed() {
+    assert!(in_child(|| {
+        deny(&[libc::SYS_memfd_create], libc::ENOSYS);
+        let arena = Arena::default();
+        let refused = arena.place(&[code_need(64)], Reach::Anywhere);
+        arena.chunks().is_empty()
+            && matches!(
+                refused,
+                Err(Error::SystemCall {
+                    call: "memfd_create",
+                    ..
+                })
+            )
+    }));
+}
+
+/// Without its seals the executed view could be made writable.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn a_file_that_cannot_be_sealed_is_not_mapped_executable() {
+    assert!(in_child(|| {
+        deny(&[libc::SYS_fcntl], libc::EPERM);
+        let refused = Arena::default().place(&[code_need(64)], Reach::Anywhere);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        // Those of the parent's other tests are inherited, but never their writable views.
+        let writable = maps
+            .lines()
+            .filter(|line| line.contains("memfd:patchpoint") && line.contains(" rw-"));
+        matches!(
+            refused,
+            Err(Error::SystemCall {
+                call: "fcntl(F_ADD_SEALS)",
+                ..
+            })
+        ) && writable.count() == 0
+    }));
+}

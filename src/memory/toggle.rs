@@ -1,0 +1,219 @@
+//! Toggle: protection taken from read-execute to read-write and back.
+//!
+//! Works for any memory whose protection may be changed, and is the strictest reading of W^X. A thread that
+//! executes on a page while it is read-write faults, so the world must be stopped. Exactly two protection
+//! changes are made per run of pages and transaction; what the pages' protection is was learnt at
+//! registration, as asking the system parses the whole list of mappings.
+
+#![allow(unsafe_code)]
+
+use parking_lot::Mutex;
+use region::Protection;
+use std::vec::Vec;
+
+use crate::addr::{CodeAddr, CodeRange};
+use crate::error::{Errno, Error, Result};
+use crate::publish::Stopped;
+
+use super::{CodeMemory, PageRun, Strategy, check_within, raw, sys};
+
+/// Foreign code memory that is written by changing its protection.
+#[derive(Debug)]
+pub struct Toggle {
+    range: CodeRange,
+    /// The whole pages of `range`.
+    pages: CodeRange,
+    /// Flags beside read, write and execute that the pages have and must keep.
+    extra: sys::ExtraFlags,
+    /// What `begin` made writable and `end` has not yet taken back, by address.
+    open: Mutex<Vec<CodeRange>>,
+}
+
+impl Toggle {
+    /// Registers memory that is mapped read-execute, all with the same flags.
+    ///
+    /// That it is so is checked where the system shows it (on Linux, in `/proc`), and believed elsewhere.
+    ///
+    /// Whether the system lets a page go to read-write and come back is tried on a scratch page, not on the
+    /// memory, where a thread may be executing.
+    ///
+    /// # Safety
+    ///
+    /// As long as the value exists, the range stays mapped read-execute, with nobody else changing its
+    /// protection or its bytes, and the owner of its pages agrees to their being written and, under a
+    /// stopped world, made not executable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute, or when the system
+    /// forbids to make memory executable again.
+    pub unsafe fn register(range: CodeRange) -> Result<Self> {
+        let refused = |why, mend| Error::StrategyUnavailable {
+            strategy: Strategy::Toggle.name(),
+            range,
+            why,
+            mend,
+        };
+        let runs = PageRun::covering(&mut [range])?;
+        let [pages] = runs.as_slice() else {
+            return Err(refused(
+                "it is empty",
+                "register the bytes that are to be patched",
+            ));
+        };
+        check_read_execute(pages.range()).map_err(|why| {
+            refused(
+                why,
+                "map the code read-execute before it is registered, or register less of it",
+            )
+        })?;
+        let extra = sys::extra_flags(pages.range()).ok_or_else(|| {
+            refused(
+                "its pages differ in their flags",
+                "register the parts with different flags each by itself",
+            )
+        })?;
+        sys::try_toggle().map_err(|_| {
+            refused(
+                "the system does not let a writable page become executable (PR_SET_MDWE, SELinux execmem)",
+                "let the engine load the code, which then is written through an alias",
+            )
+        })?;
+        Ok(Self {
+            range,
+            pages: pages.range(),
+            extra,
+            open: Mutex::new(Vec::new()),
+        })
+    }
+
+    fn set(&self, run: CodeRange, writable: bool) -> core::result::Result<(), Errno> {
+        let protection = if writable {
+            Protection::READ_WRITE
+        } else {
+            Protection::READ_EXECUTE
+        };
+        // SAFETY: the pages are registered memory, which nothing in Rust refers to. They lose execution only
+        // in `begin`, where a stopped world was shown.
+        unsafe { sys::protect_keeping(run, protection, self.extra) }
+    }
+
+    fn is_open(&self, at: CodeAddr, len: u64) -> bool {
+        let open = self.open.lock();
+        let before = open.partition_point(|run| run.start() <= at);
+        let run = before.checked_sub(1).and_then(|last| open.get(last));
+        run.is_some_and(|run| run.contains_bytes(at, len))
+    }
+
+    /// Makes runs executable again; returns those where it failed, and the first refusal.
+    fn close(&self, runs: impl Iterator<Item = CodeRange>) -> Result<()> {
+        let (mut closed, mut lost) = (Vec::new(), Vec::new());
+        let mut first = None;
+        for run in runs {
+            match self.set(run, false) {
+                Ok(()) => closed.push(run),
+                Err(errno) => {
+                    first.get_or_insert(errno);
+                    lost.push(run);
+                }
+            }
+        }
+        closed.sort_unstable();
+        self.open
+            .lock()
+            .retain(|open| closed.binary_search(open).is_err());
+        match first {
+            None => Ok(()),
+            Some(errno) => Err(Error::ProtectionLost { runs: lost, errno }),
+        }
+    }
+}
+
+/// Says what is wrong unless every page is mapped read-execute.
+fn check_read_execute(pages: CodeRange) -> core::result::Result<(), &'static str> {
+    let start = std::ptr::without_provenance::<u8>(pages.start().get() as usize);
+    let regions = match region::query_range(start, pages.len() as usize) {
+        Ok(regions) => regions,
+        Err(region::Error::UnmappedRegion) => return Err("it is not mapped"),
+        // Without /proc the promise of the registration has to do for the protection.
+        Err(_) if sys::is_mapped(pages) => return Ok(()),
+        Err(_) => return Err("a part of it is not mapped"),
+    };
+    let mut covered = pages.start().get();
+    for region in regions {
+        let region = region.map_err(|_| "its mappings cannot be read")?;
+        let found = region.as_range();
+        if found.start as u64 > covered {
+            return Err("a part of it is not mapped");
+        }
+        if region.protection() != Protection::READ_EXECUTE {
+            return Err("a part of it is not mapped read-execute");
+        }
+        covered = covered.max(found.end as u64);
+    }
+    if covered < pages.end().get() {
+        Err("a part of it is not mapped")
+    } else {
+        Ok(())
+    }
+}
+
+// SAFETY: the range is mapped and readable by the promise at registration. `begin` takes back what it has
+// done when it fails. Writes are allowed only inside runs that are open. The pages go from read-execute to
+// read-write and back, never through a protection with both, and keep their other flags.
+unsafe impl CodeMemory for Toggle {
+    fn strategy(&self) -> Strategy {
+        Strategy::Toggle
+    }
+
+    fn range(&self) -> CodeRange {
+        self.range
+    }
+
+    fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
+        for run in runs.iter().map(|run| run.range()) {
+            check_within(self.pages, run.start(), run.len() as usize)?;
+        }
+        for (done, run) in runs.iter().enumerate() {
+            let Err(errno) = self.set(run.range(), true) else {
+                continue;
+            };
+            // Also the run that was refused: a run over several mappings may be half changed.
+            self.close(runs.iter().take(done + 1).map(|run| run.range()))?;
+            return Err(Error::SystemCall {
+                call: "mprotect to read-write",
+                at: run.range().start(),
+                len: run.range().len(),
+                errno,
+                mend: "raise the limit on mappings (vm.max_map_count), or patch fewer sites at once",
+            });
+        }
+        let mut open = self.open.lock();
+        open.extend(runs.iter().map(|run| run.range()));
+        open.sort_unstable();
+        Ok(())
+    }
+
+    fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        check_within(self.range, at, bytes.len())?;
+        let len = bytes.len() as u64;
+        if len > 0 && !self.is_open(at, len) {
+            return Err(Error::PageNotOpen { at, len });
+        }
+        // SAFETY: the pages are registered memory and read-write now, until `end`; whole pages are, so whole
+        // quadwords too. Callers do not overlap in time.
+        unsafe { raw::store(at.get(), bytes) };
+        Ok(())
+    }
+
+    fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
+        check_within(self.range, at, into.len())?;
+        // SAFETY: registered memory is readable, with either protection.
+        unsafe { raw::load(at.get(), into) };
+        Ok(())
+    }
+
+    fn end(&self, runs: &[PageRun]) -> Result<()> {
+        self.close(runs.iter().map(|run| run.range()))
+    }
+}

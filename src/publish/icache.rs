@@ -1,0 +1,85 @@
+//! Instruction cache maintenance on executed addresses, per architecture.
+
+use crate::addr::CodeRange;
+
+/// Makes the instruction cache agree with memory for a range, as seen at the executed addresses.
+///
+/// x86-64 and SystemZ: caches are coherent by hardware, also with another mapping of the same page.
+#[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
+#[inline]
+pub(super) fn maintain(_range: CodeRange) {}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
+pub(super) use other::maintain;
+
+/// The architectures that need it.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
+mod other {
+    #![allow(unsafe_code)]
+
+    use super::CodeRange;
+    use core::arch::asm;
+
+    /// Cleans the data cache to the point of unification and invalidates the instruction cache, as far as
+    /// CTR_EL0 says that either is needed (Arm ARM, B2.4.4 and D24.2.34). The register is read each time:
+    /// it may differ between the cores of one machine.
+    #[cfg(target_arch = "aarch64")]
+    pub(in crate::publish) fn maintain(range: CodeRange) {
+        let ctr: u64;
+        // SAFETY: Linux lets user mode read it.
+        unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
+        let line = |shift: u32| 4_u64 << ((ctr >> shift) & 15);
+        if ctr & (1 << 28) == 0 {
+            for at in lines(range, line(16)) {
+                // SAFETY: cleaning a line of mapped memory changes nothing.
+                unsafe { asm!("dc cvau, {}", in(reg) at, options(nostack, preserves_flags)) };
+            }
+        }
+        // SAFETY: a barrier.
+        unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+        if ctr & (1 << 29) == 0 {
+            for at in lines(range, line(0)) {
+                // SAFETY: invalidating an instruction line of mapped memory changes nothing.
+                unsafe { asm!("ic ivau, {}", in(reg) at, options(nostack, preserves_flags)) };
+            }
+        }
+        // SAFETY: a barrier.
+        unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    }
+
+    /// Power ISA, book II, 1.8: dcbst of each block, sync, icbi of each, sync; the isync is the
+    /// serialization.
+    #[cfg(target_arch = "powerpc64")]
+    pub(in crate::publish) fn maintain(range: CodeRange) {
+        // No processor of this architecture has smaller blocks, and touching one twice does no harm.
+        for at in lines(range, 32) {
+            // SAFETY: stores a block of mapped memory.
+            unsafe { asm!("dcbst 0, {}", in(reg) at, options(nostack, preserves_flags)) };
+        }
+        // SAFETY: a barrier.
+        unsafe { asm!("sync", options(nostack, preserves_flags)) };
+        for at in lines(range, 32) {
+            // SAFETY: invalidates a block of mapped memory in the instruction cache.
+            unsafe { asm!("icbi 0, {}", in(reg) at, options(nostack, preserves_flags)) };
+        }
+        // SAFETY: a barrier.
+        unsafe { asm!("sync", options(nostack, preserves_flags)) };
+    }
+
+    /// The system call, for all threads: the scheduler may move a thread between `fence.i` and its use.
+    #[cfg(target_arch = "riscv64")]
+    pub(in crate::publish) fn maintain(range: CodeRange) {
+        const RISCV_FLUSH_ICACHE: libc::c_long = 259;
+        let (start, end) = (range.start().get(), range.end().get());
+        // SAFETY: the call reads and writes no memory of the caller's.
+        unsafe { libc::syscall(RISCV_FLUSH_ICACHE, start, end, 0_u64) };
+        // SAFETY: a fence.
+        unsafe { asm!("fence.i", options(nostack, preserves_flags)) };
+    }
+
+    #[cfg(not(target_arch = "riscv64"))]
+    fn lines(range: CodeRange, line: u64) -> impl Iterator<Item = u64> {
+        let first = range.start().get() & !(line - 1);
+        (first..range.end().get()).step_by(line as usize)
+    }
+}

@@ -1,0 +1,23 @@
+//! Making cores execute what was written, and knowing that none is in the way.
+//!
+//! **Problem.** Bytes in memory are not yet bytes executed: an instruction cache may hold the old ones, and a
+//! core that has already fetched them goes on with them until it serializes. And a site may only be rewritten
+//! where no thread is inside.
+//!
+//! **Approach.** [`Publisher`] maintains the instruction cache on the executed addresses, serializes the
+//! writer's own core, and, where the old bytes must be over on return, makes every other thread serialize.
+//! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`Drained`] are the proofs
+//! that functions ask for, so that a missing stop does not compile.
+
+mod icache;
+mod others;
+mod publisher;
+mod serialize;
+#[cfg(target_os = "linux")]
+mod signals;
+mod sync_core;
+mod world;
+
+pub use publisher::{Level, Publisher};
+pub use serialize::{Serializer, serialize};
+pub use world::{Drained, Resumption, SingleThreaded, Stopped, World};

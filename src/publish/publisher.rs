@@ -1,0 +1,175 @@
+//! Publishing ranges of code that have been written.
+
+use std::fmt;
+
+use crate::addr::CodeRange;
+use crate::error::{Errno, Error, Result};
+
+use super::others::Others;
+use super::{Resumption, icache, serialize};
+
+/// What is true of the other threads when a publication returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// Each runs the old bytes or the new for a bounded time. Enough for an inline cache, and for what no
+    /// other thread can execute yet.
+    Eventual,
+    /// None runs the old bytes any more. What an invalidation needs.
+    Immediate,
+}
+
+/// How this process publishes code. [`Display`](fmt::Display) says what was chosen, and why.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    others: Others,
+}
+
+impl Default for Publisher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Publisher {
+    /// Tries how other threads can be made to serialize: by `membarrier`, else by a signal to each. Where
+    /// neither works, [`Level::Immediate`] is refused, and everything else works.
+    ///
+    /// The signal's handler is installed only where `membarrier` is refused; it takes the highest real-time
+    /// signal that has its default disposition. System calls that cannot be restarted are interrupted by
+    /// it (signal(7)).
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            others: Others::find(),
+        }
+    }
+
+    /// Checks that a level can be had, before anything is written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBarrier`] for [`Level::Immediate`] where other threads cannot be made to serialize.
+    pub fn check(&self, level: Level) -> Result<()> {
+        match (level, &self.others) {
+            (Level::Immediate, Others::Refused { call, errno }) => Err(no_barrier(call, *errno)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The level that suits threads which were stopped.
+    #[must_use]
+    pub const fn level_for(resumption: Resumption) -> Level {
+        match resumption {
+            Resumption::Alone | Resumption::Serializes => Level::Eventual,
+            Resumption::Unknown => Level::Immediate,
+        }
+    }
+
+    /// Publishes the ranges, given as executed addresses: maintains the instruction cache, serializes this
+    /// core, and at [`Level::Immediate`] every other thread, once however many ranges there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known.
+    pub fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
+        for range in ranges {
+            icache::maintain(*range);
+        }
+        // Also at Immediate: the barrier may leave out the thread that asks, when it is the only one.
+        serialize();
+        match level {
+            Level::Eventual => Ok(()),
+            Level::Immediate => self
+                .others
+                .serialize()
+                .map_err(|(call, errno)| no_barrier(call, errno)),
+        }
+    }
+}
+
+impl fmt::Display for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.others, f)
+    }
+}
+
+fn no_barrier(call: &'static str, errno: Errno) -> Error {
+    Error::NoBarrier {
+        call,
+        errno,
+        mend: "allow membarrier in the sandbox, let no thread block the signal, or let the world's threads \
+               serialize when they resume",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    use crate::memory::testing::process::{deny, in_child};
+    use std::string::ToString;
+
+    #[test]
+    fn both_levels_publish_or_say_why_not() {
+        let publisher = Publisher::new();
+        publisher.publish(&[], Level::Eventual).unwrap();
+        assert_eq!(
+            publisher.check(Level::Immediate),
+            publisher.publish(&[], Level::Immediate)
+        );
+    }
+
+    #[test]
+    fn a_refused_barrier_is_found_before_writing() {
+        let refused = Others::Refused {
+            call: "membarrier",
+            errno: Errno(libc::ENOSYS),
+        };
+        let publisher = Publisher { others: refused };
+        assert_eq!(publisher.check(Level::Eventual), Ok(()));
+        let refused = publisher.check(Level::Immediate);
+        assert!(
+            matches!(
+                refused,
+                Err(Error::NoBarrier {
+                    errno: Errno(libc::ENOSYS),
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+        assert_eq!(publisher.publish(&[], Level::Immediate), refused);
+    }
+
+    /// Under a sandbox that knows no `membarrier`.
+    #[test]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn without_membarrier_threads_are_signalled() {
+        assert!(in_child(|| {
+            deny(&[libc::SYS_membarrier], libc::ENOSYS);
+            std::thread::spawn(|| {
+                loop {
+                    core::hint::spin_loop();
+                }
+            });
+            let publisher = Publisher::new();
+            let says = publisher.to_string();
+            says.contains("signal handler")
+                && says.contains("not implemented")
+                && publisher.publish(&[], Level::Immediate).is_ok()
+        }));
+    }
+
+    /// And where threads cannot be listed either.
+    #[test]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn without_membarrier_and_proc_immediate_is_refused_by_type() {
+        assert!(in_child(|| {
+            deny(&[libc::SYS_membarrier], libc::EPERM);
+            deny(&[libc::SYS_openat], libc::ENOENT);
+            let publisher = Publisher::new();
+            matches!(publisher.check(Level::Immediate), Err(Error::NoBarrier { .. }))
+                && publisher.publish(&[], Level::Eventual).is_ok()
+        }));
+    }
+}

@@ -1,0 +1,159 @@
+//! What the runtime promises about its threads.
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::error::Result;
+
+/// The proof that no other thread executes the engine's code now, nor will before the proof is gone.
+///
+/// Only a [`World`] makes one, and lends it to the work that it runs. It cannot leave its thread.
+pub struct Stopped {
+    not_send: PhantomData<*mut ()>,
+}
+
+impl Stopped {
+    /// Promises it. For implementors of [`World`].
+    ///
+    /// # Safety
+    ///
+    /// As long as the value exists, no thread but this one has its program counter in code that the engine
+    /// may patch, in any stub or ramp of the engine's, or in a signal handler that goes there; and none
+    /// will go there. Return addresses on stacks may point there: landings take care of these.
+    #[must_use]
+    pub const unsafe fn promise() -> Self {
+        Self {
+            not_send: PhantomData,
+        }
+    }
+}
+
+impl fmt::Debug for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stopped")
+    }
+}
+
+/// The proof that no thread is in, or will return to, the bytes concerned.
+///
+/// "In" means the program counter, of running threads and in saved contexts of signal handlers; "return to"
+/// means every return address on every stack, including those of suspended coroutines. And no way leads there
+/// any more: what jumped there was changed, and that change published, before the drain began.
+pub struct Drained {
+    private: (),
+}
+
+impl Drained {
+    /// Promises it.
+    ///
+    /// # Safety
+    ///
+    /// The description of the type is true for every stub or site that the value is used with, from now until
+    /// the call returns that it is given to.
+    #[must_use]
+    pub const unsafe fn promise() -> Self {
+        Self { private: () }
+    }
+}
+
+impl fmt::Debug for Drained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let () = self.private;
+        f.write_str("Drained")
+    }
+}
+
+/// What the other threads do between being stopped and executing code again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Resumption {
+    /// There are no other threads, so nothing has to be done for them.
+    Alone,
+    /// Each executes a serializing instruction (x86-64: `serialize`, `cpuid`, `iret`; AArch64: `isb`) before
+    /// any of the engine's code. [`serialize`](super::serialize()) is one.
+    Serializes,
+    /// Nothing is promised: the engine publishes to them before they are let go.
+    Unknown,
+}
+
+/// The runtime's threads, as far as patching concerns them.
+///
+/// The life of a stop: the engine has planned, assembled, verified and compared everything; it calls
+/// [`while_stopped`](Self::while_stopped); the runtime brings every other thread to a place outside the
+/// engine's code and keeps it there; the work runs once, on the calling thread, writing and publishing; the
+/// runtime lets the threads go; the call returns.
+///
+/// # Safety
+///
+/// - `while_stopped` calls `work` exactly once, on the calling thread, or not at all, and then returns an
+///   error. While `work` runs, what [`Stopped::promise`] says is true.
+/// - It may be called from any thread that may patch, also from a handler that compiled code called; it must
+///   not deadlock when two threads call it at once.
+/// - What [`resumption`](Self::resumption) answers is true of every thread that was stopped.
+pub unsafe trait World: Send + Sync + fmt::Debug {
+    /// Stops every other thread, does the work, lets them go.
+    ///
+    /// # Errors
+    ///
+    /// The work has not been called then: [`Error::WorldNotStopped`](crate::Error::WorldNotStopped), or
+    /// another of the engine's errors that fits.
+    fn while_stopped(&self, work: &mut dyn FnMut(&Stopped)) -> Result<()>;
+
+    /// What stopped threads do before they execute code again.
+    fn resumption(&self) -> Resumption {
+        Resumption::Unknown
+    }
+}
+
+/// A world of one thread, by promise.
+#[derive(Debug)]
+pub struct SingleThreaded {
+    private: (),
+}
+
+impl SingleThreaded {
+    /// Promises that only one thread at a time executes code of the engine's or patches.
+    ///
+    /// # Safety
+    ///
+    /// As long as the value exists: while any thread is in a call of the engine that patches, no other thread
+    /// executes code that the engine may patch, and neither does a signal handler. A thread that executes
+    /// such code after another thread has patched it has synchronized with that thread in between, by
+    /// means that serialize (being started after the patch does).
+    #[must_use]
+    pub const unsafe fn promise() -> Self {
+        Self { private: () }
+    }
+}
+
+// SAFETY: the promise at construction is what `Stopped` says, without anything having to be done; the work is
+// called once on this thread; nobody is stopped, so nobody resumes.
+unsafe impl World for SingleThreaded {
+    fn while_stopped(&self, work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+        let () = self.private;
+        // SAFETY: the promise at construction.
+        work(&unsafe { Stopped::promise() });
+        Ok(())
+    }
+
+    fn resumption(&self) -> Resumption {
+        Resumption::Alone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promise_runs_the_work_once() {
+        // SAFETY: no code is patched here.
+        let world = unsafe { SingleThreaded::promise() };
+        let mut calls = 0;
+        world.while_stopped(&mut |_| calls += 1).unwrap();
+        assert_eq!(calls, 1);
+        assert_eq!(world.resumption(), Resumption::Alone);
+    }
+}
