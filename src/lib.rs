@@ -19,6 +19,9 @@ pub mod memory;
 #[cfg(feature = "std")]
 pub mod publish;
 
+#[cfg(feature = "std")]
+pub mod site;
+
 #[cfg(all(feature = "std", any(test, feature = "fuzzing")))]
 pub mod fuzzing;
 

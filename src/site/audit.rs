@@ -1,0 +1,387 @@
+//! The audit that makes a site of a record: everything that could be wrong with it is looked for once, here.
+
+use std::collections::HashMap;
+
+use super::candidate::{Candidate, IntoShape};
+use super::entry::EntrySpec;
+use super::module::{Entry, Module, ModuleParts};
+use crate::addr::{CodeAddr, FnOffset, Len};
+use crate::arch::{CallShape, Convention, SiteKind};
+use crate::error::{Error, Result, SiteName};
+use crate::image::FunctionRange;
+use crate::memory::CodeArea;
+use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef};
+use crate::verify::{self, Original};
+
+/// Audits every record for which `shape` gives a shape, and every entry site, and makes the module.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub(crate) fn register<S: IntoShape>(
+    parts: ModuleParts,
+    entries: &[EntrySpec],
+    mut shape: impl FnMut(&Candidate<'_>) -> S,
+) -> Result<Module> {
+    let mut found = Found::default();
+    let mut seen = vec![false; parts.functions.len()];
+    for (map, stack_map) in parts.maps.maps() {
+        for (function, records) in attribute(&parts, &stack_map)? {
+            if seen
+                .get_mut(function as usize)
+                .is_some_and(|seen| std::mem::replace(seen, true))
+            {
+                return Err(twice(&parts, function));
+            }
+            let records = records
+                .map(|record| (parts.maps.reference(map, &record), record))
+                .collect();
+            audit_function(
+                &parts,
+                function,
+                records,
+                stack_map.constants(),
+                &mut shape,
+                &mut found,
+            )?;
+        }
+    }
+    for spec in entries {
+        audit_entry(&parts, spec, &mut found)?;
+    }
+    let (shapes, sites) = found.finish(&parts)?;
+    Ok(Module::new(parts, shapes, sites))
+}
+
+fn twice(parts: &ModuleParts, function: u32) -> Error {
+    let addr = parts
+        .functions
+        .get(function as usize)
+        .map_or(CodeAddr::default(), |f| f.addr);
+    Error::StackMapFunctionTwice { addr }
+}
+
+/// The sites found so far.
+#[derive(Default)]
+struct Found {
+    sites: Vec<Entry>,
+    shapes: Vec<CallShape>,
+    numbers: HashMap<CallShape, u16>,
+}
+
+impl Found {
+    fn push(&mut self, site: Entry, shape: CallShape) -> Result<()> {
+        let shape = self.number(shape)?;
+        self.sites.push(Entry { shape, ..site });
+        Ok(())
+    }
+
+    fn number(&mut self, shape: CallShape) -> Result<u16> {
+        if let Some(number) = self.numbers.get(&shape) {
+            return Ok(*number);
+        }
+        let number = u16::try_from(self.shapes.len()).map_err(|_| Error::TooManyShapes {
+            limit: u16::MAX.into(),
+        })?;
+        self.shapes.push(shape);
+        self.numbers.insert(shape, number);
+        Ok(number)
+    }
+
+    /// The sites in ascending address, none of which overlap.
+    fn finish(mut self, parts: &ModuleParts) -> Result<(Vec<CallShape>, Vec<Entry>)> {
+        self.sites.sort_by_key(|site| site.addr);
+        for (site, next) in self.sites.iter().zip(self.sites.iter().skip(1)) {
+            let reserved = self
+                .shapes
+                .get(usize::from(site.shape))
+                .map_or(Len::default(), CallShape::reserved);
+            if next.addr.is_within(site.addr, reserved) {
+                return Err(Error::SitesOverlap {
+                    site: entry_name(parts, site),
+                    reserved,
+                    other: entry_name(parts, next),
+                });
+            }
+        }
+        Ok((self.shapes, self.sites))
+    }
+}
+
+fn entry_name(parts: &ModuleParts, site: &Entry) -> Box<SiteName> {
+    let function = parts.functions.get(site.function as usize);
+    let (name, start) = function.map_or(("", site.addr), |f| (f.name.as_str(), f.addr));
+    let offset = u32::try_from(site.addr.distance_from(start)).unwrap_or(0);
+    Box::new(SiteName {
+        kind: None,
+        id: site.id,
+        function: Some(name.into()),
+        offset: FnOffset::new(offset),
+        addr: site.addr,
+    })
+}
+
+type Attributed<'a> = Vec<(u32, crate::stackmap::Records<'a>)>;
+
+/// Finds the function of each group of records.
+fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Result<Attributed<'a>> {
+    let functions = map.functions();
+    let count = functions.len();
+    functions
+        .map(|function| {
+            let addr = CodeAddr::new(function.address());
+            // Version 1 does not say whose the records are, which is no question where there is one function.
+            let records = match function.records() {
+                Some(records) => records,
+                None if count == 1 => map.records(),
+                None => {
+                    return Err(Error::RecordsWithoutFunction {
+                        functions: count as u64,
+                    });
+                }
+            };
+            let index = parts.functions.binary_search_by_key(&addr, |f| f.addr);
+            let index = index.map_err(|_| Error::StackMapFunction { addr })?;
+            Ok((index as u32, records))
+        })
+        .collect()
+}
+
+fn audit_function<S: IntoShape>(
+    parts: &ModuleParts,
+    index: u32,
+    mut records: Vec<(RecordRef, Record<'_>)>,
+    constants: Constants<'_>,
+    shape: &mut impl FnMut(&Candidate<'_>) -> S,
+    found: &mut Found,
+) -> Result<()> {
+    let Some(function) = parts.functions.get(index as usize) else {
+        return Ok(());
+    };
+    records.sort_by_key(|(_, record)| record.offset());
+    let code = read_function(parts, function)?;
+    for ((reference, record), next) in records.iter().zip(next_offsets(&records)) {
+        let (offset, len) = (record.offset(), function.len);
+        if offset.get() > len.get() {
+            return Err(Error::RecordOutsideFunction {
+                site: record_name(function, record),
+                function: function.addr,
+                len,
+            });
+        }
+        let limit = next.map_or(len.get(), |next| next.get().min(len.get()));
+        let addr = function.addr.at(offset).unwrap_or(function.addr);
+        let candidate = Candidate {
+            arch: parts.arch,
+            record: *record,
+            constants,
+            function: &function.name,
+            addr,
+            bytes: code
+                .get(offset.get() as usize..limit as usize)
+                .unwrap_or_default(),
+        };
+        let Some(shape) = shape(&candidate).into_shape()? else {
+            continue;
+        };
+        audit_extent(&candidate, shape, function, next)?;
+        audit_shape(&candidate, shape)?;
+        let overhang = audit_bytes(&candidate, shape)?;
+        found.push(
+            Entry::new(record.id(), addr, Some(*reference), index, overhang),
+            shape,
+        )?;
+    }
+    Ok(())
+}
+
+/// For each of the records, which are sorted: the first greater offset among those after it.
+fn next_offsets(records: &[(RecordRef, Record<'_>)]) -> Vec<Option<FnOffset>> {
+    let mut next = Vec::with_capacity(records.len());
+    let (mut after, mut current) = (None, None);
+    for (_, record) in records.iter().rev() {
+        if current != Some(record.offset()) {
+            (after, current) = (current, Some(record.offset()));
+        }
+        next.push(after);
+    }
+    next.reverse();
+    next
+}
+
+/// The code of a function; it must lie in one of the module's code ranges.
+fn read_function(parts: &ModuleParts, function: &FunctionRange) -> Result<Vec<u8>> {
+    let len = function.len.as_usize();
+    let outside = || Error::FunctionOutsideCode {
+        function: function.name.clone(),
+        addr: function.addr,
+        len: function.len,
+    };
+    let mut code = vec![0; len];
+    if len > 0 {
+        let area = CodeArea::containing(&parts.areas, function.addr).ok_or_else(outside)?;
+        if !area.range().contains_bytes(function.addr, len as u64) {
+            return Err(outside());
+        }
+        area.memory().read(function.addr, &mut code)?;
+    }
+    Ok(code)
+}
+
+fn record_name(function: &FunctionRange, record: &Record<'_>) -> Box<SiteName> {
+    Box::new(SiteName {
+        kind: None,
+        id: record.id(),
+        function: Some(function.name.as_str().into()),
+        offset: record.offset(),
+        addr: function.addr.at(record.offset()).unwrap_or(function.addr),
+    })
+}
+
+/// The reserved bytes lie in the function and before the next record.
+fn audit_extent(
+    candidate: &Candidate<'_>,
+    shape: CallShape,
+    function: &FunctionRange,
+    next: Option<FnOffset>,
+) -> Result<()> {
+    let reserved = shape.reserved();
+    if reserved.get() == 0 {
+        return Err(Error::SiteEmpty {
+            site: candidate.name(),
+        });
+    }
+    let start = u64::from(candidate.offset().get());
+    let end = start + u64::from(reserved.get());
+    if end > u64::from(function.len.get()) {
+        return Err(Error::SiteOutsideFunction {
+            site: candidate.name(),
+            reserved,
+            len: function.len,
+        });
+    }
+    match next {
+        Some(next) if u64::from(next.get()) < end => Err(Error::SiteOverlapsRecord {
+            site: candidate.name(),
+            reserved,
+            next,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The record has the locations that the shape speaks of.
+fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
+    if candidate.record().may_be_overflow() {
+        return Err(Error::RecordOverflowed {
+            site: candidate.name(),
+        });
+    }
+    if shape.kind() == SiteKind::Entry {
+        return Err(Error::EntryHasNoRecord {
+            site: candidate.name(),
+        });
+    }
+    if shape.kind() != SiteKind::Patchpoint || shape.convention() != Convention::AnyReg {
+        return Ok(());
+    }
+    let locations = candidate.record().locations();
+    let needed = u64::from(shape.has_result()) + u64::from(shape.arg_count());
+    if (locations.len() as u64) < needed {
+        return Err(Error::TooFewLocations {
+            site: candidate.name(),
+            needed,
+            have: locations.len() as u64,
+        });
+    }
+    match locations.get(0) {
+        Some(result) if shape.has_result() && !matches!(result.place, ValuePlace::Register { .. }) => {
+            Err(Error::ResultNotRegister {
+                site: candidate.name(),
+                found: result.place,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The bytes are what may stand there. Returns how many bytes an instruction extends beyond the reserved
+/// ones: LLVM promises a shadow its length, not that an instruction ends with it.
+fn audit_bytes(candidate: &Candidate<'_>, shape: CallShape) -> Result<u8> {
+    let (site, reserved) = (|| candidate.name(), shape.reserved());
+    let len = match shape.kind() {
+        SiteKind::Shadow => covering(candidate, reserved),
+        _ => reserved.as_usize(),
+    };
+    let bytes = candidate.bytes.get(..len).unwrap_or_default();
+    let original =
+        verify::original(candidate.arch, candidate.addr, bytes).map_err(|error| Error::SiteUndecodable {
+            site: site(),
+            reserved,
+            why: error.to_string(),
+        })?;
+    if shape.kind() == SiteKind::Patchpoint && matches!(original, Original::Instructions { .. }) {
+        return Err(Error::NotLlvmPatchpoint {
+            site: site(),
+            reserved,
+        });
+    }
+    Ok(u8::try_from(len - reserved.as_usize()).unwrap_or(0))
+}
+
+/// The length of the instructions that the reserved bytes of a shadow begin in; the reserved length where they
+/// do not decode that far.
+fn covering(candidate: &Candidate<'_>, reserved: Len) -> usize {
+    let longest = reserved.as_usize() + LONGEST_INSTRUCTION;
+    let bytes = candidate.bytes.get(..longest).unwrap_or(candidate.bytes);
+    let ends = verify::boundaries(candidate.arch, candidate.addr, bytes);
+    let end = ends.into_iter().find(|end| *end >= reserved.get());
+    Len::new(end.unwrap_or(reserved.get())).as_usize()
+}
+
+/// The longest instruction of any architecture, in bytes (x86-64).
+const LONGEST_INSTRUCTION: usize = 15;
+
+/// An entry site holds nops only: a sequence there falls through into the function.
+fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Result<()> {
+    let index = parts.functions.iter().position(|f| f.name == spec.function);
+    let Some((index, function)) = index.and_then(|i| parts.functions.get(i).map(|f| (i, f))) else {
+        return Err(Error::NoSuchFunction {
+            name: spec.function.clone(),
+        });
+    };
+    let addr = function.addr.at(spec.offset).unwrap_or(function.addr);
+    let name = || {
+        Box::new(SiteName {
+            kind: Some(SiteKind::Entry),
+            id: spec.id,
+            function: Some(function.name.as_str().into()),
+            offset: spec.offset,
+            addr,
+        })
+    };
+    if spec.reserved.get() == 0 {
+        return Err(Error::SiteEmpty { site: name() });
+    }
+    let code = read_function(parts, function)?;
+    let start = spec.offset.get() as usize;
+    let bytes = start
+        .checked_add(spec.reserved.as_usize())
+        .and_then(|end| code.get(start..end));
+    let Some(bytes) = bytes else {
+        return Err(Error::SiteOutsideFunction {
+            site: name(),
+            reserved: spec.reserved,
+            len: function.len,
+        });
+    };
+    match verify::original(parts.arch, addr, bytes) {
+        Ok(Original::Nops) => {
+            let shape = CallShape::entry(spec.reserved.get());
+            found.push(Entry::new(spec.id, addr, None, index as u32, 0), shape)
+        }
+        _ => Err(Error::EntryNotNops {
+            site: name(),
+            reserved: spec.reserved,
+        }),
+    }
+}

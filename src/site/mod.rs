@@ -1,0 +1,23 @@
+//! Sites: ranges of reserved bytes in loaded code that the engine may patch, and the table of them.
+//!
+//! Problem: a stack map says where a site starts but not how long it is, its IDs repeat, and LLVM does not
+//! always keep what it promises. Approach: the runtime tells the shape of each record, and registration
+//! audits the result against the function, the other records and the bytes that stand there; what is
+//! registered is never looked at with doubt again. Invariants of a registered [`Module`]: each site lies
+//! inside one function and one code range, no two sites overlap, no other record starts inside a site, and
+//! the bytes of a site decode to an instruction boundary at its end.
+//!
+//! Cost: registration reads each function once, n log n in its records; a site takes 40 bytes.
+
+mod audit;
+mod candidate;
+mod entry;
+mod module;
+mod table;
+
+pub(crate) use audit::register;
+pub use candidate::{Candidate, IntoShape};
+pub use entry::EntrySpec;
+pub(crate) use module::ModuleParts;
+pub use module::{Function, Module, ModuleId, Site, SiteKey};
+pub(crate) use table::SiteTable;

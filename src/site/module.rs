@@ -1,0 +1,419 @@
+//! A registered module: its functions, its stack maps and its sites.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
+use crate::arch::{Arch, CallShape, SiteContext};
+use crate::error::{Error, Result, SiteName};
+use crate::image::{EhFrame, FunctionRange};
+use crate::memory::{CodeArea, CodeMemory, Placed};
+use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef};
+
+/// Names a module of an engine; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModuleId(pub(crate) u32);
+
+/// Names a site of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteKey {
+    pub(crate) module: ModuleId,
+    pub(crate) index: u32,
+}
+
+/// One site, in 40 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) id: RecordId,
+    pub(super) addr: CodeAddr,
+    /// `None` for entry sites.
+    pub(super) record: Option<RecordRef>,
+    pub(super) function: u32,
+    pub(super) shape: u16,
+    /// How many bytes the last instruction of a shadow extends beyond it.
+    pub(super) overhang: u8,
+}
+
+impl Entry {
+    /// A site whose shape is yet to be numbered.
+    pub(super) fn new(
+        id: RecordId,
+        addr: CodeAddr,
+        record: Option<RecordRef>,
+        function: u32,
+        overhang: u8,
+    ) -> Self {
+        Self {
+            id,
+            addr,
+            record,
+            function,
+            shape: 0,
+            overhang,
+        }
+    }
+}
+
+/// What a module is made of.
+pub(crate) struct ModuleParts {
+    pub(crate) id: ModuleId,
+    pub(crate) arch: Arch,
+    /// Sorted by address.
+    pub(crate) functions: Vec<FunctionRange>,
+    pub(crate) maps: OwnedMaps,
+    /// Sorted by address.
+    pub(crate) areas: Vec<CodeArea>,
+    pub(crate) eh_frames: Vec<EhFrame>,
+    pub(crate) trust_live_outs: bool,
+    pub(crate) may_have_run: bool,
+    /// The memory of code that the engine loaded, which is given back with the module.
+    pub(crate) _placed: Option<Placed>,
+}
+
+/// A registered module. Cloning clones a handle.
+#[derive(Clone)]
+pub struct Module(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) parts: ModuleParts,
+    pub(super) shapes: Vec<CallShape>,
+    /// Sorted by address; they do not overlap.
+    pub(super) sites: Vec<Entry>,
+    may_have_run: AtomicBool,
+}
+
+impl Module {
+    pub(super) fn new(parts: ModuleParts, shapes: Vec<CallShape>, sites: Vec<Entry>) -> Self {
+        let may_have_run = AtomicBool::new(parts.may_have_run);
+        Self(Arc::new(Inner {
+            parts,
+            shapes,
+            sites,
+            may_have_run,
+        }))
+    }
+
+    /// The module's name in its engine.
+    #[must_use]
+    pub fn id(&self) -> ModuleId {
+        self.0.parts.id
+    }
+
+    /// The architecture of its code.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        self.0.parts.arch
+    }
+
+    /// The function of that name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFunction`].
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let index = self.0.parts.functions.iter().position(|f| f.name == name);
+        index
+            .map(|index| Function {
+                module: self.clone(),
+                index: index as u32,
+            })
+            .ok_or_else(|| Error::NoSuchFunction { name: name.into() })
+    }
+
+    /// All functions, in ascending address.
+    pub fn functions(&self) -> impl Iterator<Item = Function> + '_ {
+        (0..self.0.parts.functions.len() as u32).map(|index| Function {
+            module: self.clone(),
+            index,
+        })
+    }
+
+    /// All sites, in ascending address.
+    pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
+        (0..self.0.sites.len() as u32).map(|index| Site {
+            module: self.clone(),
+            index,
+        })
+    }
+
+    /// The site that contains `addr`.
+    #[must_use]
+    pub fn site_at(&self, addr: CodeAddr) -> Option<Site> {
+        let index = self
+            .0
+            .sites
+            .partition_point(|site| site.addr <= addr)
+            .checked_sub(1)?;
+        let site = Site {
+            module: self.clone(),
+            index: index as u32,
+        };
+        addr.is_within(site.addr(), site.reserved()).then_some(site)
+    }
+
+    /// The ranges of code of the module, ascending, and how each is written.
+    #[must_use]
+    pub fn areas(&self) -> &[CodeArea] {
+        &self.0.parts.areas
+    }
+
+    /// The unwind information that came with the code.
+    #[must_use]
+    pub fn eh_frames(&self) -> &[EhFrame] {
+        &self.0.parts.eh_frames
+    }
+
+    /// Whether it is the same module, not one like it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether code of the module may have executed: its entry addresses have been handed out.
+    pub(crate) fn may_have_run(&self) -> bool {
+        self.0.may_have_run.load(Ordering::Acquire)
+    }
+
+    pub(super) fn site(&self, index: u32) -> Option<Site> {
+        self.0.sites.get(index as usize).map(|_| Site {
+            module: self.clone(),
+            index,
+        })
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module")
+            .field("id", &self.id())
+            .field("functions", &self.0.parts.functions.len())
+            .field("sites", &self.0.sites.len())
+            .finish()
+    }
+}
+
+/// A function of a registered module.
+#[derive(Clone)]
+pub struct Function {
+    module: Module,
+    index: u32,
+}
+
+impl Function {
+    fn range(&self) -> Option<&FunctionRange> {
+        self.module.0.parts.functions.get(self.index as usize)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.range().map_or("", |range| &range.name)
+    }
+
+    /// The address to call it at. From the first call of this on, its module counts as code that may have
+    /// run: return addresses may then point into its sites.
+    #[must_use]
+    pub fn entry(&self) -> CodeAddr {
+        self.module.0.may_have_run.store(true, Ordering::Release);
+        self.addr()
+    }
+
+    /// The address of its first byte, to look at and not to call.
+    #[must_use]
+    pub fn addr(&self) -> CodeAddr {
+        self.range().map_or(CodeAddr::default(), |range| range.addr)
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> Len {
+        self.range().map_or(Len::default(), |range| range.len)
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len().get() == 0
+    }
+
+    /// The module that it belongs to.
+    #[must_use]
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Its sites, in ascending address.
+    pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
+        let sites = &self.module.0.sites;
+        let (start, len) = (self.addr(), self.len());
+        let first = sites.partition_point(|site| site.addr < start);
+        let count = sites
+            .iter()
+            .skip(first)
+            .take_while(move |site| site.addr.is_within(start, len))
+            .count();
+        (first..first + count).map(|index| Site {
+            module: self.module.clone(),
+            index: index as u32,
+        })
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.name(), self.addr())
+    }
+}
+
+/// A site: a handle that keeps its module.
+#[derive(Clone)]
+pub struct Site {
+    module: Module,
+    index: u32,
+}
+
+impl Site {
+    fn entry(&self) -> Option<&Entry> {
+        self.module.0.sites.get(self.index as usize)
+    }
+
+    /// The site's name in its engine.
+    #[must_use]
+    pub fn key(&self) -> SiteKey {
+        SiteKey {
+            module: self.module.id(),
+            index: self.index,
+        }
+    }
+
+    /// The ID of its record, or the one that the runtime chose for an entry site. Not unique.
+    #[must_use]
+    pub fn id(&self) -> RecordId {
+        self.entry().map_or(RecordId::default(), |entry| entry.id)
+    }
+
+    /// The address of its first byte.
+    #[must_use]
+    pub fn addr(&self) -> CodeAddr {
+        self.entry().map_or(CodeAddr::default(), |entry| entry.addr)
+    }
+
+    /// The number of its bytes.
+    #[must_use]
+    pub fn reserved(&self) -> Len {
+        self.shape().reserved()
+    }
+
+    /// All its bytes.
+    #[must_use]
+    pub fn range(&self) -> CodeRange {
+        // Registration has checked that the site lies in a function.
+        CodeRange::new(self.addr(), u64::from(self.reserved().get())).unwrap_or_default()
+    }
+
+    /// The length of the instructions of which the reserved bytes are a part: longer than those where the
+    /// last instruction of a shadow extends beyond it.
+    pub(crate) fn covering_len(&self) -> Len {
+        let overhang = self.entry().map_or(0, |entry| entry.overhang);
+        Len::new(self.reserved().get() + u32::from(overhang))
+    }
+
+    /// The memory in which it stands.
+    pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
+        let area = CodeArea::containing(self.module.areas(), self.addr());
+        area.map(CodeArea::memory)
+            .ok_or_else(|| Error::SiteForeign { site: self.name() })
+    }
+
+    /// The bytes that stand there now.
+    ///
+    /// # Errors
+    /// Its memory refuses.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.reserved().as_usize()];
+        self.memory()?.read(self.addr(), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whether a stack map records it: it is no entry site.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.entry().is_some_and(|entry| entry.record.is_some())
+    }
+
+    /// The address after its last byte.
+    #[must_use]
+    pub fn end(&self) -> CodeAddr {
+        self.range().end()
+    }
+
+    /// What the runtime told of it.
+    #[must_use]
+    pub fn shape(&self) -> CallShape {
+        let shapes = &self.module.0.shapes;
+        let shape = self
+            .entry()
+            .and_then(|entry| shapes.get(usize::from(entry.shape)));
+        shape.copied().unwrap_or(CallShape::shadow(0))
+    }
+
+    /// The function in which it lies.
+    #[must_use]
+    pub fn function(&self) -> Function {
+        Function {
+            module: self.module.clone(),
+            index: self.entry().map_or(0, |entry| entry.function),
+        }
+    }
+
+    /// The distance from the start of its function.
+    #[must_use]
+    pub fn offset(&self) -> FnOffset {
+        let start = self.function().addr();
+        FnOffset::new(u32::try_from(self.addr().distance_from(start)).unwrap_or(0))
+    }
+
+    /// The module that it belongs to.
+    #[must_use]
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Its record with the constants that the record refers to; `None` for an entry site.
+    #[must_use]
+    pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
+        self.module.0.parts.maps.get(self.entry()?.record?)
+    }
+
+    /// Where it is, for errors.
+    pub(crate) fn name(&self) -> Box<SiteName> {
+        SiteName::of(&self.context(&[]))
+    }
+
+    /// What an assembler and a checker need to know of it.
+    #[must_use]
+    pub fn context<'a>(&'a self, landings: &'a [u32]) -> SiteContext<'a> {
+        let record = self.record();
+        let functions = &self.module.0.parts.functions;
+        let function = self
+            .entry()
+            .and_then(|entry| functions.get(entry.function as usize));
+        SiteContext {
+            arch: self.module.arch(),
+            id: self.id(),
+            function: function.map(|range| range.name.as_str()),
+            offset: self.offset(),
+            addr: self.addr(),
+            shape: self.shape(),
+            record: record.map(|(record, _)| record),
+            constants: record.map_or(Constants::NONE, |(_, constants)| constants),
+            landings,
+            trust_live_outs: self.module.0.parts.trust_live_outs,
+        }
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.name(), f)
+    }
+}
