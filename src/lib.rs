@@ -22,8 +22,13 @@ pub mod publish;
 #[cfg(feature = "std")]
 pub mod site;
 
+#[cfg(feature = "std")]
+pub mod engine;
+
 #[cfg(all(feature = "std", any(test, feature = "fuzzing")))]
 pub mod fuzzing;
 
 pub use arch::{CallShape, Convention};
+#[cfg(feature = "std")]
+pub use engine::Engine;
 pub use error::{Error, Result};

@@ -1,0 +1,81 @@
+//! Describing an engine.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::{Engine, Exits, Shared};
+use crate::arch::Arch;
+use crate::error::{Error, Result};
+use crate::memory::{Arena, StubPool};
+use crate::publish::{Publisher, World};
+use crate::site::SiteTable;
+
+/// Describes an engine, and makes it.
+#[derive(Default)]
+pub struct Builder {
+    world: Option<Box<dyn World>>,
+    exits: Option<Box<dyn Exits>>,
+    arena: Option<Arena>,
+}
+
+impl Builder {
+    /// How the runtime's threads are stopped while sites are written. Required.
+    #[must_use]
+    pub fn world(mut self, world: impl World + 'static) -> Self {
+        self.world = Some(Box::new(world));
+        self
+    }
+
+    /// Who makes the ramps by which compiled code reaches the runtime, such as `deopt::Ramps`. Without, no
+    /// sequence can have the targets `Miss` and `Deopt`, and nothing can be invalidated.
+    #[must_use]
+    pub fn exits(mut self, exits: impl Exits + 'static) -> Self {
+        self.exits = Some(Box::new(exits));
+        self
+    }
+
+    /// The memory for loaded code, stubs and ramps, where the default chunks of 2 MiB do not fit.
+    #[must_use]
+    pub fn arena(mut self, arena: Arena) -> Self {
+        self.arena = Some(arena);
+        self
+    }
+
+    /// Makes the engine.
+    ///
+    /// # Errors
+    /// [`Error::NoWorld`] without a world; [`Error::NoHost`] where this machine is none that code can run on;
+    /// [`Error::NoBarrier`] if the world's threads cannot be made to see changed code.
+    pub fn build(self) -> Result<Engine> {
+        let world = self.world.ok_or(Error::NoWorld)?;
+        let arch = host().ok_or(Error::NoHost {
+            host: std::env::consts::ARCH,
+        })?;
+        let publisher = Publisher::new();
+        let level = Publisher::level_for(world.resumption());
+        publisher.check(level)?;
+        let arena = self.arena.unwrap_or_default();
+        let shared = Shared {
+            arch,
+            world,
+            level,
+            publisher,
+            exits: self.exits,
+            table: RwLock::new(SiteTable::default()),
+            states: Mutex::default(),
+            stubs: StubPool::new(arena.clone()),
+            arena,
+            next_module: AtomicU32::new(0),
+        };
+        Ok(Engine {
+            shared: Arc::new(shared),
+        })
+    }
+}
+
+/// The architecture of this machine, if code of it can be patched here.
+fn host() -> Option<Arch> {
+    cfg!(target_arch = "x86_64").then_some(Arch::X86_64)
+}

@@ -1,0 +1,245 @@
+//! Code in memory: loaded by the engine or adopted, then registered.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::addr::{CodeAddr, RecordId};
+use crate::arch::{Arch, CallShape};
+use crate::error::{Error, Result};
+use crate::image::{self, AdoptedCode, Image, Object, SegmentAddrs, SegmentRequest};
+use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
+use crate::site::{self, Candidate, EntrySpec, IntoShape, Module, ModuleParts};
+use crate::stackmap::OwnedMaps;
+
+/// Code in memory with its stack maps, which no module has been made of yet.
+pub struct Code {
+    image: Image,
+    symbols: HashMap<String, CodeAddr>,
+    areas: Vec<CodeArea>,
+    may_have_run: bool,
+    placed: Option<Placed>,
+}
+
+impl Code {
+    /// The address of a symbol that the object defines, for other objects to refer to. Empty for adopted code.
+    #[must_use]
+    pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
+        self.symbols.get(name).copied()
+    }
+
+    /// The stack maps, unwind information and functions.
+    #[must_use]
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The ranges of code and how each is written.
+    #[must_use]
+    pub fn areas(&self) -> &[CodeArea] {
+        &self.areas
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Code")
+            .field("functions", &self.image.functions.len())
+            .field("areas", &self.areas)
+            .finish()
+    }
+}
+
+/// A registration with more to say than the shapes.
+#[must_use = "nothing is registered before `register`"]
+pub struct Registration<'e> {
+    engine: &'e Engine,
+    code: Code,
+    entries: Vec<EntrySpec>,
+    trust_live_outs: bool,
+}
+
+impl Engine {
+    /// Loads an object into memory of the engine's, resolving its undefined symbols through `resolve`.
+    ///
+    /// # Errors
+    /// The object is damaged, for another architecture, or needs what the loader does not know; a symbol has no
+    /// address; a target is out of reach; there is no memory.
+    pub fn load(&self, object: &[u8], resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<Code> {
+        let layout = Object::parse(object)?.layout()?;
+        self.check_arch(layout.object().arch())?;
+        let needs: Vec<SegmentNeed> = layout.segments().iter().map(need).collect();
+        let mut placement = self.shared.arena.place(&needs, reach(layout.reach()))?;
+        let linked = layout.link(&addrs(placement.segments()), &resolve)?;
+        for segment in &linked.segments {
+            placement.fill(segment.addr, &segment.bytes)?;
+        }
+        let placed = placement.finalize()?;
+        let memory: Arc<dyn CodeMemory> = Arc::new(placed.memory());
+        let symbols = linked
+            .symbols()
+            .map(|(name, addr)| (name.to_owned(), addr))
+            .collect();
+        let areas = areas(&linked.image, &memory)?;
+        Ok(Code {
+            image: linked.image,
+            symbols,
+            areas,
+            may_have_run: false,
+            placed: Some(placed),
+        })
+    }
+
+    /// Takes over code that somebody else loaded, to be written by the strategy asked for.
+    ///
+    /// # Errors
+    /// No strategy works for that memory, or the code is for another architecture.
+    pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
+        let areas = memory::adopt_code(&code, ask)?;
+        self.adopted(code, areas)
+    }
+
+    /// Takes over code whose memory the runtime writes itself.
+    ///
+    /// # Errors
+    /// The code does not lie in the memory, or is for another architecture.
+    pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<Code> {
+        let areas = areas(code.image(), memory)?;
+        self.adopted(code, areas)
+    }
+
+    fn adopted(&self, code: AdoptedCode, areas: Vec<CodeArea>) -> Result<Code> {
+        self.check_arch(code.image().arch)?;
+        let may_have_run = code.may_have_run();
+        Ok(Code {
+            image: code.into_image(),
+            symbols: HashMap::new(),
+            areas,
+            may_have_run,
+            placed: None,
+        })
+    }
+
+    /// Makes a module of code: every record for which `shape` gives a shape becomes a site.
+    ///
+    /// # Errors
+    /// Whatever is wrong with a record, its shape or its bytes; nothing is registered then.
+    pub fn register<S: IntoShape>(
+        &self,
+        code: Code,
+        shape: impl FnMut(&Candidate<'_>) -> S,
+    ) -> Result<Module> {
+        self.registration(code).register(shape)
+    }
+
+    /// Starts a registration.
+    pub fn registration(&self, code: Code) -> Registration<'_> {
+        Registration {
+            engine: self,
+            code,
+            entries: Vec::new(),
+            trust_live_outs: false,
+        }
+    }
+
+    fn check_arch(&self, found: Arch) -> Result<()> {
+        let host = self.shared.arch;
+        if found == host {
+            Ok(())
+        } else {
+            Err(Error::ForeignArch { found, host })
+        }
+    }
+}
+
+fn areas(image: &Image, memory: &Arc<dyn CodeMemory>) -> Result<Vec<CodeArea>> {
+    image
+        .code
+        .iter()
+        .map(|range| CodeArea::new(*range, memory))
+        .collect()
+}
+
+fn reach(reach: image::Reach) -> memory::Reach {
+    match reach {
+        image::Reach::Anywhere => memory::Reach::Anywhere,
+        image::Reach::Low2GiB => memory::Reach::Low2GiB,
+    }
+}
+
+fn addrs(segments: &[Segment]) -> SegmentAddrs {
+    let start = |kind| {
+        segments
+            .iter()
+            .find(|s| s.kind == kind)
+            .map_or(CodeAddr::default(), |s| s.range.start())
+    };
+    SegmentAddrs {
+        code: start(SegmentKind::Code),
+        read_only: start(SegmentKind::ReadOnly),
+        data: start(SegmentKind::Data),
+    }
+}
+
+fn need(request: &SegmentRequest) -> SegmentNeed {
+    SegmentNeed {
+        kind: request.kind,
+        len: u64::from(request.size.get()),
+        align: u64::from(request.align.get()),
+    }
+}
+
+impl Registration<'_> {
+    /// Adds reserved bytes at the start of a function.
+    pub fn entry(mut self, entry: EntrySpec) -> Self {
+        self.entries.push(entry);
+        self
+    }
+
+    /// The LLVM that compiled the code lists all live-outs: callee-saved registers that are not listed are free.
+    pub fn trust_live_outs(mut self) -> Self {
+        self.trust_live_outs = true;
+        self
+    }
+
+    /// Makes a module: every record whose ID has a shape in the map becomes a site. IDs of the map that no record
+    /// has are returned: LLVM merges and removes calls.
+    ///
+    /// # Errors
+    /// As [`Engine::register`].
+    pub fn register_ids(self, shapes: &HashMap<RecordId, CallShape>) -> Result<(Module, Vec<RecordId>)> {
+        let module = self.register(|record| shapes.get(&record.id()).copied())?;
+        let found: std::collections::HashSet<RecordId> = module.sites().map(|site| site.id()).collect();
+        let mut missing: Vec<RecordId> = shapes.keys().filter(|id| !found.contains(id)).copied().collect();
+        missing.sort_unstable();
+        Ok((module, missing))
+    }
+
+    /// Makes a module: every record for which `shape` gives a shape becomes a site.
+    ///
+    /// # Errors
+    /// As [`Engine::register`].
+    pub fn register<S: IntoShape>(self, shape: impl FnMut(&Candidate<'_>) -> S) -> Result<Module> {
+        let Self {
+            engine,
+            code,
+            entries,
+            trust_live_outs,
+        } = self;
+        let parts = ModuleParts {
+            id: engine.next_module(),
+            arch: code.image.arch,
+            maps: OwnedMaps::new(&code.image.stack_maps, code.image.endian)?,
+            functions: code.image.functions,
+            areas: code.areas,
+            eh_frames: code.image.eh_frames,
+            trust_live_outs,
+            may_have_run: code.may_have_run,
+            _placed: code.placed,
+        };
+        let module = site::register(parts, &entries, shape)?;
+        engine.shared.table.write().insert(module.clone())?;
+        Ok(module)
+    }
+}

@@ -1,0 +1,286 @@
+//! The engine: registered modules, and every change of their sites.
+//!
+//! Problem: a change touches many sites, in memories that are written in different ways, while code that
+//! was there before may still be returned to; it must be made whole or not at all. Approach: a change goes
+//! through three types, each of which consumes the one before. A [`Transaction`] collects what is asked for;
+//! [`Transaction::prepare`] assembles, places stubs and ramps, and checks, so that everything that can be
+//! refused has been; [`Prepared::commit`] stops the world, compares, writes, publishes and reads back.
+//!
+//! Invariants: what the engine believes to stand in a site is compared with what does before it is
+//! overwritten; a site that is invalidated stays so; offsets to which a return address may point stay
+//! instruction boundaries followed by nops only; a stub is given back only when nothing leads or returns
+//! to it.
+//!
+//! One lock serializes changes. It is not held while handlers run, so a handler may change sites, its own
+//! too. A thread that waits for the lock must count as stopped for the runtime's
+//! [`World`].
+
+mod builder;
+mod exits;
+mod load;
+mod plan;
+mod prepare;
+mod state;
+mod transaction;
+mod write;
+
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock};
+
+pub use builder::Builder;
+pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role};
+pub use load::{Code, Registration};
+pub use prepare::Prepared;
+pub use state::Status;
+pub use transaction::Transaction;
+
+use crate::addr::{CodeAddr, RecordId};
+use crate::arch::Arch;
+use crate::error::{Error, Result};
+use crate::memory::{Arena, StubPool, StubStats};
+use crate::publish::{Drained, Level, Publisher, World};
+use crate::sequence::Sequence;
+use crate::site::{Function, Module, ModuleId, Site, SiteTable};
+use state::{Ramp, States, Stub};
+
+/// Patches the sites of registered modules. Cloning clones a handle.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+/// Names an engine without keeping it: what a handler holds that the engine owns.
+#[derive(Clone)]
+pub struct WeakEngine {
+    shared: Weak<Shared>,
+}
+
+impl WeakEngine {
+    /// The engine, if it still exists.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Engine> {
+        self.shared.upgrade().map(|shared| Engine { shared })
+    }
+}
+
+impl fmt::Debug for WeakEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakEngine")
+    }
+}
+
+struct Shared {
+    arch: Arch,
+    world: Box<dyn World>,
+    /// How the world's threads learn of a change that none of them needs to see at once.
+    level: Level,
+    publisher: Publisher,
+    exits: Option<Box<dyn Exits>>,
+    table: RwLock<SiteTable>,
+    states: Mutex<States>,
+    stubs: StubPool,
+    arena: Arena,
+    next_module: AtomicU32,
+}
+
+/// What a committed transaction has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// How many sites were written. Sites that already were as asked for are not.
+    pub sites: usize,
+}
+
+impl Engine {
+    /// Starts to describe an engine.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A name that does not keep the engine.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakEngine {
+        WeakEngine {
+            shared: Arc::downgrade(&self.shared),
+        }
+    }
+
+    /// Starts a transaction.
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(self)
+    }
+
+    /// Writes the sequence into every site with that ID.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSite`], and as [`Transaction::commit`].
+    pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
+        self.transaction().patch(id, sequence)?.commit()
+    }
+
+    /// Writes the sequence into one site.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn patch_site(&self, site: &Site, sequence: &Sequence) -> Result<Receipt> {
+        self.transaction().patch_site(site, sequence)?.commit()
+    }
+
+    /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be committed.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSite`], and as [`Transaction::prepare`].
+    pub fn plan(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Prepared<'_>> {
+        self.transaction().patch(id, sequence)?.prepare()
+    }
+
+    /// Puts the original bytes back into every site with that ID.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSite`], [`Error::SiteInvalidated`], and as [`Transaction::commit`].
+    pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
+        let mut transaction = self.transaction();
+        for site in self.sites(id)? {
+            transaction = transaction.restore(&site)?;
+        }
+        transaction.commit()
+    }
+
+    /// Puts the original bytes back into one site.
+    ///
+    /// # Errors
+    /// [`Error::SiteInvalidated`], and as [`Transaction::commit`].
+    pub fn restore_site(&self, site: &Site) -> Result<Receipt> {
+        self.transaction().restore(site)?.commit()
+    }
+
+    /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`], for good.
+    /// A function that is invalidated already stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::NoHandler`] without such a handler, and as [`Transaction::commit`].
+    pub fn invalidate(&self, function: &Function) -> Result<Receipt> {
+        self.transaction().invalidate(function)?.commit()
+    }
+
+    /// The sites with that ID.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSite`].
+    pub fn sites(&self, id: impl Into<RecordId>) -> Result<Vec<Site>> {
+        let id = id.into();
+        let sites: Vec<Site> = self.shared.table.read().by_id(id).collect();
+        if sites.is_empty() {
+            Err(Error::NoSuchSite { id })
+        } else {
+            Ok(sites)
+        }
+    }
+
+    /// The site that contains `addr`.
+    #[must_use]
+    pub fn site_at(&self, addr: CodeAddr) -> Option<Site> {
+        self.shared.table.read().by_addr(addr)
+    }
+
+    /// The registered modules, in no particular order.
+    #[must_use]
+    pub fn modules(&self) -> Vec<Module> {
+        self.shared.table.read().modules().cloned().collect()
+    }
+
+    /// What stands in a site.
+    #[must_use]
+    pub fn status(&self, site: &Site) -> Status {
+        self.shared
+            .states
+            .lock()
+            .get(site.key())
+            .map_or(Status::Original, |state| state.status)
+    }
+
+    /// How much memory stubs and ramps use.
+    #[must_use]
+    pub fn stub_stats(&self) -> StubStats {
+        self.shared.stubs.stats()
+    }
+
+    /// Gives back the stubs that nothing leads to any more but into which a callee could have returned.
+    /// Returns how many there were.
+    ///
+    /// # Errors
+    /// The memory refuses; the stubs are lost then.
+    pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
+        let retired = std::mem::take(&mut self.shared.states.lock().retired);
+        let count = retired.len();
+        retired
+            .into_iter()
+            .try_for_each(|slot| self.shared.stubs.free(slot, drained))?;
+        Ok(count)
+    }
+
+    /// Forgets a module, its stubs and ramps. Code that the engine loaded is unloaded when the last handle of it,
+    /// its functions and its sites is dropped.
+    ///
+    /// # Errors
+    /// [`Error::ModuleForeign`] for one that is not registered here; the memory refuses, and stubs are lost then.
+    pub fn unregister(&self, module: Module, drained: &Drained) -> Result<()> {
+        let mut states = self.shared.states.lock();
+        let id = module.id();
+        let mut table = self.shared.table.write();
+        if !table.get_module(id).is_some_and(|known| known.is_same(&module)) {
+            return Err(Error::ModuleForeign);
+        }
+        table.remove(id);
+        if let Some(exits) = &self.shared.exits {
+            exits.forget(id);
+        }
+        let gone = module.sites().filter_map(|site| states.remove(site.key()));
+        let slots: Vec<_> = gone.flat_map(state::SiteState::into_slots).collect();
+        slots
+            .into_iter()
+            .try_for_each(|slot| self.shared.stubs.free(slot, drained))
+    }
+
+    fn next_module(&self) -> ModuleId {
+        ModuleId(
+            self.shared
+                .next_module
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+        )
+    }
+}
+
+impl Shared {
+    fn check_registered(&self, site: &Site) -> Result<()> {
+        match self.table.read().get(site.key()) {
+            Some(known) if known.module().is_same(site.module()) => Ok(()),
+            _ => Err(Error::SiteForeign { site: site.name() }),
+        }
+    }
+
+    /// Gives back what was allocated for a change that was not made: nothing has ever led to it.
+    fn release(&self, ramps: Vec<Ramp>, stub: Option<Stub>) {
+        let slots = ramps
+            .into_iter()
+            .map(|ramp| ramp.slot)
+            .chain(stub.map(|stub| stub.slot));
+        for slot in slots {
+            self.stubs.discard(slot);
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("arch", &self.shared.arch)
+            .field("world", &self.shared.world)
+            .field("modules", &self.shared.table.read().modules().count())
+            .field("stubs", &self.shared.stubs.stats())
+            .finish()
+    }
+}

@@ -1,0 +1,417 @@
+//! From a change to bytes: assemble, place stubs and ramps, check. Everything that can be refused is refused
+//! here; nothing that is executed is touched.
+
+use std::sync::Arc;
+
+use super::exits::{ExitCode, ExitRequest, Resumption, Role};
+use super::state::{self, Ramp, RampKind, SiteState, States, Status, Stub};
+use super::transaction::Change;
+use super::write::{self, Exchange};
+use super::{Engine, Receipt, Shared};
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::arch::{OnReturn, SiteContext};
+use crate::error::{Error, Result};
+use crate::memory::StubSlot;
+use crate::publish::Level;
+use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
+use crate::site::Site;
+use crate::verify::{self, Chunk};
+
+/// A change of one site, ready to be written.
+pub(super) struct Item {
+    pub(super) site: Site,
+    pub(super) status: Status,
+    pub(super) old: Arc<[u8]>,
+    pub(super) new: Arc<[u8]>,
+    /// Bytes of code, the rest being nops.
+    pub(super) used: Len,
+    pub(super) stub: Option<Stub>,
+    landings: Vec<u32>,
+    returns: Vec<u32>,
+    sequence: Option<Arc<Sequence>>,
+    ramps: Vec<Ramp>,
+    /// The generation of the site for which this was prepared.
+    generation: u64,
+}
+
+/// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
+/// reachable. `{:#?}` shows each site with its slack and its disassembly before and after.
+///
+/// Dropping it changes nothing.
+#[must_use = "a prepared transaction changes nothing until it is committed"]
+pub struct Prepared<'e> {
+    engine: &'e Engine,
+    pub(super) items: Vec<Item>,
+}
+
+pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bool) -> Result<Prepared<'_>> {
+    let mut states = engine.shared.states.lock();
+    // Items are collected where their drop gives stubs back if a later one is refused.
+    let mut prepared = Prepared {
+        engine,
+        items: Vec::with_capacity(changes.len()),
+    };
+    for (site, change) in changes {
+        engine.shared.check_registered(&site)?;
+        let mut preparation = Preparation::new(&engine.shared, &mut states, site, drained)?;
+        let done = preparation.change(change);
+        let (ramps, stub) = (preparation.ramps, preparation.stub);
+        match done {
+            Ok(Some(mut item)) => {
+                (item.ramps, item.stub) = (ramps, stub);
+                prepared.items.push(item);
+            }
+            Ok(None) => engine.shared.release(ramps, stub),
+            Err(error) => {
+                engine.shared.release(ramps, stub);
+                return Err(error);
+            }
+        }
+    }
+    Ok(prepared)
+}
+
+/// One site being prepared, with what has been allocated for it so far.
+struct Preparation<'a> {
+    shared: &'a Shared,
+    state: &'a SiteState,
+    site: Site,
+    landings: Vec<u32>,
+    ramps: Vec<Ramp>,
+    stub: Option<Stub>,
+}
+
+impl<'a> Preparation<'a> {
+    fn new(shared: &'a Shared, states: &'a mut States, site: Site, drained: bool) -> Result<Self> {
+        let state = &*states.of(&site)?;
+        let landings = state.landings_in_force(site.module().may_have_run(), drained);
+        Ok(Self {
+            shared,
+            state,
+            site,
+            landings,
+            ramps: Vec::new(),
+            stub: None,
+        })
+    }
+
+    /// The item, or `None` where the site is already as asked for.
+    fn change(&mut self, change: Change) -> Result<Option<Item>> {
+        let status = self.state.status;
+        match change {
+            Change::Invalidate if status == Status::Invalidated => return Ok(None),
+            Change::Restore if status == Status::Original => return Ok(None),
+            _ => state::check_changeable(&self.site, status)?,
+        }
+        match change {
+            Change::Patch(sequence) => self.patch(&sequence).map(Some),
+            Change::Restore => self.restore().map(Some),
+            Change::Invalidate => self.invalidate().map(Some),
+        }
+    }
+
+    fn patch(&mut self, sequence: &Arc<Sequence>) -> Result<Item> {
+        let assembled = self.assemble(sequence, None)?;
+        Ok(self.item(Status::Patched, &assembled, Some(Arc::clone(sequence))))
+    }
+
+    fn invalidate(&mut self) -> Result<Item> {
+        let ramp = self.invalidation_ramp()?;
+        let assembled = self.assemble(&Sequence::new().jump(Target::Deopt), Some(ramp))?;
+        Ok(self.item(Status::Invalidated, &assembled, self.state.sequence.clone()))
+    }
+
+    /// The original bytes go through no assembler; what must hold for them is that they keep the landings.
+    fn restore(&mut self) -> Result<Item> {
+        let returns = state::returns_of(&self.site, &self.state.displaced)?;
+        state::check_keeps_landings(&self.site, &self.state.original, &returns, &self.landings)?;
+        let used = self.site.reserved();
+        let new = Arc::clone(&self.state.original);
+        Ok(self.item_of(Status::Original, new, used, returns, None))
+    }
+
+    fn assemble(&mut self, sequence: &Sequence, deopt: Option<CodeAddr>) -> Result<Assembled> {
+        let environment = self.environment(sequence, deopt)?;
+        // Cloning the handle lets the stub be recorded while the context borrows the site.
+        let (site, landings) = (self.site.clone(), self.landings.clone());
+        let context = site.context(&landings);
+        let assembled = match sequence::assemble(sequence, &context, &environment)? {
+            Fit::InPlace(assembled) => assembled,
+            Fit::OutOfLine { stub_len } => {
+                let slot = self.shared.stubs.alloc(stub_len, site.range())?;
+                let addr = slot.addr();
+                self.stub = Some(Stub {
+                    slot,
+                    code: Vec::new(),
+                    calls: true,
+                });
+                sequence::assemble_out_of_line(sequence, &context, &environment, addr)?
+            }
+        };
+        self.check_and_fill(&context, assembled)
+    }
+
+    /// Checks site and stub together, then puts the stub in place.
+    fn check_and_fill(&mut self, context: &SiteContext<'_>, mut assembled: Assembled) -> Result<Assembled> {
+        let chunk = assembled.stub.as_ref().map(|stub| Chunk {
+            addr: stub.addr,
+            bytes: &stub.bytes,
+        });
+        verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
+        if let (Some(stub), Some(code)) = (&mut self.stub, assembled.stub.take()) {
+            stub.calls = assembled
+                .declared
+                .targets
+                .iter()
+                .any(|t| t.on_return != OnReturn::Never);
+            self.shared.stubs.fill(&stub.slot, &code.bytes)?;
+            stub.code = code.bytes;
+        }
+        Ok(assembled)
+    }
+
+    fn environment(&mut self, sequence: &Sequence, deopt: Option<CodeAddr>) -> Result<Environment> {
+        let miss = match sequence.uses(Target::Miss) {
+            true => Some(self.ramp(RampKind::Miss, Resumption::At(self.site.end()))?),
+            false => None,
+        };
+        let deopt = match deopt {
+            None if sequence.uses(Target::Deopt) => {
+                Some(self.ramp(RampKind::Deopt, Resumption::Displaced(&self.state.displaced))?)
+            }
+            given => given,
+        };
+        Ok(Environment { miss, deopt })
+    }
+
+    /// The ramp of an invalidated site. A thread that resumes from it does what the site did before.
+    fn invalidation_ramp(&mut self) -> Result<CodeAddr> {
+        let Some(sequence) = self.state.sequence.clone() else {
+            return self.ramp(
+                RampKind::Invalidated,
+                Resumption::Displaced(&self.state.displaced),
+            );
+        };
+        let addr = match &self.state.stub {
+            Some(stub) => stub.slot.addr(),
+            None => self.copy_out_of_line(&sequence)?,
+        };
+        self.ramp(RampKind::Invalidated, Resumption::At(addr))
+    }
+
+    /// The sequence that stands in the site, in a stub.
+    fn copy_out_of_line(&mut self, sequence: &Sequence) -> Result<CodeAddr> {
+        let environment = self.environment(sequence, None)?;
+        let site = self.site.clone();
+        let context = site.context(&[]);
+        let len = sequence::stub_len(sequence, &context, &environment)?;
+        let slot = self.shared.stubs.alloc(len, site.range())?;
+        let addr = slot.addr();
+        self.stub = Some(Stub {
+            slot,
+            code: Vec::new(),
+            calls: true,
+        });
+        let assembled = sequence::assemble_out_of_line(sequence, &context, &environment, addr)?;
+        self.check_and_fill(&context, assembled)?;
+        Ok(addr)
+    }
+
+    /// The ramp of that kind, made if the site has none yet.
+    fn ramp(&mut self, kind: RampKind, resumption: Resumption<'_>) -> Result<CodeAddr> {
+        let made = self
+            .ramps
+            .iter()
+            .find(|ramp| ramp.kind == kind)
+            .map(|ramp| ramp.slot.addr());
+        if let Some(addr) = made.or_else(|| self.state.ramp(kind)) {
+            return Ok(addr);
+        }
+        let role = if kind == RampKind::Miss {
+            Role::Miss
+        } else {
+            Role::Deopt
+        };
+        let exits = self.shared.exits.as_ref().filter(|exits| exits.handles(role));
+        let exits = exits.ok_or_else(|| Error::NoHandler {
+            site: self.site.name(),
+            role: role.name(),
+        })?;
+        let slot = self
+            .shared
+            .stubs
+            .alloc(exits.bound(&self.site, resumption)?, self.site.range())?;
+        let at = slot.addr();
+        let made = exits.encode(&ExitRequest {
+            site: &self.site,
+            role,
+            at,
+            resumption,
+        });
+        let made = made.and_then(|code| self.shared.stubs.fill(&slot, &code.bytes).map(|()| code));
+        match made {
+            Ok(ExitCode { keep, .. }) => {
+                self.ramps.push(Ramp {
+                    kind,
+                    slot,
+                    _keep: keep,
+                });
+                Ok(at)
+            }
+            Err(error) => {
+                self.shared.stubs.discard(slot);
+                Err(error)
+            }
+        }
+    }
+
+    fn item(&mut self, status: Status, assembled: &Assembled, sequence: Option<Arc<Sequence>>) -> Item {
+        let new = assembled.code.as_slice().into();
+        self.item_of(status, new, assembled.used, assembled.landings.clone(), sequence)
+    }
+
+    fn item_of(
+        &mut self,
+        status: Status,
+        new: Arc<[u8]>,
+        used: Len,
+        returns: Vec<u32>,
+        sequence: Option<Arc<Sequence>>,
+    ) -> Item {
+        Item {
+            site: self.site.clone(),
+            status,
+            old: Arc::clone(&self.state.current),
+            new,
+            used,
+            stub: None,
+            landings: std::mem::take(&mut self.landings),
+            returns,
+            sequence,
+            ramps: Vec::new(),
+            generation: self.state.generation,
+        }
+    }
+}
+
+impl Prepared<'_> {
+    /// Stops the world, compares what stands in the sites with what should, writes, publishes and reads back.
+    ///
+    /// # Errors
+    /// [`Error::SiteChanged`] if a site was changed meanwhile; [`Error::BytesChanged`] if something else wrote
+    /// there; whatever the memory or the world refuses. No site has been changed then, unless the error is
+    /// [`Error::RollBackFailed`].
+    pub fn commit(mut self) -> Result<Receipt> {
+        let shared = &self.engine.shared;
+        let mut states = shared.states.lock();
+        self.check_current(&states)?;
+        if self.items.is_empty() {
+            return Ok(Receipt { sites: 0 });
+        }
+        let mut exchanges = self
+            .items
+            .iter()
+            .map(Item::exchange)
+            .collect::<Result<Vec<Exchange>>>()?;
+        let fresh: Vec<CodeRange> = self.items.iter().flat_map(Item::fresh).collect();
+        let invalidates = self.items.iter().any(|item| item.status == Status::Invalidated);
+        let level = if invalidates {
+            Level::Immediate
+        } else {
+            shared.level
+        };
+        let mut written = Ok(());
+        shared.world.while_stopped(&mut |stopped| {
+            written = write::write(&mut exchanges, &fresh, stopped, &shared.publisher, level);
+        })?;
+        if let Err(error) = written {
+            mark_lost(&mut states, &self.items, &error);
+            return Err(error);
+        }
+        let sites = self.items.len();
+        for item in self.items.drain(..) {
+            item.install(shared, &mut states)?;
+        }
+        Ok(Receipt { sites })
+    }
+
+    fn check_current(&self, states: &States) -> Result<()> {
+        for item in &self.items {
+            let current = states.get(item.site.key());
+            if current.is_none_or(|state| state.generation != item.generation) {
+                return Err(Error::SiteChanged {
+                    site: item.site.name(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        for item in self.items.drain(..) {
+            self.engine.shared.release(item.ramps, item.stub);
+        }
+    }
+}
+
+impl Item {
+    fn exchange(&self) -> Result<Exchange> {
+        let memory = Arc::clone(self.site.memory()?);
+        let (old, new) = (Arc::clone(&self.old), Arc::clone(&self.new));
+        Ok(Exchange {
+            site: self.site.clone(),
+            memory,
+            old,
+            new,
+        })
+    }
+
+    /// The ranges that have been written for it and never executed.
+    fn fresh(&self) -> impl Iterator<Item = CodeRange> + '_ {
+        let ramps = self.ramps.iter().map(|ramp| &ramp.slot);
+        ramps
+            .chain(self.stub.iter().map(|stub| &stub.slot))
+            .map(StubSlot::range)
+    }
+
+    /// Makes the item the site's state.
+    fn install(mut self, shared: &Shared, states: &mut States) -> Result<()> {
+        let state = states.of(&self.site)?;
+        state.status = self.status;
+        state.current = self.new;
+        state.landings = self.landings;
+        state.returns = self.returns;
+        state.sequence = self.sequence;
+        state.generation += 1;
+        state.ramps.append(&mut self.ramps);
+        // A thread that resumes from an invalidated site goes on in the stub that it had.
+        if self.status == Status::Invalidated && self.stub.is_none() {
+            return Ok(());
+        }
+        if let Some(old) = std::mem::replace(&mut state.stub, self.stub) {
+            match old.calls {
+                true => states.retired.push(old.slot),
+                // The world was stopped outside of it, and nothing leads there any more.
+                false => shared.stubs.discard(old.slot),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Marks the sites that a failed roll-back has left in doubt.
+fn mark_lost(states: &mut States, items: &[Item], error: &Error) {
+    let Error::RollBackFailed { sites, .. } = error else {
+        return;
+    };
+    for item in items
+        .iter()
+        .filter(|item| sites.iter().any(|(name, _)| name.addr == item.site.addr()))
+    {
+        if let Some(state) = states.get_mut(item.site.key()) {
+            state.status = Status::Lost;
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What the engine remembers of sites that it has changed. A site that was never changed has no state.
+
+use core::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::addr::{CodeAddr, Len};
+use crate::error::{Error, Result};
+use crate::memory::StubSlot;
+use crate::sequence::Sequence;
+use crate::site::{Site, SiteKey};
+use crate::verify::{self, Original};
+
+/// What stands in a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Status {
+    /// The bytes that stood there when it was registered.
+    Original,
+    /// A sequence.
+    Patched,
+    /// A way to its ramp, for good.
+    Invalidated,
+    /// A failed roll-back left it in doubt: it cannot be changed any more.
+    Lost,
+}
+
+/// The three ramps that a site can have; they differ in where they resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RampKind {
+    /// `Target::Miss`: resumes at the site's end.
+    Miss,
+    /// `Target::Deopt` of a sequence: resumes with the original instructions.
+    Deopt,
+    /// Invalidation: resumes with what the site did before.
+    Invalidated,
+}
+
+/// A ramp whose code is in place.
+pub(super) struct Ramp {
+    pub(super) kind: RampKind,
+    pub(super) slot: StubSlot,
+    /// What the code refers to.
+    pub(super) _keep: Box<dyn Any + Send + Sync>,
+}
+
+/// The state of a site that has been changed, or for which a change has been prepared.
+pub(super) struct SiteState {
+    pub(super) status: Status,
+    pub(super) original: Arc<[u8]>,
+    /// The original instructions that lose bytes to a sequence: the original bytes, and of a shadow the rest of its
+    /// last instruction.
+    pub(super) displaced: Arc<[u8]>,
+    pub(super) current: Arc<[u8]>,
+    /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
+    pub(super) landings: Vec<u32>,
+    /// Offsets to which calls of the current bytes return. Ascending.
+    pub(super) returns: Vec<u32>,
+    /// The sequence that stands there now, or stood there when it was invalidated.
+    pub(super) sequence: Option<Arc<Sequence>>,
+    pub(super) stub: Option<Stub>,
+    pub(super) ramps: Vec<Ramp>,
+    /// Counts the changes.
+    pub(super) generation: u64,
+}
+
+/// Out-of-line code of a sequence.
+pub(super) struct Stub {
+    pub(super) slot: StubSlot,
+    pub(super) code: Vec<u8>,
+    /// Whether a callee of it could return into it.
+    pub(super) calls: bool,
+}
+
+impl SiteState {
+    /// The state of a site that has not been changed yet.
+    fn unchanged(site: &Site) -> Result<Self> {
+        let mut displaced = vec![0; site.covering_len().as_usize()];
+        site.memory()?.read(site.addr(), &mut displaced)?;
+        let returns = returns_of(site, &displaced)?;
+        let original: Arc<[u8]> = displaced
+            .get(..site.reserved().as_usize())
+            .unwrap_or_default()
+            .into();
+        Ok(Self {
+            status: Status::Original,
+            current: Arc::clone(&original),
+            original,
+            displaced: displaced.into(),
+            landings: Vec::new(),
+            returns,
+            sequence: None,
+            stub: None,
+            ramps: Vec::new(),
+            generation: 0,
+        })
+    }
+
+    /// The landings that hold while the current bytes are replaced.
+    pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Vec<u32> {
+        if drained || !may_have_run {
+            return Vec::new();
+        }
+        let mut landings: Vec<u32> = self.landings.iter().chain(&self.returns).copied().collect();
+        landings.sort_unstable();
+        landings.dedup();
+        landings
+    }
+
+    /// Everything outside the site that belongs to it.
+    pub(super) fn into_slots(self) -> impl Iterator<Item = StubSlot> {
+        self.ramps
+            .into_iter()
+            .map(|ramp| ramp.slot)
+            .chain(self.stub.map(|stub| stub.slot))
+    }
+
+    pub(super) fn ramp(&self, kind: RampKind) -> Option<CodeAddr> {
+        self.ramps
+            .iter()
+            .find(|ramp| ramp.kind == kind)
+            .map(|ramp| ramp.slot.addr())
+    }
+}
+
+/// The states of all sites that have one.
+#[derive(Default)]
+pub(super) struct States {
+    sites: HashMap<SiteKey, SiteState>,
+    /// Stubs that no site leads to any more, but into which a callee could still return.
+    pub(super) retired: Vec<StubSlot>,
+}
+
+impl States {
+    /// The state of a site, which is made from its bytes the first time.
+    pub(super) fn of(&mut self, site: &Site) -> Result<&mut SiteState> {
+        match self.sites.entry(site.key()) {
+            std::collections::hash_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::hash_map::Entry::Vacant(entry) => Ok(entry.insert(SiteState::unchanged(site)?)),
+        }
+    }
+
+    pub(super) fn get(&self, key: SiteKey) -> Option<&SiteState> {
+        self.sites.get(&key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: SiteKey) -> Option<&mut SiteState> {
+        self.sites.get_mut(&key)
+    }
+
+    pub(super) fn remove(&mut self, key: SiteKey) -> Option<SiteState> {
+        self.sites.remove(&key)
+    }
+}
+
+/// The offsets in the site to which calls in these bytes of it return, without its end.
+pub(super) fn returns_of(site: &Site, bytes: &[u8]) -> Result<Vec<u32>> {
+    let returns = match verify::original(site.module().arch(), site.addr(), bytes)? {
+        Original::Nops => Vec::new(),
+        Original::LlvmCall { returns_at, .. } => vec![returns_at],
+        Original::Instructions { calls } => calls,
+    };
+    Ok(returns
+        .into_iter()
+        .filter(|at| *at < site.reserved().get())
+        .collect())
+}
+
+/// Original bytes that come back must keep the landings as any sequence does, unless a landing is one of
+/// their own: then what returned there before may return there again.
+pub(super) fn check_keeps_landings(
+    site: &Site,
+    original: &[u8],
+    returns: &[u32],
+    landings: &[u32],
+) -> Result<()> {
+    for landing in landings.iter().filter(|landing| !returns.contains(landing)) {
+        let tail = original.get(*landing as usize..).unwrap_or_default();
+        let addr = site.addr().plus(Len::new(*landing)).unwrap_or_default();
+        let nops = matches!(
+            verify::original(site.module().arch(), addr, tail),
+            Ok(Original::Nops)
+        );
+        let boundary = verify::boundaries(site.module().arch(), site.addr(), original).contains(landing);
+        if !nops || !boundary {
+            return Err(Error::LandingLost {
+                site: site.name(),
+                landing: *landing,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a change of a site that is lost, and whatever `sticky` refuses of one that is invalidated.
+pub(super) fn check_changeable(site: &Site, status: Status) -> Result<()> {
+    match status {
+        Status::Original | Status::Patched => Ok(()),
+        Status::Invalidated => Err(Error::SiteInvalidated { site: site.name() }),
+        Status::Lost => Err(Error::SiteLost { site: site.name() }),
+    }
+}

@@ -1,0 +1,126 @@
+//! Changes that are made together: collected, prepared, committed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::prepare::{self, Prepared};
+use super::{Engine, Receipt};
+use crate::addr::RecordId;
+use crate::error::{Error, Result};
+use crate::publish::Drained;
+use crate::sequence::Sequence;
+use crate::site::{Function, Site};
+
+/// What is to become of a site.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// It gets this sequence.
+    Patch(Arc<Sequence>),
+    /// It gets its original bytes back.
+    Restore,
+    /// It gets a way to its ramp, for good.
+    Invalidate,
+}
+
+/// Any number of changes, of any number of modules, that are made as one: all of them, or none.
+///
+/// Dropping it changes nothing.
+#[must_use = "a transaction changes nothing until it is committed"]
+pub struct Transaction<'e> {
+    engine: &'e Engine,
+    changes: Vec<(Site, Change)>,
+    sites: HashSet<crate::site::SiteKey>,
+    drained: Option<Drained>,
+}
+
+impl<'e> Transaction<'e> {
+    pub(super) fn new(engine: &'e Engine) -> Self {
+        Self {
+            engine,
+            changes: Vec::new(),
+            sites: HashSet::new(),
+            drained: None,
+        }
+    }
+
+    /// Every site with that ID gets the sequence.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
+    pub fn patch(mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Self> {
+        let sequence = Arc::new(sequence.clone());
+        for site in self.engine.sites(id)? {
+            self.add(site, Change::Patch(Arc::clone(&sequence)))?;
+        }
+        Ok(self)
+    }
+
+    /// The site gets the sequence.
+    ///
+    /// # Errors
+    /// [`Error::SiteTwice`].
+    pub fn patch_site(mut self, site: &Site, sequence: &Sequence) -> Result<Self> {
+        self.add(site.clone(), Change::Patch(Arc::new(sequence.clone())))?;
+        Ok(self)
+    }
+
+    /// The site gets its original bytes back.
+    ///
+    /// # Errors
+    /// [`Error::SiteTwice`].
+    pub fn restore(mut self, site: &Site) -> Result<Self> {
+        self.add(site.clone(), Change::Restore)?;
+        Ok(self)
+    }
+
+    /// Every patchpoint and shadow of the function leads to its ramp from now on.
+    ///
+    /// # Errors
+    /// [`Error::SiteTwice`].
+    pub fn invalidate(mut self, function: &Function) -> Result<Self> {
+        for site in function.sites().filter(Site::is_recorded) {
+            self.add(site, Change::Invalidate)?;
+        }
+        Ok(self)
+    }
+
+    /// The site leads to its ramp from now on.
+    ///
+    /// # Errors
+    /// [`Error::SiteTwice`].
+    pub fn invalidate_site(mut self, site: &Site) -> Result<Self> {
+        self.add(site.clone(), Change::Invalidate)?;
+        Ok(self)
+    }
+
+    /// No return address points into the sites of this transaction: their landings need not be kept.
+    pub fn drained(mut self, drained: Drained) -> Self {
+        self.drained = Some(drained);
+        self
+    }
+
+    fn add(&mut self, site: Site, change: Change) -> Result<()> {
+        if !self.sites.insert(site.key()) {
+            return Err(Error::SiteTwice { site: site.name() });
+        }
+        self.changes.push((site, change));
+        Ok(())
+    }
+
+    /// Assembles and checks every change, and allocates and fills stubs and ramps. No site is touched.
+    ///
+    /// # Errors
+    /// Whatever keeps a change from being made.
+    pub fn prepare(self) -> Result<Prepared<'e>> {
+        prepare::prepare(self.engine, self.changes, self.drained.is_some())
+    }
+
+    /// Prepares the changes and makes them.
+    ///
+    /// # Errors
+    /// As [`Transaction::prepare`] and [`Prepared::commit`]; no site has been changed then, unless the error is
+    /// [`Error::RollBackFailed`].
+    pub fn commit(self) -> Result<Receipt> {
+        self.prepare()?.commit()
+    }
+}

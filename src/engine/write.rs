@@ -1,0 +1,238 @@
+//! Writing the sites of a transaction: all of them, or none.
+//!
+//! The order is that of the guarantee: compare every expected byte; make every run of pages writable; write;
+//! restore protection; publish; read back. A failure before the first write leaves nothing to undo but
+//! protections, which `CodeMemory::begin` and `end` do; a failure after it rolls every site back, memory by
+//! memory, so that one that cannot be restored does not keep the others from it.
+
+use std::sync::Arc;
+
+use crate::addr::CodeRange;
+use crate::error::{Error, Fate, Result, SiteName};
+use crate::memory::{CodeMemory, PageRun};
+use crate::publish::{Level, Publisher, Stopped};
+use crate::site::Site;
+
+/// One site's bytes before and after.
+pub(super) struct Exchange {
+    pub(super) site: Site,
+    pub(super) memory: Arc<dyn CodeMemory>,
+    pub(super) old: Arc<[u8]>,
+    pub(super) new: Arc<[u8]>,
+}
+
+impl Exchange {
+    /// Which memory it is: the address of the value behind the reference.
+    fn memory_number(&self) -> usize {
+        Arc::as_ptr(&self.memory).cast::<()>() as usize
+    }
+}
+
+/// The exchanges of one memory, with the pages they touch.
+struct Group<'a> {
+    memory: &'a dyn CodeMemory,
+    runs: Vec<PageRun>,
+    exchanges: &'a [Exchange],
+}
+
+/// Which of its two sides an exchange is to have in memory.
+#[derive(Clone, Copy)]
+enum Side {
+    Old,
+    New,
+}
+
+impl Side {
+    fn of(self, exchange: &Exchange) -> &[u8] {
+        match self {
+            Self::Old => &exchange.old,
+            Self::New => &exchange.new,
+        }
+    }
+}
+
+/// Writes the new bytes of every exchange, or leaves the old ones.
+///
+/// `fresh` are ranges outside the sites that have been written and never executed: stubs and ramps.
+///
+/// # Errors
+/// Whatever failed, after every site has its old bytes again; [`Error::RollBackFailed`] where one has not.
+pub(super) fn write(
+    exchanges: &mut [Exchange],
+    fresh: &[CodeRange],
+    stopped: &Stopped,
+    publisher: &Publisher,
+    level: Level,
+) -> Result<()> {
+    exchanges.sort_unstable_by_key(|exchange| (exchange.memory_number(), exchange.site.addr()));
+    let groups = group(exchanges)?;
+    for exchange in groups.iter().flat_map(|group| group.exchanges) {
+        compare(exchange, Side::Old)?;
+    }
+    begin(&groups, stopped)?;
+    let context = RollBack {
+        groups: &groups,
+        stopped,
+        publisher,
+        level,
+    };
+    if let Err(cause) = write_groups(&groups) {
+        return Err(context.run(cause, Open::Yes));
+    }
+    let finished = end(&groups).and_then(|()| publish(&groups, fresh, publisher, level));
+    finished
+        .and_then(|()| read_back(&groups))
+        .map_err(|cause| context.run(cause, Open::No))
+}
+
+fn group(exchanges: &[Exchange]) -> Result<Vec<Group<'_>>> {
+    let same = |a: &Exchange, b: &Exchange| a.memory_number() == b.memory_number();
+    let groups = exchanges.chunk_by(same).filter_map(|exchanges| {
+        let memory = &*exchanges.first()?.memory;
+        let mut ranges: Vec<CodeRange> = exchanges.iter().map(|exchange| exchange.site.range()).collect();
+        Some(PageRun::covering(&mut ranges).map(|runs| Group {
+            memory,
+            runs,
+            exchanges,
+        }))
+    });
+    groups.collect()
+}
+
+/// Compares what is in memory with one side of an exchange.
+fn compare(exchange: &Exchange, side: Side) -> Result<()> {
+    let mut found = vec![0; exchange.old.len()];
+    exchange.memory.read(exchange.site.addr(), &mut found)?;
+    let expected = side.of(exchange);
+    if found == *expected {
+        return Ok(());
+    }
+    Err(Error::BytesChanged {
+        site: exchange.site.name(),
+        expected: expected.to_vec(),
+        found,
+    })
+}
+
+fn begin(groups: &[Group<'_>], stopped: &Stopped) -> Result<()> {
+    for (at, group) in groups.iter().enumerate() {
+        let Err(cause) = group.memory.begin(&group.runs, stopped) else {
+            continue;
+        };
+        // Nothing has been written: the groups that were begun only need their protection back.
+        let lost = groups
+            .iter()
+            .take(at)
+            .filter(|begun| begun.memory.end(&begun.runs).is_err());
+        let sites: Vec<_> = lost
+            .flat_map(|group| group.exchanges)
+            .map(|exchange| (*exchange.site.name(), Fate::OldNotExecutable))
+            .collect();
+        return Err(if sites.is_empty() {
+            cause
+        } else {
+            Error::RollBackFailed {
+                cause: Box::new(cause),
+                sites,
+            }
+        });
+    }
+    Ok(())
+}
+
+fn write_groups(groups: &[Group<'_>]) -> Result<()> {
+    let mut exchanges = groups.iter().flat_map(|group| group.exchanges);
+    exchanges.try_for_each(|exchange| exchange.memory.write(exchange.site.addr(), &exchange.new))
+}
+
+/// Ends every group, also after one has failed.
+fn end(groups: &[Group<'_>]) -> Result<()> {
+    groups
+        .iter()
+        .map(|group| group.memory.end(&group.runs))
+        .fold(Ok(()), Result::and)
+}
+
+fn publish(groups: &[Group<'_>], fresh: &[CodeRange], publisher: &Publisher, level: Level) -> Result<()> {
+    let sites = groups
+        .iter()
+        .flat_map(|group| group.exchanges)
+        .map(|exchange| exchange.site.range());
+    let ranges: Vec<CodeRange> = sites.chain(fresh.iter().copied()).collect();
+    publisher.publish(&ranges, level)
+}
+
+fn read_back(groups: &[Group<'_>]) -> Result<()> {
+    groups
+        .iter()
+        .flat_map(|group| group.exchanges)
+        .try_for_each(|exchange| compare(exchange, Side::New))
+}
+
+/// Whether the groups are between `begin` and `end`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Yes,
+    No,
+}
+
+/// Takes a transaction back that has begun to write.
+struct RollBack<'a> {
+    groups: &'a [Group<'a>],
+    stopped: &'a Stopped,
+    publisher: &'a Publisher,
+    level: Level,
+}
+
+impl RollBack<'_> {
+    /// Writes the old bytes of every group again and says what came of it.
+    fn run(&self, cause: Error, open: Open) -> Error {
+        let mut sites: Vec<(SiteName, Fate)> = Vec::new();
+        for group in self.groups {
+            let executable = self.restore(group, open);
+            let fates = group
+                .exchanges
+                .iter()
+                .filter_map(|e| Some((*e.site.name(), fate(e, executable)?)));
+            sites.extend(fates);
+        }
+        if publish(self.groups, &[], self.publisher, self.level).is_err() {
+            // The old bytes are in place, but a core may go on executing the new ones.
+            let all = self.groups.iter().flat_map(|group| group.exchanges);
+            sites = all
+                .map(|exchange| (*exchange.site.name(), Fate::Unknown))
+                .collect();
+        }
+        if sites.is_empty() {
+            cause
+        } else {
+            Error::RollBackFailed {
+                cause: Box::new(cause),
+                sites,
+            }
+        }
+    }
+
+    /// Writes what can be written, and says whether the group's pages are executable again. Whether the old
+    /// bytes are there is then a matter of looking.
+    fn restore(&self, group: &Group<'_>, open: Open) -> bool {
+        if open == Open::No && group.memory.begin(&group.runs, self.stopped).is_err() {
+            return false;
+        }
+        for exchange in group.exchanges {
+            // A refused write leaves bytes that the comparison afterwards finds.
+            let _ = group.memory.write(exchange.site.addr(), &exchange.old);
+        }
+        group.memory.end(&group.runs).is_ok()
+    }
+}
+
+/// What a site is after its roll-back, unless that is what it should be.
+fn fate(exchange: &Exchange, executable: bool) -> Option<Fate> {
+    match (compare(exchange, Side::Old).is_ok(), executable) {
+        (true, true) => None,
+        (true, false) => Some(Fate::OldNotExecutable),
+        (false, _) if compare(exchange, Side::New).is_ok() => Some(Fate::New),
+        (false, _) => Some(Fate::Unknown),
+    }
+}
