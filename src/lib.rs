@@ -25,6 +25,9 @@ pub mod site;
 #[cfg(feature = "std")]
 pub mod engine;
 
+#[cfg(feature = "std")]
+pub mod deopt;
+
 #[cfg(all(feature = "std", any(test, feature = "fuzzing")))]
 pub mod fuzzing;
 

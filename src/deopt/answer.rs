@@ -1,0 +1,200 @@
+//! How a handler says how to go on.
+//!
+//! Everything that can be refused is refused when the answer is made, so that the handler can make another.
+//! An answer cannot be carried to another frame: its lifetime is that of one call of a handler.
+
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+use super::Frame;
+use super::state;
+use super::value::Value;
+use crate::addr::{CodeAddr, DwarfReg};
+use crate::error::{Error, Result};
+
+/// Makes a lifetime stand for one frame: neither shorter nor longer ones can replace it.
+pub(super) type Brand<'f> = PhantomData<fn(&'f ()) -> &'f ()>;
+
+/// What a handler decided. Only a [`Frame`] makes one, and only for itself:
+///
+/// ```
+/// use patchpoint::deopt::{Answer, Frame};
+/// fn handle<'f>(frame: &mut Frame<'f>, _other: &Frame<'_>) -> Answer<'f> {
+///     frame.resume()
+/// }
+/// ```
+/// ```compile_fail
+/// use patchpoint::deopt::{Answer, Frame};
+/// fn handle<'f>(_frame: &mut Frame<'f>, other: &Frame<'_>) -> Answer<'f> {
+///     other.resume()
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "a handler returns it"]
+pub struct Answer<'f> {
+    exit: Exit,
+    brand: Brand<'f>,
+}
+
+#[derive(Debug)]
+enum Exit {
+    Resume,
+    Continue {
+        at: CodeAddr,
+        stack_pointer: u64,
+    },
+    Return {
+        at: CodeAddr,
+        stack_pointer: u64,
+        saved: [u64; state::CALLEE_SAVED.len()],
+        value: ReturnValue,
+    },
+}
+
+/// What a compiled function is made to return.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ReturnValue {
+    /// Nothing: the result registers stay as they are.
+    Void,
+    /// An integer or pointer of up to 64 bits (rax).
+    Int(u64),
+    /// An integer of 128 bits, low half first, or two integers (rax, rdx).
+    Pair(u64, u64),
+    /// A `double` (xmm0).
+    F64(f64),
+    /// A `float` (xmm0).
+    F32(f32),
+    /// A vector (xmm0, ymm0 or zmm0): as many bytes as the value has; the rest of the register stays.
+    Vector(Value),
+}
+
+impl<'f> Frame<'f> {
+    /// Goes on as if nothing had happened, with the registers as they are in this frame now: behind an inline
+    /// cache's site, or with the instructions that stood at an invalidated one.
+    pub fn resume(&self) -> Answer<'f> {
+        Self::answer(Exit::Resume)
+    }
+
+    /// Goes on at `at` with the registers as they are in this frame now, and the stack pointer of the site.
+    /// Nothing is clobbered, the red zone included.
+    ///
+    /// # Errors
+    /// The thread has a shadow stack.
+    pub fn continue_at(&self, at: CodeAddr) -> Result<Answer<'f>> {
+        self.continue_with_stack(at, self.stack_pointer())
+    }
+
+    /// As [`continue_at`](Self::continue_at), with another stack pointer.
+    ///
+    /// # Errors
+    /// The stack pointer is below the site's, where the handler itself runs, or not a multiple of 8. The
+    /// thread has a shadow stack.
+    pub fn continue_with_stack(&self, at: CodeAddr, stack_pointer: u64) -> Result<Answer<'f>> {
+        self.can_leave(stack_pointer)?;
+        Ok(Self::answer(Exit::Continue { at, stack_pointer }))
+    }
+
+    /// Leaves the frame: its caller finds the value returned, and its own callee-saved registers and stack
+    /// pointer, restored by the unwind information of the function. What was written to registers is lost, but
+    /// for those that are free at a return.
+    ///
+    /// # Errors
+    /// The function has no unwind information, or it cannot be applied. The value does not fit its register. The
+    /// thread has a shadow stack.
+    pub fn return_to_caller(&self, value: ReturnValue) -> Result<Answer<'f>> {
+        let unwind = self.unwind.ok_or(Error::UnwindMissing { pc: self.pc() })?;
+        let row = unwind.row(self.pc())?;
+        if let ReturnValue::Vector(vector) = value {
+            self.read_register(state::FLOAT_RESULT, 0, vector.size())?;
+        }
+        let registers = |reg| self.captured.base(reg);
+        // SAFETY: the frame is at the site, and the ramp's creator vouches for its unwind information.
+        let frame = unsafe { row.frame(&registers) }?;
+        self.can_leave(frame)?;
+        let mut saved = [0; state::CALLEE_SAVED.len()];
+        for (to, reg) in saved.iter_mut().zip(state::CALLEE_SAVED) {
+            // SAFETY: as above.
+            *to = unsafe { row.in_caller(DwarfReg::new(reg), frame, &registers) }?;
+        }
+        let return_address = DwarfReg::new(state::RETURN_ADDRESS);
+        // SAFETY: as above.
+        let at = unsafe { row.in_caller(return_address, frame, &registers) }?;
+        Ok(Self::answer(Exit::Return {
+            at: CodeAddr::new(at),
+            stack_pointer: frame,
+            saved,
+            value,
+        }))
+    }
+
+    fn answer(exit: Exit) -> Answer<'f> {
+        Answer {
+            exit,
+            brand: PhantomData,
+        }
+    }
+
+    fn can_leave(&self, stack_pointer: u64) -> Result<()> {
+        let (id, addr, lowest) = (self.site.id, self.site.addr, self.stack_pointer());
+        if stack_pointer < lowest || stack_pointer % 8 != 0 {
+            return Err(Error::FrameStackPointer {
+                id,
+                addr,
+                lowest,
+                found: stack_pointer,
+            });
+        }
+        if state::has_shadow_stack() {
+            return Err(Error::FrameShadowStack { id, addr });
+        }
+        Ok(())
+    }
+
+    /// Carries an answer out; returns what the capture routine is told.
+    ///
+    /// # Safety
+    /// To be called last, by the dispatcher.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "no frame is captured there")
+    )]
+    pub(super) unsafe fn carry_out(mut self, answer: Answer<'f>) -> u64 {
+        let (at, stack_pointer) = match answer.exit {
+            Exit::Resume => return 0,
+            Exit::Continue { at, stack_pointer } => (at, stack_pointer),
+            Exit::Return {
+                at,
+                stack_pointer,
+                saved,
+                value,
+            } => {
+                for (reg, value) in state::CALLEE_SAVED.into_iter().zip(saved) {
+                    self.captured.write(DwarfReg::new(reg), &value.to_le_bytes());
+                }
+                self.put_return_value(value);
+                self.captured.clear_direction();
+                (at, stack_pointer)
+            }
+        };
+        // SAFETY: `can_leave` has checked the stack pointer; what is above it belongs to the code at `at`, by the
+        // promise of the ramp's creator or by the unwind information.
+        unsafe { self.captured.leave(at, stack_pointer) }
+    }
+
+    fn put_return_value(&mut self, value: ReturnValue) {
+        let to = &mut self.captured;
+        match value {
+            ReturnValue::Void => {}
+            ReturnValue::Int(value) => to.write(state::RESULT, &value.to_le_bytes()),
+            ReturnValue::Pair(low, high) => {
+                to.write(state::RESULT, &low.to_le_bytes());
+                to.write(state::RESULT_HIGH, &high.to_le_bytes());
+            }
+            ReturnValue::F64(value) => to.write(state::FLOAT_RESULT, &value.to_le_bytes()),
+            ReturnValue::F32(value) => to.write(state::FLOAT_RESULT, &value.to_le_bytes()),
+            ReturnValue::Vector(value) => to.write(state::FLOAT_RESULT, value.bytes()),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The part that all ramps of the process share: it saves every register, calls the dispatcher, and restores
+//! them.
+//!
+//! It is called with the context pushed by the ramp and the red zone skipped. The stack then holds, from the
+//! site's stack pointer down: 128 bytes that are not touched, the context, the return address into the
+//! ramp, flags, r15 to rax in descending DWARF number (`RawState`), and the save area of XSAVE or FXSAVE,
+//! aligned to 64 bytes. That area stays under one page, so no guard page can be stepped over.
+//!
+//! The dispatcher runs with the direction flag clear and with the floating-point settings that the platform
+//! starts a program with: compiled code may have changed them.
+//!
+//! It answers 0 to resume: everything is popped where it was pushed and `ret` goes back into the ramp, so that
+//! calls and returns stay paired. Or it answers the address of a block of registers, flags and address, which
+//! ends 128 bytes below the new stack pointer: `ret 128` takes the last word and skips the red zone, so
+//! at no time does anything that is still needed lie below the stack pointer, where a signal may write.
+
+#![allow(unsafe_code)]
+
+use super::state::{SAVE_MASK, SAVE_SIZE};
+
+macro_rules! pop_all {
+    () => {
+        "pop rax
+         pop rdx
+         pop rcx
+         pop rbx
+         pop rsi
+         pop rdi
+         pop rbp
+         lea rsp, [rsp + 8]
+         pop r8
+         pop r9
+         pop r10
+         pop r11
+         pop r12
+         pop r13
+         pop r14
+         pop r15
+         popfq"
+    };
+}
+
+core::arch::global_asm!(
+    ".text",
+    ".p2align 4",
+    ".globl {name}",
+    "{name}:",
+    ".cfi_startproc",
+    // Unwinding ends here: the ramp's caller is in the middle of its frame.
+    ".cfi_undefined 16",
+    "endbr64",
+    "pushfq",
+    "push r15",
+    "push r14",
+    "push r13",
+    "push r12",
+    "push r11",
+    "push r10",
+    "push r9",
+    "push r8",
+    "push rsp",
+    "push rbp",
+    "push rdi",
+    "push rsi",
+    "push rbx",
+    "push rcx",
+    "push rdx",
+    "push rax",
+    "cld",
+    "mov rbp, rsp",
+    "sub rsp, qword ptr [rip + {size}]",
+    "and rsp, -64",
+    "mov rdi, rbp",
+    "mov rsi, rsp",
+    "mov eax, dword ptr [rip + {mask}]",
+    "mov edx, dword ptr [rip + {mask} + 4]",
+    "test rax, rax",
+    "jz 2f",
+    // XRSTOR refuses a header with anything but 0 behind its first word, and XSAVE writes only that.
+    "xor ecx, ecx",
+    "mov qword ptr [rsp + 512], rcx",
+    "mov qword ptr [rsp + 520], rcx",
+    "mov qword ptr [rsp + 528], rcx",
+    "mov qword ptr [rsp + 536], rcx",
+    "mov qword ptr [rsp + 544], rcx",
+    "mov qword ptr [rsp + 552], rcx",
+    "mov qword ptr [rsp + 560], rcx",
+    "mov qword ptr [rsp + 568], rcx",
+    "xsave64 [rsp]",
+    "jmp 3f",
+    "2:",
+    "fxsave64 [rsp]",
+    "3:",
+    "fninit",
+    "push 0x1f80",
+    "ldmxcsr dword ptr [rsp]",
+    "pop rcx",
+    "call {dispatch}",
+    "mov rbx, rax",
+    "mov eax, dword ptr [rip + {mask}]",
+    "mov edx, dword ptr [rip + {mask} + 4]",
+    "test rax, rax",
+    "jz 4f",
+    "xrstor64 [rsp]",
+    "jmp 5f",
+    "4:",
+    "fxrstor64 [rsp]",
+    "5:",
+    "test rbx, rbx",
+    "jnz 6f",
+    "mov rsp, rbp",
+    pop_all!(),
+    "ret",
+    "6:",
+    "mov rsp, rbx",
+    pop_all!(),
+    "ret 128",
+    ".cfi_endproc",
+    name = sym patchpoint_capture,
+    mask = sym SAVE_MASK,
+    size = sym SAVE_SIZE,
+    dispatch = sym super::dispatch,
+);
+
+unsafe extern "C" {
+    /// The routine above. The version keeps two copies of this crate in one program apart.
+    #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
+    fn patchpoint_capture();
+}
+
+/// The address of the routine.
+pub(super) fn address() -> u64 {
+    patchpoint_capture as *const () as u64
+}

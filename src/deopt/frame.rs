@@ -1,0 +1,441 @@
+#![allow(unsafe_code)]
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use super::answer::Brand;
+use super::state::{self, Captured};
+use super::unwind::UnwindInfo;
+use super::value::{MAX, Value};
+use crate::addr::{CodeAddr, DwarfReg};
+use crate::arch::{Convention, SiteContext, SiteKind};
+use crate::engine::Role;
+use crate::error::{Error, Result};
+use crate::stackmap::{Location, Locations, Place};
+
+/// A compiled function's frame at a site: all registers as they were when the ramp was entered, and the
+/// values of the site's record.
+///
+/// What is written here is what the code finds when the frame is resumed or continued. Addresses of
+/// [`Direct`](Place::Direct) and [`Indirect`](Place::Indirect) locations are always computed from the
+/// registers as they were at the site.
+pub struct Frame<'f> {
+    pub(super) captured: Captured<'f>,
+    pub(super) site: SiteContext<'f>,
+    role: Role,
+    pub(super) unwind: Option<&'f UnwindInfo>,
+    brand: Brand<'f>,
+}
+
+impl<'f> Frame<'f> {
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "no frame is captured there")
+    )]
+    pub(super) fn new(
+        captured: Captured<'f>,
+        site: SiteContext<'f>,
+        role: Role,
+        unwind: Option<&'f UnwindInfo>,
+    ) -> Self {
+        Self {
+            captured,
+            site,
+            role,
+            unwind,
+            brand: PhantomData,
+        }
+    }
+
+    /// The site.
+    #[must_use]
+    pub fn site(&self) -> &SiteContext<'f> {
+        &self.site
+    }
+
+    /// Why the ramp was entered.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The address of the site's first byte, from which the frame came.
+    #[must_use]
+    pub fn pc(&self) -> CodeAddr {
+        self.site.addr
+    }
+
+    /// The stack pointer at the site.
+    #[must_use]
+    pub fn stack_pointer(&self) -> u64 {
+        self.captured.base(state::STACK_POINTER).unwrap_or(0)
+    }
+
+    /// The flags register (rflags).
+    #[must_use]
+    pub fn flags(&self) -> u64 {
+        self.captured.flags()
+    }
+
+    /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF); the others stay.
+    pub fn set_flags(&mut self, flags: u64) {
+        self.captured.set_flags(flags);
+    }
+
+    // ---- registers ----
+
+    /// The whole of a register: 8 bytes of a general one; of a vector register as many as the machine has.
+    ///
+    /// # Errors
+    /// The register was not captured.
+    pub fn register(&self, reg: DwarfReg) -> Result<Value> {
+        let (bytes, width) = self.captured.read(reg);
+        bytes
+            .get(..width)
+            .filter(|bytes| !bytes.is_empty())
+            .and_then(Value::from_bytes)
+            .ok_or_else(|| self.no_register(reg, 0, 8, width))
+    }
+
+    /// Writes the low bytes of a register; the others stay.
+    ///
+    /// # Errors
+    /// The register has not as many bytes, was not captured, or is the stack pointer, which only an
+    /// [answer](Self::continue_with_stack) can change.
+    pub fn set_register(&mut self, reg: DwarfReg, value: Value) -> Result<()> {
+        self.write_register(reg, 0, value)
+    }
+
+    fn no_register(&self, reg: DwarfReg, bit_offset: i32, size: u16, have: usize) -> Error {
+        Error::FrameRegister {
+            id: self.site.id,
+            addr: self.site.addr,
+            reg,
+            bit_offset,
+            size,
+            have: have as u16,
+        }
+    }
+
+    pub(super) fn read_register(&self, reg: DwarfReg, bit_offset: i32, size: u16) -> Result<Value> {
+        let (bytes, width) = self.captured.read(reg);
+        part(bit_offset, size, width)
+            .and_then(|part| bytes.get(part))
+            .and_then(Value::from_bytes)
+            .ok_or_else(|| self.no_register(reg, bit_offset, size, width))
+    }
+
+    fn write_register(&mut self, reg: DwarfReg, bit_offset: i32, value: Value) -> Result<()> {
+        let (mut bytes, mut width) = self.captured.read(reg);
+        if reg == state::STACK_POINTER {
+            width = 0;
+        }
+        let size = value.size();
+        let refused = || self.no_register(reg, bit_offset, size, width);
+        let part = part(bit_offset, size, width).ok_or_else(refused)?;
+        let end = part.end;
+        let to = bytes.get_mut(part).ok_or_else(refused)?;
+        to.copy_from_slice(value.bytes());
+        if let Some(new) = bytes.get(..end) {
+            self.captured.write(reg, new);
+        }
+        Ok(())
+    }
+
+    // ---- locations ----
+
+    /// The value of a location of the site's record. Finding it there takes time in the number of
+    /// locations; [`value`](Self::value) and [`live_values`](Self::live_values) do without.
+    ///
+    /// # Errors
+    /// The record has no such location, or its value cannot be read.
+    pub fn read(&self, location: Location) -> Result<Value> {
+        self.must_have(location)?;
+        self.read_known(location)
+    }
+
+    /// The value of the location at `index` of the site's record: at an `anyregcc` patchpoint the result, if
+    /// it has one, and the arguments come first.
+    ///
+    /// # Errors
+    /// The record has no such location, or its value cannot be read.
+    pub fn value(&self, index: usize) -> Result<Value> {
+        let location = self.location(index)?;
+        self.read_known(location)
+    }
+
+    /// The live values: the locations behind the result and the arguments, in order.
+    #[must_use]
+    pub fn live_values(&self) -> Values<'_, 'f> {
+        Values {
+            frame: self,
+            next: self.first_live(),
+        }
+    }
+
+    /// The live value at `index`.
+    ///
+    /// # Errors
+    /// There are fewer, or it cannot be read.
+    pub fn live_value(&self, index: usize) -> Result<Value> {
+        let (first, count) = (self.first_live(), self.location_count());
+        let location = first
+            .checked_add(index)
+            .and_then(|at| self.locations()?.get(at))
+            .ok_or_else(|| self.no_index("live value", index, count.saturating_sub(first)))?;
+        self.read_known(location)
+    }
+
+    /// Writes the value of a location of the site's record: a register, or a spilled value in memory.
+    ///
+    /// # Errors
+    /// The record has no such location, the value has not its size, or it is a constant or an address.
+    pub fn write(&mut self, location: Location, value: Value) -> Result<()> {
+        self.must_have(location)?;
+        self.write_known(location, value)
+    }
+
+    /// Writes the value of the location at `index` of the site's record.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn set_value(&mut self, index: usize, value: Value) -> Result<()> {
+        let location = self.location(index)?;
+        self.write_known(location, value)
+    }
+
+    fn locations(&self) -> Option<Locations<'f>> {
+        self.site.record.map(|record| record.locations())
+    }
+
+    fn location_count(&self) -> usize {
+        self.locations().map_or(0, |locations| locations.len())
+    }
+
+    fn location(&self, index: usize) -> Result<Location> {
+        self.locations()
+            .and_then(|locations| locations.get(index))
+            .ok_or_else(|| self.no_index("location", index, self.location_count()))
+    }
+
+    fn no_index(&self, what: &'static str, index: usize, have: usize) -> Error {
+        Error::FrameIndex {
+            id: self.site.id,
+            addr: self.site.addr,
+            what,
+            index,
+            have,
+        }
+    }
+
+    fn is_any_reg_call(&self) -> bool {
+        self.site.shape.kind() == SiteKind::Patchpoint && self.site.shape.convention() == Convention::AnyReg
+    }
+
+    fn first_arg(&self) -> usize {
+        usize::from(self.site.shape.has_result())
+    }
+
+    fn first_live(&self) -> usize {
+        if self.is_any_reg_call() {
+            self.first_arg() + self.site.shape.arg_count() as usize
+        } else {
+            0
+        }
+    }
+
+    fn must_have(&self, location: Location) -> Result<()> {
+        if self
+            .locations()
+            .is_some_and(|mut all| all.any(|other| other == location))
+        {
+            return Ok(());
+        }
+        Err(Error::FrameLocation {
+            id: self.site.id,
+            addr: self.site.addr,
+            location,
+        })
+    }
+
+    fn no_value(&self, location: Location, found: u16, limit: u16) -> Error {
+        Error::FrameValue {
+            id: self.site.id,
+            addr: self.site.addr,
+            location,
+            found,
+            limit,
+        }
+    }
+
+    /// `location` is one of the record's, or computed from the site's shape.
+    fn read_known(&self, location: Location) -> Result<Value> {
+        let size = location.size;
+        let too_wide = || self.no_value(location, size, MAX as u16);
+        match location.place {
+            Place::Register { reg, bit_offset } => self.read_register(reg, bit_offset, size),
+            Place::Direct { reg, offset } => Ok(Value::from(self.address(reg, offset)?)),
+            Place::Indirect { reg, offset } => {
+                let from = self.address(reg, offset)? as *const u8;
+                let mut bytes = [0; MAX];
+                let to = bytes.get_mut(..usize::from(size)).ok_or_else(too_wide)?;
+                // SAFETY: the record, which the ramp's creator vouches for, says that the compiled code has a
+                // spilled value of this size there; the base is the register as it was at the site.
+                unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+                Value::from_bytes(to).ok_or_else(too_wide)
+            }
+            Place::Constant { value } => Value::sign_extended(value.into(), size).ok_or_else(too_wide),
+            Place::ConstantIndex { index } => {
+                let value = self.site.constants.get(index).ok_or_else(|| {
+                    self.no_index("constant", index as usize, self.site.constants.len() as usize)
+                })?;
+                Value::sign_extended(value as i64, size).ok_or_else(too_wide)
+            }
+        }
+    }
+
+    fn write_known(&mut self, location: Location, value: Value) -> Result<()> {
+        match location.place {
+            Place::Register { reg, bit_offset } if value.size() <= location.size => {
+                self.write_register(reg, bit_offset, value)
+            }
+            Place::Indirect { reg, offset } if value.size() <= location.size => {
+                let to = self.address(reg, offset)? as *mut u8;
+                let from = value.bytes();
+                // SAFETY: as in `read_known`; the value is not longer than what the record says is there.
+                unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+                Ok(())
+            }
+            Place::Register { .. } | Place::Indirect { .. } => {
+                Err(self.no_value(location, value.size(), location.size))
+            }
+            Place::Direct { .. } | Place::Constant { .. } | Place::ConstantIndex { .. } => {
+                Err(self.no_value(location, value.size(), 0))
+            }
+        }
+    }
+
+    fn address(&self, reg: DwarfReg, offset: i32) -> Result<u64> {
+        self.captured
+            .base(reg)
+            .map(|base| base.wrapping_add_signed(offset.into()))
+            .ok_or_else(|| self.no_register(reg, 0, 8, 0))
+    }
+
+    // ---- the call ----
+
+    /// The patchpoint's argument at `index`. With `anyregcc` it has the size of its location. With the C
+    /// convention all arguments are taken to be integers of 8 bytes (see [`float_arg`](Self::float_arg)), in
+    /// registers and from the seventh on on the stack.
+    ///
+    /// # Errors
+    /// The shape has fewer arguments, or its value cannot be read.
+    pub fn arg(&self, index: usize) -> Result<Value> {
+        let count = self.site.shape.arg_count() as usize;
+        if index >= count {
+            return Err(self.no_index("argument", index, count));
+        }
+        if self.is_any_reg_call() {
+            return self.value(self.first_arg() + index);
+        }
+        if let Some(reg) = state::ARGS.get(index) {
+            return self.read_register(DwarfReg::new(*reg), 0, 8);
+        }
+        // At a function's first instruction the return address is below them.
+        let skipped = usize::from(self.site.shape.kind() == SiteKind::Entry);
+        let slot = index
+            .checked_sub(state::ARGS.len())
+            .and_then(|slot| slot.checked_add(skipped)?.checked_mul(8))
+            .and_then(|slot| i32::try_from(slot).ok())
+            .ok_or_else(|| self.no_index("argument", index, count))?;
+        self.read_known(Location {
+            place: Place::Indirect {
+                reg: state::STACK_POINTER,
+                offset: slot,
+            },
+            size: 8,
+        })
+    }
+
+    /// The floating-point or vector argument at `index` among those of its kind, of a patchpoint or entry
+    /// with the C convention: the whole register.
+    ///
+    /// # Errors
+    /// It is not passed in a register, or the convention is another.
+    pub fn float_arg(&self, index: usize) -> Result<Value> {
+        let mut regs = state::FLOAT_ARGS;
+        match regs.nth(index) {
+            Some(reg) if !self.is_any_reg_call() => self.register(DwarfReg::new(reg)),
+            _ => Err(self.no_index("floating-point argument", index, state::FLOAT_ARGS.len())),
+        }
+    }
+
+    /// Sets the result of the patchpoint to an integer.
+    ///
+    /// # Errors
+    /// The shape has no result, or it is not in an 8-byte register.
+    pub fn set_result(&mut self, value: u64) -> Result<()> {
+        self.set_result_in(state::RESULT, value.into())
+    }
+
+    /// Sets the result of the patchpoint to a floating-point number.
+    ///
+    /// # Errors
+    /// The shape has no result, or it is not in a register of 8 bytes or more.
+    pub fn set_float_result(&mut self, value: f64) -> Result<()> {
+        self.set_result_in(state::FLOAT_RESULT, value.into())
+    }
+
+    fn set_result_in(&mut self, by_convention: DwarfReg, value: Value) -> Result<()> {
+        if !self.site.shape.has_result() {
+            return Err(self.no_index("result", 0, 0));
+        }
+        if self.is_any_reg_call() {
+            self.set_value(0, value)
+        } else {
+            self.write_register(by_convention, 0, value)
+        }
+    }
+}
+
+/// The bytes of a part of a register of `width` bytes, if it has them.
+fn part(bit_offset: i32, size: u16, width: usize) -> Option<core::ops::Range<usize>> {
+    let bits = usize::try_from(bit_offset).ok().filter(|bits| bits % 8 == 0)?;
+    let start = bits / 8;
+    let end = start.checked_add(usize::from(size))?;
+    (end <= width).then_some(start..end)
+}
+
+impl fmt::Debug for Frame<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("id", &self.site.id)
+            .field("pc", &self.pc())
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Iterates over the live values of a frame, each with its location.
+#[derive(Clone, Debug)]
+pub struct Values<'a, 'f> {
+    frame: &'a Frame<'f>,
+    next: usize,
+}
+
+impl Iterator for Values<'_, '_> {
+    type Item = (Location, Result<Value>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let location = self.frame.locations()?.get(self.next)?;
+        self.next += 1;
+        Some((location, self.frame.read_known(location)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.frame.location_count().saturating_sub(self.next);
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Values<'_, '_> {}

@@ -1,0 +1,155 @@
+//! Ramps: ways out of compiled code, with every register captured.
+//!
+//! Problem: at an inline cache miss, and at a site whose code has been invalidated, the runtime must see the
+//! frame as it was at the site's first byte and decide how to go on, and the code must not notice unless it
+//! is meant to. Approach: each site gets a [`ramp`](encode), a few dozen bytes of code in stub memory near it,
+//! to which the patched site jumps. The ramp skips the red zone and calls one routine that all ramps share.
+//! It saves all general registers, the flags and the vector registers in the width that the machine has, and
+//! calls [`RampSite::handle`] with a [`Frame`], in which every location of the site's record can be read
+//! and written. The handler's [`Answer`] is made by that frame: [resume](Frame::resume), [continue
+//! elsewhere](Frame::continue_at), or [return to the caller](Frame::return_to_caller) of the compiled
+//! function.
+//!
+//! Invariants: a ramp changes nothing that the code can see but what the handler wrote; nothing is ever
+//! kept below the stack pointer; an answer that cannot be carried out is an error when it is asked for,
+//! while the handler can still choose another.
+//!
+//! The handler may run compiled code, reach other ramps, and patch sites, this one too. A panic in it ends
+//! the process: compiled code cannot be unwound.
+//!
+//! With a shadow stack (CET) a ramp can be resumed; the other two answers are refused.
+//!
+//! Cost: a ramp saves and restores up to 3 KiB of registers on the stack.
+
+#![allow(unsafe_code)]
+
+mod answer;
+mod frame;
+mod ramp_x86_64;
+mod ramps;
+mod unwind;
+mod value;
+
+#[cfg(target_arch = "x86_64")]
+mod capture_x86_64;
+#[cfg(target_arch = "x86_64")]
+#[path = "state_x86_64.rs"]
+mod state;
+
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "state_other.rs"]
+mod state;
+
+#[cfg(test)]
+#[cfg(all(target_arch = "x86_64", unix))]
+mod tests;
+
+pub use answer::{Answer, ReturnValue};
+pub use frame::{Frame, Values};
+pub use ramp_x86_64::{Resume, encode, max_len};
+pub use ramps::Ramps;
+pub use unwind::UnwindInfo;
+pub use value::Value;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+#[cfg(target_arch = "x86_64")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::arch::{Arch, SiteContext};
+use crate::engine::Role;
+use crate::error::{Error, Result};
+
+/// What a ramp needs to know of its site, and whom it calls.
+pub trait RampSite: Send + Sync {
+    /// The site.
+    fn site(&self) -> SiteContext<'_>;
+
+    /// The unwind information of the site's function, which [`Frame::return_to_caller`] needs.
+    fn unwind(&self) -> Option<&UnwindInfo> {
+        None
+    }
+
+    /// Decides how to go on. A panic in it ends the process.
+    fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f>;
+}
+
+/// What a ramp hands to the dispatcher. The ramp holds its address.
+pub struct RampContext {
+    role: Role,
+    site: Arc<dyn RampSite>,
+}
+
+impl RampContext {
+    /// The context of one ramp. It has to stay where it is until no thread can be in the ramp any more, or
+    /// reach it.
+    ///
+    /// # Safety
+    /// [`RampSite::site`] describes the site from which the ramp will be reached, its record included, and
+    /// [`RampSite::unwind`] the code there. What the handler writes into the frame, and the address at which it
+    /// continues, are right for that code.
+    ///
+    /// # Errors
+    /// There are no ramps for the site's architecture, or this host is of another one.
+    pub unsafe fn new(role: Role, site: Arc<dyn RampSite>) -> Result<Box<Self>> {
+        let arch = site.site().arch;
+        if arch != Arch::X86_64 || !cfg!(target_arch = "x86_64") {
+            return Err(Error::RampArch { arch });
+        }
+        #[cfg(target_arch = "x86_64")]
+        state::SaveLayout::get();
+        Ok(Box::new(Self { role, site }))
+    }
+
+    /// Why its ramp is entered.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The site.
+    #[must_use]
+    pub fn site(&self) -> &Arc<dyn RampSite> {
+        &self.site
+    }
+}
+
+impl fmt::Debug for RampContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RampContext")
+            .field("role", &self.role)
+            .field("site", &self.site.site())
+            .finish()
+    }
+}
+
+/// The address of the routine that all ramps call.
+fn capture_address() -> Result<u64> {
+    #[cfg(target_arch = "x86_64")]
+    return Ok(capture_x86_64::address());
+    #[cfg(not(target_arch = "x86_64"))]
+    Err(Error::RampArch { arch: Arch::X86_64 })
+}
+
+/// Called by the capture routine; returns what it is to do, see there.
+#[cfg(target_arch = "x86_64")]
+extern "sysv64" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
+    // SAFETY: the capture routine passes its own stack.
+    let context = unsafe { (*raw).context } as *const RampContext;
+    // SAFETY: the ramp pushed the address of its context, which outlives it.
+    let context = unsafe { &*context };
+    // The handler may retire this ramp; what it is called through must outlive the call.
+    let (role, site) = (context.role, Arc::clone(&context.site));
+    // SAFETY: as above; the stack stays until this function returns.
+    let captured = unsafe { state::Captured::new(raw, save) };
+    let mut frame = Frame::new(captured, site.site(), role, site.unwind());
+    let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
+    let Ok(answer) = handled else {
+        // The handler's promise is broken, and compiled code has no way to go on.
+        std::eprintln!("patchpoint: the handler panicked in {frame:?}; compiled code cannot be unwound");
+        std::process::abort();
+    };
+    // SAFETY: the answer was made by this frame, which its lifetime ensures.
+    unsafe { frame.carry_out(answer) }
+}

@@ -1,0 +1,153 @@
+//! The ramps of an engine: its sites, the runtime's handlers, and the unwind information of its modules.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, encode, max_len};
+use crate::addr::Len;
+use crate::arch::SiteContext;
+use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role};
+use crate::error::{Error, Result};
+use crate::site::{ModuleId, Site};
+
+/// What the runtime does when compiled code reaches it. A panic ends the process.
+type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
+
+/// Makes the ramps of an engine, which end in these handlers.
+///
+/// A handler may change sites, the one it comes from too. One that holds an [`Engine`](crate::Engine) should
+/// hold it [weakly](crate::Engine::downgrade): the engine owns its handlers.
+#[derive(Default)]
+pub struct Ramps {
+    miss: Option<Handler>,
+    deopt: Option<Handler>,
+    /// Unwind information, read once per module.
+    unwind: Mutex<HashMap<ModuleId, Arc<[Arc<UnwindInfo>]>>>,
+}
+
+impl Ramps {
+    /// Without handlers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The handler of `Target::Miss`: it computes the result, and resuming goes on at the site's end.
+    #[must_use]
+    pub fn on_miss<H>(mut self, handler: H) -> Self
+    where
+        H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
+    {
+        self.miss = Some(Arc::new(handler));
+        self
+    }
+
+    /// The handler of invalidated sites and of `Target::Deopt`: resuming goes on as if nothing had happened,
+    /// with what the site did before it was invalidated, or with its original instructions.
+    #[must_use]
+    pub fn on_deopt<H>(mut self, handler: H) -> Self
+    where
+        H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
+    {
+        self.deopt = Some(Arc::new(handler));
+        self
+    }
+
+    fn handler(&self, role: Role) -> Option<&Handler> {
+        match role {
+            Role::Miss => self.miss.as_ref(),
+            Role::Deopt => self.deopt.as_ref(),
+        }
+    }
+
+    fn unwind(&self, site: &Site) -> Result<Option<Arc<UnwindInfo>>> {
+        let module = site.module();
+        let mut known = self.unwind.lock();
+        if let Some(infos) = known.get(&module.id()) {
+            return Ok(covering(infos, site));
+        }
+        let read = module
+            .eh_frames()
+            .iter()
+            .map(|frame| UnwindInfo::new(frame.addr, &frame.bytes).map(Arc::new));
+        let infos: Arc<[_]> = read.collect::<Result<Vec<_>>>()?.into();
+        let unwind = covering(&infos, site);
+        known.insert(site.module().id(), infos);
+        Ok(unwind)
+    }
+}
+
+impl Exits for Ramps {
+    fn handles(&self, role: Role) -> bool {
+        self.handler(role).is_some()
+    }
+
+    fn bound(&self, site: &Site, resumption: Resumption<'_>) -> Result<Len> {
+        Ok(max_len(&resume(site, resumption)))
+    }
+
+    fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
+        let (site, role) = (request.site, request.role);
+        let handler = self.handler(role).cloned();
+        let handler = handler.ok_or_else(|| Error::NoHandler {
+            site: site.name(),
+            role: role.name(),
+        })?;
+        let unwind = self.unwind(site)?;
+        let site = Arc::new(SiteExit {
+            site: site.clone(),
+            handler,
+            unwind,
+        });
+        // SAFETY: the site is registered, so its record has been audited against its code, and the unwind
+        // information came with that code. The handler's answers are the runtime's promise.
+        let context = unsafe { RampContext::new(role, site) }?;
+        let bytes = encode(request.at, &context, resume(request.site, request.resumption))?;
+        Ok(ExitCode { bytes, keep: context })
+    }
+
+    fn forget(&self, module: ModuleId) {
+        self.unwind.lock().remove(&module);
+    }
+}
+
+/// The unwind information that knows the site's function, if any does.
+fn covering(infos: &[Arc<UnwindInfo>], site: &Site) -> Option<Arc<UnwindInfo>> {
+    infos
+        .iter()
+        .find(|info| info.can_return(site.addr()).is_ok())
+        .cloned()
+}
+
+fn resume<'a>(site: &Site, resumption: Resumption<'a>) -> Resume<'a> {
+    match resumption {
+        Resumption::At(addr) => Resume::At(addr),
+        Resumption::Displaced(bytes) => Resume::Original {
+            addr: site.addr(),
+            bytes,
+        },
+    }
+}
+
+/// A site with the handler of one of its ramps.
+struct SiteExit {
+    site: Site,
+    handler: Handler,
+    unwind: Option<Arc<UnwindInfo>>,
+}
+
+impl RampSite for SiteExit {
+    fn site(&self) -> SiteContext<'_> {
+        self.site.context(&[])
+    }
+
+    fn unwind(&self) -> Option<&UnwindInfo> {
+        self.unwind.as_deref()
+    }
+
+    fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
+        (self.handler)(frame)
+    }
+}

@@ -1,0 +1,176 @@
+//! Original instructions, executed in the ramp.
+
+use alloc::vec::Vec;
+
+use super::machine::{Asm, Memory, RAX};
+use super::probe::{ALL_FLAGS, Image, Probe};
+use super::registers::{assert_same, expected};
+use super::site::TestSite;
+use crate::addr::CodeAddr;
+use crate::deopt::{Resume, encode, max_len};
+use crate::error::Error;
+
+const VALUE: u64 = 0x1122_3344_5566_7788;
+
+/// A probe whose site held `original`, resumed with it. The callee sets rax; the datum is a word that
+/// `original` can read.
+fn probe_with(original: impl FnOnce(&mut Asm, Places)) -> Probe {
+    let mut memory = Memory::new();
+    let mut callee = Asm::new(memory.here());
+    callee.set(RAX, VALUE).ret();
+    let places = Places {
+        callee: memory.place(&callee.bytes),
+        datum: memory.place(&VALUE.to_le_bytes()),
+    };
+    let ramp = memory.reserve(256);
+    let (mut site, mut bytes) = (ramp, Vec::new());
+    let probe = Probe::place(&mut memory, |asm| {
+        site = asm.here();
+        let mut old = Asm::new(site);
+        original(&mut old, places);
+        bytes = old.bytes;
+        asm.jmp(ramp);
+        asm.bytes.resize(asm.bytes.len() + bytes.len() - 5, 0xcc);
+    });
+    let resume = Resume::Original {
+        addr: site,
+        bytes: &bytes,
+    };
+    TestSite::new(site, |frame| frame.resume()).ramp(&mut memory, ramp, resume);
+    memory.seal();
+    probe
+}
+
+#[derive(Clone, Copy)]
+struct Places {
+    callee: CodeAddr,
+    datum: CodeAddr,
+}
+
+/// `mov rax, [rip + to]`
+fn load_relative(asm: &mut Asm, to: CodeAddr) {
+    let distance = to.distance_from(asm.here()) - 7;
+    asm.raw(&[0x48, 0x8b, 0x05]).raw(&(distance as i32).to_le_bytes());
+}
+
+fn assert_sets_rax(probe: Probe) {
+    let input = Image::pattern(1, ALL_FLAGS);
+    let output = probe.run(&input);
+    let mut wanted = expected(&input, &output);
+    wanted.gprs[RAX] = VALUE;
+    assert_same(&wanted, &output);
+}
+
+#[test]
+fn a_rip_relative_load_reads_the_same_word() {
+    assert_sets_rax(probe_with(|asm, places| load_relative(asm, places.datum)));
+}
+
+#[test]
+fn a_call_reaches_its_callee_and_comes_back() {
+    let probe = probe_with(|asm, places| {
+        // Clear of the red zone, as compiled code that calls is.
+        asm.move_stack(-128).call(places.callee).move_stack(128);
+    });
+    assert_sets_rax(probe);
+}
+
+#[test]
+fn branches_among_the_instructions_stay_among_them() {
+    let probe = probe_with(|asm, places| {
+        // jrcxz +8 (not taken: the pattern's rcx is not 0); jmp +7 over ud2, nops; then the load.
+        asm.raw(&[0xe3, 2, 0xeb, 4, 0x0f, 0x0b, 0x90, 0x90]);
+        load_relative(asm, places.datum);
+    });
+    assert_sets_rax(probe);
+}
+
+/// What of `bytes` at `addr` becomes a ramp at `ramp`; `None` when it is refused.
+fn encoded(ramp: u64, addr: u64, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let context = TestSite::new(CodeAddr::new(addr), |frame| frame.resume()).context();
+    let resume = Resume::Original {
+        addr: CodeAddr::new(addr),
+        bytes,
+    };
+    let result = encode(CodeAddr::new(ramp), context, resume);
+    if let Ok(code) = &result {
+        assert!(
+            code.len() <= max_len(&resume).as_usize(),
+            "{} bytes of {resume:?}",
+            code.len()
+        );
+    }
+    result
+}
+
+fn refusal(ramp: u64, addr: u64, bytes: &[u8]) -> alloc::string::String {
+    match encoded(ramp, addr, bytes) {
+        Err(Error::RampRelocation { addr: at, reason, .. }) => {
+            assert_eq!(at.get(), addr);
+            reason
+        }
+        other => panic!("{bytes:x?} should be refused: {other:x?}"),
+    }
+}
+
+#[test]
+fn what_means_something_else_elsewhere_is_refused() {
+    let (ramp, addr) = (0x20_0000, 0x10_0000);
+    // Cut off; no instruction; a branch into the middle; a load from its own bytes; a load out of reach.
+    assert!(refusal(ramp, addr, &[0x90, 0x48, 0x8b]).contains("cut off"));
+    assert!(refusal(ramp, addr, &[0x06]).contains("no instruction"));
+    assert!(refusal(ramp, addr, &[0xeb, 0x01, 0x48, 0x89, 0xc0]).contains("into an instruction"));
+    assert!(refusal(ramp, addr, &[0xe2, 0x01, 0x48, 0x89, 0xc0]).contains("into an instruction"));
+    assert!(refusal(ramp, addr, &[0x48, 0x8b, 0x05, 0xf9, 0xff, 0xff, 0xff]).contains("replaced"));
+    refusal(0x7000_0000_0000, 0x10_0000_0000, &[0x48, 0x8b, 0x05, 0, 1, 0, 0]);
+    encoded(ramp, addr, &[0x48, 0x8b, 0x05, 0, 1, 0, 0]).unwrap();
+}
+
+#[test]
+fn no_ramp_is_longer_than_announced() {
+    let forms: [&[u8]; 10] = [
+        // Below 4 GiB the encoder can keep this one in reach with a prefix.
+        &[0x48, 0x8b, 0x05, 0, 0x10, 0, 0],
+        &[0x90],
+        &[0x74, 0x40],
+        &[0xe3, 0x40],
+        &[0xe2, 0x40],
+        &[0xeb, 0x40],
+        &[0xe8, 0, 1, 0, 0],
+        &[0xe9, 0, 1, 0, 0],
+        &[0x0f, 0x84, 0, 1, 0, 0],
+        &[0x67, 0xe3, 0x40],
+    ];
+    for at in [0x20_0000, 0x20_0003, 0x7000_0000_0005] {
+        for form in forms {
+            // No more, or the short ones would lead among themselves.
+            for count in 1..8 {
+                encoded(at, 0x10_0000, &form.repeat(count)).unwrap();
+            }
+        }
+        encoded(at, 0x10_0000, &forms[0].repeat(60)).unwrap();
+        for first in forms {
+            for second in forms {
+                encoded(at, 0x10_0000, &[first, second].concat()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_ramp_out_of_reach_jumps_through_an_address() {
+    let context = TestSite::new(CodeAddr::new(0x10_0000), |frame| frame.resume()).context();
+    let to = CodeAddr::new(0x7000_0000_1234);
+    let resume = Resume::At(to);
+    let bytes = encode(CodeAddr::new(0x20_0000), context, resume).unwrap();
+    assert!(bytes.windows(8).any(|window| window == to.get().to_le_bytes()));
+    assert!(bytes.windows(6).any(|window| window == [0xff, 0x25, 0, 0, 0, 0]));
+    assert!(bytes.len() <= max_len(&resume).as_usize());
+    let near = encode(
+        CodeAddr::new(0x20_0000),
+        context,
+        Resume::At(CodeAddr::new(0x10_0010)),
+    )
+    .unwrap();
+    assert!(near.len() < bytes.len());
+}

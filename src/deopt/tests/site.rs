@@ -1,0 +1,76 @@
+//! A site with a closure as its handler.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use super::machine::Memory;
+use crate::addr::{CodeAddr, FnOffset, RecordId};
+use crate::arch::{Arch, CallShape, SiteContext};
+use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, Role, UnwindInfo, encode, max_len};
+use crate::stackmap::{Constants, Record};
+
+type Handler = Box<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
+
+pub(super) struct TestSite {
+    pub(super) addr: CodeAddr,
+    pub(super) shape: CallShape,
+    pub(super) record: Option<Record<'static>>,
+    pub(super) constants: Constants<'static>,
+    pub(super) unwind: Option<UnwindInfo>,
+    handler: Handler,
+}
+
+impl TestSite {
+    pub(super) fn new(
+        addr: CodeAddr,
+        handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            addr,
+            shape: CallShape::shadow(16),
+            record: None,
+            constants: Constants::NONE,
+            unwind: None,
+            handler: Box::new(handler),
+        }
+    }
+
+    /// The context of a ramp for this site, which lives until the process ends.
+    pub(super) fn context(self) -> &'static RampContext {
+        // SAFETY: each test describes its site truly.
+        let context = unsafe { RampContext::new(Role::Deopt, Arc::new(self)) };
+        Box::leak(context.unwrap())
+    }
+
+    /// Writes a ramp for this site to memory reserved for it.
+    pub(super) fn ramp(self, memory: &mut Memory, at: CodeAddr, resume: Resume<'_>) {
+        let bytes = encode(at, self.context(), resume).unwrap();
+        assert!(bytes.len() <= max_len(&resume).as_usize());
+        memory.write(at, &bytes);
+    }
+}
+
+impl RampSite for TestSite {
+    fn site(&self) -> SiteContext<'_> {
+        SiteContext {
+            arch: Arch::X86_64,
+            id: RecordId::new(7),
+            function: Some("test"),
+            offset: FnOffset::new(0),
+            addr: self.addr,
+            shape: self.shape,
+            record: self.record,
+            constants: self.constants,
+            landings: &[],
+            trust_live_outs: false,
+        }
+    }
+
+    fn unwind(&self) -> Option<&UnwindInfo> {
+        self.unwind.as_ref()
+    }
+
+    fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
+        (self.handler)(frame)
+    }
+}

@@ -1,0 +1,268 @@
+//! Leaving a frame: where its caller's registers are, from `.eh_frame`.
+//!
+//! Problem: to return in place of compiled code, the registers that its prologue saved must be restored.
+//! Approach: the section is read once into an index by address; a return evaluates the one row that covers
+//! the site. All rules of DWARF are known but for the vendors' own ones; of expressions those that need no
+//! more than registers and memory. Compilers use expressions for frames of dynamic alignment.
+//!
+//! The rules: DWARF 5, section 6.4; the section's format: Linux Standard Base Core, part "Exception Frames".
+
+#![allow(unsafe_code)]
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, Encoding, EndianSlice, Evaluation,
+    EvaluationResult, Format, FrameDescriptionEntry, LittleEndian, RegisterRule, UnwindContext,
+    UnwindSection,
+};
+
+use crate::addr::{CodeAddr, DwarfReg};
+use crate::error::{Error, Result};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Fde<'a> = FrameDescriptionEntry<Slice<'a>>;
+
+const ENCODING: Encoding = Encoding {
+    format: Format::Dwarf32,
+    version: 4,
+    address_size: 8,
+};
+/// More steps than any frame's expression takes; an endless one ends here.
+const MAX_STEPS: u32 = 1000;
+
+/// The unwind information of loaded code: a relocated `.eh_frame` section.
+#[derive(Clone)]
+pub struct UnwindInfo {
+    bytes: Arc<[u8]>,
+    addr: CodeAddr,
+    /// Start, end (exclusive) and section offset of each entry, by start.
+    index: Vec<(u64, u64, usize)>,
+}
+
+/// How to find the value that a register has in the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Saved {
+    /// In memory at this offset from the frame address.
+    At(i64),
+    /// It is the frame address plus this offset.
+    Frame(i64),
+    /// In another register.
+    In(DwarfReg),
+    /// In memory at the address that an expression computes from the frame address.
+    AtComputed(Vec<u8>),
+    /// Computed by an expression from the frame address.
+    Computed(Vec<u8>),
+}
+
+/// How to find the frame address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Base {
+    /// This register plus this offset.
+    Register(DwarfReg, i64),
+    /// Computed by an expression.
+    Computed(Vec<u8>),
+}
+
+/// What the unwind information says for one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pc: CodeAddr,
+    base: Base,
+    /// The registers that have a rule.
+    saved: Vec<(DwarfReg, Saved)>,
+}
+
+impl UnwindInfo {
+    /// Reads the bytes of an `.eh_frame` section as they were relocated to stand at `addr`. They are copied;
+    /// nothing need be at that address.
+    ///
+    /// # Errors
+    /// The bytes are not such a section.
+    pub fn new(addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
+        let mut index = Vec::new();
+        let section = EhFrame::new(bytes, LittleEndian);
+        let bases = bases(addr);
+        let malformed = |error| Error::UnwindFormat {
+            addr,
+            reason: format!("{error}"),
+        };
+        let mut entries = section.entries(&bases);
+        while let Some(entry) = entries.next().map_err(malformed)? {
+            let CieOrFde::Fde(partial) = entry else { continue };
+            let fde = partial.parse(EhFrame::cie_from_offset).map_err(malformed)?;
+            index.push((fde.initial_address(), fde.end_address(), fde.offset()));
+        }
+        index.sort_unstable();
+        Ok(Self {
+            bytes: bytes.into(),
+            addr,
+            index,
+        })
+    }
+
+    /// Whether [`Frame::return_to_caller`](super::Frame::return_to_caller) works at a site at `pc`.
+    ///
+    /// # Errors
+    /// No entry covers `pc`, or it uses a rule that is not understood.
+    pub fn can_return(&self, pc: CodeAddr) -> Result<()> {
+        self.row(pc).map(drop)
+    }
+
+    pub(super) fn row(&self, pc: CodeAddr) -> Result<Row> {
+        let section = EhFrame::new(&self.bytes, LittleEndian);
+        let bases = bases(self.addr);
+        let fde = self.entry(&section, &bases, pc)?;
+        let mut context = UnwindContext::new();
+        let row = fde
+            .unwind_info_for_address(&section, &bases, &mut context, pc.get())
+            .map_err(|error| Error::UnwindFormat {
+                addr: self.addr,
+                reason: format!("{error}"),
+            })?;
+        let refused = |reason| Error::UnwindRule { pc, reason };
+        let expression = |expression: &gimli::UnwindExpression<usize>| {
+            let found = expression.get(&section);
+            let bytes = found.map_err(|error| refused(format!("{error}")))?;
+            Ok(bytes.0.slice().to_vec())
+        };
+        let base = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                Base::Register(DwarfReg::new(register.0), *offset)
+            }
+            CfaRule::Expression(computed) => Base::Computed(expression(computed)?),
+        };
+        let mut saved = Vec::new();
+        for (reg, rule) in row.registers() {
+            let how = match rule {
+                RegisterRule::Undefined | RegisterRule::SameValue => continue,
+                RegisterRule::Offset(at) => Saved::At(*at),
+                RegisterRule::ValOffset(by) => Saved::Frame(*by),
+                RegisterRule::Register(other) => Saved::In(DwarfReg::new(other.0)),
+                RegisterRule::Expression(computed) => Saved::AtComputed(expression(computed)?),
+                RegisterRule::ValExpression(computed) => Saved::Computed(expression(computed)?),
+                other => return Err(refused(format!("register {} is {other:?}", reg.0))),
+            };
+            saved.push((DwarfReg::new(reg.0), how));
+        }
+        Ok(Row { pc, base, saved })
+    }
+
+    fn entry<'a>(
+        &self,
+        section: &EhFrame<Slice<'a>>,
+        bases: &BaseAddresses,
+        pc: CodeAddr,
+    ) -> Result<Fde<'a>> {
+        let after = self.index.partition_point(|(start, _, _)| *start <= pc.get());
+        let found = after.checked_sub(1).and_then(|last| self.index.get(last));
+        let (_, _, offset) = found
+            .filter(|(_, end, _)| pc.get() < *end)
+            .ok_or(Error::UnwindMissing { pc })?;
+        section
+            .fde_from_offset(bases, EhFrameOffset(*offset), EhFrame::cie_from_offset)
+            .map_err(|error| Error::UnwindFormat {
+                addr: self.addr,
+                reason: format!("{error}"),
+            })
+    }
+}
+
+/// The general registers at the site, by DWARF number.
+type Registers<'a> = &'a dyn Fn(DwarfReg) -> Option<u64>;
+
+impl Row {
+    /// The frame address: what the stack pointer is after the return.
+    ///
+    /// # Safety
+    /// The row and the registers are those of a live frame, whose stack the row's rules describe.
+    pub(super) unsafe fn frame(&self, registers: Registers<'_>) -> Result<u64> {
+        match &self.base {
+            Base::Register(reg, offset) => Ok(self.register(registers, *reg)?.wrapping_add_signed(*offset)),
+            // SAFETY: as the caller promises.
+            Base::Computed(expression) => unsafe { self.evaluate(expression, None, registers) },
+        }
+    }
+
+    /// The value that `reg` has in the caller of the frame at `frame`. A register without a rule has not been touched.
+    ///
+    /// # Safety
+    /// As for [`frame`](Self::frame).
+    pub(super) unsafe fn in_caller(
+        &self,
+        reg: DwarfReg,
+        frame: u64,
+        registers: Registers<'_>,
+    ) -> Result<u64> {
+        let rule = self.saved.iter().find(|(saved, _)| *saved == reg);
+        let at = match rule.map(|(_, how)| how) {
+            None => return self.register(registers, reg),
+            Some(Saved::Frame(by)) => return Ok(frame.wrapping_add_signed(*by)),
+            Some(Saved::In(other)) => return self.register(registers, *other),
+            // SAFETY: as the caller promises.
+            Some(Saved::Computed(how)) => return unsafe { self.evaluate(how, Some(frame), registers) },
+            Some(Saved::At(by)) => frame.wrapping_add_signed(*by),
+            // SAFETY: as the caller promises.
+            Some(Saved::AtComputed(how)) => unsafe { self.evaluate(how, Some(frame), registers) }?,
+        };
+        // SAFETY: the rule says that the function saved a register there.
+        Ok(unsafe { (at as *const u64).read_unaligned() })
+    }
+
+    fn register(&self, registers: Registers<'_>, reg: DwarfReg) -> Result<u64> {
+        registers(reg).ok_or_else(|| self.refused(format!("the value of {reg} is not known")))
+    }
+
+    fn refused(&self, reason: String) -> Error {
+        Error::UnwindRule { pc: self.pc, reason }
+    }
+
+    /// # Safety
+    /// As for [`frame`](Self::frame).
+    unsafe fn evaluate(&self, bytes: &[u8], frame: Option<u64>, registers: Registers<'_>) -> Result<u64> {
+        let failed = |error| self.refused(format!("{error}"));
+        let mut evaluation = Evaluation::new(EndianSlice::new(bytes, LittleEndian), ENCODING);
+        if let Some(frame) = frame {
+            evaluation.set_initial_value(frame);
+        }
+        evaluation.set_max_iterations(MAX_STEPS);
+        let mut state = evaluation.evaluate().map_err(failed)?;
+        loop {
+            state = match state {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let value = self.register(registers, DwarfReg::new(register.0))?;
+                    evaluation.resume_with_register(gimli::Value::Generic(value))
+                }
+                EvaluationResult::RequiresMemory { address, size: 8, .. } => {
+                    // SAFETY: the expression reads what the function saved in its frame.
+                    let word = unsafe { (address as *const u64).read_unaligned() };
+                    evaluation.resume_with_memory(gimli::Value::Generic(word))
+                }
+                other => return Err(self.refused(format!("an expression needs {other:?}"))),
+            }
+            .map_err(failed)?;
+        }
+        let value = evaluation
+            .value_result()
+            .and_then(|value| value.to_u64(u64::MAX).ok());
+        value.ok_or_else(|| self.refused(String::from("an expression has no value")))
+    }
+}
+
+fn bases(addr: CodeAddr) -> BaseAddresses {
+    BaseAddresses::default().set_eh_frame(addr.get())
+}
+
+impl fmt::Debug for UnwindInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnwindInfo")
+            .field("addr", &self.addr)
+            .field("entries", &self.index.len())
+            .finish()
+    }
+}
