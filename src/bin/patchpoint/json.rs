@@ -1,0 +1,146 @@
+//! For a program: all of the text, under keys that do not change.
+
+use patchpoint::stackmap::{Endian, Place};
+use serde_json::{Map, Number, Value, json};
+
+use crate::disassemble::Instruction;
+use crate::problem::Problem;
+use crate::report::{FunctionReport, LiveOutReport, LocationReport, MapReport, RecordReport, Report};
+use crate::site::{Kind, Reserved, Site};
+use crate::text;
+
+pub(crate) fn render(report: &Report) -> Result<String, Problem> {
+    let value = json!({
+        "file": report.file,
+        "format": report.format,
+        "architecture": report.arch_name,
+        "endian": match report.endian {
+            Endian::Little => "little",
+            Endian::Big => "big",
+        },
+        "maps": list(&report.maps, map),
+    });
+    let mut text = serde_json::to_string_pretty(&value)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn list<T>(items: &[T], to_json: impl Fn(&T) -> Value) -> Value {
+    items.iter().map(to_json).collect()
+}
+
+fn map(map: &MapReport) -> Value {
+    json!({
+        "section": map.section,
+        "byte_offset": map.byte_offset,
+        "version": map.version,
+        "constants": map.constants,
+        "functions": list(&map.functions, function),
+        "records_of_unknown_functions": list(&map.loose, record),
+    })
+}
+
+fn function(function: &FunctionReport) -> Value {
+    json!({
+        "name": function.name,
+        "section": function.section,
+        "offset": function.offset,
+        "address": function.address,
+        "size": function.size,
+        "stack_size": function.stack_size,
+        "records": list(&function.records, record),
+    })
+}
+
+fn record(record: &RecordReport) -> Value {
+    json!({
+        "id": record.id,
+        "offset": record.offset,
+        "byte_offset": record.byte_offset,
+        "kind": match record.kind {
+            Kind::Patchpoint => "patchpoint",
+            Kind::Shadow => "shadow",
+            Kind::Statepoint => "statepoint",
+            Kind::Unknown => "unknown",
+        },
+        "may_be_overflow": record.may_be_overflow,
+        "locations": list(&record.locations, location),
+        "live_outs": list(&record.live_outs, live_out),
+        "site": record.site.as_ref().map(|at| site(record, at)),
+    })
+}
+
+fn location(location: &LocationReport) -> Value {
+    let name = location.register.map(|name| name.to_string());
+    let mut fields = Map::new();
+    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    let (kind, reg) = match location.place {
+        Place::Register { reg, .. } => ("register", Some(reg)),
+        Place::Direct { reg, .. } => ("direct", Some(reg)),
+        Place::Indirect { reg, .. } => ("indirect", Some(reg)),
+        Place::Constant { .. } => ("constant", None),
+        Place::ConstantIndex { .. } => ("constant_index", None),
+    };
+    put("kind", kind.into());
+    put("text", text::place(location).into());
+    put("size", location.size.into());
+    if let Some(reg) = reg {
+        put("register", name.into());
+        put("dwarf_register", reg.get().into());
+    }
+    match location.place {
+        Place::Register { bit_offset, .. } => put("bit_offset", bit_offset.into()),
+        Place::Direct { offset, .. } | Place::Indirect { offset, .. } => put("offset", offset.into()),
+        Place::Constant { .. } => put("value", location.constant.and_then(number).into()),
+        Place::ConstantIndex { index } => {
+            put("index", index.into());
+            put("value", location.constant.and_then(number).into())
+        }
+    };
+    Value::Object(fields)
+}
+
+fn number(value: i128) -> Option<Number> {
+    Number::from_i128(value)
+}
+
+fn live_out(live_out: &LiveOutReport) -> Value {
+    json!({
+        "register": live_out.register.map(|name| name.to_string()),
+        "dwarf_register": live_out.reg.get(),
+        "size": live_out.size,
+    })
+}
+
+fn site(record: &RecordReport, site: &Site) -> Value {
+    let (bytes, source) = match site.reserved {
+        Reserved::Given(bytes) => (Some(bytes), "given"),
+        Reserved::Inferred(bytes) => (Some(bytes), "inferred"),
+        Reserved::AtMost(bytes) => (Some(bytes), "at_most"),
+        Reserved::Unknown => (None, "unknown"),
+    };
+    json!({
+        "reserved": bytes,
+        "reserved_source": source,
+        "warning": site.warning,
+        "instructions": list(&site.instructions, |one| instruction(record, one)),
+    })
+}
+
+fn instruction(record: &RecordReport, instruction: &Instruction) -> Value {
+    let end = instruction.offset + instruction.bytes.len() as u64;
+    let references = record.references.range(instruction.offset..end);
+    let hex: String = instruction
+        .bytes
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    json!({
+        "offset": instruction.offset,
+        "bytes": hex,
+        "text": instruction.text,
+        "is_nop": instruction.is_nop,
+        "is_whole": !instruction.is_cut,
+        "references": references.map(|(_, name)| name.as_str()).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,340 @@
+//! What is to be said of a file, before it is said in text or JSON.
+
+use std::collections::BTreeMap;
+
+use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex};
+use patchpoint::addr::DwarfReg;
+use patchpoint::arch::Arch;
+use patchpoint::arch::registers::{RegisterName, register_view};
+use patchpoint::stackmap::{
+    Constants, Endian, Function, Place, Record, StackMap, StackMaps, StackSize, Version,
+};
+
+use crate::args::Reserved;
+use crate::object_file::{MapSection, ObjectFile};
+use crate::problem::Problem;
+use crate::relocate::{CodePlace, Relocated, relocate};
+use crate::site::{Code, Kind, Site, kind, site};
+use crate::symbols::Symbols;
+
+pub(crate) struct Report {
+    pub(crate) file: String,
+    pub(crate) format: &'static str,
+    pub(crate) arch_name: &'static str,
+    pub(crate) endian: Endian,
+    pub(crate) maps: Vec<MapReport>,
+}
+
+pub(crate) struct MapReport {
+    pub(crate) section: String,
+    pub(crate) byte_offset: u64,
+    pub(crate) version: u8,
+    pub(crate) constants: Vec<u64>,
+    pub(crate) functions: Vec<FunctionReport>,
+    /// Records that version 1 does not attribute to one of several functions.
+    pub(crate) loose: Vec<RecordReport>,
+}
+
+pub(crate) struct FunctionReport {
+    pub(crate) name: Option<String>,
+    pub(crate) section: Option<String>,
+    /// In the section.
+    pub(crate) offset: Option<u64>,
+    /// In a linked file.
+    pub(crate) address: Option<u64>,
+    pub(crate) size: Option<u64>,
+    pub(crate) stack_size: Option<u64>,
+    pub(crate) records: Vec<RecordReport>,
+}
+
+pub(crate) struct RecordReport {
+    pub(crate) id: u64,
+    pub(crate) offset: u32,
+    pub(crate) byte_offset: u64,
+    pub(crate) may_be_overflow: bool,
+    pub(crate) kind: Kind,
+    pub(crate) locations: Vec<LocationReport>,
+    pub(crate) live_outs: Vec<LiveOutReport>,
+    pub(crate) site: Option<Site>,
+    /// What the relocations in the site refer to, by the offset in the function.
+    pub(crate) references: BTreeMap<u64, String>,
+}
+
+pub(crate) struct LocationReport {
+    pub(crate) place: Place,
+    pub(crate) size: u16,
+    pub(crate) register: Option<RegisterName>,
+    /// The value of a constant, small or large.
+    pub(crate) constant: Option<i128>,
+}
+
+pub(crate) struct LiveOutReport {
+    pub(crate) reg: DwarfReg,
+    pub(crate) size: u8,
+    pub(crate) register: Option<RegisterName>,
+}
+
+impl Report {
+    pub(crate) fn of(name: &str, file: &ObjectFile<'_>, reserved: &[Reserved]) -> Result<Self, Problem> {
+        let sections = file.map_sections()?;
+        if sections.is_empty() {
+            return Err(Problem::NoStackMap);
+        }
+        let reporter = Reporter {
+            file,
+            arch: file.arch(),
+            symbols: Symbols::of(file),
+            references: references(file),
+            reserved: reserved.iter().map(|known| (known.id, known.bytes)).collect(),
+        };
+        let mut maps = Vec::new();
+        for section in &sections {
+            maps.extend(reporter.section(section)?);
+        }
+        Ok(Self {
+            file: name.to_owned(),
+            format: file.format_name(),
+            arch_name: file.arch_name(),
+            endian: file.endian(),
+            maps,
+        })
+    }
+}
+
+struct Reporter<'f, 'data> {
+    file: &'f ObjectFile<'data>,
+    arch: Option<Arch>,
+    symbols: Symbols,
+    references: BTreeMap<CodePlace, String>,
+    reserved: BTreeMap<u64, u32>,
+}
+
+/// A function's code, found in the file.
+struct FunctionCode<'data> {
+    place: CodePlace,
+    address: u64,
+    size: u64,
+    /// From the function's start to the end of its section.
+    bytes: &'data [u8],
+}
+
+impl<'data> Reporter<'_, 'data> {
+    fn section(&self, section: &MapSection<'_>) -> Result<Vec<MapReport>, Problem> {
+        let relocated = relocate(self.file, section);
+        let maps =
+            StackMaps::parse(&relocated.data, self.file.endian()).map_err(|error| Problem::StackMap {
+                section: section.name.clone(),
+                error: Box::new(error),
+            })?;
+        let report = |map| self.map(section, &relocated, map);
+        Ok(maps.maps().iter().map(report).collect())
+    }
+
+    fn map(&self, section: &MapSection<'_>, relocated: &Relocated, map: &StackMap<'_>) -> MapReport {
+        let constants = map.constants();
+        let mut functions = Vec::new();
+        let mut loose: Vec<Record<'_>> = Vec::new();
+        for function in map.functions() {
+            let records = match function.records() {
+                Some(records) => records.collect(),
+                None if map.functions().len() == 1 => map.records().collect(),
+                None => Vec::new(),
+            };
+            functions.push(self.function(relocated, &function, &records, constants));
+        }
+        if map.version() == Version::V1 && map.functions().len() != 1 {
+            loose.extend(map.records());
+        }
+        MapReport {
+            section: section.name.clone(),
+            byte_offset: map.byte_offset().get(),
+            version: map.version() as u8 + 1,
+            constants: constants.iter().collect(),
+            functions,
+            loose: loose
+                .iter()
+                .map(|record| self.record(record, constants, None, None))
+                .collect(),
+        }
+    }
+
+    fn function(
+        &self,
+        relocated: &Relocated,
+        function: &Function<'_>,
+        records: &[Record<'_>],
+        constants: Constants<'_>,
+    ) -> FunctionReport {
+        let target = relocated.target(self.file, function.byte_offset().get());
+        let code = self.symbols.function(self.file, target);
+        let found = code
+            .place
+            .zip(code.size)
+            .and_then(|(place, size)| self.code(place, size));
+        let section = code
+            .place
+            .and_then(|place| self.file.file.section_by_index(SectionIndex(place.section)).ok());
+        let linked = self.file.file.kind() != ObjectKind::Relocatable;
+        let mut offsets: Vec<_> = records
+            .iter()
+            .map(|record| u64::from(record.offset().get()))
+            .collect();
+        offsets.sort_unstable();
+        let reports = records.iter().map(|record| {
+            let at = u64::from(record.offset().get());
+            let after = offsets.partition_point(|offset| *offset <= at);
+            self.record(record, constants, found.as_ref(), offsets.get(after).copied())
+        });
+        FunctionReport {
+            records: reports.collect(),
+            name: code.name,
+            section: section
+                .as_ref()
+                .and_then(|section| section.name().ok().map(str::to_owned)),
+            offset: code.place.map(|place| place.offset),
+            address: found.as_ref().map(|found| found.address).filter(|_| linked),
+            size: code.size,
+            stack_size: match function.stack_size() {
+                StackSize::Known(bytes) => Some(bytes),
+                StackSize::Unknown => None,
+            },
+        }
+    }
+
+    fn code(&self, place: CodePlace, size: u64) -> Option<FunctionCode<'data>> {
+        let section = self
+            .file
+            .file
+            .section_by_index(SectionIndex(place.section))
+            .ok()?;
+        let start = usize::try_from(place.offset).ok()?;
+        Some(FunctionCode {
+            place,
+            address: section.address().checked_add(place.offset)?,
+            size,
+            bytes: section.data().ok()?.get(start..)?,
+        })
+    }
+
+    fn record(
+        &self,
+        record: &Record<'_>,
+        constants: Constants<'_>,
+        function: Option<&FunctionCode<'_>>,
+        next: Option<u64>,
+    ) -> RecordReport {
+        let offset = u64::from(record.offset().get());
+        let code = function.and_then(|function| {
+            Some(Code {
+                arch: self.arch,
+                endian: self.file.endian(),
+                bytes: function.bytes.get(usize::try_from(offset).ok()?..)?,
+                offset,
+                address: function.address.wrapping_add(offset),
+                to_next: next.map(|next| next - offset),
+                to_end: function.size.checked_sub(offset)?,
+            })
+        });
+        let kind = kind(record, code.as_ref());
+        let given = self.reserved.get(&record.id().get()).copied();
+        let site = code.map(|code| site(kind, &code, given));
+        let references = site.as_ref().zip(function).map(|(site, function)| {
+            let end = site
+                .instructions
+                .last()
+                .map_or(offset, |last| last.offset + last.bytes.len() as u64);
+            self.references_in(function.place, offset, end)
+        });
+        RecordReport {
+            id: record.id().get(),
+            offset: record.offset().get(),
+            byte_offset: record.byte_offset().get(),
+            may_be_overflow: record.may_be_overflow(),
+            kind,
+            locations: record
+                .locations()
+                .map(|l| self.location(l.place, l.size, constants))
+                .collect(),
+            live_outs: record
+                .live_outs()
+                .map(|live_out| LiveOutReport {
+                    reg: live_out.reg,
+                    size: live_out.size,
+                    register: self.name(live_out.reg, u16::from(live_out.size)),
+                })
+                .collect(),
+            site,
+            references: references.unwrap_or_default(),
+        }
+    }
+
+    fn references_in(&self, function: CodePlace, from: u64, to: u64) -> BTreeMap<u64, String> {
+        let at = |offset| CodePlace {
+            section: function.section,
+            offset: function.offset.saturating_add(offset),
+        };
+        self.references
+            .range(at(from)..at(to.max(from)))
+            .map(|(place, name)| (place.offset - function.offset, name.clone()))
+            .collect()
+    }
+
+    fn location(&self, place: Place, size: u16, constants: Constants<'_>) -> LocationReport {
+        let (register, constant) = match place {
+            Place::Register { reg, .. } => (self.name(reg, size), None),
+            // A base is an address, whatever the size of the value.
+            Place::Direct { reg, .. } | Place::Indirect { reg, .. } => (self.name(reg, 8), None),
+            Place::Constant { value } => (None, Some(i128::from(value))),
+            Place::ConstantIndex { index } => (None, constants.get(index).map(i128::from)),
+        };
+        LocationReport {
+            place,
+            size,
+            register,
+            constant,
+        }
+    }
+
+    fn name(&self, reg: DwarfReg, size: u16) -> Option<RegisterName> {
+        register_view(self.arch?, reg, size)
+    }
+}
+
+/// The symbols to which relocations in code refer, in a file that is not linked.
+fn references(file: &ObjectFile<'_>) -> BTreeMap<CodePlace, String> {
+    let mut references = BTreeMap::new();
+    if file.file.kind() != ObjectKind::Relocatable {
+        return references;
+    }
+    for section in file
+        .file
+        .sections()
+        .filter(|section| section.kind() == object::SectionKind::Text)
+    {
+        for (offset, relocation) in section.relocations() {
+            if let Some(name) = referenced(file, relocation.target()) {
+                references.insert(place(section.index(), offset), name);
+            }
+        }
+    }
+    references
+}
+
+fn place(section: SectionIndex, offset: u64) -> CodePlace {
+    CodePlace {
+        section: section.0,
+        offset,
+    }
+}
+
+fn referenced(file: &ObjectFile<'_>, target: RelocationTarget) -> Option<String> {
+    let name = match target {
+        RelocationTarget::Symbol(index) => {
+            let symbol = file.file.symbol_by_index(index).ok()?;
+            symbol.name().ok()?.to_owned()
+        }
+        RelocationTarget::Section(index) => file.file.section_by_index(index).ok()?.name().ok()?.to_owned(),
+        _ => return None,
+    };
+    Some(name).filter(|name| !name.is_empty())
+}

@@ -1,0 +1,162 @@
+//! The bytes at which a record points: how many are reserved, and what stands there.
+
+use patchpoint::arch::Arch;
+use patchpoint::stackmap::{Endian, Record};
+
+use crate::disassemble::{Instruction, decode, llvm_call};
+
+/// So many bytes are shown where nothing tells how many are reserved.
+const SHOWN: u64 = 32;
+/// LLVM's ID of statepoints that have none of their own.
+const STATEPOINT: u64 = 0xabcd_ef00;
+
+/// What a record stands for. The map does not say; this is what the record and the bytes leave possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It has live-outs, or LLVM's call stands there.
+    Patchpoint,
+    /// Real instructions stand there.
+    Shadow,
+    /// It has the ID that LLVM gives to statepoints.
+    Statepoint,
+    /// Nops may be a patchpoint's or fill up a shadow.
+    Unknown,
+}
+
+/// How the number of reserved bytes is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reserved {
+    /// It was given on the command line.
+    Given(u64),
+    /// LLVM's call and nops end here, and an instruction follows that is none.
+    Inferred(u64),
+    /// The same, but the last nops may have another reason.
+    AtMost(u64),
+    Unknown,
+}
+
+pub(crate) struct Site {
+    pub(crate) reserved: Reserved,
+    pub(crate) instructions: Vec<Instruction>,
+    /// What is wrong with the given number of bytes.
+    pub(crate) warning: Option<String>,
+}
+
+/// The code from a record's offset on.
+pub(crate) struct Code<'a> {
+    pub(crate) arch: Option<Arch>,
+    pub(crate) endian: Endian,
+    /// From the record's offset to the end of the section.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) offset: u64,
+    /// The address of the first byte, as far as the file knows it: for its alignment.
+    pub(crate) address: u64,
+    /// The bytes to the next record, if that is in the function.
+    pub(crate) to_next: Option<u64>,
+    /// The bytes to the end of the function.
+    pub(crate) to_end: u64,
+}
+
+impl Code<'_> {
+    fn limit(&self) -> u64 {
+        let limit = self.to_next.map_or(self.to_end, |next| next.min(self.to_end));
+        limit.min(self.bytes.len() as u64)
+    }
+
+    fn decode(&self, len: u64) -> Vec<Instruction> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let bytes = self.bytes.get(..len).unwrap_or(self.bytes);
+        decode(self.arch, self.endian, bytes, self.offset)
+    }
+}
+
+pub(crate) fn kind(record: &Record<'_>, code: Option<&Code<'_>>) -> Kind {
+    if record.id().get() == STATEPOINT {
+        return Kind::Statepoint;
+    }
+    if record.live_outs().len() != 0 {
+        return Kind::Patchpoint;
+    }
+    let Some(code) = code else {
+        return Kind::Unknown;
+    };
+    if llvm_call(code.arch, code.bytes) != 0 {
+        return Kind::Patchpoint;
+    }
+    match code.decode(code.limit().min(16)).first() {
+        Some(first) if !first.is_nop => Kind::Shadow,
+        _ => Kind::Unknown,
+    }
+}
+
+pub(crate) fn site(kind: Kind, code: &Code<'_>, given: Option<u32>) -> Site {
+    let reserved = match given {
+        Some(bytes) => Reserved::Given(u64::from(bytes)),
+        None if kind == Kind::Patchpoint => infer(code),
+        None => Reserved::Unknown,
+    };
+    Site {
+        instructions: shown(code, reserved),
+        warning: given.and_then(|bytes| warning(code, u64::from(bytes))),
+        reserved,
+    }
+}
+
+/// LLVM fills a patchpoint with its call, if it has a target, and nops.
+fn infer(code: &Code<'_>) -> Reserved {
+    let limit = code.limit();
+    let call = (llvm_call(code.arch, code.bytes) as u64).min(limit);
+    let mut end = call;
+    let start = usize::try_from(call).unwrap_or(usize::MAX);
+    let after = code.bytes.get(start..).unwrap_or_default();
+    let room = usize::try_from(limit - call).unwrap_or(usize::MAX);
+    let mut last = 0;
+    for instruction in decode(code.arch, code.endian, after.get(..room).unwrap_or(after), call) {
+        if !instruction.is_nop {
+            break;
+        }
+        last = instruction.bytes.len();
+        end += last as u64;
+    }
+    if end == 0 {
+        return Reserved::Unknown;
+    }
+    // What follows may be aligned, such as a loop or the next function; and on Windows one byte of nop keeps a
+    // call and an epilogue apart.
+    let aligned = code.address.wrapping_add(end) % 16 == 0;
+    let single = code.arch == Some(Arch::X86_64) && last == 1;
+    if aligned || single || end == limit {
+        Reserved::AtMost(end)
+    } else {
+        Reserved::Inferred(end)
+    }
+}
+
+/// The instructions that start in the reserved bytes, or in the first few where nobody knows.
+fn shown(code: &Code<'_>, reserved: Reserved) -> Vec<Instruction> {
+    match reserved {
+        Reserved::Given(bytes) | Reserved::Inferred(bytes) | Reserved::AtMost(bytes) => code.decode(bytes),
+        Reserved::Unknown => {
+            // Decoded a little further, so that the last one is not cut.
+            let limit = code.limit();
+            let mut instructions = code.decode(limit.min(SHOWN + 16));
+            let end = code.offset.saturating_add(SHOWN);
+            instructions.retain(|instruction| instruction.offset < end);
+            instructions
+        }
+    }
+}
+
+fn warning(code: &Code<'_>, bytes: u64) -> Option<String> {
+    if let Some(next) = code.to_next.filter(|next| *next < bytes) {
+        return Some(format!(
+            "{bytes} bytes reach beyond the next record, {next} bytes further"
+        ));
+    }
+    (code.to_end < bytes).then(|| {
+        format!(
+            "{bytes} bytes reach beyond the function, which ends after {}",
+            code.to_end
+        )
+    })
+}

@@ -1,0 +1,128 @@
+//! Functions: their names, where their code is, and where it ends.
+
+use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
+
+use crate::object_file::{MapSection, ObjectFile};
+use crate::relocate::{CodePlace, Relocated, Target, relocate};
+
+/// The symbols of a file, and the function descriptors of PowerPC's first ELF convention.
+pub(crate) struct Symbols {
+    /// Sorted by place, the best name for a place first.
+    symbols: Vec<Symbol>,
+    descriptors: Option<(SectionIndex, Relocated)>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Symbol {
+    place: CodePlace,
+    rank: u8,
+    name: String,
+    size: u64,
+}
+
+/// A function as the file shows it.
+pub(crate) struct CodeOf {
+    pub(crate) name: Option<String>,
+    pub(crate) place: Option<CodePlace>,
+    /// How many bytes from `place` on belong to the function.
+    pub(crate) size: Option<u64>,
+}
+
+impl Symbols {
+    pub(crate) fn of(file: &ObjectFile<'_>) -> Self {
+        let all = file.file.symbols().chain(file.file.dynamic_symbols());
+        let mut symbols: Vec<_> = all.filter_map(|symbol| read(file, &symbol)).collect();
+        symbols.sort();
+        Self {
+            symbols,
+            descriptors: descriptors(file),
+        }
+    }
+
+    /// The function to which an address field refers.
+    pub(crate) fn function(&self, file: &ObjectFile<'_>, target: Target) -> CodeOf {
+        let entry = target.place;
+        let name = target.name.or_else(|| {
+            entry
+                .and_then(|entry| self.at(entry))
+                .map(|symbol| symbol.name.clone())
+        });
+        let place = entry.and_then(|entry| self.through_descriptor(file, entry));
+        // A descriptor's symbol has the size of the code.
+        let size = entry
+            .and_then(|entry| self.at(entry))
+            .map(|symbol| symbol.size)
+            .filter(|size| *size != 0);
+        CodeOf {
+            name,
+            place,
+            size: size.or_else(|| place.and_then(|place| self.up_to_next(file, place))),
+        }
+    }
+
+    fn through_descriptor(&self, file: &ObjectFile<'_>, entry: CodePlace) -> Option<CodePlace> {
+        match &self.descriptors {
+            Some((section, relocated)) if section.0 == entry.section => {
+                relocated.target(file, entry.offset).place
+            }
+            _ => Some(entry),
+        }
+    }
+
+    fn at(&self, place: CodePlace) -> Option<&Symbol> {
+        let first = self.symbols.partition_point(|symbol| symbol.place < place);
+        self.symbols.get(first).filter(|symbol| symbol.place == place)
+    }
+
+    /// The bytes up to the next symbol, or to the end of the section.
+    fn up_to_next(&self, file: &ObjectFile<'_>, place: CodePlace) -> Option<u64> {
+        let next = self.symbols.partition_point(|symbol| symbol.place <= place);
+        let end = match self.symbols.get(next) {
+            Some(symbol) if symbol.place.section == place.section => symbol.place.offset,
+            _ => file
+                .file
+                .section_by_index(SectionIndex(place.section))
+                .ok()?
+                .size(),
+        };
+        end.checked_sub(place.offset)
+    }
+}
+
+fn read<'data>(file: &ObjectFile<'data>, symbol: &impl ObjectSymbol<'data>) -> Option<Symbol> {
+    let kind_rank = match symbol.kind() {
+        SymbolKind::Text => 0,
+        SymbolKind::Unknown | SymbolKind::Label => 2,
+        _ => return None,
+    };
+    let name = symbol.name().ok()?;
+    // `$x` and its like mark code and data for disassemblers.
+    if name.is_empty() || name.starts_with('$') || !symbol.is_definition() && kind_rank == 0 {
+        return None;
+    }
+    let section = symbol.section_index()?;
+    let start = file.file.section_by_index(section).ok()?.address();
+    Some(Symbol {
+        place: CodePlace {
+            section: section.0,
+            offset: symbol.address().checked_sub(start)?,
+        },
+        rank: kind_rank + u8::from(!symbol.is_global()),
+        name: name.to_owned(),
+        size: symbol.size(),
+    })
+}
+
+fn descriptors(file: &ObjectFile<'_>) -> Option<(SectionIndex, Relocated)> {
+    if file.file.architecture() != object::Architecture::PowerPc64 {
+        return None;
+    }
+    let section = file.file.section_by_name(".opd")?;
+    let as_read = MapSection {
+        index: section.index(),
+        name: ".opd".to_owned(),
+        address: section.address(),
+        data: section.data().ok()?,
+    };
+    Some((section.index(), relocate(file, &as_read)))
+}

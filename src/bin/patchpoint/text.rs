@@ -1,0 +1,266 @@
+//! For a person.
+
+use std::fmt::{self, Write};
+
+use patchpoint::addr::DwarfReg;
+use patchpoint::arch::registers::RegisterName;
+use patchpoint::stackmap::Place;
+
+use crate::disassemble::Instruction;
+use crate::report::{FunctionReport, LiveOutReport, LocationReport, MapReport, RecordReport, Report};
+use crate::site::{Kind, Reserved, Site};
+
+/// Writes the report; in colours if `colour`.
+pub(crate) fn render(report: &Report, colour: bool) -> String {
+    let mut text = Text {
+        out: String::new(),
+        colour,
+    };
+    // Writing to a string does not fail.
+    let _ = text.report(report);
+    text.out
+}
+
+struct Text {
+    out: String,
+    colour: bool,
+}
+
+/// ANSI codes.
+#[derive(Clone, Copy)]
+enum Style {
+    Bold,
+    Dim,
+    Cyan,
+    Green,
+    Yellow,
+}
+
+impl Style {
+    fn code(self) -> u8 {
+        match self {
+            Self::Bold => 1,
+            Self::Dim => 2,
+            Self::Green => 32,
+            Self::Yellow => 33,
+            Self::Cyan => 36,
+        }
+    }
+}
+
+impl Text {
+    fn paint(&self, style: Style, text: impl fmt::Display) -> String {
+        if self.colour {
+            format!("\x1b[{}m{text}\x1b[0m", style.code())
+        } else {
+            text.to_string()
+        }
+    }
+
+    fn report(&mut self, report: &Report) -> fmt::Result {
+        let file = self.paint(Style::Bold, &report.file);
+        writeln!(self.out, "{file}: {}, {}", report.format, report.arch_name)?;
+        for map in &report.maps {
+            self.map(map)?;
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, map: &MapReport) -> fmt::Result {
+        let records = map.functions.iter().map(|f| f.records.len()).sum::<usize>() + map.loose.len();
+        writeln!(
+            self.out,
+            "\nstack map version {} at {}+{:#x}: {}, {}, {}",
+            map.version,
+            map.section,
+            map.byte_offset,
+            count(map.functions.len(), "function"),
+            count(records, "record"),
+            count(map.constants.len(), "large constant"),
+        )?;
+        for function in &map.functions {
+            self.function(function)?;
+        }
+        if !map.loose.is_empty() {
+            writeln!(
+                self.out,
+                "\nversion 1 does not say to which functions these belong"
+            )?;
+        }
+        for record in &map.loose {
+            self.record(record)?;
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, function: &FunctionReport) -> fmt::Result {
+        let name = function.name.as_deref().unwrap_or("(no name)");
+        write!(self.out, "\n{}", self.paint(Style::Bold, name))?;
+        match (function.address, &function.section, function.offset) {
+            (Some(address), _, _) => write!(self.out, " at {address:#x}")?,
+            (None, Some(section), Some(offset)) => write!(self.out, " at {section}+{offset:#x}")?,
+            _ => write!(self.out, ", whose code is not in this file")?,
+        }
+        if let Some(size) = function.size {
+            write!(self.out, ", {}", count_u64(size, "byte"))?;
+        }
+        match function.stack_size {
+            Some(size) => writeln!(self.out, ", stack {}", count_u64(size, "byte"))?,
+            None => writeln!(self.out, ", stack of unknown size")?,
+        }
+        function.records.iter().try_for_each(|record| self.record(record))
+    }
+
+    fn record(&mut self, record: &RecordReport) -> fmt::Result {
+        let id = self.paint(Style::Cyan, record.id);
+        write!(
+            self.out,
+            "  record {id} at +{:#x}: {}",
+            record.offset,
+            kind(record.kind)
+        )?;
+        if let Some(site) = &record.site {
+            write!(self.out, ", {}", reserved(site.reserved))?;
+        }
+        writeln!(self.out)?;
+        if record.may_be_overflow {
+            let note = "may stand for a record that was too large to be written";
+            writeln!(self.out, "    {}", self.paint(Style::Yellow, note))?;
+        }
+        if let Some(warning) = record.site.as_ref().and_then(|site| site.warning.as_ref()) {
+            let warning = format!("warning: {warning}");
+            writeln!(self.out, "    {}", self.paint(Style::Yellow, warning))?;
+        }
+        for (number, location) in (1..).zip(&record.locations) {
+            let place = self.paint(Style::Green, place(location));
+            let heading = if number == 1 { "locations" } else { "" };
+            let bytes = count_u64(u64::from(location.size), "byte");
+            writeln!(self.out, "    {heading:9} {number:3}  {place}, {bytes}")?;
+        }
+        if !record.live_outs.is_empty() {
+            let names = record.live_outs.iter().map(live_out);
+            let names: Vec<_> = names.map(|name| self.paint(Style::Green, name)).collect();
+            writeln!(self.out, "    live out       {}", names.join(" "))?;
+        }
+        match &record.site {
+            Some(site) => self.code(record, site),
+            None => Ok(()),
+        }
+    }
+
+    fn code(&mut self, record: &RecordReport, site: &Site) -> fmt::Result {
+        let width = site
+            .instructions
+            .iter()
+            .map(|i| i.encoding.len())
+            .max()
+            .unwrap_or(0);
+        for (index, instruction) in site.instructions.iter().enumerate() {
+            let heading = if index == 0 { "code" } else { "" };
+            let offset = format!("+{:#x}", instruction.offset);
+            let text = words(instruction);
+            write!(
+                self.out,
+                "    {heading:9} {offset:>8}  {:width$}",
+                instruction.encoding
+            )?;
+            if !text.is_empty() {
+                let style = if instruction.is_nop {
+                    Style::Dim
+                } else {
+                    Style::Bold
+                };
+                write!(self.out, "  {}", self.paint(style, text))?;
+            }
+            let end = instruction.offset + instruction.bytes.len() as u64;
+            for name in record
+                .references
+                .range(instruction.offset..end)
+                .map(|(_, name)| name)
+            {
+                write!(self.out, "  {}", self.paint(Style::Dim, format!("; {name}")))?;
+            }
+            trim_end(&mut self.out);
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+}
+
+fn trim_end(out: &mut String) {
+    out.truncate(out.trim_end_matches(' ').len());
+}
+
+fn words(instruction: &Instruction) -> String {
+    match &instruction.text {
+        _ if instruction.is_cut => "(not a whole instruction)".to_owned(),
+        Some(nop) if instruction.is_nop => {
+            format!("{nop}, {}", count(instruction.bytes.len(), "byte"))
+        }
+        Some(text) => text.clone(),
+        None => String::new(),
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Patchpoint => "patchpoint",
+        Kind::Shadow => "shadow",
+        Kind::Statepoint => "statepoint by its ID, whose offset is the return address",
+        Kind::Unknown => "patchpoint or shadow",
+    }
+}
+
+fn reserved(reserved: Reserved) -> String {
+    match reserved {
+        Reserved::Given(bytes) => format!("{bytes} reserved bytes as given"),
+        Reserved::Inferred(bytes) => {
+            format!("{bytes} reserved bytes, inferred from what LLVM filled them with")
+        }
+        Reserved::AtMost(bytes) => {
+            format!("at most {bytes} reserved bytes (the last nops may have another reason: give --reserved)")
+        }
+        Reserved::Unknown => "reserved bytes not known (give --reserved)".to_owned(),
+    }
+}
+
+/// LLVM records this where the value is undefined.
+const UNDEF: i32 = 0xfefe_fefe_u32 as i32;
+
+/// A location in the notation of the help text.
+pub(crate) fn place(location: &LocationReport) -> String {
+    let register = |reg| register(location.register, reg);
+    match location.place {
+        Place::Register { reg, bit_offset: 0 } => register(reg),
+        Place::Register { reg, bit_offset } => format!("{} from bit {bit_offset}", register(reg)),
+        Place::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
+        Place::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),
+        Place::Constant { value: UNDEF } => format!("#{UNDEF} (undef, perhaps)"),
+        Place::Constant { value } => format!("#{value}"),
+        Place::ConstantIndex { index } => match location.constant {
+            Some(value) => format!("#{value} (large constant {index})"),
+            None => format!("large constant {index}"),
+        },
+    }
+}
+
+/// A register, with the number of live bytes where that is not usual.
+fn live_out(live_out: &LiveOutReport) -> String {
+    let name = register(live_out.register, live_out.reg);
+    match live_out.size {
+        8 | 16 => name,
+        size => format!("{name}:{size}"),
+    }
+}
+
+pub(crate) fn register(name: Option<RegisterName>, reg: DwarfReg) -> String {
+    name.map_or_else(|| reg.to_string(), |name| name.to_string())
+}
+
+fn count(number: usize, what: &str) -> String {
+    count_u64(number as u64, what)
+}
+
+fn count_u64(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
