@@ -1,4 +1,106 @@
 //! Verified patching of the patchpoints that LLVM leaves in compiled code.
+//!
+//! LLVM can leave *patchpoints* in the code that it compiles: reserved bytes, with a *stack map* that says
+//! where each live value is. A JIT runtime rewrites those bytes while the program runs: an inline cache that
+//! learns a shape, code that is given up because an assumption broke. This crate does the rewriting: it reads
+//! the stack maps, assembles what the runtime asks for in terms of the record's values, checks the result
+//! with a decoder that shares nothing with the assembler, and writes all reserved bytes of all sites of a
+//! transaction, or none, without ever making a page writable and executable at once.
+//!
+//! # An example
+//!
+//! The object is in this repository with its IR. Its function `get` reads a property of an object through a
+//! patchpoint of 32 bytes with ID 78; what `anyregcc` chose for the argument and the result is in the record.
+//!
+#![cfg_attr(
+    all(feature = "std", target_arch = "x86_64", target_os = "linux"),
+    doc = "```"
+)]
+#![cfg_attr(
+    not(all(feature = "std", target_arch = "x86_64", target_os = "linux")),
+    doc = "```ignore"
+)]
+//! use patchpoint::deopt::Ramps;
+//! use patchpoint::publish::SingleThreaded;
+//! use patchpoint::sequence::{Field, Sequence, Target, arg, result};
+//! use patchpoint::{CallShape, Engine};
+//!
+//! // What the runtime does when the cache has no answer, and when the code has been invalidated.
+//! let ramps = Ramps::new()
+//!     .on_miss(|frame| {
+//!         frame.set_result(0).expect("the shape has a result");
+//!         frame.resume()
+//!     })
+//!     .on_deopt(|frame| frame.resume());
+//! // SAFETY: this example has one thread.
+//! let world = unsafe { SingleThreaded::promise() };
+//! let engine = Engine::builder().world(world).exits(ramps).build()?;
+//!
+//! let object = include_bytes!("../examples/objects/inline_cache.o");
+//! let code = engine.load(object, |_symbol| None)?;
+//! let module = engine.register(code, |record| match record.id().get() {
+//!     78 => Some(CallShape::any_reg(32).result().args(1)),
+//!     _ => None,
+//! })?;
+//!
+//! // If the word at offset 8 of the argument is 0x17, the result is the word at offset 24.
+//! let hit = Sequence::new()
+//!     .guard_eq(u32::at(arg(0), 8), 0x17, Target::Miss)
+//!     .load(result(), u64::at(arg(0), 24));
+//! engine.patch(78, &hit)?;
+//!
+//! let get = module.function("get")?;
+//! // SAFETY: that is the function's signature in the IR, and the module stays registered.
+//! let call: extern "C" fn(&[u64; 4]) -> u64 = unsafe { std::mem::transmute(get.entry().get() as usize) };
+//! assert_eq!(call(&[0, 0x17, 0, 1234]), 1234);
+//! assert_eq!(call(&[0, 0x18, 0, 1234]), 0); // a miss
+//!
+//! println!("{:#?}", engine.plan(78, &hit)?); // address, slack, disassembly before and after
+//! engine.invalidate(&get)?;
+//! assert!(engine.patch(78, &hit).is_err()); // for good
+//! # Ok::<(), patchpoint::Error>(())
+//! ```
+//!
+//! # The life of a site
+//!
+//! 1. **Code in memory.** [`Engine::load`] links an object and places it in memory of the engine's;
+//!    [`Engine::adopt`] takes over what another JIT has placed, from its stack map section and the addresses
+//!    and sizes of its functions.
+//! 2. **Registered.** The stack map does not say how many bytes a patchpoint reserves, nor what it is called
+//!    with: the runtime tells a [`CallShape`] per record. Registration audits it against the function, the
+//!    other records and the bytes that stand there: LLVM's own promises about them are not always kept.
+//! 3. **Patched** with a [`Sequence`](sequence::Sequence), as often as the runtime likes, in place where it
+//!    fits, otherwise in a stub nearby to which the site jumps; **restored** to its original bytes.
+//! 4. **Invalidated**, for good: the site leads to its ramp, which hands the handler a
+//!    [`Frame`](deopt::Frame) with every register and every value of the record.
+//! 5. **Unregistered** with its module, once no thread is in it or will return to it.
+//!
+//! Each change is a [`Transaction`](engine::Transaction): collected, [prepared](engine::Transaction::prepare)
+//! (assembled, checked, stubs placed) and [committed](engine::Prepared::commit) (compared, written, published,
+//! read back).
+//!
+//! # Threads
+//!
+//! An [`Engine`] is shared between threads; changes are made one after the other. While sites are written no
+//! other thread may execute them: the runtime implements [`World`](publish::World), which stops its threads,
+//! or promises [`SingleThreaded`](publish::SingleThreaded). Return addresses may point into sites while
+//! they are patched: where a call stood in a site that may have run, the engine keeps the byte after it
+//! an instruction boundary with only nops behind it, or moves the new sequence out of line. A stub into
+//! which a callee may return is given back by [`Engine::reclaim`], for which the runtime promises that its threads
+//! are [`Drained`](publish::Drained).
+//!
+//! # Platforms
+//!
+//! | | reads stack maps | loads objects | patches |
+//! |---|---|---|---|
+//! | x86-64 Linux | yes | ELF | yes |
+//! | AArch64, PowerPC64, SystemZ, RISC-V | yes | no | no |
+//! | without `std` | yes | no | no |
+//!
+//! # Features
+//!
+//! `std` (default): everything but reading stack maps and naming registers, which are `no_std` with `alloc`.
+//! `cli`: the program `patchpoint`. `fuzzing`: the bodies of the fuzz targets.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;

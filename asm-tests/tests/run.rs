@@ -1,0 +1,210 @@
+//! Every object loads, every site registers, is patched, runs with the right result, and gets its bytes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use asm_tests::{Param, Source, Target as Original, TestObject};
+use patchpoint::addr::CodeAddr;
+use patchpoint::arch::SiteKind;
+use patchpoint::deopt::Ramps;
+use patchpoint::engine::{Engine, Status};
+use patchpoint::publish::SingleThreaded;
+use patchpoint::sequence::{Sequence, Target, arg, result};
+use patchpoint::site::{Module, Site};
+
+fn resolve(name: &str) -> Option<CodeAddr> {
+    asm_tests::resolve(name).map(CodeAddr::new)
+}
+
+/// An engine whose sites, where they deoptimize, count and go on as if nothing had happened.
+fn engine() -> (Engine, Arc<AtomicUsize>) {
+    let entered = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&entered);
+    let ramps = Ramps::new().on_deopt(move |frame| {
+        count.fetch_add(1, Ordering::Relaxed);
+        for (_, value) in frame.live_values() {
+            value.expect("every live value can be read");
+        }
+        frame.resume()
+    });
+    // SAFETY: each test has its own engine and calls its code on one thread.
+    let world = unsafe { SingleThreaded::promise() };
+    (
+        Engine::builder().world(world).exits(ramps).build().unwrap(),
+        entered,
+    )
+}
+
+fn register(engine: &Engine, object: &TestObject, source: &Source) -> Module {
+    let code = engine
+        .load(&object.bytes, resolve)
+        .unwrap_or_else(|e| panic!("{}: {e}", object.name));
+    let shape = |id| source.shape(id).filter(|shape| shape.reserved().get() > 0);
+    let module = engine.register(code, |record| shape(record.id().get()));
+    module.unwrap_or_else(|e| panic!("{}: {e}", object.name))
+}
+
+/// What the contract of the sources says that a site with a result is patched with.
+fn contract(site: &Site) -> Sequence {
+    let id = site.id().get();
+    match (
+        site.shape().kind(),
+        site.shape().has_result(),
+        site.shape().arg_count(),
+    ) {
+        (SiteKind::Shadow, ..) => Sequence::new().jump(Target::Deopt),
+        (_, false, _) => Sequence::new(),
+        (_, true, 0) => Sequence::new().mov(result(), id),
+        (_, true, _) => Sequence::new().mov(result(), arg(0)).add(result(), id),
+    }
+}
+
+/// Calls a function of at most six parameters with numbers and pointers that depend on `seed` only.
+///
+/// Pointers lead into `memory`, so that two calls with the same memory get the same numbers.
+fn call(addr: CodeAddr, params: &[Param], seed: u64, memory: &mut Memory) -> (u64, Memory) {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    memory
+        .as_flattened_mut()
+        .iter_mut()
+        .for_each(|word| *word = next() % 1000);
+    let mut args = [0u64; 6];
+    for ((arg, param), words) in args.iter_mut().zip(params).zip(memory.iter_mut()) {
+        *arg = match param {
+            Param::Int => next() % 50,
+            Param::Pointer => words.as_mut_ptr() as u64,
+        };
+    }
+    type F = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
+    // SAFETY: the address is that of a function of the objects' contract, which takes up to six words.
+    let function: F = unsafe { std::mem::transmute(addr.get() as usize) };
+    let [a, b, c, d, e, f] = args;
+    (function(a, b, c, d, e, f), *memory)
+}
+
+/// 16 words for each of up to six pointers.
+type Memory = [[u64; 16]; 6];
+
+fn runnable(function: &asm_tests::Function) -> bool {
+    !function.avx || std::arch::is_x86_feature_detected!("avx")
+}
+
+/// Runs every function of `which` and compares with the reference.
+fn compare(
+    module: &Module,
+    reference: &patchpoint::engine::Code,
+    source: &Source,
+    what: &str,
+    which: impl Fn(&str) -> bool,
+) -> usize {
+    let (mut calls, mut memory) = (0, Memory::default());
+    for function in source.functions.iter().filter(|f| runnable(f) && which(&f.name)) {
+        let expected = reference
+            .symbol(&function.name)
+            .expect("the reference has every function");
+        let addr = module.function(&function.name).unwrap().entry();
+        for seed in 1..8 {
+            assert_eq!(
+                call(addr, &function.params, seed, &mut memory),
+                call(expected, &function.params, seed, &mut memory),
+                "{what}: {} with seed {seed}",
+                function.name
+            );
+            calls += 1;
+        }
+    }
+    calls
+}
+
+fn bytes(site: &Site) -> Vec<u8> {
+    // SAFETY: the site's module keeps its code mapped and readable.
+    unsafe { std::slice::from_raw_parts(site.addr().get() as *const u8, site.reserved().as_usize()) }.to_vec()
+}
+
+fn run_object(object: &TestObject) -> (usize, usize, usize) {
+    let source = asm_tests::source(&object.source);
+    let (engine, entered) = engine();
+    let module = register(&engine, object, &source);
+    let reference = engine
+        .load(&asm_tests::reference(&object.source), resolve)
+        .unwrap();
+    let sites: Vec<Site> = module.sites().collect();
+    let original: Vec<Vec<u8>> = sites.iter().map(bytes).collect();
+    let mut calls = 0;
+
+    let unpatched = |name: &str| {
+        let own = || source.sites.iter().filter(|site| site.function == name);
+        // A function without sites of its own may call one that has some.
+        own().next().is_some()
+            && own().all(|site| matches!(site.target, Original::Symbol(_)) || !site.shape.has_result())
+            && own().all(|site| site.target != Original::Constant)
+    };
+    calls += compare(&module, &reference, &source, &object.name, unpatched);
+
+    let mut patched = 0;
+    for site in &sites {
+        match engine.patch_site(site, &contract(site)) {
+            Ok(_) => patched += 1,
+            Err(error) => {
+                let short = site.reserved().get() < 5;
+                assert!(short, "{}: {site:?}: {error}", object.name);
+                assert_eq!(engine.status(site), Status::Original);
+            }
+        }
+    }
+    calls += compare(&module, &reference, &source, &object.name, |_| true);
+    let shadows = sites
+        .iter()
+        .any(|site| engine.status(site) == Status::Patched && site.shape().kind() == SiteKind::Shadow);
+    if shadows && source.functions.iter().any(runnable) {
+        assert!(
+            entered.load(Ordering::Relaxed) > 0,
+            "{}: no shadow was entered",
+            object.name
+        );
+    }
+
+    for site in &sites {
+        engine.restore_site(site).unwrap();
+    }
+    assert!(
+        sites.iter().map(bytes).eq(original),
+        "{}: bytes differ after restore",
+        object.name
+    );
+    calls += compare(&module, &reference, &source, &object.name, unpatched);
+
+    for function in module.functions() {
+        match engine.invalidate(&function) {
+            Ok(_) => assert!(
+                function
+                    .sites()
+                    .all(|site| engine.status(&site) == Status::Invalidated)
+            ),
+            Err(error) => assert!(
+                function.sites().any(|s| s.reserved().get() < 5),
+                "{}: {error}",
+                object.name
+            ),
+        }
+    }
+    calls += compare(&module, &reference, &source, &object.name, unpatched);
+    (sites.len(), patched, calls)
+}
+
+#[test]
+fn every_object_runs_patched_restored_and_invalidated() {
+    let (mut objects, mut sites, mut patched, mut calls) = (0, 0, 0, 0);
+    for object in asm_tests::objects() {
+        let (s, p, c) = run_object(&object);
+        (objects, sites, patched, calls) = (objects + 1, sites + s, patched + p, calls + c);
+    }
+    println!("{objects} objects, {sites} sites, {patched} patched, {calls} calls compared");
+    assert!(objects >= 40 && sites >= 500 && patched * 10 >= sites * 9);
+}
