@@ -1,5 +1,5 @@
-//! The loader, relocation by relocation: handmade assembly whose every value is calculated here from the ABI's
-//! formulas, and objects that must be refused.
+//! The loader, relocation by relocation: handmade assembly whose every value is calculated here from the
+//! ABI's formulas, and objects that must be refused.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -413,4 +413,25 @@ fn concatenated_maps() {
         assert!(linked.image.functions.iter().any(|known| known.addr == addr));
     }
     assert_eq!(linked.image.functions.len(), 11);
+}
+
+/// A function without a size reaches to the next function's address or its section's end.
+#[test]
+fn functions_without_a_size() {
+    let bytes = object("sizes");
+    let layout = Object::parse(&bytes).unwrap().layout().unwrap();
+    let image = layout.link(&ADDRS, &resolve).unwrap().image;
+    let functions: Vec<_> = image
+        .functions
+        .iter()
+        .map(|f| (f.name.as_str(), f.addr.get() - ADDRS.code.get(), f.len.get()))
+        .collect();
+    let expected = [
+        ("first", 0, 3),
+        ("second", 3, 2),
+        ("second_alias", 3, 13),
+        ("last", 16, 2),
+        ("other", 18, 1),
+    ];
+    assert_eq!(functions, expected);
 }

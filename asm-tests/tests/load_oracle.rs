@@ -1,8 +1,8 @@
-//! Relocated bytes against LLVM's own loader: `llvm-rtdyld -verify` loads every object at the addresses that our
-//! loader chose and compares each relocated field with what ours wrote there.
+//! Relocated bytes against LLVM's own loader: `llvm-rtdyld -verify` loads every object at the addresses that
+//! our loader chose and compares each relocated field with what ours wrote there.
 //!
-//! Left out is what rtdyld decides differently by design: where the global offset table and stubs are, and common
-//! symbols. Those have tests of their own in `load.rs`.
+//! Left out is what rtdyld decides differently by design: where the global offset table and stubs are, and
+//! common symbols. Those have tests of their own in `load.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

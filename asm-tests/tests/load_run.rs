@@ -1,6 +1,6 @@
-//! Every function of every object is run: loaded, its sites filled with the contract's instructions, and its result
-//! compared with the reference's. This shows that the loader relocates right, that the stack maps' places are
-//! understood, and that the objects keep their contract, before any engine is involved.
+//! Every function of every object is run: loaded, its sites filled with the contract's instructions, and its
+//! result compared with the reference's. This shows that the loader relocates right, that the stack maps'
+//! places are understood, and that the objects keep their contract, before any engine is involved.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
@@ -60,7 +60,8 @@ fn load(bytes: &[u8], patch: impl Fn(&mut LinkedImage)) -> patchpoint::Result<Lo
     for segment in &linked.segments {
         let offset = (segment.addr.get() - base as u64) as usize;
         assert!(offset + segment.bytes.len() <= memory.len());
-        // SAFETY: the allocation is readable and writable, ours alone, and the range was just checked to be in it.
+        // SAFETY: the allocation is readable and writable, ours alone, and the range was just checked to be
+        // in it.
         unsafe {
             base.add(offset)
                 .copy_from_nonoverlapping(segment.bytes.as_ptr(), segment.bytes.len())
@@ -84,8 +85,8 @@ impl Loaded {
             .unwrap_or_else(|| panic!("no {name}"))
             .get() as usize;
         assert!(self.memory.as_ptr_range::<u8>().contains(&(addr as *const u8)));
-        // SAFETY: it is the code of a function that takes up to six integers and returns one; unused argument registers
-        // do no harm.
+        // SAFETY: it is the code of a function that takes up to six integers and returns one; unused argument
+        // registers do no harm.
         let function = unsafe {
             core::mem::transmute::<usize, extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64>(addr)
         };
@@ -202,7 +203,7 @@ fn compare(source: &Source, name: &str, patched: &Loaded, reference: &Loaded) ->
             let before = words;
             let args = arguments(function, round, &mut words);
             let expected = reference.call(&function.name, args);
-            words = before;
+            words.copy_from_slice(&before);
             let found = patched.call(&function.name, args);
             assert_eq!(found, expected, "{name}: {}({args:x?})", function.name);
             calls += 1;

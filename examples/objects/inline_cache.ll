@@ -23,8 +23,8 @@ define i64 @get(ptr %obj) uwtable {
 ; (count of at least 1), plus what a slot on the stack and a double counted on the way: count, and count / 2
 ; rounded down; the result is sum + count + count / 2.
 ;
-; Live at 90, in this order: objects, count, index, sum (the value just read included), the slot's address, the
-; double, a large constant, a small one.
+; Live at 90, in this order: objects, count, index, sum (the value just read included), the slot's address,
+; the double, a large constant, a small one.
 define i64 @sum_fields(ptr %objects, i64 %count) uwtable {
 entry:
   %slot = alloca i64

@@ -71,9 +71,23 @@ impl RegSet {
         self.0 == 0
     }
 
+    /// The register of the lowest DWARF number.
+    #[must_use]
+    pub const fn first(self) -> Option<DwarfReg> {
+        if self.is_empty() {
+            return None;
+        }
+        Some(DwarfReg::new(self.0.trailing_zeros() as u16))
+    }
+
     /// The registers of the set in ascending DWARF number.
     pub fn iter(self) -> impl Iterator<Item = DwarfReg> {
-        (0..128u16).map(DwarfReg::new).filter(move |r| self.contains(*r))
+        let mut rest = self;
+        core::iter::from_fn(move || {
+            let first = rest.first()?;
+            rest = rest.without(first);
+            Some(first)
+        })
     }
 }
 

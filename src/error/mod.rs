@@ -129,7 +129,9 @@ pub enum Error {
         have: u16,
     },
     /// An immediate that does not fit the width of its operation.
-    #[error("{site}: operation {op} is {width} bytes wide, the immediate {value:#x} does not fit")]
+    #[error(
+        "{site}: operation {op} is {width} bytes wide, the immediate {value:#x} does not fit: name a wider field, or a part of the value"
+    )]
     ImmediateTooWide {
         site: Box<SiteName>,
         op: u32,
@@ -137,20 +139,26 @@ pub enum Error {
         width: u16,
     },
     /// A register would be written that the site must preserve.
-    #[error("{site}: operation {op} would overwrite register {reg}, which is in use there")]
+    #[error(
+        "{site}: operation {op} would overwrite {name}, which is in use there: write the result or a register that is \
+         free at the site, call only what preserves all registers"
+    )]
     OverwritesLive {
         site: Box<SiteName>,
         op: u32,
         reg: DwarfReg,
+        name: String,
     },
-    /// A value is read, or needed by the miss handler, that the sequence has destroyed.
+    /// A value is read, or needed where control goes, that the sequence has overwritten.
     #[error(
-        "{site}: operation {op} needs what was in register {reg}, which a call or move before it has destroyed: guard first"
+        "{site}: operation {op} needs what was in {name}, which an operation before it has overwritten: guard and \
+         read first"
     )]
     ReadsLost {
         site: Box<SiteName>,
         op: u32,
         reg: DwarfReg,
+        name: String,
     },
     /// A sequence for a shadow can reach its end.
     #[error(
@@ -665,8 +673,10 @@ pub enum Error {
     /// A transaction names a site twice.
     #[error("the transaction changes {site} twice: commit the first change before the second")]
     SiteTwice { site: Box<SiteName> },
-    /// The site was changed after the transaction was prepared.
-    #[error("{site} has been changed since the transaction was prepared: prepare it again")]
+    /// The site was changed, or its code first run, after the transaction was prepared.
+    #[error(
+        "{site} has been changed, or its code first run, since the transaction was prepared: prepare it again"
+    )]
     SiteChanged { site: Box<SiteName> },
     /// The bytes of a site are not those that the engine wrote or found.
     #[error("{site} should hold {expected:02x?} and holds {found:02x?}: something else writes there")]

@@ -61,8 +61,8 @@ impl Adoption {
     }
 
     /// The code has not been executed yet, and will not be before its first
-    /// [`Function::entry`](crate::site::Function::entry) has been asked for: until then no return address can point
-    /// into its sites.
+    /// [`Function::entry`](crate::site::Function::entry) has been asked for: until then no return address can
+    /// point into its sites.
     #[must_use]
     pub fn not_yet_run(mut self) -> Self {
         self.may_have_run = false;
@@ -120,18 +120,18 @@ impl Adoption {
     ///
     /// From now until the module that this is registered as is gone:
     ///
-    /// - every function's range is mapped, readable and executable, and holds that function's code, compiled by the
-    ///   LLVM that wrote the stack map and not changed since;
+    /// - every function's range is mapped, readable and executable, and holds that function's code, compiled
+    ///   by the LLVM that wrote the stack map and not changed since;
     /// - nobody but this crate writes to the ranges, or unmaps, moves or protects the pages they lie in;
     /// - what else lies in those pages is code that the same threads execute, or nothing;
     /// - if [`not_yet_run`](Self::not_yet_run) was said, it is true;
     /// - the memory is not shared with a mapping that is writable and executable at once;
-    /// - other threads do not execute a site while it is patched, but as the engine's world (its means to stop
-    ///   threads) allows.
+    /// - other threads do not execute a site while it is patched, but as the engine's world (its means to
+    ///   stop threads) allows.
     ///
     /// # Errors
-    /// The section is no stack map; there is no function; a function is empty, wraps around the address space or overlaps
-    /// another without having the same range; the stack map has a function at an address where none was given.
+    /// The section is no stack map; a function is empty, wraps around the address space or overlaps another
+    /// without having the same range; the stack map has a function at an address where none was given.
     pub unsafe fn promise(mut self) -> Result<AdoptedCode> {
         self.image
             .functions

@@ -5,6 +5,8 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::Cell;
+use core::mem::size_of;
 
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
@@ -37,6 +39,7 @@ impl<'data> Object<'data> {
             .map_err(malformed("the symbol table"))?;
         let reader = Reader {
             bytes,
+            names: Cell::new(NAMES_PER_BYTE.saturating_mul(bytes.len() as u64)),
             sections,
             table,
         };
@@ -78,13 +81,32 @@ fn malformed(what: &'static str) -> impl Fn(object::read::Error) -> Error {
     }
 }
 
+/// How many bytes of names there may be for each byte of the file. Names may share bytes, so their sum is not
+/// bounded by the file's size; linkers that share tails stay far below this.
+const NAMES_PER_BYTE: u64 = 16;
+
 struct Reader<'data> {
     bytes: &'data [u8],
+    /// The bytes that names may still have.
+    names: Cell<u64>,
     sections: SectionTable<'data, Header>,
     table: SymbolTable<'data, Header>,
 }
 
 impl<'data> Reader<'data> {
+    /// A name as text, if all names up to it are not too many bytes.
+    fn name<'n>(&self, name: &'n [u8]) -> Result<Cow<'n, str>> {
+        let Some(left) = self.names.get().checked_sub(name.len() as u64) else {
+            let reason = "they share their bytes so often that they are many times the file".into();
+            return Err(Error::ObjectMalformed {
+                what: "names",
+                reason,
+            });
+        };
+        self.names.set(left);
+        Ok(String::from_utf8_lossy(name))
+    }
+
     /// All sections under their indices in the file.
     fn sections(&self) -> Result<Vec<Section<'data>>> {
         let mut sections = Vec::with_capacity(self.sections.len());
@@ -99,7 +121,7 @@ impl<'data> Reader<'data> {
             .sections
             .section_name(LE, header)
             .map_err(malformed("a section's name"))?;
-        let name = String::from_utf8_lossy(name);
+        let name = self.name(name)?;
         let size = header.sh_size.get(LE);
         let role = role(&name, header)?;
         let mut section = Section {
@@ -149,12 +171,12 @@ impl<'data> Reader<'data> {
                 .table
                 .symbol_name(LE, raw)
                 .map_err(malformed("a symbol's name"))?;
-            let mut name = String::from_utf8_lossy(name);
+            let mut name = self.name(name)?;
             let section = usize::from(raw.st_shndx.get(LE));
             if let (elf::STT_SECTION, true, Some(section)) =
                 (raw.st_type(), name.is_empty(), object.sections.get(section))
             {
-                name = section.name.clone();
+                name = self.name(section.name.as_bytes()).map(|_| section.name.clone())?;
             }
             let definition = self.definition(object, index, raw, &name, &mut common)?;
             symbols.push(Symbol {
@@ -215,6 +237,7 @@ impl<'data> Reader<'data> {
 
     /// The relocations of every section that is placed or kept.
     fn edges(&self, object: &mut Object<'data>) -> Result<()> {
+        let mut left = self.bytes.len() / size_of::<Rela64<LE>>();
         for header in self.sections.iter() {
             let kind = header.sh_type.get(LE);
             if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL) {
@@ -245,6 +268,14 @@ impl<'data> Reader<'data> {
                     reason,
                 });
             }
+            let Some(rest) = left.checked_sub(edges.len()) else {
+                let reason = "they are more than the file has room for: sections overlap".into();
+                return Err(Error::ObjectMalformed {
+                    what: "relocations",
+                    reason,
+                });
+            };
+            left = rest;
             section.edges.reserve(edges.len());
             for raw in edges {
                 let edge = edge(section, raw, symbols)?;

@@ -1,9 +1,9 @@
 //! Where everything goes, relative to three segments whose addresses are not known yet.
 //!
-//! Sections of one role follow each other in the file's order. Behind the code come stubs, one for every symbol
-//! outside the object that a branch leads to; behind the read-only data the global offset table, with an
-//! entry for every symbol that a relocation or a stub wants one for. Whether a stub is used is decided when the
-//! addresses are known; its room is there in any case. Cost: linear in sections and edges.
+//! Sections of one role follow each other in the file's order. Behind the code come stubs, one for every
+//! symbol outside the object that a branch leads to; behind the read-only data the global offset table, with
+//! an entry for every symbol that a relocation or a stub wants one for. Whether a stub is used is decided
+//! when the addresses are known; its room is there in any case. Cost: linear in sections and edges.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -64,8 +64,8 @@ pub struct SegmentRequest {
 pub enum Reach {
     /// Anywhere, the segments within 2 GiB of each other.
     Anywhere,
-    /// Below 2 GiB: the object was compiled for `-relocation-model=static` with the small or medium code model, and has
-    /// addresses in 32 bits.
+    /// Below 2 GiB: the object was compiled for `-relocation-model=static` with the small or medium code
+    /// model, and has addresses in 32 bits.
     Low2GiB,
 }
 
@@ -121,8 +121,8 @@ pub(super) struct Slots {
     by_symbol: Vec<Option<u32>>,
 }
 
-/// The zero that ends unwind information in memory, for whoever walks it from its address without knowing its size
-/// (`__register_frame`). Compilers leave it to the linker.
+/// The zero that ends unwind information in memory, for whoever walks it from its address without knowing its
+/// size (`__register_frame`). Compilers leave it to the linker.
 const EH_FRAME_END: u64 = 4;
 
 /// The size of a stub and of an entry of the global offset table.
@@ -315,9 +315,10 @@ impl<'data> Layout<'data> {
         &self.object
     }
 
-    /// Addresses for one reservation at `base`: each segment starts on a page of its own, of `page` bytes (a power of
-    /// two), in the order of [`SegmentKind::ALL`]. Returns them with the size of the reservation. `base` is a
-    /// multiple of the page size and of every alignment; `None` if it is not, or the end is no address.
+    /// Addresses for one reservation at `base`: each segment starts on a page of its own, of `page` bytes (a
+    /// power of two), in the order of [`SegmentKind::ALL`]. Returns them with the size of the reservation.
+    /// `base` is a multiple of the page size and of every alignment; `None` if it is not, or the end is no
+    /// address.
     #[must_use]
     pub fn contiguous(&self, base: CodeAddr, page: Len) -> Option<(SegmentAddrs, u64)> {
         let page = u64::from(page.get());

@@ -1,18 +1,19 @@
-//! Resolves each symbol once, then applies every edge: one pass, no lookup by name.
+//! Resolves each symbol once, applies every edge, and gathers what is known about the result. One pass, no
+//! lookup by name.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
 use std::collections::HashMap;
 
-use super::graph::{Definition, Edge, Section, SectionRole, SymbolId};
-use super::layout::{Layout, Place, Reach, SLOT, SegmentAddrs, SegmentKind};
-use super::relocation::Formula;
+use super::graph::{Definition, Edge, Section, SectionRole};
+use super::layout::{Layout, Place, Reach, SegmentAddrs, SegmentKind};
 use super::{EhFrame, FunctionRange, Image};
-use crate::addr::{ByteOffset, CodeAddr, CodeRange, Len};
+use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
 
 /// A segment with its final bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Segment {
     /// What its memory must allow.
     pub kind: SegmentKind,
@@ -20,6 +21,14 @@ pub struct Segment {
     pub addr: CodeAddr,
     /// The bytes.
     pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Segment {
+    /// Without the bytes, which may be many.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.bytes.len();
+        write!(f, "Segment({} at {}, {len} bytes)", self.kind, self.addr)
+    }
 }
 
 /// An object linked for given addresses: bytes to be put there, and what is known about them.
@@ -47,26 +56,28 @@ impl LinkedImage {
 
 /// The value of a symbol.
 #[derive(Clone, Copy)]
-enum Value {
+pub(super) enum Value {
     Known(u64),
     /// Undefined, and the resolver does not know it.
     Missing,
     Refused(&'static str),
 }
 
-struct Linker<'a, 'data> {
-    layout: &'a Layout<'data>,
+pub(super) struct Linker<'a, 'data> {
+    pub(super) layout: &'a Layout<'data>,
     addrs: SegmentAddrs,
     /// By symbol.
-    values: Vec<Value>,
-    got: u64,
+    pub(super) values: Vec<Value>,
+    /// The address of the global offset table.
+    pub(super) got: u64,
 }
 
 impl Layout<'_> {
-    /// Resolves the symbols and relocates all bytes for these addresses. Nothing is written to memory that is executed.
+    /// Resolves the symbols and relocates all bytes for these addresses. Nothing is written to memory that is
+    /// executed.
     ///
-    /// `resolve` is asked once for every undefined symbol that a relocation needs. `None` is an error, but for weak
-    /// symbols, whose address is then 0.
+    /// `resolve` is asked once for every undefined symbol that a relocation needs. `None` is an error, but
+    /// for weak symbols, whose address is then 0.
     ///
     /// # Errors
     /// A segment is misaligned, overlaps another or is more than 2 GiB away from it; a symbol is not found; a
@@ -148,8 +159,8 @@ impl Layout<'_> {
     }
 }
 
-impl<'data> Linker<'_, 'data> {
-    fn address(&self, place: Place) -> u64 {
+impl Linker<'_, '_> {
+    pub(super) fn address(&self, place: Place) -> u64 {
         self.addrs
             .get(place.segment)
             .get()
@@ -256,7 +267,10 @@ impl<'data> Linker<'_, 'data> {
         let whole = buffer.get_mut(start..start.checked_add(section.size as usize)?)?;
         let (initialized, zeros) = whole.split_at_mut_checked(section.bytes.len())?;
         initialized.copy_from_slice(&section.bytes);
-        zeros.fill(0);
+        if place.segment == SegmentKind::Code {
+            // The other segments are zero already, and their zeros may be many.
+            zeros.fill(0);
+        }
         Some(whole)
     }
 
@@ -277,147 +291,6 @@ impl<'data> Linker<'_, 'data> {
             }
         }
         Ok(all)
-    }
-
-    /// The entries of the global offset table, and stubs: `jmp *[rip + distance to the entry]`.
-    fn fill_slots(&self, buffers: &mut [Vec<u8>; 3]) -> Result<()> {
-        let [code, read_only, _] = buffers;
-        let (got, stubs) = (&self.layout.got, &self.layout.stubs);
-        let entries = read_only.get_mut(got.place as usize..).unwrap_or_default();
-        for (entry, owner) in entries.chunks_exact_mut(SLOT as usize).zip(&got.owners) {
-            entry.copy_from_slice(&self.value(*owner)?.to_le_bytes());
-        }
-        let code = code.get_mut(stubs.place as usize..).unwrap_or_default();
-        for (stub, owner) in code.chunks_exact_mut(SLOT as usize).zip(&stubs.owners) {
-            let (Some(at), Some(entry)) = (self.stub(*owner), self.entry(*owner)) else {
-                continue;
-            };
-            // The segments have been checked to be within 2 GiB of each other.
-            let distance = (entry.wrapping_sub(at).wrapping_sub(6) as u32).to_le_bytes();
-            if let [opcode, modrm, d0, d1, d2, d3, ..] = stub {
-                (*opcode, *modrm) = (0xff, 0x25);
-                [*d0, *d1, *d2, *d3] = distance;
-            }
-        }
-        Ok(())
-    }
-
-    fn entry(&self, symbol: SymbolId) -> Option<u64> {
-        let offset = self.layout.got.offset(symbol)?;
-        Some(self.address(Place {
-            segment: SegmentKind::ReadOnly,
-            offset,
-        }))
-    }
-
-    fn stub(&self, symbol: SymbolId) -> Option<u64> {
-        let offset = self.layout.stubs.offset(symbol)?;
-        Some(self.address(Place {
-            segment: SegmentKind::Code,
-            offset,
-        }))
-    }
-
-    fn value(&self, symbol: SymbolId) -> Result<u64> {
-        let name = || self.layout.object.symbol_name(symbol);
-        match self.values.get(symbol.index()) {
-            Some(Value::Known(value)) => Ok(*value),
-            Some(Value::Refused(reason)) => Err(Error::SymbolRefused {
-                symbol: name(),
-                reason,
-            }),
-            Some(Value::Missing) | None => Err(Error::SymbolsUnresolved {
-                symbols: alloc::vec![name()],
-            }),
-        }
-    }
-
-    /// Computes an edge's value and writes it. `at` is the section's address, if it has one.
-    fn apply(&self, section: &Section<'_>, edge: &Edge, at: Option<u64>, bytes: &mut [u8]) -> Result<()> {
-        let formula = edge.relocation.formula();
-        if formula == Formula::Nothing {
-            return Ok(());
-        }
-        let Some(place) = at.or((!formula.needs_place()).then_some(0)) else {
-            return Err(Error::RelocationUnsupported {
-                relocation: edge.relocation.name().into(),
-                section: section.name.to_string(),
-                offset: ByteOffset::new(u64::from(edge.offset)),
-                reason: "it is relative to its place, but the section is kept without an address",
-            });
-        };
-        let place = place.wrapping_add(u64::from(edge.offset));
-        let value = self.compute(section, edge, place)?;
-        let width = edge.relocation.width();
-        if !edge.relocation.fit().admits(value, width) {
-            return Err(self.out_of_reach(section, edge, place));
-        }
-        let start = edge.offset as usize;
-        let field = start
-            .checked_add(usize::from(width))
-            .and_then(|end| bytes.get_mut(start..end));
-        for (byte, new) in field.unwrap_or_default().iter_mut().zip(value.to_le_bytes()) {
-            *byte = new;
-        }
-        Ok(())
-    }
-
-    fn compute(&self, section: &Section<'_>, edge: &Edge, place: u64) -> Result<u64> {
-        let formula = edge.relocation.formula();
-        let addend = edge.addend as u64;
-        let entry = || {
-            self.value(edge.target)?;
-            self.entry(edge.target)
-                .ok_or_else(|| self.out_of_reach(section, edge, place))
-        };
-        let value = match formula {
-            Formula::Nothing => 0,
-            Formula::Absolute => self.value(edge.target)?,
-            Formula::Relative => self.value(edge.target)?.wrapping_sub(place),
-            Formula::Branch => self.branch(edge, place)?,
-            Formula::BranchFromGot | Formula::FromGot => self.value(edge.target)?.wrapping_sub(self.got),
-            Formula::GotOffset => entry()?.wrapping_sub(self.got),
-            Formula::GotEntry => entry()?.wrapping_sub(place),
-            Formula::GotBase => self.got.wrapping_sub(place),
-            Formula::Size => self
-                .layout
-                .object
-                .symbols
-                .get(edge.target.index())
-                .map_or(0, |symbol| symbol.size),
-        };
-        Ok(value.wrapping_add(addend))
-    }
-
-    /// The distance to the target, or to its stub where the target itself is out of reach.
-    fn branch(&self, edge: &Edge, place: u64) -> Result<u64> {
-        let direct = self.value(edge.target)?.wrapping_sub(place);
-        let fits = edge
-            .relocation
-            .fit()
-            .admits(direct.wrapping_add(edge.addend as u64), edge.relocation.width());
-        Ok(match self.stub(edge.target) {
-            Some(stub) if !fits => stub.wrapping_sub(place),
-            _ => direct,
-        })
-    }
-
-    fn out_of_reach(&self, section: &Section<'_>, edge: &Edge, place: u64) -> Error {
-        let absolute = edge.relocation.formula() == Formula::Absolute;
-        Error::RelocationOutOfReach {
-            relocation: edge.relocation.name(),
-            section: section.name.to_string(),
-            offset: ByteOffset::new(u64::from(edge.offset)),
-            symbol: self.layout.object.symbol_name(edge.target),
-            from: CodeAddr::new(place),
-            to: CodeAddr::new(self.value(edge.target).unwrap_or(0)),
-            bytes: edge.relocation.width(),
-            mend: if absolute {
-                "compile with -relocation-model=pic or -code-model=large, or place the target in the low 2 GiB"
-            } else {
-                "compile with -relocation-model=pic or -code-model=large, or place both within 2 GiB"
-            },
-        }
     }
 
     /// All symbols that nobody knows, each with the first place that needs it.

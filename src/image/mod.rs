@@ -1,15 +1,17 @@
 //! Loading relocatable objects, and adopting code that others have loaded.
 //!
-//! Problem: a patch needs to know where each function of a stack map is in memory. Approach: an object is read
-//! into a graph of sections, symbols and edges ([`Object::parse`]); everything in it gets a place in one of
-//! three segments ([`Object::layout`]); when the segments' addresses are known, all bytes are relocated for them
-//! ([`Layout::link`]). Nothing here touches the memory that will execute the code: the result is bytes and
-//! addresses. Who has code in memory already describes it by an [`Adoption`]. Both ways end in an [`Image`].
+//! Problem: a patch needs to know where each function of a stack map is in memory. Approach: an object is
+//! read into a graph of sections, symbols and edges ([`Object::parse`]); everything in it gets a place in one
+//! of three segments ([`Object::layout`]); when the segments' addresses are known, all bytes are relocated
+//! for them ([`Layout::link`]). Nothing here touches the memory that will execute the code: the result is
+//! bytes and addresses. Who has code in memory already describes it by an [`Adoption`]. Both ways end in an
+//! [`Image`].
 //!
-//! Invariants: parsing checks every offset, index and size of the file, so later steps fail only on
-//! addresses and names. No section is writable and executable. Sizes are bounded before anything is allocated.
+//! Invariants: parsing checks every offset, index and size of the file, so later steps fail only on addresses
+//! and names. No section is writable and executable. Sizes are bounded before anything is allocated.
 //!
-//! Cost: linear in the file's size. Each symbol is resolved once; an edge is a few additions, with no lookup by name.
+//! Cost: linear in the file's size. Each symbol is resolved once; an edge is a few additions, with no lookup
+//! by name.
 //!
 //! ```
 //! # fn main() -> patchpoint::Result<()> {
@@ -29,12 +31,14 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::Arch;
 use crate::stackmap::Endian;
 
 mod adopt;
+mod apply;
 mod elf;
 mod graph;
 mod layout;
@@ -56,7 +60,7 @@ pub(crate) const MAX_SIZE: u64 = 1 << 30;
 pub(crate) const MAX_ALIGN: u32 = 1 << 16;
 
 /// Code with its stack maps: what is registered.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Image {
     /// The architecture of the code.
     pub arch: Arch,
@@ -84,12 +88,31 @@ pub struct FunctionRange {
 }
 
 /// An `.eh_frame` section.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EhFrame {
     /// Its address: its pointers are relative to it.
     pub addr: CodeAddr,
     /// Its bytes. In the segment, a terminator of four zero bytes follows them.
     pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for EhFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EhFrame(at {}, {} bytes)", self.addr, self.bytes.len())
+    }
+}
+
+impl fmt::Debug for Image {
+    /// Without the bytes, which may be many.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image")
+            .field("arch", &self.arch)
+            .field("stack_maps", &format_args!("{} bytes", self.stack_maps.len()))
+            .field("functions", &self.functions)
+            .field("eh_frames", &self.eh_frames)
+            .field("code", &self.code)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Image {

@@ -231,19 +231,20 @@ fn adoption_refuses_what_cannot_be() {
     assert_eq!(promise(alias).unwrap().image().code.len(), 2);
 }
 
-/// Where in the file the entries of the relocation section for `.llvm_stackmaps` start.
-fn map_relocations() -> usize {
+/// Where in the file the header of a section is, and its bytes.
+fn section(name: &[u8]) -> (usize, usize) {
     use object::LittleEndian as LE;
     use object::read::elf::{FileHeader, SectionHeader};
     let header = object::elf::FileHeader64::<LE>::parse(OBJECT).unwrap();
     let sections = header.sections(LE, OBJECT).unwrap();
-    let (_, section) = sections.section_by_name(LE, b".rela.llvm_stackmaps").unwrap();
-    section.sh_offset(LE) as usize
+    let (index, section) = sections.section_by_name(LE, name).unwrap();
+    let headers = header.e_shoff.get(LE) as usize;
+    (headers + index.0 * 64, section.sh_offset(LE) as usize)
 }
 
 #[test]
 fn damaged_relocations_are_named_with_their_place() {
-    let at = map_relocations();
+    let (_, at) = section(b".rela.llvm_stackmaps");
     let with = |offset: usize, bytes: &[u8]| {
         let mut damaged = OBJECT.to_vec();
         damaged[at + offset..at + offset + bytes.len()].copy_from_slice(bytes);
@@ -280,4 +281,57 @@ fn the_bytes_of_an_object_may_have_any_alignment() {
         bytes.copy_from_slice(OBJECT);
         assert!(Object::parse(bytes).is_ok(), "{shift}");
     }
+}
+
+/// Headers may claim the same bytes many times over: what comes of it stays in proportion to the file.
+#[test]
+fn sections_that_share_bytes_do_not_multiply() {
+    let (header, _) = section(b".rela.eh_frame");
+    let mut damaged = OBJECT.to_vec();
+    damaged[header + 24..header + 32].fill(0);
+    let all = OBJECT.len() as u64 / 24 * 24;
+    damaged[header + 32..header + 40].copy_from_slice(&all.to_le_bytes());
+    let error = Object::parse(&damaged).unwrap_err().to_string();
+    assert!(error.contains("more than the file has room for"), "{error}");
+
+    // A table of symbols that all have the same long name.
+    let (header, strings) = section(b".strtab");
+    let mut damaged = OBJECT.to_vec();
+    damaged.resize(40_000, b'x');
+    damaged.push(0);
+    let at = damaged.len();
+    for _ in 0..100 {
+        let mut symbol = [0_u8; 24];
+        symbol[..4].copy_from_slice(&(OBJECT.len() as u32 - strings as u32).to_le_bytes());
+        damaged.extend_from_slice(&symbol);
+    }
+    let size = (damaged.len() - strings) as u64;
+    damaged[header + 32..header + 40].copy_from_slice(&size.to_le_bytes());
+    let (header, _) = section(b".symtab");
+    damaged[header + 24..header + 32].copy_from_slice(&(at as u64).to_le_bytes());
+    damaged[header + 32..header + 40].copy_from_slice(&2400_u64.to_le_bytes());
+    let error = Object::parse(&damaged).unwrap_err().to_string();
+    assert!(error.contains("malformed object: names"), "{error}");
+}
+
+/// The unwind information is relocated: an independent reader finds each function at its address.
+#[test]
+fn unwind_information_describes_the_functions() {
+    use gimli::UnwindSection;
+    let image = linked().image;
+    let [frame] = &image.eh_frames[..] else {
+        panic!("{:?}", image.eh_frames)
+    };
+    let section = gimli::EhFrame::new(&frame.bytes, gimli::LittleEndian);
+    let bases = gimli::BaseAddresses::default().set_eh_frame(frame.addr.get());
+    let mut entries = section.entries(&bases);
+    let mut found = Vec::new();
+    while let Some(entry) = entries.next().unwrap() {
+        if let gimli::CieOrFde::Fde(partial) = entry {
+            let fde = partial.parse(gimli::EhFrame::cie_from_offset).unwrap();
+            found.push((CodeAddr::new(fde.initial_address()), fde.len()));
+        }
+    }
+    let functions = image.functions.iter().map(|f| (f.addr, u64::from(f.len.get())));
+    assert!(functions.eq(found));
 }

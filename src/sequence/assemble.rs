@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use super::builder::{Operation, Sequence};
 use super::layout::{self, Fill, Layout, Mark, Unreachable};
 use super::operand::Target;
-use super::resolve::{Resolver, result_register};
+use super::places::result_register;
+use super::resolve::Resolver;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
@@ -94,13 +95,17 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
         at,
         until: room.get(),
     });
+    let returns = core::mem::take(&mut lowered.returns);
     let mut layout = job.layout(&mut lowered, fill);
     let fits = layout.choose_forms().map_err(|e| job.unreachable(e));
     let used = Len::new(layout.len());
     if fits.is_ok() && used <= room {
         let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
         layout.write(&mut code).map_err(|e| job.unreachable(e))?;
-        let landings = lowered.returns(&job, fill);
+        let offsets = returns.iter().map(|mark| layout.offset(*mark));
+        let landings = offsets
+            .filter(|offset| *offset < site.shape.reserved().get())
+            .collect();
         layout::pad(job.backend, site.landings, site.shape.reserved(), &mut code);
         return Ok(Fit::InPlace(Assembled {
             code,
@@ -197,18 +202,6 @@ struct Lowered {
     final_call: Option<Mark>,
 }
 
-impl Lowered {
-    /// The offsets to which calls return, other than the end of the site.
-    fn returns(&mut self, job: &Job<'_, '_>, fill: Option<Fill>) -> Vec<u32> {
-        let returns = core::mem::take(&mut self.returns);
-        let layout = job.layout(self, fill);
-        let offsets = returns.iter().map(|mark| layout.offset(*mark));
-        offsets
-            .filter(|offset| *offset < job.site.shape.reserved().get())
-            .collect()
-    }
-}
-
 impl<'s, 'a> Job<'s, 'a> {
     fn new(sequence: &'s Sequence, site: &'s SiteContext<'a>, env: &'s Environment) -> Result<Self> {
         let Some(backend) = site.arch.backend() else {
@@ -298,7 +291,7 @@ impl<'s, 'a> Job<'s, 'a> {
         let registers = self.backend.registers();
         let result = result_register(self.site, registers);
         let free = Free::new(self.sequence, self.site, registers, result);
-        let mut resolver = Resolver::new(self.site, registers, self.env, free);
+        let mut resolver = Resolver::new(self.site, registers, self.env, free, self.sequence);
         let mut lowered = Lowered {
             code: Code::new(origin),
             labels: Vec::new(),
@@ -327,6 +320,9 @@ impl<'s, 'a> Job<'s, 'a> {
                 lowered.final_call = (last == Some(index)).then_some(here);
                 lowered.code.clobbers = lowered.code.clobbers.union(self.lost(operation));
             }
+        }
+        if self.falls_through() {
+            resolver.fall_through()?;
         }
         lowered.declared = resolver.declared;
         Ok(lowered)
@@ -372,6 +368,7 @@ impl<'s, 'a> Job<'s, 'a> {
             labels: &lowered.labels,
             end: self.end,
             fill,
+            before: Vec::new(),
         }
     }
 

@@ -82,6 +82,14 @@ impl Sequence {
         self
     }
 
+    /// The same sequence, which may be put into a stub.
+    pub(crate) fn anywhere(&self) -> Self {
+        Self {
+            in_place_only: false,
+            ..self.clone()
+        }
+    }
+
     /// Goes on only if `cond` holds between the two values, else to `target`.
     ///
     /// The width of the comparison is that of a side that names one (`u32::at`, `u32::of`), else the size of a

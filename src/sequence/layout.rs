@@ -54,6 +54,8 @@ pub(super) struct Layout<'l> {
     /// The address of the end of the site.
     pub(super) end: CodeAddr,
     pub(super) fill: Option<Fill>,
+    /// The bytes of the branches before each branch and, last, of all of them.
+    pub(super) before: Vec<u32>,
 }
 
 impl Layout<'_> {
@@ -71,8 +73,19 @@ impl Layout<'_> {
     }
 
     fn branches_len(&self, count: usize) -> u32 {
-        let branches = self.code.branches.iter().take(count);
-        branches.fold(0, |sum, b| sum.saturating_add(self.backend.branch_len(b, b.form)))
+        self.before.get(count).copied().unwrap_or_default()
+    }
+
+    /// Adds up the branches in their present forms.
+    fn measure(&mut self) {
+        self.before.clear();
+        self.before.reserve(self.code.branches.len() + 1);
+        let mut sum = 0u32;
+        for branch in &self.code.branches {
+            self.before.push(sum);
+            sum = sum.saturating_add(self.backend.branch_len(branch, branch.form));
+        }
+        self.before.push(sum);
     }
 
     fn nops(&self) -> u32 {
@@ -114,6 +127,7 @@ impl Layout<'_> {
         let mut changed = true;
         while changed {
             changed = false;
+            self.measure();
             for index in 0..self.code.branches.len() {
                 changed |= self.grow(index)?;
             }

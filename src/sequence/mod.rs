@@ -24,8 +24,10 @@
 
 mod assemble;
 mod builder;
+mod flow;
 mod layout;
 mod operand;
+mod places;
 mod resolve;
 mod scratch;
 #[cfg(test)]

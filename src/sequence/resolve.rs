@@ -1,30 +1,19 @@
-//! Operands to places: the locations of the record, the registers of the convention.
+//! Operations with operands in terms of the site to operations on places, and what they may do to the site.
+
+use alloc::string::{String, ToString};
 
 use super::assemble::Environment;
-use super::builder::Operation;
-use super::operand::{Mem, Operand, Source, Target};
+use super::builder::{Operation, Sequence};
+use super::flow::Flow;
+use super::operand::{Operand, Target};
+use super::places::result_register;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::backend::Registers;
-use crate::arch::op::{Address, Base, Dest, Op, Value};
-use crate::arch::{
-    Convention, Declared, DeclaredTarget, Extension, OnReturn, RegSet, SiteContext, SiteKind, Width,
-};
+use crate::arch::op::{Dest, Op};
+use crate::arch::registers::register_name;
+use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
-use crate::stackmap;
-
-/// A resolved value with the number of its bytes that are defined; `None` if all are.
-#[derive(Clone, Copy)]
-struct Known {
-    value: Value,
-    size: Option<u16>,
-}
-
-impl Known {
-    const fn all(value: Value) -> Self {
-        Self { value, size: None }
-    }
-}
 
 /// Resolves the operations of one sequence at one site, in order.
 pub(super) struct Resolver<'s, 'a> {
@@ -34,25 +23,33 @@ pub(super) struct Resolver<'s, 'a> {
     free: Free,
     /// The index of the operation that is being resolved.
     pub(super) op: u32,
-    /// Registers whose values a call has destroyed.
-    lost: RegSet,
-    /// Argument registers to which the sequence has given another value.
-    changed: RegSet,
+    pub(super) flow: Flow<'s>,
     pub(super) declared: Declared,
 }
 
-/// Where the site's result goes, if it has one.
-pub(super) fn result_register(site: &SiteContext<'_>, registers: &Registers) -> Option<DwarfReg> {
-    if !site.shape.has_result() {
-        return None;
-    }
-    if site.shape.convention() == Convention::C {
-        return Some(registers.int_result);
-    }
-    match site.record?.locations().get(0)?.place {
-        stackmap::Place::Register { reg, .. } => Some(reg),
-        _ => None,
-    }
+/// What any call of the sequence loses.
+fn ever_lost(sequence: &Sequence, registers: &Registers) -> RegSet {
+    let calls = sequence.operations.iter().map(|operation| match operation {
+        Operation::Call {
+            on_return: OnReturn::FollowsC,
+            ..
+        } => registers.lost_in_c_call,
+        Operation::Call { .. } => registers.always_free,
+        _ => RegSet::EMPTY,
+    });
+    calls.fold(RegSet::EMPTY, RegSet::union)
+}
+
+/// What any operation of the sequence writes by name, or as the result.
+fn ever_written(sequence: &Sequence, free: &Free) -> RegSet {
+    let writes = sequence.operations.iter().map(|operation| match operation {
+        Operation::Move { dst, .. } | Operation::Add { dst, .. } => match dst {
+            Operand::Reg(reg) => RegSet::of(&[*reg]),
+            _ => free.results,
+        },
+        _ => RegSet::EMPTY,
+    });
+    writes.fold(RegSet::EMPTY, RegSet::union)
 }
 
 impl<'s, 'a> Resolver<'s, 'a> {
@@ -61,15 +58,20 @@ impl<'s, 'a> Resolver<'s, 'a> {
         registers: &'static Registers,
         env: &'s Environment,
         free: Free,
+        sequence: &'s Sequence,
     ) -> Self {
+        let flow = Flow::new(
+            sequence,
+            ever_lost(sequence, registers),
+            ever_written(sequence, &free),
+        );
         Self {
             site,
             registers,
             env,
             free,
             op: 0,
-            lost: RegSet::EMPTY,
-            changed: RegSet::EMPTY,
+            flow,
             declared: Declared::default(),
         }
     }
@@ -77,33 +79,6 @@ impl<'s, 'a> Resolver<'s, 'a> {
     /// The registers that the current operation may clobber.
     pub(super) fn free(&self) -> RegSet {
         self.free.at(self.op as usize)
-    }
-
-    fn unusable<T>(&self, why: &'static str) -> Result<T> {
-        Err(Error::OperandUnusable {
-            site: SiteName::of(self.site),
-            op: self.op,
-            why,
-        })
-    }
-
-    fn missing<T>(&self, operand: &'static str, index: u32, count: u32) -> Result<T> {
-        Err(Error::NoSuchOperand {
-            site: SiteName::of(self.site),
-            op: self.op,
-            operand,
-            index,
-            count,
-        })
-    }
-
-    fn width_error<T>(&self, needed: u16, have: u16) -> Result<T> {
-        Err(Error::OperandWidth {
-            site: SiteName::of(self.site),
-            op: self.op,
-            needed,
-            have,
-        })
     }
 
     /// The operation with its operands resolved; `None` for labels.
@@ -158,184 +133,32 @@ impl<'s, 'a> Resolver<'s, 'a> {
                     atomic: *atomic,
                 }
             }
-            Operation::Jump(target) => Op::Jump(self.dest(*target)?),
+            Operation::Jump(target) => {
+                let dest = self.dest(*target)?;
+                self.flow.leave();
+                Op::Jump(dest)
+            }
             Operation::Call { addr, on_return } => self.call(*addr, *on_return)?,
-            Operation::Return if self.site.shape.kind() == SiteKind::Entry => Op::Return,
+            Operation::Return if self.site.shape.kind() == SiteKind::Entry => {
+                self.flow.leave();
+                Op::Return
+            }
             Operation::Return => {
                 return Err(Error::ReturnNotAllowed {
                     site: SiteName::of(self.site),
                     op: self.op,
                 });
             }
-            Operation::Trap => Op::Trap,
+            Operation::Trap => {
+                self.flow.leave();
+                Op::Trap
+            }
             Operation::Raw(bytes) => Op::Raw(bytes),
-            Operation::Bind(_) => return Ok(None),
+            Operation::Bind(label) => {
+                self.flow.bind(*label, self.op);
+                return Ok(None);
+            }
         }))
-    }
-
-    fn operand(&self, operand: Operand) -> Result<Known> {
-        let known = match operand {
-            Operand::Reg(reg) => Known::all(Value::Reg(reg)),
-            Operand::Imm(value) => Known::all(Value::Imm(value)),
-            Operand::Result | Operand::FloatResult => {
-                let size = self.written_size(operand);
-                Known {
-                    value: Value::Reg(self.result(operand)?),
-                    size,
-                }
-            }
-            Operand::Arg(n) => self.arg(n)?,
-            Operand::FloatArg(n) => self.float_arg(n)?,
-            Operand::Live(n) => {
-                let before = self.first_live();
-                let Some(index) = before.checked_add(n) else {
-                    return self.missing("live value", n, self.location_count().saturating_sub(before));
-                };
-                self.location(index, "live value", n, before)?
-            }
-            Operand::Location(n) => self.location(n, "location", n, 0)?,
-        };
-        let reg = match known.value {
-            Value::Reg(reg) | Value::Frame { reg, .. } => Some(reg),
-            Value::Mem(address) => address.base.reg(),
-            Value::Imm(_) => None,
-        };
-        let gone = match operand {
-            Operand::Arg(_) | Operand::FloatArg(_) => self.lost.union(self.changed),
-            _ => self.lost,
-        };
-        match reg.filter(|reg| gone.contains(*reg)) {
-            Some(reg) => Err(Error::ReadsLost {
-                site: SiteName::of(self.site),
-                op: self.op,
-                reg,
-            }),
-            None => Ok(known),
-        }
-    }
-
-    fn is_c(&self) -> bool {
-        self.site.shape.convention() == Convention::C
-    }
-
-    fn first_live(&self) -> u32 {
-        if self.is_c() {
-            return 0;
-        }
-        u32::from(self.site.shape.has_result()).saturating_add(self.site.shape.arg_count())
-    }
-
-    fn arg(&self, n: u32) -> Result<Known> {
-        let count = self.site.shape.arg_count();
-        if n >= count {
-            return self.missing("argument", n, count);
-        }
-        if !self.is_c() {
-            let before = u32::from(self.site.shape.has_result());
-            return self.location(n.saturating_add(before), "argument", n, before);
-        }
-        if let Some(reg) = self.registers.int_args.get(n as usize) {
-            return Ok(Known::all(Value::Reg(*reg)));
-        }
-        let first = match self.site.shape.kind() {
-            SiteKind::Entry => self.registers.stack_args_at_entry,
-            _ => self.registers.stack_args,
-        };
-        let on_stack = n.saturating_sub(self.registers.int_args.len() as u32);
-        let disp = i32::try_from(on_stack)
-            .ok()
-            .and_then(|k| k.checked_mul(8)?.checked_add(first));
-        let Some(disp) = disp else {
-            return self.missing("argument", n, count);
-        };
-        let base = Base::Reg(self.registers.stack_pointer);
-        Ok(Known::all(Value::Mem(Address { base, disp })))
-    }
-
-    fn float_arg(&self, n: u32) -> Result<Known> {
-        if !self.is_c() {
-            return self.arg(n);
-        }
-        let count = self
-            .site
-            .shape
-            .arg_count()
-            .min(self.registers.float_args.len() as u32);
-        match self.registers.float_args.get(n as usize) {
-            Some(reg) if n < count => Ok(Known::all(Value::Reg(*reg))),
-            _ => self.missing("floating-point argument in a register", n, count),
-        }
-    }
-
-    fn location_count(&self) -> u32 {
-        self.site
-            .record
-            .map_or(0, |record| record.locations().len() as u32)
-    }
-
-    /// The location at `index`; `operand`, `n` and `before` are for the error.
-    fn location(&self, index: u32, operand: &'static str, n: u32, before: u32) -> Result<Known> {
-        let location = self
-            .site
-            .record
-            .and_then(|record| record.locations().get(index as usize));
-        let Some(location) = location else {
-            return self.missing(operand, n, self.location_count().saturating_sub(before));
-        };
-        let size = Some(location.size);
-        Ok(match location.place {
-            stackmap::Place::Register { bit_offset, .. } if bit_offset != 0 => {
-                return self.unusable("a part of a register that does not start at its lowest bit");
-            }
-            // LLVM gives the size of the whole register.
-            stackmap::Place::Register { reg, .. } if self.registers.vectors.contains(reg) => {
-                Known::all(Value::Reg(reg))
-            }
-            stackmap::Place::Register { reg, .. } => Known {
-                value: Value::Reg(reg),
-                size,
-            },
-            stackmap::Place::Direct { reg, offset } => Known::all(Value::Frame { reg, disp: offset }),
-            stackmap::Place::Indirect { reg, offset } => {
-                let address = Address {
-                    base: Base::Reg(reg),
-                    disp: offset,
-                };
-                Known {
-                    value: Value::Mem(address),
-                    size,
-                }
-            }
-            stackmap::Place::Constant { value } => Known::all(Value::Imm(i64::from(value) as u64)),
-            stackmap::Place::ConstantIndex { index } => match self.site.constants.get(index) {
-                Some(value) => Known::all(Value::Imm(value)),
-                None => return self.missing("constant", index, self.site.constants.len()),
-            },
-        })
-    }
-
-    fn result(&self, operand: Operand) -> Result<DwarfReg> {
-        let reg = match (operand, self.is_c()) {
-            (Operand::FloatResult, true) if self.site.shape.has_result() => Some(self.registers.float_result),
-            _ => result_register(self.site, self.registers),
-        };
-        match reg {
-            Some(reg) => Ok(reg),
-            None if self.site.shape.has_result() => self.unusable("a result that is not in a register"),
-            None => self.missing("result", 0, 0),
-        }
-    }
-
-    /// How many bytes of a destination the code behind the site looks at, where that is known.
-    fn written_size(&self, dst: Operand) -> Option<u16> {
-        let is_result = matches!(dst, Operand::Result | Operand::FloatResult);
-        if !is_result || self.is_c() {
-            return None;
-        }
-        let location = self.site.record?.locations().get(0)?;
-        let vector = result_register(self.site, self.registers)
-            .is_some_and(|reg| self.registers.vectors.contains(reg));
-        (!vector).then_some(location.size)
     }
 
     /// The register of a destination that may be written.
@@ -350,142 +173,25 @@ impl<'s, 'a> Resolver<'s, 'a> {
         if is_output {
             self.declared.outputs = self.declared.outputs.with(reg);
         } else if !self.free.writable.contains(reg) {
-            return Err(Error::OverwritesLive {
-                site: SiteName::of(self.site),
-                op: self.op,
-                reg,
-            });
+            return Err(self.overwrites(reg));
         }
-        self.lost = self.lost.without(reg);
-        self.changed = self
-            .changed
-            .union(self.free.arguments.intersection(RegSet::of(&[reg])));
+        self.flow.write(reg);
         Ok(reg)
     }
 
-    fn address(&self, mem: &Mem) -> Result<Address> {
-        let known = self.operand(mem.base)?;
-        if let Some(size) = known.size.filter(|size| *size < 8) {
-            return self.width_error(8, size);
-        }
-        let disp = mem.disp;
-        Ok(match known.value {
-            Value::Reg(reg) => Address {
-                base: Base::Reg(reg),
-                disp,
-            },
-            Value::Imm(value) => Address {
-                base: Base::Absolute(value),
-                disp,
-            },
-            Value::Frame { reg, disp: slot } => match slot.checked_add(disp) {
-                Some(disp) => Address {
-                    base: Base::Reg(reg),
-                    disp,
-                },
-                None => return self.unusable("a displacement beyond 2 GiB"),
-            },
-            Value::Mem(Address {
-                base: Base::Reg(reg),
-                disp: slot,
-            }) => Address {
-                base: Base::Slot { reg, disp: slot },
-                disp,
-            },
-            Value::Mem(_) => return self.unusable("a base that is read through a pointer"),
-        })
-    }
-
-    /// A source, and its width where it names one.
-    fn source(&self, source: &Source) -> Result<(Known, Option<(Width, Extension)>)> {
-        match source {
-            Source::Operand(operand) => Ok((self.operand(*operand)?, None)),
-            Source::Part(part) => {
-                let known = self.operand(part.operand)?;
-                Ok((known, Some((part.width, part.extension))))
-            }
-            Source::Mem(mem) => {
-                let value = Value::Mem(self.address(mem)?);
-                let size = Some(mem.width.bytes());
-                Ok((Known { value, size }, Some((mem.width, mem.extension))))
-            }
-        }
-    }
-
-    fn check_size(&self, known: Known, width: Width) -> Result<()> {
-        match known.size.filter(|size| *size < width.bytes()) {
-            Some(size) => self.width_error(width.bytes(), size),
-            None => Ok(()),
-        }
-    }
-
-    /// Two values to compare and the width of the comparison.
-    fn compared(&self, lhs: &Source, rhs: &Source) -> Result<(Value, Value, Width)> {
-        let (lhs, left) = self.source(lhs)?;
-        let (rhs, right) = self.source(rhs)?;
-        let named = |named: Option<(Width, Extension)>| named.map(|(width, _)| width);
-        let width = match (named(left), named(right)) {
-            (Some(left), Some(right)) if left != right => {
-                return self.width_error(left.max(right).bytes(), left.min(right).bytes());
-            }
-            (Some(width), _) | (None, Some(width)) => width,
-            (None, None) => {
-                let widths = [lhs, rhs].map(|known| known.size.and_then(Width::of));
-                match widths {
-                    [Some(left), Some(right)] => left.max(right),
-                    [Some(width), None] | [None, Some(width)] => width,
-                    [None, None] => Width::B8,
-                }
-            }
-        };
-        self.check_size(lhs, width)?;
-        self.check_size(rhs, width)?;
-        Ok((lhs.value, rhs.value, width))
-    }
-
-    /// A value that fills a destination of which `size` bytes matter.
-    fn extended(&self, src: &Source, size: Option<u16>) -> Result<(Value, Width, Extension)> {
-        let (known, named) = self.source(src)?;
-        if let Some((width, extension)) = named {
-            self.check_size(known, width)?;
-            return Ok((known.value, width, extension));
-        }
-        if let Some(have) = known.size {
-            let needed = size.unwrap_or(8);
-            if have < needed {
-                return self.width_error(needed, have);
-            }
-        }
-        let width = match (known.value, known.size) {
-            (Value::Mem(_), Some(size)) => match Width::of(size) {
-                Some(width) => width,
-                None => return self.unusable("a spilled value that is not 1, 2, 4 or 8 bytes"),
-            },
-            _ => Width::B8,
-        };
-        Ok((known.value, width, Extension::Zero))
-    }
-
-    /// A value to be written to memory, whose width is the memory's.
-    fn stored(&self, to: &Mem, src: &Source) -> Result<(Address, Value, Width)> {
-        let (known, named) = self.source(src)?;
-        if let Some((width, _)) = named.filter(|(width, _)| *width != to.width) {
-            return self.width_error(to.width.bytes(), width.bytes());
-        }
-        self.check_size(known, to.width)?;
-        Ok((self.address(to)?, known.value, to.width))
-    }
-
     fn dest(&mut self, target: Target) -> Result<Dest> {
-        let (ramp, role) = match target {
-            Target::End => return Ok(Dest::End),
-            Target::Label(label) => return Ok(Dest::Label(label)),
-            Target::Addr(addr) => (Some(addr), ""),
-            Target::Miss => {
-                self.check_arguments()?;
-                (self.env.miss, "miss")
+        let (ramp, role, kept) = match target {
+            Target::End => {
+                self.check_kept(RegSet::EMPTY)?;
+                return Ok(Dest::End);
             }
-            Target::Deopt => (self.env.deopt, "deoptimization"),
+            Target::Label(label) => {
+                self.flow.branch(label);
+                return Ok(Dest::Label(label));
+            }
+            Target::Addr(addr) => (Some(addr), "", RegSet::EMPTY),
+            Target::Miss => (self.env.miss, "miss", self.free.arguments),
+            Target::Deopt => (self.env.deopt, "deoptimization", RegSet::EMPTY),
         };
         let Some(addr) = ramp else {
             return Err(Error::NoRamp {
@@ -494,19 +200,48 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 role,
             });
         };
+        self.check_kept(kept.union(self.free.recorded))?;
         self.declare(addr, OnReturn::Never);
         Ok(Dest::Addr(addr))
     }
 
-    /// The miss handler looks at the arguments.
-    fn check_arguments(&self) -> Result<()> {
-        let gone = self.lost.union(self.changed).intersection(self.free.arguments);
-        match gone.iter().next() {
-            Some(reg) => Err(Error::ReadsLost {
-                site: SiteName::of(self.site),
-                op: self.op,
-                reg,
-            }),
+    fn overwrites(&self, reg: DwarfReg) -> Error {
+        let (site, name) = (SiteName::of(self.site), self.name(reg));
+        Error::OverwritesLive {
+            site,
+            op: self.op,
+            reg,
+            name,
+        }
+    }
+
+    pub(super) fn reads_lost(&self, reg: DwarfReg) -> Error {
+        let (site, name) = (SiteName::of(self.site), self.name(reg));
+        Error::ReadsLost {
+            site,
+            op: self.op,
+            reg,
+            name,
+        }
+    }
+
+    fn name(&self, reg: DwarfReg) -> String {
+        match register_name(self.site.arch, reg) {
+            Some(name) => name.to_string(),
+            None => reg.to_string(),
+        }
+    }
+
+    /// Control goes on behind the last operation.
+    pub(super) fn fall_through(&self) -> Result<()> {
+        self.check_kept(RegSet::EMPTY)
+    }
+
+    /// Who takes over looks at these registers, and at what the function itself needs.
+    fn check_kept(&self, kept: RegSet) -> Result<()> {
+        let kept = kept.union(self.free.kept_for_the_function);
+        match self.flow.overwritten().intersection(kept).first() {
+            Some(reg) => Err(self.reads_lost(reg)),
             None => Ok(()),
         }
     }
@@ -529,7 +264,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
             OnReturn::Never => {
                 return self.unusable("a call of something that does not come back: jump there");
             }
-            OnReturn::PreservesAll => self.lost = self.lost.union(self.registers.always_free),
+            OnReturn::PreservesAll => self.flow.call(self.registers.always_free, RegSet::EMPTY),
             OnReturn::FollowsC => self.lose_caller_saved()?,
         }
         self.declare(addr, on_return);
@@ -544,15 +279,11 @@ impl<'s, 'a> Resolver<'s, 'a> {
             lost.difference(self.registers.always_free)
                 .difference(self.free.results)
         };
-        if let Some(reg) = overwritten.iter().next() {
-            return Err(Error::OverwritesLive {
-                site: SiteName::of(self.site),
-                op: self.op,
-                reg,
-            });
+        if let Some(reg) = overwritten.first() {
+            return Err(self.overwrites(reg));
         }
         self.declared.outputs = self.declared.outputs.union(self.free.results);
-        self.lost = self.lost.union(lost).difference(self.free.results);
+        self.flow.call(lost, self.free.results);
         Ok(())
     }
 }

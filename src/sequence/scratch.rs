@@ -7,8 +7,10 @@
 
 use super::builder::{Operation, Sequence};
 use super::operand::{Operand, Source};
+use super::places::has_result;
 use crate::addr::DwarfReg;
 use crate::arch::backend::Registers;
+use crate::arch::registers::canonical;
 use crate::arch::{Convention, OnReturn, RegSet, SiteContext, SiteKind};
 use crate::stackmap::Place;
 
@@ -21,6 +23,10 @@ pub(super) struct Free {
     result_until: Option<(DwarfReg, usize)>,
     /// What the sequence may write by name.
     pub(super) writable: RegSet,
+    /// Registers that the record's locations need.
+    pub(super) recorded: RegSet,
+    /// Registers of results that only a return may find changed: the function itself has another use for them.
+    pub(super) kept_for_the_function: RegSet,
     /// Registers whose values are needed behind the site.
     pub(super) needed: RegSet,
     /// Registers that arguments of the C convention may be in: never scratch, but the sequence may name them.
@@ -37,6 +43,7 @@ impl Free {
         registers: &Registers,
         result: Option<DwarfReg>,
     ) -> Self {
+        let entry = site.shape.kind() == SiteKind::Entry;
         let recorded = recorded(site);
         let arguments = arguments(site, registers);
         let results = results(site, registers, result);
@@ -53,13 +60,15 @@ impl Free {
             .difference(named)
             .difference(arguments);
         let result_until = result
-            .filter(|reg| !registers.vectors.contains(*reg))
+            .filter(|reg| !entry && !registers.vectors.contains(*reg))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
             .and_then(|reg| first_write(sequence).map(|at| (reg, at)));
         Self {
             scratch,
             result_until,
             writable,
+            recorded,
+            kept_for_the_function: if entry { results } else { RegSet::EMPTY },
             needed,
             arguments,
             results,
@@ -88,13 +97,13 @@ fn results(site: &SiteContext<'_>, registers: &Registers, result: Option<DwarfRe
 
 /// Registers of all locations, but for that of an `anyregcc` result.
 fn recorded(site: &SiteContext<'_>) -> RegSet {
-    let result = usize::from(!is_c(site) && site.shape.has_result());
+    let result = usize::from(!is_c(site) && has_result(site));
     let locations = site.record.iter().flat_map(|record| record.locations());
     locations
         .skip(result)
         .filter_map(|location| match location.place {
             Place::Register { reg, .. } | Place::Direct { reg, .. } | Place::Indirect { reg, .. } => {
-                Some(reg)
+                Some(canonical(site.arch, reg))
             }
             Place::Constant { .. } | Place::ConstantIndex { .. } => None,
         })
@@ -103,7 +112,9 @@ fn recorded(site: &SiteContext<'_>) -> RegSet {
 
 fn live_outs(site: &SiteContext<'_>) -> RegSet {
     let live_outs = site.record.iter().flat_map(|record| record.live_outs());
-    live_outs.map(|live_out| live_out.reg).collect()
+    live_outs
+        .map(|live_out| canonical(site.arch, live_out.reg))
+        .collect()
 }
 
 /// Registers that may hold arguments of the C convention.

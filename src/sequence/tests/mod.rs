@@ -2,6 +2,7 @@
 //! assembled here also passes the checker itself.
 
 mod branches;
+mod flow;
 mod operands;
 mod padding;
 mod random;

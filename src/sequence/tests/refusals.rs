@@ -85,6 +85,24 @@ fn operands_that_the_site_does_not_have() {
 }
 
 #[test]
+fn a_shadow_has_no_result() {
+    let site = SiteContext {
+        shape: CallShape::shadow(48).result(),
+        ..shadow(32)
+    };
+    let writes = seq().mov(result(), 1).jump(Target::Deopt);
+    refuses!(
+        writes,
+        site,
+        Error::NoSuchOperand {
+            operand: "result",
+            ..
+        }
+    );
+    in_place(&seq().guard_eq(u64::at(FAR, 0), 1, Target::Miss).jump(FAR), &site);
+}
+
+#[test]
 fn operands_of_the_wrong_kind() {
     let vector = site(
         CallShape::any_reg(32).result(),
