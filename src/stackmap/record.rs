@@ -56,7 +56,7 @@ pub struct Location {
 /// A register that is live after a patchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LiveOut {
-    /// The register.
+    /// The register. 65,535 stands for one that has no DWARF number, such as a control register of SystemZ.
     pub reg: DwarfReg,
     /// How many of its low bytes are live.
     pub size: u8,

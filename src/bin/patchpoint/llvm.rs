@@ -1,18 +1,20 @@
 //! The text of `llvm-readobj --stackmap`, of LLVM 14 and 19 alike: values as they stand in the file, without
 //! relocation; constants as if they were unsigned; locations and constants counted from 1, but an index into
-//! the constants from 0. Unlike there, all maps are printed, not only the first.
+//! the constants from 0. Unlike there, all maps are printed, not only the first. A section whose
+//! name a linker cut is not looked for there either.
 
 use std::fmt::{self, Write};
 
 use object::BinaryFormat;
 use patchpoint::stackmap::{Constants, Location, Place, Record, StackMap, StackMaps, StackSize};
 
-use crate::object_file::ObjectFile;
+use crate::object_file::{ObjectFile, PE_NAME};
 use crate::problem::Problem;
 
 pub(crate) fn render(name: &str, file: &ObjectFile<'_>) -> Result<String, Problem> {
     let mut maps = Vec::new();
-    for section in file.map_sections()? {
+    let sections = file.map_sections()?;
+    for section in sections.into_iter().filter(|section| section.name != PE_NAME) {
         let parsed = StackMaps::parse(section.data, file.endian()).map_err(|error| Problem::StackMap {
             section: section.name,
             error: Box::new(error),

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 const ELF_NAME: &str = ".llvm_stackmaps";
 const MACHO_NAME: &str = "__llvm_stackmaps";
 /// What is left of the name in a linked PE file, which has room for eight bytes.
-const PE_NAME: &str = ".llvm_st";
+pub(crate) const PE_NAME: &str = ".llvm_st";
 
 pub(crate) struct ObjectFile<'data> {
     pub(crate) file: object::File<'data>,

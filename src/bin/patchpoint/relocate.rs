@@ -202,7 +202,7 @@ fn symbol(file: &ObjectFile<'_>, index: object::SymbolIndex, addend: u64) -> Opt
 }
 
 /// The section in which an address of a linked file lies.
-fn place_of(file: &ObjectFile<'_>, address: u64) -> Option<CodePlace> {
+pub(crate) fn place_of(file: &ObjectFile<'_>, address: u64) -> Option<CodePlace> {
     file.file.sections().find_map(|section| {
         let offset = address.checked_sub(section.address())?;
         let inside = section.address() != 0 && offset < section.size();

@@ -80,7 +80,7 @@ impl Report {
         if sections.is_empty() {
             return Err(Problem::NoStackMap);
         }
-        let reporter = Reporter {
+        let mut reporter = Reporter {
             file,
             arch: file.arch(),
             symbols: Symbols::of(file),
@@ -119,13 +119,17 @@ struct FunctionCode<'data> {
 }
 
 impl<'data> Reporter<'_, 'data> {
-    fn section(&self, section: &MapSection<'_>) -> Result<Vec<MapReport>, Problem> {
+    fn section(&mut self, section: &MapSection<'_>) -> Result<Vec<MapReport>, Problem> {
         let relocated = relocate(self.file, section);
         let maps =
             StackMaps::parse(&relocated.data, self.file.endian()).map_err(|error| Problem::StackMap {
                 section: section.name.clone(),
                 error: Box::new(error),
             })?;
+        for function in maps.maps().iter().flat_map(StackMap::functions) {
+            let target = relocated.target(self.file, function.byte_offset().get());
+            self.symbols.add_start(self.file, &target);
+        }
         let report = |map| self.map(section, &relocated, map);
         Ok(maps.maps().iter().map(report).collect())
     }

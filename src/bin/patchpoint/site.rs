@@ -160,3 +160,55 @@ fn warning(code: &Code<'_>, bytes: u64) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two long nops, then `ret`.
+    const NOPS: [u8; 17] = [
+        0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0, 0xc3,
+    ];
+
+    fn code(bytes: &[u8], address: u64, to_next: Option<u64>, to_end: u64) -> Code<'_> {
+        Code {
+            arch: Some(Arch::X86_64),
+            endian: Endian::Little,
+            bytes,
+            offset: 4,
+            address,
+            to_next,
+            to_end,
+        }
+    }
+
+    #[test]
+    fn nops_are_counted_only_where_nothing_else_explains_them() {
+        let infer = |address, to_next, to_end| infer(&code(&NOPS, address, to_next, to_end));
+        assert_eq!(infer(0x1004, None, 17), Reserved::Inferred(16));
+        // What follows may be aligned to 16.
+        assert_eq!(infer(0x1000, None, 17), Reserved::AtMost(16));
+        // The next record, or the end of the function, cuts them short.
+        assert_eq!(infer(0x1004, Some(8), 17), Reserved::AtMost(8));
+        assert_eq!(infer(0x1004, Some(16), 17), Reserved::AtMost(16));
+        assert_eq!(infer(0x1004, None, 16), Reserved::AtMost(16));
+        assert_eq!(infer(0x1004, Some(0), 17), Reserved::Unknown);
+        let real = [0xc3; 4];
+        assert_eq!(super::infer(&code(&real, 0x1004, None, 4)), Reserved::Unknown);
+    }
+
+    #[test]
+    fn what_is_not_known_is_shown_in_whole_instructions() {
+        // Each `mov` has 7 bytes: 32 bytes end within the fifth.
+        let moves = [0x48, 0xc7, 0xc0, 1, 0, 0, 0].repeat(10);
+        let instructions = shown(&code(&moves, 0, None, 70), Reserved::Unknown);
+        assert_eq!(instructions.len(), 5);
+        assert!(instructions.iter().all(|instruction| !instruction.is_cut));
+        let instructions = shown(&code(&moves, 0, Some(10), 70), Reserved::Unknown);
+        let cut: Vec<_> = instructions
+            .iter()
+            .map(|instruction| instruction.is_cut)
+            .collect();
+        assert_eq!(cut, [false, true]);
+    }
+}

@@ -1,14 +1,19 @@
 //! Functions: their names, where their code is, and where it ends.
 
-use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use object::{BinaryFormat, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
 
 use crate::object_file::{MapSection, ObjectFile};
-use crate::relocate::{CodePlace, Relocated, Target, relocate};
+use crate::relocate::{CodePlace, Relocated, Target, place_of, relocate};
 
 /// The symbols of a file, and the function descriptors of PowerPC's first ELF convention.
 pub(crate) struct Symbols {
     /// Sorted by place, the best name for a place first.
     symbols: Vec<Symbol>,
+    /// Where functions start of which only a stack map tells.
+    starts: BTreeSet<CodePlace>,
     descriptors: Option<(SectionIndex, Relocated)>,
 }
 
@@ -32,11 +37,21 @@ impl Symbols {
     pub(crate) fn of(file: &ObjectFile<'_>) -> Self {
         let all = file.file.symbols().chain(file.file.dynamic_symbols());
         let mut symbols: Vec<_> = all.filter_map(|symbol| read(file, &symbol)).collect();
+        symbols.extend(exports(file));
         symbols.sort();
         Self {
             symbols,
+            starts: BTreeSet::new(),
             descriptors: descriptors(file),
         }
+    }
+
+    /// Remembers where a function of a stack map starts: the one before it ends there.
+    pub(crate) fn add_start(&mut self, file: &ObjectFile<'_>, target: &Target) {
+        let place = target
+            .place
+            .and_then(|entry| self.through_descriptor(file, entry));
+        self.starts.extend(place);
     }
 
     /// The function to which an address field refers.
@@ -74,12 +89,23 @@ impl Symbols {
         self.symbols.get(first).filter(|symbol| symbol.place == place)
     }
 
-    /// The bytes up to the next symbol, or to the end of the section.
+    /// The bytes up to the next symbol or function, or to the end of the section.
     fn up_to_next(&self, file: &ObjectFile<'_>, place: CodePlace) -> Option<u64> {
-        let next = self.symbols.partition_point(|symbol| symbol.place <= place);
-        let end = match self.symbols.get(next) {
-            Some(symbol) if symbol.place.section == place.section => symbol.place.offset,
-            _ => file
+        let symbol = self.symbols.partition_point(|symbol| symbol.place <= place);
+        let symbol = self.symbols.get(symbol).map(|symbol| symbol.place);
+        let start = self
+            .starts
+            .range((Bound::Excluded(place), Bound::Unbounded))
+            .next()
+            .copied();
+        let next = symbol
+            .into_iter()
+            .chain(start)
+            .filter(|next| next.section == place.section)
+            .min();
+        let end = match next {
+            Some(next) => next.offset,
+            None => file
                 .file
                 .section_by_index(SectionIndex(place.section))
                 .ok()?
@@ -87,6 +113,23 @@ impl Symbols {
         };
         end.checked_sub(place.offset)
     }
+}
+
+/// What a linked PE file exports: it has no other symbols.
+fn exports(file: &ObjectFile<'_>) -> Vec<Symbol> {
+    if file.file.format() != BinaryFormat::Pe {
+        return Vec::new();
+    }
+    let exports = file.file.exports().unwrap_or_default();
+    let symbol = |export: &object::Export<'_>| {
+        Some(Symbol {
+            place: place_of(file, export.address())?,
+            rank: 0,
+            name: String::from_utf8_lossy(export.name()).into_owned(),
+            size: 0,
+        })
+    };
+    exports.iter().filter_map(symbol).collect()
 }
 
 fn read<'data>(file: &ObjectFile<'data>, symbol: &impl ObjectSymbol<'data>) -> Option<Symbol> {

@@ -102,8 +102,25 @@ fn every_function_has_its_name_its_code_and_its_end() {
             assert!(section == ".text" || section == "__text", "{name}: {section}");
             let size = function["size"].as_u64().unwrap();
             assert!((8..200).contains(&size), "{name}: {size}");
-            assert_eq!(function["address"].is_u64(), name.ends_with(".so"), "{name}");
+            assert_eq!(function["address"].is_u64(), !name.ends_with(".o"), "{name}");
+            for record in function["records"].as_array().unwrap() {
+                assert!(record["offset"].as_u64().unwrap() < size, "{name}: {record}");
+            }
         }
+    }
+}
+
+#[test]
+fn without_symbols_a_function_ends_where_the_next_one_starts() {
+    let functions = functions("stripped-x86_64.exe");
+    assert_eq!(functions.len(), 5);
+    for pair in functions.windows(2) {
+        let number = |key| pair[0][key].as_u64().unwrap();
+        assert_eq!(pair[0]["name"], Value::Null);
+        assert_eq!(
+            number("address") + number("size"),
+            pair[1]["address"].as_u64().unwrap()
+        );
     }
 }
 
@@ -141,6 +158,7 @@ fn riscv_offsets_are_filled_in() {
     for (name, prologue) in [
         ("riscv64-19.o", 16),
         ("riscv64c-19.o", 8),
+        ("riscv64r-19.o", 8),
         ("linked-riscv64.so", 8),
     ] {
         let offsets: Vec<_> = records(name)

@@ -253,8 +253,13 @@ fn live_out(live_out: &LiveOutReport) -> String {
     }
 }
 
+/// The name of a register. LLVM writes 65535 for one that has no DWARF number.
 pub(crate) fn register(name: Option<RegisterName>, reg: DwarfReg) -> String {
-    name.map_or_else(|| reg.to_string(), |name| name.to_string())
+    match (name, reg.get()) {
+        (Some(name), _) => name.to_string(),
+        (None, u16::MAX) => "(no number)".to_owned(),
+        (None, _) => reg.to_string(),
+    }
 }
 
 fn count(number: usize, what: &str) -> String {
