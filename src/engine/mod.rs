@@ -21,6 +21,9 @@ mod load;
 mod plan;
 mod prepare;
 mod state;
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests;
 mod transaction;
 mod write;
 
@@ -75,7 +78,8 @@ impl fmt::Debug for WeakEngine {
 struct Shared {
     arch: Arch,
     world: Box<dyn World>,
-    /// How the world's threads learn of a change that none of them needs to see at once.
+    /// How the world's threads learn of a change: those that serialize before they run code again need no barrier,
+    /// not even for an invalidation.
     level: Level,
     publisher: Publisher,
     exits: Option<Box<dyn Exits>>,
@@ -192,14 +196,13 @@ impl Engine {
         self.shared.table.read().modules().cloned().collect()
     }
 
-    /// What stands in a site.
+    /// What stands in a site. One that is not registered with this engine has not been changed by it.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
-        self.shared
-            .states
-            .lock()
-            .get(site.key())
-            .map_or(Status::Original, |state| state.status)
+        let states = self.shared.states.lock();
+        let mine = self.shared.check_registered(site).is_ok();
+        let state = states.get(site.key()).filter(|_| mine);
+        state.map_or(Status::Original, |state| state.status)
     }
 
     /// How much memory stubs and ramps use.
@@ -218,31 +221,30 @@ impl Engine {
         let count = retired.len();
         retired
             .into_iter()
-            .try_for_each(|slot| self.shared.stubs.free(slot, drained))?;
+            .map(|slot| self.shared.stubs.free(slot, drained))
+            .fold(Ok(()), Result::and)?;
         Ok(count)
     }
 
-    /// Forgets a module, its stubs and ramps. Code that the engine loaded is unloaded when the last handle of it,
-    /// its functions and its sites is dropped.
+    /// Forgets a module, its stubs and ramps. If the engine loaded its code, that is unloaded when the last handle
+    /// of the module, a site or a function of it is gone.
     ///
     /// # Errors
-    /// [`Error::ModuleForeign`] for one that is not registered here; the memory refuses, and stubs are lost then.
+    /// [`Error::ModuleForeign`] for one that is not registered here.
     pub fn unregister(&self, module: Module, drained: &Drained) -> Result<()> {
         let mut states = self.shared.states.lock();
-        let id = module.id();
-        let mut table = self.shared.table.write();
-        if !table.get_module(id).is_some_and(|known| known.is_same(&module)) {
-            return Err(Error::ModuleForeign);
-        }
-        table.remove(id);
+        let removed = self.shared.table.write().remove(&module);
+        removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.shared.exits {
-            exits.forget(id);
+            exits.forget(module.id());
         }
-        let gone = module.sites().filter_map(|site| states.remove(site.key()));
-        let slots: Vec<_> = gone.flat_map(state::SiteState::into_slots).collect();
+        let slots = module.sites().filter_map(|site| states.remove(site.key()));
+        let slots: Vec<_> = slots.flat_map(state::SiteState::into_slots).collect();
+        // A slot that is refused does not keep the others from being given back.
         slots
             .into_iter()
-            .try_for_each(|slot| self.shared.stubs.free(slot, drained))
+            .map(|slot| self.shared.stubs.free(slot, drained))
+            .fold(Ok(()), Result::and)
     }
 
     fn next_module(&self) -> ModuleId {

@@ -12,7 +12,6 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
-use crate::publish::Level;
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
@@ -27,6 +26,8 @@ pub(super) struct Item {
     pub(super) used: Len,
     pub(super) stub: Option<Stub>,
     landings: Vec<u32>,
+    /// Whether the landings were promised to be gone.
+    drained: bool,
     returns: Vec<u32>,
     sequence: Option<Arc<Sequence>>,
     ramps: Vec<Ramp>,
@@ -77,6 +78,7 @@ struct Preparation<'a> {
     state: &'a SiteState,
     site: Site,
     landings: Vec<u32>,
+    drained: bool,
     ramps: Vec<Ramp>,
     stub: Option<Stub>,
 }
@@ -90,6 +92,7 @@ impl<'a> Preparation<'a> {
             state,
             site,
             landings,
+            drained,
             ramps: Vec::new(),
             stub: None,
         })
@@ -199,8 +202,9 @@ impl<'a> Preparation<'a> {
         self.ramp(RampKind::Invalidated, Resumption::At(addr))
     }
 
-    /// The sequence that stands in the site, in a stub.
+    /// The sequence that stands in the site, in a stub: also one that was to stand in place only, and did.
     fn copy_out_of_line(&mut self, sequence: &Sequence) -> Result<CodeAddr> {
+        let sequence = &sequence.anywhere();
         let environment = self.environment(sequence, None)?;
         let site = self.site.clone();
         let context = site.context(&[]);
@@ -286,6 +290,7 @@ impl<'a> Preparation<'a> {
             used,
             stub: None,
             landings: std::mem::take(&mut self.landings),
+            drained: self.drained,
             returns,
             sequence,
             ramps: Vec::new(),
@@ -298,7 +303,7 @@ impl Prepared<'_> {
     /// Stops the world, compares what stands in the sites with what should, writes, publishes and reads back.
     ///
     /// # Errors
-    /// [`Error::SiteChanged`] if a site was changed meanwhile; [`Error::BytesChanged`] if something else wrote
+    /// [`Error::SiteChanged`] if a site was changed, or its code first run, meanwhile; [`Error::BytesChanged`] if something else wrote
     /// there; whatever the memory or the world refuses. No site has been changed then, unless the error is
     /// [`Error::RollBackFailed`].
     pub fn commit(mut self) -> Result<Receipt> {
@@ -314,18 +319,15 @@ impl Prepared<'_> {
             .map(Item::exchange)
             .collect::<Result<Vec<Exchange>>>()?;
         let fresh: Vec<CodeRange> = self.items.iter().flat_map(Item::fresh).collect();
-        let invalidates = self.items.iter().any(|item| item.status == Status::Invalidated);
-        let level = if invalidates {
-            Level::Immediate
-        } else {
-            shared.level
-        };
         let mut written = Ok(());
         shared.world.while_stopped(&mut |stopped| {
-            written = write::write(&mut exchanges, &fresh, stopped, &shared.publisher, level);
+            // Once more: only now does no thread start to run code that had not been run.
+            written = self.check_current(&states).and_then(|()| {
+                write::write(&mut exchanges, &fresh, stopped, &shared.publisher, shared.level)
+            });
         })?;
         if let Err(error) = written {
-            mark_lost(&mut states, &self.items, &error);
+            mark_lost(&mut states, &mut self.items, &error);
             return Err(error);
         }
         let sites = self.items.len();
@@ -338,7 +340,10 @@ impl Prepared<'_> {
     fn check_current(&self, states: &States) -> Result<()> {
         for item in &self.items {
             let current = states.get(item.site.key());
-            if current.is_none_or(|state| state.generation != item.generation) {
+            if let Some(lost) = current.filter(|state| state.status == Status::Lost) {
+                state::check_changeable(&item.site, lost.status)?;
+            }
+            if !current.is_some_and(|state| item.is_for(state)) {
                 return Err(Error::SiteChanged {
                     site: item.site.name(),
                 });
@@ -357,6 +362,14 @@ impl Drop for Prepared<'_> {
 }
 
 impl Item {
+    /// Whether the site is still as it was when this was prepared: not changed, and not run where landings would
+    /// have had to be kept for that.
+    fn is_for(&self, state: &SiteState) -> bool {
+        let may_have_run = self.site.module().may_have_run();
+        state.generation == self.generation
+            && state.landings_in_force(may_have_run, self.drained) == self.landings
+    }
+
     fn exchange(&self) -> Result<Exchange> {
         let memory = Arc::clone(self.site.memory()?);
         let (old, new) = (Arc::clone(&self.old), Arc::clone(&self.new));
@@ -401,17 +414,21 @@ impl Item {
     }
 }
 
-/// Marks the sites that a failed roll-back has left in doubt.
-fn mark_lost(states: &mut States, items: &[Item], error: &Error) {
+/// Marks the sites that a failed roll-back has left in doubt. What their new bytes may lead to is kept, with them,
+/// until their module goes.
+fn mark_lost(states: &mut States, items: &mut [Item], error: &Error) {
     let Error::RollBackFailed { sites, .. } = error else {
         return;
     };
     for item in items
-        .iter()
+        .iter_mut()
         .filter(|item| sites.iter().any(|(name, _)| name.addr == item.site.addr()))
     {
         if let Some(state) = states.get_mut(item.site.key()) {
             state.status = Status::Lost;
+            state.generation += 1;
+            state.ramps.append(&mut item.ramps);
+            state.doubtful = item.stub.take();
         }
     }
 }

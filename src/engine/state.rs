@@ -59,6 +59,8 @@ pub(super) struct SiteState {
     /// The sequence that stands there now, or stood there when it was invalidated.
     pub(super) sequence: Option<Arc<Sequence>>,
     pub(super) stub: Option<Stub>,
+    /// The stub of the sequence that a lost site may hold.
+    pub(super) doubtful: Option<Stub>,
     pub(super) ramps: Vec<Ramp>,
     /// Counts the changes.
     pub(super) generation: u64,
@@ -75,9 +77,8 @@ pub(super) struct Stub {
 impl SiteState {
     /// The state of a site that has not been changed yet.
     fn unchanged(site: &Site) -> Result<Self> {
-        let mut displaced = vec![0; site.covering_len().as_usize()];
-        site.memory()?.read(site.addr(), &mut displaced)?;
-        let returns = returns_of(site, &displaced)?;
+        let displaced = site.displaced();
+        let returns = returns_of(site, displaced)?;
         let original: Arc<[u8]> = displaced
             .get(..site.reserved().as_usize())
             .unwrap_or_default()
@@ -91,6 +92,7 @@ impl SiteState {
             returns,
             sequence: None,
             stub: None,
+            doubtful: None,
             ramps: Vec::new(),
             generation: 0,
         })
@@ -112,7 +114,7 @@ impl SiteState {
         self.ramps
             .into_iter()
             .map(|ramp| ramp.slot)
-            .chain(self.stub.map(|stub| stub.slot))
+            .chain(self.stub.into_iter().chain(self.doubtful).map(|stub| stub.slot))
     }
 
     pub(super) fn ramp(&self, kind: RampKind) -> Option<CodeAddr> {
@@ -132,7 +134,7 @@ pub(super) struct States {
 }
 
 impl States {
-    /// The state of a site, which is made from its bytes the first time.
+    /// The state of a site, which is made from what it held at its registration the first time.
     pub(super) fn of(&mut self, site: &Site) -> Result<&mut SiteState> {
         match self.sites.entry(site.key()) {
             std::collections::hash_map::Entry::Occupied(entry) => Ok(entry.into_mut()),

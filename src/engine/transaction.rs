@@ -1,6 +1,7 @@
 //! Changes that are made together: collected, prepared, committed.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 use super::prepare::{self, Prepared};
@@ -122,5 +123,13 @@ impl<'e> Transaction<'e> {
     /// [`Error::RollBackFailed`].
     pub fn commit(self) -> Result<Receipt> {
         self.prepare()?.commit()
+    }
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.changes.iter().map(|(site, change)| (site, change)))
+            .finish()
     }
 }

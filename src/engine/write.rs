@@ -188,8 +188,8 @@ impl RollBack<'_> {
     /// Writes the old bytes of every group again and says what came of it.
     fn run(&self, cause: Error, open: Open) -> Error {
         let mut sites: Vec<(SiteName, Fate)> = Vec::new();
-        for group in self.groups {
-            let executable = self.restore(group, open);
+        let executable = self.restore(open);
+        for (group, executable) in self.groups.iter().zip(executable) {
             let fates = group
                 .exchanges
                 .iter()
@@ -213,17 +213,27 @@ impl RollBack<'_> {
         }
     }
 
-    /// Writes what can be written, and says whether the group's pages are executable again. Whether the old
+    /// Writes what can be written, and says of each group whether its pages are executable again. Whether the old
     /// bytes are there is then a matter of looking.
-    fn restore(&self, group: &Group<'_>, open: Open) -> bool {
-        if open == Open::No && group.memory.begin(&group.runs, self.stopped).is_err() {
-            return false;
-        }
-        for exchange in group.exchanges {
+    ///
+    /// All groups are written before the first ends: two memories may share a page.
+    fn restore(&self, open: Open) -> Vec<bool> {
+        let begun: Vec<bool> = self
+            .groups
+            .iter()
+            .map(|group| open == Open::Yes || group.memory.begin(&group.runs, self.stopped).is_ok())
+            .collect();
+        let groups = || self.groups.iter().zip(&begun);
+        for exchange in groups()
+            .filter(|(_, begun)| **begun)
+            .flat_map(|(group, _)| group.exchanges)
+        {
             // A refused write leaves bytes that the comparison afterwards finds.
-            let _ = group.memory.write(exchange.site.addr(), &exchange.old);
+            let _ = exchange.memory.write(exchange.site.addr(), &exchange.old);
         }
-        group.memory.end(&group.runs).is_ok()
+        groups()
+            .map(|(group, begun)| *begun && group.memory.end(&group.runs).is_ok())
+            .collect()
     }
 }
 

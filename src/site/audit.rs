@@ -48,8 +48,9 @@ pub(crate) fn register<S: IntoShape>(
     for spec in entries {
         audit_entry(&parts, spec, &mut found)?;
     }
+    let originals = std::mem::take(&mut found.originals);
     let (shapes, sites) = found.finish(&parts)?;
-    Ok(Module::new(parts, shapes, sites))
+    Ok(Module::new(parts, shapes, sites, originals))
 }
 
 fn twice(parts: &ModuleParts, function: u32) -> Error {
@@ -64,14 +65,26 @@ fn twice(parts: &ModuleParts, function: u32) -> Error {
 #[derive(Default)]
 struct Found {
     sites: Vec<Entry>,
+    /// The bytes of one site after the other.
+    originals: Vec<u8>,
     shapes: Vec<CallShape>,
     numbers: HashMap<CallShape, u16>,
 }
 
 impl Found {
-    fn push(&mut self, site: Entry, shape: CallShape) -> Result<()> {
+    /// Adds a site that holds these bytes: the reserved ones, and the rest of the last instruction.
+    fn push(&mut self, site: Entry, shape: CallShape, bytes: &[u8]) -> Result<()> {
         let shape = self.number(shape)?;
-        self.sites.push(Entry { shape, ..site });
+        let original = u32::try_from(self.originals.len()).map_err(|_| Error::ImageTooLarge {
+            size: self.originals.len() as u64,
+            limit: u32::MAX.into(),
+        })?;
+        self.originals.extend_from_slice(bytes);
+        self.sites.push(Entry {
+            shape,
+            original,
+            ..site
+        });
         Ok(())
     }
 
@@ -185,11 +198,10 @@ fn audit_function<S: IntoShape>(
         };
         audit_extent(&candidate, shape, function, next)?;
         audit_shape(&candidate, shape)?;
-        let overhang = audit_bytes(&candidate, shape)?;
-        found.push(
-            Entry::new(record.id(), addr, Some(*reference), index, overhang),
-            shape,
-        )?;
+        let bytes = audit_bytes(&candidate, shape)?;
+        let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize()).unwrap_or(0);
+        let site = Entry::new(record.id(), addr, Some(*reference), index, overhang);
+        found.push(site, shape, bytes)?;
     }
     Ok(())
 }
@@ -304,9 +316,9 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     }
 }
 
-/// The bytes are what may stand there. Returns how many bytes an instruction extends beyond the reserved
-/// ones: LLVM promises a shadow its length, not that an instruction ends with it.
-fn audit_bytes(candidate: &Candidate<'_>, shape: CallShape) -> Result<u8> {
+/// The bytes are what may stand there. Returns them with the rest of the last instruction: LLVM promises a
+/// shadow its length, not that an instruction ends with it.
+fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u8]> {
     let (site, reserved) = (|| candidate.name(), shape.reserved());
     let len = match shape.kind() {
         SiteKind::Shadow => covering(candidate, reserved),
@@ -325,7 +337,7 @@ fn audit_bytes(candidate: &Candidate<'_>, shape: CallShape) -> Result<u8> {
             reserved,
         });
     }
-    Ok(u8::try_from(len - reserved.as_usize()).unwrap_or(0))
+    Ok(bytes)
 }
 
 /// The length of the instructions that the reserved bytes of a shadow begin in; the reserved length where they
@@ -377,7 +389,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
     match verify::original(parts.arch, addr, bytes) {
         Ok(Original::Nops) => {
             let shape = CallShape::entry(spec.reserved.get());
-            found.push(Entry::new(spec.id, addr, None, index as u32, 0), shape)
+            found.push(Entry::new(spec.id, addr, None, index as u32, 0), shape, bytes)
         }
         _ => Err(Error::EntryNotNops {
             site: name(),

@@ -7,7 +7,7 @@
 //! inside one function and one code range, no two sites overlap, no other record starts inside a site, and
 //! the bytes of a site decode to an instruction boundary at its end.
 //!
-//! Cost: registration reads each function once, n log n in its records; a site takes 40 bytes.
+//! Cost: registration reads each function once, n log n in its records; a site takes 40 bytes and as many as it has.
 
 mod audit;
 mod candidate;

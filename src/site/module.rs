@@ -33,10 +33,12 @@ pub(super) struct Entry {
     pub(super) shape: u16,
     /// How many bytes the last instruction of a shadow extends beyond it.
     pub(super) overhang: u8,
+    /// Where its bytes start among those of the module's sites.
+    pub(super) original: u32,
 }
 
 impl Entry {
-    /// A site whose shape is yet to be numbered.
+    /// A site whose shape is yet to be numbered, and whose bytes are yet to be kept.
     pub(super) fn new(
         id: RecordId,
         addr: CodeAddr,
@@ -51,6 +53,7 @@ impl Entry {
             function,
             shape: 0,
             overhang,
+            original: 0,
         }
     }
 }
@@ -80,16 +83,24 @@ pub(super) struct Inner {
     pub(super) shapes: Vec<CallShape>,
     /// Sorted by address; they do not overlap.
     pub(super) sites: Vec<Entry>,
+    /// What the sites held when they were audited, each with the rest of its last instruction.
+    originals: Vec<u8>,
     may_have_run: AtomicBool,
 }
 
 impl Module {
-    pub(super) fn new(parts: ModuleParts, shapes: Vec<CallShape>, sites: Vec<Entry>) -> Self {
+    pub(super) fn new(
+        parts: ModuleParts,
+        shapes: Vec<CallShape>,
+        sites: Vec<Entry>,
+        originals: Vec<u8>,
+    ) -> Self {
         let may_have_run = AtomicBool::new(parts.may_have_run);
         Self(Arc::new(Inner {
             parts,
             shapes,
             sites,
+            originals,
             may_have_run,
         }))
     }
@@ -310,11 +321,14 @@ impl Site {
         CodeRange::new(self.addr(), u64::from(self.reserved().get())).unwrap_or_default()
     }
 
-    /// The length of the instructions of which the reserved bytes are a part: longer than those where the
-    /// last instruction of a shadow extends beyond it.
-    pub(crate) fn covering_len(&self) -> Len {
-        let overhang = self.entry().map_or(0, |entry| entry.overhang);
-        Len::new(self.reserved().get() + u32::from(overhang))
+    /// The instructions that stood there when it was registered: the reserved bytes, and of a shadow the rest of
+    /// its last instruction.
+    pub(crate) fn displaced(&self) -> &[u8] {
+        let entry = self.entry();
+        let start = entry.map_or(0, |entry| Len::new(entry.original).as_usize());
+        let overhang = entry.map_or(0, |entry| usize::from(entry.overhang));
+        let end = start.saturating_add(self.reserved().as_usize() + overhang);
+        self.module.0.originals.get(start..end).unwrap_or_default()
     }
 
     /// The memory in which it stands.

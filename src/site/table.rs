@@ -38,8 +38,10 @@ impl SiteTable {
         Ok(())
     }
 
-    /// Takes a module out.
-    pub(crate) fn remove(&mut self, id: ModuleId) -> Option<Module> {
+    /// Takes a module out, if it is the one that is registered under its ID.
+    pub(crate) fn remove(&mut self, module: &Module) -> Option<Module> {
+        let id = module.id();
+        self.modules.get(&id).filter(|known| known.is_same(module))?;
         let module = self.modules.remove(&id)?;
         for area in module.areas() {
             self.ranges.remove(&area.range().start());
@@ -81,11 +83,6 @@ impl SiteTable {
     /// The site of that key.
     pub(crate) fn get(&self, key: SiteKey) -> Option<Site> {
         self.modules.get(&key.module)?.site(key.index)
-    }
-
-    /// The module of that name.
-    pub(crate) fn get_module(&self, id: ModuleId) -> Option<&Module> {
-        self.modules.get(&id)
     }
 
     /// All modules.

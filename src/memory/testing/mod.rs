@@ -19,35 +19,48 @@ pub(crate) enum Call {
     Write,
     End,
     Exchange,
+    Read,
 }
 
-/// Memory that passes every call on, until the n-th call of one kind.
+/// Memory that passes every call on, but for those that are to fail.
 ///
-/// A failing `write` has written the first half of its bytes, as a write through a file may; the other
-/// failing calls have done nothing.
+/// A failing `write` has written the first half of its bytes, as a write through a file may; a failing `end` has done
+/// its work; the other failing calls have done nothing.
 #[derive(Debug)]
 pub(crate) struct FailingMemory<M> {
     inner: M,
-    counts: [AtomicU64; 4],
-    /// `kind << 32 | calls left`, or `NEVER`.
-    fail: AtomicU64,
+    counts: [AtomicU64; 5],
+    rules: [AtomicU64; 5],
 }
 
+/// No call of the kind fails; otherwise a rule is the number of calls that still succeed, and `FOR_GOOD` or not.
 const NEVER: u64 = u64::MAX;
+const FOR_GOOD: u64 = 1 << 62;
 
 impl<M: CodeMemory> FailingMemory<M> {
     pub(crate) fn new(inner: M) -> Self {
         Self {
             inner,
             counts: Default::default(),
-            fail: AtomicU64::new(NEVER),
+            rules: [const { AtomicU64::new(NEVER) }; 5],
         }
     }
 
     /// Lets the call fail that comes after `after` successful ones of its kind, once.
     pub(crate) fn fail_after(&self, call: Call, after: u32) {
-        self.fail
-            .store(((call as u64) << 32) | u64::from(after), Ordering::Relaxed);
+        self.rules[call as usize].store(u64::from(after), Ordering::Relaxed);
+    }
+
+    /// Lets every call fail that comes after `after` successful ones of its kind, until [`heal`](Self::heal).
+    pub(crate) fn fail_from(&self, call: Call, after: u32) {
+        self.rules[call as usize].store(FOR_GOOD | u64::from(after), Ordering::Relaxed);
+    }
+
+    /// Lets no call fail any more.
+    pub(crate) fn heal(&self) {
+        self.rules
+            .iter()
+            .for_each(|rule| rule.store(NEVER, Ordering::Relaxed));
     }
 
     /// How many calls of a kind there were, failed ones included.
@@ -55,22 +68,24 @@ impl<M: CodeMemory> FailingMemory<M> {
         self.counts[call as usize].load(Ordering::Relaxed)
     }
 
-    /// Whether the failure that was asked for has happened, or none was.
+    /// Whether every failure that was asked for has happened, or none was.
     pub(crate) fn has_failed(&self) -> bool {
-        self.fail.load(Ordering::Relaxed) == NEVER
+        let rules = self.rules.iter().map(|rule| rule.load(Ordering::Relaxed));
+        rules.into_iter().all(|rule| rule == NEVER || rule == FOR_GOOD)
     }
 
     fn pass(&self, call: Call, at: CodeAddr) -> Result<()> {
         self.counts[call as usize].fetch_add(1, Ordering::Relaxed);
-        let fail = self.fail.load(Ordering::Relaxed);
-        if fail == NEVER || fail >> 32 != call as u64 {
-            return Ok(());
+        let rule = &self.rules[call as usize];
+        match rule.load(Ordering::Relaxed) {
+            NEVER => return Ok(()),
+            FOR_GOOD => {}
+            0 => rule.store(NEVER, Ordering::Relaxed),
+            left => {
+                rule.store(left - 1, Ordering::Relaxed);
+                return Ok(());
+            }
         }
-        if fail & 0xffff_ffff != 0 {
-            self.fail.store(fail - 1, Ordering::Relaxed);
-            return Ok(());
-        }
-        self.fail.store(NEVER, Ordering::Relaxed);
         Err(Error::SystemCall {
             call: "injected fault",
             at,
@@ -108,6 +123,7 @@ unsafe impl<M: CodeMemory> CodeMemory for FailingMemory<M> {
     }
 
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
+        self.pass(Call::Read, at)?;
         self.inner.read(at, into)
     }
 

@@ -1,0 +1,258 @@
+//! Every call of the memory, and the world, fails once or for good, at every step of every transaction: each site
+//! is old afterwards, or what the error says of it.
+
+use super::*;
+use crate::error::Fate;
+use crate::memory::testing::Call;
+
+/// Some memories with some functions each, all registered.
+struct Batch {
+    lab: Lab,
+    texts: Vec<Text>,
+    sites: Vec<Site>,
+    sequence: Sequence,
+}
+
+impl Batch {
+    /// `count` sites over `memories` memories, patched once with `result = argument + 1` so that they can be called.
+    fn new(memories: usize, count: usize, sequence: Sequence) -> Self {
+        let lab = Lab::new();
+        let (mut texts, mut sites) = (Vec::new(), Vec::new());
+        for memory in 0..memories {
+            let ids = (memory..count).step_by(memories);
+            let functions: Vec<Written> = ids.map(|id| identity(id as u64)).collect();
+            let text = Text::new(&functions);
+            sites.extend(lab.register(&text, &functions).sites());
+            texts.push(text);
+        }
+        for site in &sites {
+            lab.engine.patch_site(site, &plus(1)).unwrap();
+            assert_eq!(call(site, 10), 11);
+        }
+        Self {
+            lab,
+            texts,
+            sites,
+            sequence,
+        }
+    }
+
+    fn transaction(&self) -> Transaction<'_> {
+        let start = self.lab.engine.transaction();
+        self.sites
+            .iter()
+            .fold(start, |t, site| t.patch_site(site, &self.sequence).unwrap())
+    }
+
+    /// All sites do what they did, and can be patched.
+    fn is_as_before(&self) {
+        for site in &self.sites {
+            assert_eq!(
+                (self.lab.engine.status(site), call(site, 10)),
+                (Status::Patched, 11)
+            );
+        }
+        self.transaction().commit().unwrap();
+        assert!(self.sites.iter().all(|site| call(site, 10) == 17));
+    }
+}
+
+const CALLS: [Call; 4] = [Call::Begin, Call::Write, Call::End, Call::Read];
+
+/// The sizes of batches, with the sequence in the sites and in stubs.
+fn batches() -> impl Iterator<Item = (usize, usize, Sequence)> {
+    let sizes = (1..=3).flat_map(|memories| (memories..=5).map(move |count| (memories, count)));
+    sizes.flat_map(|(m, c)| [(m, c, plus(7)), (m, c, plus_in_stub(7))])
+}
+
+#[test]
+fn one_failure_at_any_step_leaves_every_site_old_and_no_stub() {
+    let mut failures = 0;
+    for (memories, count, sequence) in batches() {
+        for failing in 0..memories {
+            for which in CALLS {
+                for after in 0.. {
+                    let batch = Batch::new(memories, count, sequence.clone());
+                    let before: Vec<Vec<u8>> = batch.sites.iter().map(bytes).collect();
+                    let stats = batch.lab.engine.stub_stats();
+                    let memory = &batch.texts[failing].memory;
+                    memory.fail_after(which, after);
+                    let committed = batch.transaction().commit();
+                    if !memory.has_failed() {
+                        committed.unwrap();
+                        break;
+                    }
+                    failures += 1;
+                    match committed {
+                        Err(
+                            Error::SystemCall {
+                                call: "injected fault",
+                                ..
+                            }
+                            | Error::ProtectionLost { .. },
+                        ) => {}
+                        // What stands in a site could not be read once it was old again.
+                        Err(Error::RollBackFailed { .. }) => panic!("one failure cannot lose a site"),
+                        other => panic!("{which:?} {after}: {other:?}"),
+                    }
+                    assert!(batch.sites.iter().map(bytes).eq(before), "{which:?} {after}");
+                    let now = batch.lab.engine.stub_stats();
+                    assert_eq!((now.in_use, now.slots), (stats.in_use, stats.slots));
+                    batch.is_as_before();
+                }
+            }
+        }
+    }
+    println!("{failures} failures");
+    assert!(failures > 300, "{failures}");
+}
+
+#[test]
+fn a_world_that_refuses_leaves_every_site_old_and_no_stub() {
+    for (memories, count, sequence) in batches() {
+        let batch = Batch::new(memories, count, sequence);
+        let stats = batch.lab.engine.stub_stats();
+        batch.lab.world.refuses.store(true, Ordering::Relaxed);
+        refused!(batch.transaction().commit(), WorldNotStopped);
+        batch.lab.world.refuses.store(false, Ordering::Relaxed);
+        assert_eq!(batch.lab.engine.stub_stats().in_use, stats.in_use);
+        batch.is_as_before();
+    }
+}
+
+#[test]
+fn a_change_refused_while_it_is_prepared_gives_back_the_stubs_of_the_others() {
+    let batch = Batch::new(2, 5, plus_in_stub(7));
+    let stats = batch.lab.engine.stub_stats();
+    let (last, others) = batch.sites.split_last().unwrap();
+    let mut transaction = batch.lab.engine.transaction();
+    for site in others {
+        transaction = transaction.patch_site(site, &batch.sequence).unwrap();
+    }
+    let impossible = Sequence::new().mov(crate::sequence::reg(crate::arch::x86_64::RBX), 1u64);
+    let stops = batch.lab.world.stops.load(Ordering::Relaxed);
+    refused!(
+        transaction.patch_site(last, &impossible).unwrap().commit(),
+        OverwritesLive
+    );
+    assert_eq!(batch.lab.world.stops.load(Ordering::Relaxed), stops);
+    assert_eq!(batch.lab.engine.stub_stats().in_use, stats.in_use);
+    batch.is_as_before();
+}
+
+/// What is wrong for good while the transaction commits, and afterwards no more.
+type Fault = (&'static str, fn(&FailingMemory<Alias>, u32));
+
+const LASTING: [Fault; 4] = [
+    ("writes", |memory, n| memory.fail_from(Call::Write, n)),
+    ("ends", |memory, _| memory.fail_from(Call::End, 0)),
+    ("an end, then begins", |memory, _| {
+        memory.fail_after(Call::End, 0);
+        memory.fail_from(Call::Begin, 1);
+    }),
+    ("a write, then ends", |memory, n| {
+        memory.fail_after(Call::Write, n);
+        memory.fail_from(Call::End, 0);
+    }),
+];
+
+#[test]
+fn where_rolling_back_fails_too_the_error_says_exactly_what_became_of_each_site() {
+    let (mut fates, old) = ([0; 3], bytes_of(&plus(1)));
+    for (memories, count, sequence) in batches() {
+        for failing in 0..memories {
+            for (what, fault) in LASTING {
+                for n in 0..count as u32 {
+                    let batch = Batch::new(memories, count, sequence.clone());
+                    fault(&batch.texts[failing].memory, n);
+                    let committed = batch.transaction().commit();
+                    batch.texts[failing].memory.heal();
+                    if let Err(Error::RollBackFailed { sites, .. }) = &committed {
+                        reported_exactly(&batch, sites, &mut fates);
+                    } else if committed.is_err() {
+                        // Taking it back failed only where there was nothing to do.
+                        assert!(
+                            batch.sites.iter().map(bytes).all(|found| found == old),
+                            "{what} {n}"
+                        );
+                        batch.is_as_before();
+                    }
+                }
+            }
+        }
+    }
+    println!("old but not executable, new, unknown: {fates:?}");
+    assert!(fates.iter().all(|count| *count > 20), "{fates:?}");
+}
+
+fn reported_exactly(batch: &Batch, lost: &[(crate::error::SiteName, Fate)], fates: &mut [usize; 3]) {
+    let engine = &batch.lab.engine;
+    let old = bytes_of(&plus(1));
+    assert!(!lost.is_empty());
+    for site in &batch.sites {
+        let is_old = bytes(site) == old;
+        let Some((_, fate)) = lost.iter().find(|(name, _)| name.addr == site.addr()) else {
+            assert!(is_old, "{site:?} is not in the report");
+            assert_eq!(engine.status(site), Status::Patched);
+            assert_eq!(call(site, 10), 11);
+            engine.patch_site(site, &plus(2)).unwrap();
+            assert_eq!(call(site, 10), 12);
+            continue;
+        };
+        match fate {
+            Fate::OldNotExecutable => assert!(is_old),
+            Fate::New => {
+                assert!(!is_old);
+                // The new bytes are whole, and what they lead to still stands.
+                assert_eq!(call(site, 10), 17);
+            }
+            Fate::Unknown => assert!(!is_old),
+        }
+        fates[*fate as usize] += 1;
+        assert_eq!(engine.status(site), Status::Lost);
+        refused!(engine.patch_site(site, &plus(2)), SiteLost);
+        refused!(engine.restore_site(site), SiteLost);
+        refused!(
+            engine.transaction().invalidate_site(site).unwrap().commit(),
+            SiteLost
+        );
+    }
+}
+
+/// What a site of [`identity`] holds with a sequence that needs no other address.
+fn bytes_of(sequence: &Sequence) -> Vec<u8> {
+    let lab = Lab::new();
+    let text = Text::new(&[identity(0)]);
+    let module = lab.register(&text, &[identity(0)]);
+    let site = module.sites().next().unwrap();
+    lab.engine.patch_site(&site, sequence).unwrap();
+    bytes(&site)
+}
+
+#[test]
+fn a_transaction_prepared_before_a_site_was_lost_is_refused() {
+    let batch = Batch::new(1, 1, plus(7));
+    let early = batch.transaction().prepare().unwrap();
+    batch.texts[0].memory.fail_from(Call::End, 0);
+    refused!(batch.transaction().commit(), RollBackFailed);
+    batch.texts[0].memory.heal();
+    let before = bytes(&batch.sites[0]);
+    refused!(early.commit(), SiteLost);
+    assert_eq!(bytes(&batch.sites[0]), before);
+}
+
+#[test]
+fn the_stub_of_a_lost_site_is_kept_until_its_module_goes() {
+    let batch = Batch::new(1, 1, plus_in_stub(7));
+    let memory = &batch.texts[0].memory;
+    memory.fail_after(Call::End, 0);
+    memory.fail_from(Call::Begin, 1);
+    refused!(batch.transaction().commit(), RollBackFailed);
+    memory.heal();
+    assert_eq!(batch.lab.engine.stub_stats().slots, 1);
+    let module = batch.sites[0].module().clone();
+    // SAFETY: the only thread is here.
+    let drained = unsafe { Drained::promise() };
+    batch.lab.engine.unregister(module, &drained).unwrap();
+    assert_eq!(batch.lab.engine.stub_stats().slots, 0);
+}

@@ -1,0 +1,342 @@
+//! The life of a site: changes that exclude each other, that come too late, or for somebody else's site.
+
+use super::*;
+
+/// A lab with one text, registered.
+fn one(functions: &[Written]) -> (Lab, Text, Vec<Site>) {
+    let (lab, text) = (Lab::new(), Text::new(functions));
+    let sites = lab.register(&text, functions).sites().collect();
+    (lab, text, sites)
+}
+
+fn drained() -> Drained {
+    // SAFETY: the only thread is here, in no code of a test.
+    unsafe { Drained::promise() }
+}
+
+#[test]
+fn a_site_cannot_be_changed_twice_in_one_transaction() {
+    let (lab, _text, sites) = one(&[identity(1), identity(1)]);
+    let both = || lab.engine.transaction().patch(1, &plus(2)).unwrap();
+    refused!(both().patch_site(&sites[1], &plus(3)), SiteTwice);
+    refused!(both().restore(&sites[0]), SiteTwice);
+    refused!(both().invalidate_site(&sites[0]), SiteTwice);
+    refused!(both().invalidate(&sites[1].function()), SiteTwice);
+    refused!(both().patch(1, &plus(2)), SiteTwice);
+    assert!(
+        sites
+            .iter()
+            .all(|site| lab.engine.status(site) == Status::Original)
+    );
+}
+
+#[test]
+fn a_prepared_transaction_is_refused_whole_once_one_of_its_sites_has_changed() {
+    let (lab, _text, sites) = one(&[identity(1), identity(2)]);
+    let prepare = |sequence: &Sequence| {
+        let transaction = lab.engine.transaction().patch(1, sequence).unwrap();
+        transaction.patch(2, sequence).unwrap().prepare().unwrap()
+    };
+    let early = prepare(&plus_in_stub(9));
+    lab.engine.patch(2, &plus(3)).unwrap();
+    refused!(early.commit(), SiteChanged);
+    assert_eq!(lab.engine.status(&sites[0]), Status::Original);
+    assert_eq!(call(&sites[1], 10), 13);
+    assert_eq!(lab.engine.stub_stats().slots, 0);
+
+    // A change there and back is a change too: what returns into the site may be another by now.
+    let early = prepare(&plus(9));
+    lab.engine.patch(2, &plus(4)).unwrap();
+    lab.engine.restore(2).unwrap();
+    refused!(early.commit(), SiteChanged);
+}
+
+#[test]
+fn a_byte_changed_behind_the_engine_keeps_the_whole_transaction_from_being_written() {
+    let (lab, text, sites) = one(&[identity(1), identity(2), identity(3)]);
+    let change = || {
+        let transaction = lab.engine.transaction().patch(1, &plus(5)).unwrap();
+        transaction
+            .patch(2, &plus(5))
+            .unwrap()
+            .patch(3, &plus(5))
+            .unwrap()
+    };
+    change().commit().unwrap();
+    let before: Vec<_> = sites.iter().map(bytes).collect();
+    let last = CodeAddr::new(sites[2].addr().get() + u64::from(RESERVED) - 1);
+    text.poke(last, &[0xcc]);
+    let restore = sites
+        .iter()
+        .fold(lab.engine.transaction(), |t, site| t.restore(site).unwrap());
+    match restore.commit() {
+        Err(Error::BytesChanged {
+            site,
+            expected,
+            found,
+        }) => {
+            assert_eq!((site.id.get(), &expected), (3, &before[2]));
+            assert_eq!((found[15], &found[..15]), (0xcc, &before[2][..15]));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!([bytes(&sites[0]), bytes(&sites[1])], before[..2]);
+    assert_eq!(
+        (call(&sites[0], 1), lab.engine.status(&sites[2])),
+        (6, Status::Patched)
+    );
+    // Once the byte is back, so is the site.
+    text.poke(last, &before[2][15..]);
+    lab.engine.restore(3).unwrap();
+}
+
+#[test]
+fn a_byte_changed_before_the_first_patch_is_noticed() {
+    let (lab, text, sites) = one(&[identity(1), identity(2)]);
+    text.poke(sites[1].addr(), &[0xf4]);
+    let both = lab.engine.transaction().patch(1, &plus(5)).unwrap();
+    refused!(both.patch(2, &plus(5)).unwrap().commit(), BytesChanged);
+    assert!(
+        sites
+            .iter()
+            .all(|site| lab.engine.status(site) == Status::Original)
+    );
+    assert_eq!(bytes(&sites[0]), [0x90; 16]);
+}
+
+#[test]
+fn an_invalidated_site_stays_so() {
+    let (lab, _text, sites) = one(&[identity(1), identity(2)]);
+    lab.engine.patch(1, &plus(5)).unwrap();
+    let function = sites[0].function();
+    assert_eq!(lab.engine.invalidate(&function).unwrap(), Receipt { sites: 1 });
+    let before = bytes(&sites[0]);
+    refused!(lab.engine.patch(1, &plus(6)), SiteInvalidated);
+    refused!(lab.engine.restore(1), SiteInvalidated);
+    let both = lab.engine.transaction().patch(2, &plus(6)).unwrap();
+    refused!(both.restore(&sites[0]).unwrap().commit(), SiteInvalidated);
+    assert_eq!(lab.engine.status(&sites[1]), Status::Original);
+    let stats = lab.engine.stub_stats();
+    assert_eq!(lab.engine.invalidate(&function).unwrap(), Receipt { sites: 0 });
+    assert_eq!((bytes(&sites[0]), lab.engine.stub_stats()), (before, stats));
+    // The handler resumes: the sequence is still what happens.
+    assert_eq!((call(&sites[0], 10), lab.deopts.load(Ordering::Relaxed)), (15, 1));
+}
+
+#[test]
+fn any_sequence_can_be_invalidated_and_is_resumed() {
+    let sequences = [plus(5), plus(5).in_place_only(), plus_in_stub(5)];
+    for (index, sequence) in sequences.iter().enumerate() {
+        let (lab, _text, sites) = one(&[identity(1)]);
+        lab.engine.patch(1, sequence).unwrap();
+        assert_eq!(call(&sites[0], 10), 15);
+        lab.engine
+            .invalidate(&sites[0].function())
+            .unwrap_or_else(|e| panic!("{index}: {e}"));
+        assert_eq!((call(&sites[0], 10), lab.deopts.load(Ordering::Relaxed)), (15, 1));
+    }
+}
+
+#[test]
+fn a_site_that_already_is_as_asked_for_is_not_written() {
+    let (lab, text, sites) = one(&[identity(1)]);
+    lab.engine.patch(1, &plus(5)).unwrap();
+    lab.engine.restore(1).unwrap();
+    let writes = text.memory.count(crate::memory::testing::Call::Write);
+    assert_eq!(lab.engine.restore(1).unwrap(), Receipt { sites: 0 });
+    assert_eq!(text.memory.count(crate::memory::testing::Call::Write), writes);
+    assert_eq!(bytes(&sites[0]), [0x90; 16]);
+}
+
+#[test]
+fn a_site_or_module_of_another_engine_is_refused_and_harms_nothing() {
+    let (mine, _text, sites) = one(&[identity(1)]);
+    let (other, _other_text, other_sites) = one(&[identity(1)]);
+    // Both are the first module of their engine.
+    assert_eq!(sites[0].key(), other_sites[0].key());
+    mine.engine.patch(1, &plus(5)).unwrap();
+    refused!(mine.engine.patch_site(&other_sites[0], &plus(6)), SiteForeign);
+    refused!(mine.engine.restore_site(&other_sites[0]), SiteForeign);
+    refused!(mine.engine.invalidate(&other_sites[0].function()), SiteForeign);
+    let foreign = other_sites[0].module().clone();
+    assert_eq!(
+        mine.engine.unregister(foreign, &drained()),
+        Err(Error::ModuleForeign)
+    );
+    assert_eq!((call(&sites[0], 1), mine.engine.sites(1).unwrap().len()), (6, 1));
+    assert_eq!(mine.engine.status(&other_sites[0]), Status::Original);
+    mine.engine.restore(1).unwrap();
+    other.engine.patch(1, &plus(7)).unwrap();
+}
+
+#[test]
+fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
+    let functions = [identity(1), identity(2)];
+    let (lab, text, sites) = one(&functions);
+    lab.engine.patch(1, &plus_in_stub(8)).unwrap();
+    lab.engine.invalidate(&sites[1].function()).unwrap();
+    assert_eq!(lab.engine.stub_stats().slots, 2);
+    let planned = lab.engine.plan(1, &plus_in_stub(9)).unwrap();
+    let module = sites[0].module().clone();
+    lab.engine.unregister(module.clone(), &drained()).unwrap();
+    refused!(planned.commit(), SiteChanged);
+    assert_eq!(
+        (lab.engine.stub_stats().slots, lab.engine.stub_stats().in_use),
+        (0, 0)
+    );
+    refused!(lab.engine.patch(1, &plus(1)), NoSuchSite);
+    refused!(lab.engine.patch_site(&sites[0], &plus(1)), SiteForeign);
+    assert!(lab.engine.site_at(sites[0].addr()).is_none() && lab.engine.modules().is_empty());
+    assert_eq!(
+        lab.engine.unregister(module, &drained()),
+        Err(Error::ModuleForeign)
+    );
+
+    // Once the code is what it was, it can be registered again.
+    for site in &sites {
+        text.poke(site.addr(), &[0x90; RESERVED as usize]);
+    }
+    let again = lab.register(&text, &functions);
+    assert_eq!(lab.engine.patch(1, &plus(2)).unwrap(), Receipt { sites: 1 });
+    assert_eq!(call(&again.sites().next().unwrap(), 1), 3);
+}
+
+#[test]
+fn code_is_registered_once_at_a_time() {
+    let (lab, text, _sites) = one(&[identity(1), identity(2)]);
+    let code = lab
+        .engine
+        .adopt_with(text.adopted(&[identity(1)]), &text.shared())
+        .unwrap();
+    refused!(
+        lab.engine.register(code, |_| identity(1).shape),
+        CodeAlreadyRegistered
+    );
+    assert_eq!(lab.engine.sites(1).unwrap().len(), 1);
+}
+
+#[test]
+fn every_site_of_an_id_is_patched_in_every_module_or_none_is() {
+    let lab = Lab::new();
+    let functions = [identity(1), identity(1)];
+    let texts = [Text::new(&functions), Text::new(&functions)];
+    let modules = texts.iter().map(|text| lab.register(text, &functions));
+    let sites: Vec<Site> = modules
+        .flat_map(|module| module.sites().collect::<Vec<_>>())
+        .collect();
+    assert_eq!(lab.engine.patch(1, &plus(4)).unwrap(), Receipt { sites: 4 });
+    assert!(sites.iter().all(|site| call(site, 1) == 5));
+    lab.engine.invalidate(&sites[3].function()).unwrap();
+    refused!(lab.engine.patch(1, &plus(6)), SiteInvalidated);
+    assert!(sites.iter().all(|site| call(site, 1) == 5));
+}
+
+#[test]
+fn modules_that_share_a_page_are_rolled_back_together() {
+    // Two memories over one page, each of which takes the page's permission to write away when it ends.
+    let functions = [identity(1)];
+    let page = toggled_page(&[identity(1), identity(2)]);
+    let lab = Lab::new();
+    let mut sites = Vec::new();
+    for (index, memory) in page.iter().enumerate() {
+        let at = memory.range.start();
+        let maps = map()
+            .function(at.get(), 8, [identity(index as u64).record])
+            .bytes();
+        let adoption = Adoption::new(Arch::X86_64, Endian::Little, maps).not_yet_run();
+        let adoption = adoption.function("f", at, Len::new(17));
+        // SAFETY: the page is mapped for good, and the test's alone.
+        let code = unsafe { adoption.promise() }.unwrap();
+        let code = lab.engine.adopt_with(code, &memory.shared()).unwrap();
+        let module = lab.engine.register(code, |_| functions[0].shape).unwrap();
+        sites.extend(module.sites());
+    }
+    let both = || {
+        sites.iter().fold(lab.engine.transaction(), |t, s| {
+            t.patch_site(s, &plus(3)).unwrap()
+        })
+    };
+    for failing in &page {
+        failing.memory.fail_after(crate::memory::testing::Call::Write, 0);
+        refused!(both().commit(), SystemCall);
+        assert!(sites.iter().all(|site| bytes(site) == [0x90; 16]));
+    }
+    both().commit().unwrap();
+    assert!(sites.iter().all(|site| call(site, 1) == 4));
+}
+
+/// A function in a page, of which others are neighbours.
+struct Neighbour {
+    memory: Arc<FailingMemory<crate::memory::Toggle>>,
+    range: CodeRange,
+}
+
+impl Neighbour {
+    fn shared(&self) -> Arc<dyn CodeMemory> {
+        Arc::clone(&self.memory) as Arc<dyn CodeMemory>
+    }
+}
+
+/// A page that stays mapped, read-execute.
+fn toggled_page(functions: &[Written]) -> Vec<Neighbour> {
+    let (len, anonymous) = (4096, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping where the kernel likes.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_WRITE, anonymous, -1, 0) };
+    assert_ne!(page, libc::MAP_FAILED);
+    for (index, function) in functions.iter().enumerate() {
+        // SAFETY: within the page.
+        let at = unsafe { page.cast::<u8>().add(index * STRIDE) };
+        // SAFETY: as above, and nobody else knows the page.
+        unsafe { std::ptr::copy_nonoverlapping(function.bytes.as_ptr(), at, function.bytes.len()) };
+    }
+    // SAFETY: our page.
+    assert_eq!(
+        unsafe { libc::mprotect(page, len, libc::PROT_READ | libc::PROT_EXEC) },
+        0
+    );
+    let start = page.expose_provenance() as u64;
+    let neighbour = |index: usize| {
+        let at = CodeAddr::new(start + (index * STRIDE) as u64);
+        let range = CodeRange::new(at, 17).unwrap();
+        // SAFETY: the page stays as it is.
+        let toggle = unsafe { crate::memory::Toggle::register(range) }.unwrap();
+        let memory = Arc::new(FailingMemory::new(toggle));
+        Neighbour { memory, range }
+    };
+    (0..functions.len()).map(neighbour).collect()
+}
+
+/// Exits that make nothing and count what they are to forget.
+struct Forgetful(Arc<AtomicU64>);
+
+impl Exits for Forgetful {
+    fn handles(&self, _: Role) -> bool {
+        false
+    }
+
+    fn bound(&self, _: &Site, _: super::super::Resumption<'_>) -> Result<Len> {
+        Ok(Len::new(1))
+    }
+
+    fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
+        Err(Error::SiteForeign {
+            site: request.site.name(),
+        })
+    }
+
+    fn forget(&self, _: ModuleId) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn whoever_makes_ramps_learns_that_a_module_is_gone() {
+    let (mut lab, forgotten) = (Lab::new(), Arc::new(AtomicU64::new(0)));
+    let builder = Engine::builder().world(Shared(Arc::clone(&lab.world)));
+    lab.engine = builder.exits(Forgetful(Arc::clone(&forgotten))).build().unwrap();
+    let text = Text::new(&[identity(1)]);
+    let module = lab.register(&text, &[identity(1)]);
+    refused!(lab.engine.invalidate(&module.function("f0").unwrap()), NoHandler);
+    lab.engine.unregister(module, &drained()).unwrap();
+    assert_eq!(forgotten.load(Ordering::Relaxed), 1);
+}

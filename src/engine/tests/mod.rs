@@ -1,0 +1,232 @@
+//! Tests of the engine on code that they write themselves, in memory that fails when it is told to.
+#![allow(unsafe_code)]
+
+mod faults;
+mod landings;
+mod lives;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::*;
+use crate::addr::{CodeRange, Len};
+use crate::arch::CallShape;
+use crate::deopt::Ramps;
+use crate::image::Adoption;
+use crate::memory::testing::FailingMemory;
+use crate::memory::{Alias, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::publish::{Resumption, SingleThreaded, Stopped};
+use crate::sequence::{arg, result};
+use crate::stackmap::Endian;
+use crate::stackmap::testing::{RecordSpec, map, record, reg};
+
+/// The bytes of a site of [`identity`].
+const RESERVED: u32 = 16;
+/// The distance between the functions of a [`Text`].
+const STRIDE: usize = 64;
+
+const RAX: u16 = 0;
+const RDI: u16 = 5;
+
+/// A world that can be told to refuse, and that says when it has been stopped.
+#[derive(Debug, Default)]
+struct Moody {
+    refuses: AtomicBool,
+    stops: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Shared(Arc<Moody>);
+
+// SAFETY: every test calls its code on one thread, which is the one that patches.
+unsafe impl World for Shared {
+    fn while_stopped(&self, work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+        if self.0.refuses.load(Ordering::Relaxed) {
+            return Err(Error::WorldNotStopped {
+                why: "it was told so",
+            });
+        }
+        self.0.stops.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: there is one world in each test, of one thread.
+        unsafe { SingleThreaded::promise() }.while_stopped(work)
+    }
+
+    fn resumption(&self) -> Resumption {
+        Resumption::Alone
+    }
+}
+
+/// An engine with what a test wants to look at.
+struct Lab {
+    engine: Engine,
+    world: Arc<Moody>,
+    /// How often the handler of invalidated sites was called, which resumes.
+    deopts: Arc<AtomicU64>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let (world, deopts) = (Arc::new(Moody::default()), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&deopts);
+        let ramps = Ramps::new()
+            .on_miss(|frame| frame.resume())
+            .on_deopt(move |frame| {
+                count.fetch_add(1, Ordering::Relaxed);
+                frame.resume()
+            });
+        let builder = Engine::builder().world(Shared(Arc::clone(&world))).exits(ramps);
+        Self {
+            engine: builder.build().unwrap(),
+            world,
+            deopts,
+        }
+    }
+
+    /// Registers the functions of a text, every record with its shape. None of them has run.
+    fn register(&self, text: &Text, functions: &[Written]) -> Module {
+        let code = self
+            .engine
+            .adopt_with(text.adopted(functions), &text.shared())
+            .unwrap();
+        let shape = |id: RecordId| {
+            functions
+                .iter()
+                .find(|f| f.record.id == id.get())
+                .map(|f| f.shape)
+        };
+        self.engine.register(code, |record| shape(record.id())).unwrap()
+    }
+}
+
+/// A function with one record.
+struct Written {
+    bytes: Vec<u8>,
+    record: RecordSpec,
+    shape: CallShape,
+}
+
+/// A site of nops, then `ret`: once it is patched with `result = ..`, a function of one argument.
+fn identity(id: u64) -> Written {
+    let mut bytes = vec![0x90; RESERVED as usize];
+    bytes.push(0xc3);
+    Written {
+        bytes,
+        record: record(id).at(0).location(reg(RAX, 8)).location(reg(RDI, 8)),
+        shape: CallShape::any_reg(RESERVED).result().args(1),
+    }
+}
+
+/// `result = argument + by`, in the site, of which it fills more than half.
+fn plus(by: u64) -> Sequence {
+    let sequence = Sequence::new().mov(result(), arg(0));
+    sequence.add(result(), 1u64).add(result(), by - 1)
+}
+
+/// The same in a stub.
+fn plus_in_stub(by: u64) -> Sequence {
+    let sequence = plus(by - 3);
+    (0..3).fold(sequence, |sequence, _| sequence.add(result(), 1u64))
+}
+
+/// Memory that fails on demand, with functions in it.
+struct Text {
+    _placed: Placed,
+    memory: Arc<FailingMemory<Alias>>,
+    range: CodeRange,
+}
+
+impl Text {
+    fn new(functions: &[Written]) -> Self {
+        let mut bytes = Vec::new();
+        for function in functions {
+            assert!(function.bytes.len() <= STRIDE);
+            bytes.extend(&function.bytes);
+            bytes.resize(bytes.len().next_multiple_of(STRIDE), 0xcc);
+        }
+        let need = SegmentNeed {
+            kind: SegmentKind::Code,
+            len: bytes.len() as u64,
+            align: 64,
+        };
+        let mut placement = Arena::new(1 << 16).place(&[need], Reach::Anywhere).unwrap();
+        let range = placement.segments()[0].range;
+        placement.fill(range.start(), &bytes).unwrap();
+        let placed = placement.finalize().unwrap();
+        let memory = Arc::new(FailingMemory::new(placed.memory()));
+        crate::publish::serialize();
+        Self {
+            _placed: placed,
+            memory,
+            range,
+        }
+    }
+
+    fn addr(&self, index: usize) -> CodeAddr {
+        CodeAddr::new(self.range.start().get() + (index * STRIDE) as u64)
+    }
+
+    fn shared(&self) -> Arc<dyn CodeMemory> {
+        Arc::clone(&self.memory) as Arc<dyn CodeMemory>
+    }
+
+    fn adopted(&self, functions: &[Written]) -> crate::image::AdoptedCode {
+        let mut maps = map();
+        for (index, function) in functions.iter().enumerate() {
+            maps = maps.function(self.addr(index).get(), 8, [function.record.clone()]);
+        }
+        let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, maps.bytes()).not_yet_run();
+        for (index, function) in functions.iter().enumerate() {
+            let len = Len::of(&function.bytes).unwrap();
+            adoption = adoption.function(format!("f{index}"), self.addr(index), len);
+        }
+        // SAFETY: the memory outlives the engine's use of it in every test, and is the test's alone.
+        unsafe { adoption.promise() }.unwrap()
+    }
+
+    /// Writes behind the engine's back.
+    fn poke(&self, at: CodeAddr, bytes: &[u8]) {
+        self.memory.write(at, bytes).unwrap();
+        crate::publish::serialize();
+    }
+}
+
+/// The bytes of a site as they are in memory.
+fn bytes(site: &Site) -> Vec<u8> {
+    let mut found = vec![0; site.reserved().as_usize()];
+    // SAFETY: the text of the test is mapped and readable, and nobody writes to it now.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            std::ptr::with_exposed_provenance::<u8>(site.addr().get() as usize),
+            found.as_mut_ptr(),
+            found.len(),
+        );
+    }
+    found
+}
+
+/// Calls the function of a site with two numbers.
+fn call2(site: &Site, a: u64, b: u64) -> u64 {
+    let addr = site.function().entry().get() as usize;
+    // SAFETY: the tests' functions take two numbers or fewer and return one.
+    let function: extern "C" fn(u64, u64) -> u64 =
+        unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<u8>(addr)) };
+    function(a, b)
+}
+
+fn call(site: &Site, a: u64) -> u64 {
+    call2(site, a, 0)
+}
+
+/// Asserts that a result is an error of a variant.
+macro_rules! refused {
+    ($result:expr, $variant:ident) => {{
+        let result = $result;
+        assert!(
+            matches!(result, Err(crate::error::Error::$variant { .. })),
+            "expected {}, got {:#?}",
+            stringify!($variant),
+            result
+        );
+    }};
+}
+use refused;
