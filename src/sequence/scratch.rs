@@ -151,7 +151,7 @@ fn first_write(sequence: &Sequence) -> Option<usize> {
         }
         let (mut reads, mut writes) = (false, operation.follows_c());
         operation.each_operand(|operand, access| {
-            if operand == Operand::Result {
+            if matches!(operand, Operand::Result | Operand::FloatResult) {
                 reads |= access != Access::Write;
                 writes |= access == Access::Write;
             }

@@ -39,6 +39,14 @@ fn the_result_register_is_scratch_until_it_is_written() {
     ];
     let assembled = in_place(&after, &any_reg(48));
     assert_eq!(disassembly(SITE, &assembled.code)[..3], halves);
+    let otherwise = seq()
+        .mov(float_result(), 1)
+        .guard_eq(u64::at(live(1), 8), u64::MAX >> 1, Target::Miss)
+        .mov(result(), 2);
+    assert_eq!(
+        disassembly(SITE, &in_place(&otherwise, &any_reg(48)).code)[..3],
+        halves
+    );
     // Nor if an argument is there, or if it is read before, or if a label makes the order unknown.
     let locations = [reg(RAX, 8), reg(RAX, 8), indirect(RBP, -8, 8)];
     let shared = site(
