@@ -220,7 +220,9 @@ impl Function {
         self.range().map_or("", |range| &range.name)
     }
 
-    /// The address to call it at. From the first call of this on, its module counts as code that may have
+    /// The address to call it at, as long as the module is registered and its engine exists.
+    ///
+    /// From the first call of this on, its module counts as code that may have
     /// run: return addresses may then point into its sites.
     #[must_use]
     pub fn entry(&self) -> CodeAddr {
