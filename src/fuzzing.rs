@@ -4,8 +4,63 @@
 //! a body in one line; `cargo test` runs each body over its corpus and over some thousands of mutations of
 //! it. [`mutate_and_run`] is deterministic: the same seed gives the same inputs on every machine.
 
+mod engine;
 mod mutate;
+mod sequence;
 mod stackmap;
 
+pub use crate::image::fuzz_body as image;
+pub use engine::engine;
 pub use mutate::{executions, mutate_and_run};
+pub use sequence::sequence;
 pub use stackmap::stackmap;
+
+/// What a body takes its choices from: zeros when it is used up.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> u8 {
+        match self.0.split_first() {
+            Some((first, rest)) => {
+                self.0 = rest;
+                *first
+            }
+            None => 0,
+        }
+    }
+
+    fn below(&mut self, limit: u8) -> u8 {
+        self.byte().checked_rem(limit).unwrap_or(0)
+    }
+
+    fn flag(&mut self) -> bool {
+        self.byte() & 1 == 1
+    }
+
+    fn word(&mut self) -> u64 {
+        let bytes: [u8; 8] = core::array::from_fn(|_| self.byte());
+        u64::from_le_bytes(bytes)
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T], otherwise: T) -> T {
+        let index = usize::from(self.byte()).checked_rem(from.len());
+        index
+            .and_then(|index| from.get(index))
+            .copied()
+            .unwrap_or(otherwise)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_object_makes_the_loader_panic() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/image");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut seeds: std::vec::Vec<_> = files
+            .map(|file| std::fs::read(file.unwrap().path()).unwrap())
+            .collect();
+        seeds.sort();
+        super::mutate_and_run(&seeds, super::image, super::executions(4_000), 0x1ace);
+    }
+}

@@ -160,7 +160,9 @@ impl<'a> Preparation<'a> {
             addr: stub.addr,
             bytes: &stub.bytes,
         });
-        verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
+        let checked = verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
+        // Of what the bytes do, the checker is believed.
+        assembled.landings = checked.landings;
         if let (Some(stub), Some(code)) = (&mut self.stub, assembled.stub.take()) {
             stub.calls = assembled
                 .declared

@@ -102,7 +102,7 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
     if fits.is_ok() && used <= room {
         let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
         layout.write(&mut code).map_err(|e| job.unreachable(e))?;
-        let offsets = returns.iter().map(|mark| layout.offset(*mark));
+        let offsets = returns.iter().map(|mark| layout.end_offset(*mark));
         let landings = offsets
             .filter(|offset| *offset < site.shape.reserved().get())
             .collect();

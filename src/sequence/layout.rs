@@ -102,6 +102,15 @@ impl Layout<'_> {
         mark.bytes.saturating_add(before).saturating_add(nops)
     }
 
+    /// The offset of the end of what stands before a position: before the nops if they stand there.
+    pub(super) fn end_offset(&self, mark: Mark) -> u32 {
+        let offset = self.offset(mark);
+        match self.fill {
+            Some(fill) if mark == fill.at => offset.saturating_sub(self.nops()),
+            _ => offset,
+        }
+    }
+
     /// The offset of the instruction of the branch at `index`.
     fn branch_offset(&self, index: usize, branch: &Branch) -> u32 {
         self.offset(Mark {

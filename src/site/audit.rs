@@ -139,6 +139,9 @@ type Attributed<'a> = Vec<(u32, crate::stackmap::Records<'a>)>;
 fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Result<Attributed<'a>> {
     let functions = map.functions();
     let count = functions.len();
+    if count == 0 && map.records().len() > 0 {
+        return Err(Error::RecordsWithoutFunction { functions: 0 });
+    }
     functions
         .map(|function| {
             let addr = CodeAddr::new(function.address());
@@ -361,6 +364,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
             name: spec.function.clone(),
         });
     };
+    let reserved = spec.shape.reserved();
     let addr = function.addr.at(spec.offset).unwrap_or(function.addr);
     let name = || {
         Box::new(SiteName {
@@ -371,29 +375,30 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
             addr,
         })
     };
-    if spec.reserved.get() == 0 {
+    if reserved.get() == 0 {
         return Err(Error::SiteEmpty { site: name() });
     }
     let code = read_function(parts, function)?;
     let start = spec.offset.get() as usize;
     let bytes = start
-        .checked_add(spec.reserved.as_usize())
+        .checked_add(reserved.as_usize())
         .and_then(|end| code.get(start..end));
     let Some(bytes) = bytes else {
         return Err(Error::SiteOutsideFunction {
             site: name(),
-            reserved: spec.reserved,
+            reserved,
             len: function.len,
         });
     };
     match verify::original(parts.arch, addr, bytes) {
-        Ok(Original::Nops) => {
-            let shape = CallShape::entry(spec.reserved.get());
-            found.push(Entry::new(spec.id, addr, None, index as u32, 0), shape, bytes)
-        }
+        Ok(Original::Nops) => found.push(
+            Entry::new(spec.id, addr, None, index as u32, 0),
+            spec.shape,
+            bytes,
+        ),
         _ => Err(Error::EntryNotNops {
             site: name(),
-            reserved: spec.reserved,
+            reserved,
         }),
     }
 }

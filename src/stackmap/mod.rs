@@ -15,7 +15,7 @@ mod bytes;
 mod map;
 mod owned;
 mod record;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

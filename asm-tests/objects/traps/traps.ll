@@ -73,3 +73,9 @@ define i64 @adjacent(i64 %a) uwtable {
   call void (i64, i32, ...) @llvm.experimental.stackmap(i64 8, i32 12, i64 %y)
   ret i64 %y
 }
+
+; The nops of the patchpoint end at a multiple of 16, as those of an alignment would.
+define i64 @aligned_end(i64 %a) uwtable {
+  %x = call anyregcc i64 (i64, i32, ptr, i32, ...) @llvm.experimental.patchpoint.i64(i64 9, i32 28, ptr null, i32 1, i64 %a)
+  ret i64 %x
+}

@@ -256,3 +256,12 @@ fn the_stub_of_a_lost_site_is_kept_until_its_module_goes() {
     batch.lab.engine.unregister(module, &drained).unwrap();
     assert_eq!(batch.lab.engine.stub_stats().slots, 0);
 }
+
+#[test]
+fn a_write_that_did_not_arrive_is_noticed_and_the_others_are_taken_back() {
+    let batch = Batch::new(2, 4, plus(7));
+    batch.texts[1].memory.lose_writes(true);
+    refused!(batch.transaction().commit(), BytesChanged);
+    batch.texts[1].memory.lose_writes(false);
+    batch.is_as_before();
+}

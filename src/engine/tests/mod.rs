@@ -4,6 +4,8 @@
 mod faults;
 mod landings;
 mod lives;
+mod maps;
+mod red_zone;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,7 +5,7 @@
 #[cfg(target_os = "linux")]
 pub(crate) mod process;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{CodeMemory, LiveMemory, PageRun, Strategy};
 use crate::addr::{CodeAddr, CodeRange};
@@ -31,6 +31,7 @@ pub(crate) struct FailingMemory<M> {
     inner: M,
     counts: [AtomicU64; 5],
     rules: [AtomicU64; 5],
+    loses_writes: AtomicBool,
 }
 
 /// No call of the kind fails; otherwise a rule is the number of calls that still succeed, and `FOR_GOOD` or not.
@@ -43,6 +44,7 @@ impl<M: CodeMemory> FailingMemory<M> {
             inner,
             counts: Default::default(),
             rules: [const { AtomicU64::new(NEVER) }; 5],
+            loses_writes: AtomicBool::new(false),
         }
     }
 
@@ -54,6 +56,11 @@ impl<M: CodeMemory> FailingMemory<M> {
     /// Lets every call fail that comes after `after` successful ones of its kind, until [`heal`](Self::heal).
     pub(crate) fn fail_from(&self, call: Call, after: u32) {
         self.rules[call as usize].store(FOR_GOOD | u64::from(after), Ordering::Relaxed);
+    }
+
+    /// Lets writes succeed and change nothing.
+    pub(crate) fn lose_writes(&self, lose: bool) {
+        self.loses_writes.store(lose, Ordering::Relaxed);
     }
 
     /// Lets no call fail any more.
@@ -113,6 +120,9 @@ unsafe impl<M: CodeMemory> CodeMemory for FailingMemory<M> {
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
         let passed = self.pass(Call::Write, at);
+        if self.loses_writes.load(Ordering::Relaxed) {
+            return passed;
+        }
         let written = if passed.is_ok() {
             bytes
         } else {

@@ -172,3 +172,25 @@ fn dwarf(reg: u16) -> DwarfReg {
 fn label(n: u32) -> Label {
     Label::new(n)
 }
+
+#[test]
+fn a_call_before_the_final_one_returns_before_the_nops_between_them() {
+    let map = crate::stackmap::testing::record(7).leak();
+    let site = SiteContext {
+        shape: CallShape::c(32),
+        record: Some(map),
+        ..entry(32)
+    };
+    let called = CodeAddr::new(0x41_0000);
+    let twice = Sequence::new()
+        .call(called, crate::arch::OnReturn::FollowsC)
+        .call(called, crate::arch::OnReturn::FollowsC);
+    let Fit::InPlace(assembled) = assemble(&twice, &site, &Environment::default()).unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        (assembled.code.first(), assembled.code.get(27)),
+        (Some(&0xe8), Some(&0xe8))
+    );
+    assert_eq!(assembled.landings, [5]);
+}

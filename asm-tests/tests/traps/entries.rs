@@ -1,0 +1,117 @@
+//! Sites at the start of a function, before its frame stands.
+
+use super::*;
+use patchpoint::addr::FnOffset;
+use patchpoint::engine::Status;
+use patchpoint::sequence::{Sequence, Target, arg, result};
+
+fn entry_module(engine: &Engine) -> Module {
+    let registration = engine.registration(load(engine, nobody));
+    let registration = registration
+        .entry(EntrySpec::new("entered", 100, 16).args(1).result())
+        .entry(EntrySpec::new("redirected", 101, 16))
+        .entry(EntrySpec::new("entry_then_site", 102, 16));
+    registration.register(|record| shape(record.id())).unwrap()
+}
+
+#[test]
+fn an_entry_returns_jumps_elsewhere_and_falls_through() {
+    let (engine, _) = engine();
+    let module = entry_module(&engine);
+    assert_eq!(call(&module, "entered", [4, 0]), 9);
+    engine
+        .patch(100, &Sequence::new().mov(result(), arg(0)).ret())
+        .unwrap();
+    assert_eq!(call(&module, "entered", [4, 0]), 4);
+    let elsewhere = module.function("redirected").unwrap().entry();
+    engine.patch(100, &Sequence::new().jump(elsewhere)).unwrap();
+    assert_eq!(call(&module, "entered", [4, 0]), 44);
+    let mut counter = Box::new(0u64);
+    let at = CodeAddr::new(std::ptr::from_mut(&mut *counter).expose_provenance() as u64);
+    engine.patch(100, &Sequence::new().count(at)).unwrap();
+    assert_eq!(
+        [call(&module, "entered", [4, 0]), call(&module, "entered", [5, 0])],
+        [9, 10]
+    );
+    // SAFETY: the counter lives; compiled code has written it.
+    assert_eq!(unsafe { std::ptr::from_ref(&*counter).read_volatile() }, 2);
+    engine.restore(100).unwrap();
+    assert_eq!(call(&module, "entered", [4, 0]), 9);
+}
+
+#[test]
+fn an_entry_can_be_invalidated_by_itself_and_is_left_alone_otherwise() {
+    let (engine, deopts) = engine();
+    let module = entry_module(&engine);
+    let function = module.function("entry_then_site").unwrap();
+    engine.invalidate(&function).unwrap();
+    assert_eq!(engine.status(&the_site(&engine, 102)), Status::Original);
+    assert_eq!(engine.status(&the_site(&engine, 4)), Status::Invalidated);
+    engine
+        .transaction()
+        .invalidate_site(&the_site(&engine, 100))
+        .unwrap()
+        .commit()
+        .unwrap();
+    assert_eq!(call(&module, "entered", [4, 0]), 9);
+    assert_eq!(deopts.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn what_an_entry_must_not_do_is_refused() {
+    let (engine, _) = engine();
+    let _module = entry_module(&engine);
+    let rbx = patchpoint::arch::x86_64::RBX;
+    let rdi = patchpoint::arch::x86_64::RDI;
+    refused!(
+        engine.patch(100, &Sequence::new().mov(rbx, 1u64)),
+        OverwritesLive,
+        100
+    );
+    refused!(
+        engine.patch(100, &Sequence::new().mov(rdi, 1u64)),
+        OverwritesLive,
+        100
+    );
+    let target = address(nobody);
+    let called = Sequence::new().call(target, patchpoint::arch::OnReturn::FollowsC);
+    refused!(engine.patch(100, &called), CallNotAllowed, 100);
+    // push rax: the red zone of the function that is about to start is the caller's, but its return address is not.
+    refused!(
+        engine.patch(100, &Sequence::new().raw(&[0x50, 0x58])),
+        VerifyRedZone,
+        100
+    );
+    refused!(
+        engine.patch(100, &Sequence::new().jump(Target::Miss)),
+        NoHandler,
+        100
+    );
+    assert_eq!(engine.status(&the_site(&engine, 100)), Status::Original);
+}
+
+#[test]
+fn a_wrong_entry_is_refused() {
+    let entry = |name, reserved| with_entry(EntrySpec::new(name, 100, reserved));
+    refused!(entry("entered", 0), SiteEmpty, 100);
+    refused!(entry("entered", 17), EntryNotNops, 100);
+    refused!(entry("entered", 15), EntryNotNops, 100);
+    refused!(entry("entered", 22), SiteOutsideFunction, 100);
+    refused!(entry("entered", u32::MAX), SiteOutsideFunction, 100);
+    refused!(entry("calls", 5), EntryNotNops, 100);
+    assert!(matches!(
+        entry("not there", 16),
+        Err(Error::NoSuchFunction { .. })
+    ));
+    let inside = EntrySpec::new("entered", 100, 6).at(FnOffset::new(10));
+    assert_eq!(
+        with_entry(inside)
+            .unwrap()
+            .sites()
+            .filter(|site| site.id().get() == 100)
+            .count(),
+        1
+    );
+    let far = EntrySpec::new("entered", 100, 6).at(FnOffset::new(u32::MAX));
+    refused!(with_entry(far), SiteOutsideFunction, 100);
+}

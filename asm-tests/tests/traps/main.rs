@@ -1,0 +1,120 @@
+//! The traps that exist without concurrency, on an object that LLVM compiled for them.
+
+mod entries;
+mod landings;
+mod lookup;
+mod registers;
+mod registration;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use patchpoint::addr::{CodeAddr, RecordId};
+use patchpoint::deopt::Ramps;
+use patchpoint::engine::{Code, Engine};
+use patchpoint::publish::SingleThreaded;
+use patchpoint::site::{EntrySpec, Module, Site};
+use patchpoint::{CallShape, Error, Result};
+
+/// The object; its source beside it.
+const OBJECT: &[u8] = include_bytes!("../../objects/traps/traps.o");
+
+/// What is reserved in the source.
+fn shape(id: RecordId) -> Option<CallShape> {
+    Some(match id.get() {
+        1 | 2 => CallShape::c(40).result().args(1),
+        3 => CallShape::shadow(16),
+        4 => CallShape::any_reg(24).result().args(1),
+        5 => CallShape::any_reg(32).result().args(1),
+        6 | 7 => CallShape::any_reg(20).result().args(1),
+        8 => CallShape::shadow(12),
+        9 => CallShape::any_reg(28).result().args(1),
+        _ => return None,
+    })
+}
+
+/// An engine that counts how often invalidated code was entered, and resumes.
+fn engine() -> (Engine, Arc<AtomicU64>) {
+    let deopts = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&deopts);
+    let ramps = Ramps::new().on_deopt(move |frame| {
+        count.fetch_add(1, Ordering::Relaxed);
+        frame.resume()
+    });
+    // SAFETY: each test has its own engine and calls its code on one thread.
+    let world = unsafe { SingleThreaded::promise() };
+    (
+        Engine::builder().world(world).exits(ramps).build().unwrap(),
+        deopts,
+    )
+}
+
+extern "C" fn nobody(a: u64) -> u64 {
+    a
+}
+
+fn address(function: extern "C" fn(u64) -> u64) -> CodeAddr {
+    CodeAddr::new(function as usize as u64)
+}
+
+fn load(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Code {
+    engine.load(OBJECT, |_| Some(address(callee))).unwrap()
+}
+
+/// The object registered, its patchpoints calling `callee`.
+fn registered(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Module {
+    engine
+        .register(load(engine, callee), |record| shape(record.id()))
+        .unwrap()
+}
+
+/// A registration in which one record has another shape.
+fn with_shape(id: u64, other: CallShape) -> Result<Module> {
+    let (engine, _) = engine();
+    engine.register(load(&engine, nobody), |record| {
+        if record.id().get() == id {
+            Some(other)
+        } else {
+            shape(record.id())
+        }
+    })
+}
+
+fn with_entry(entry: EntrySpec) -> Result<Module> {
+    let (engine, _) = engine();
+    let registration = engine.registration(load(&engine, nobody)).entry(entry);
+    registration.register(|record| shape(record.id()))
+}
+
+fn the_site(engine: &Engine, id: u64) -> Site {
+    let mut sites = engine.sites(id).unwrap();
+    assert_eq!(sites.len(), 1);
+    sites.remove(0)
+}
+
+fn call(module: &Module, function: &str, args: [u64; 2]) -> u64 {
+    call_at(module.function(function).unwrap().entry(), args)
+}
+
+fn call_at(addr: CodeAddr, [a, b]: [u64; 2]) -> u64 {
+    // SAFETY: the object's functions take two numbers or fewer and return one.
+    let function: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(addr.get() as usize) };
+    function(a, b)
+}
+
+fn bytes(site: &Site) -> Vec<u8> {
+    // SAFETY: the site's module keeps its code mapped and readable.
+    unsafe { std::slice::from_raw_parts(site.addr().get() as *const u8, site.reserved().as_usize()) }.to_vec()
+}
+
+/// Asserts that a result is an error of a variant, whose sentence names the site's ID.
+macro_rules! refused {
+    ($result:expr, $variant:ident, $id:expr) => {{
+        let result = $result;
+        let Err(error @ Error::$variant { .. }) = &result else {
+            panic!("expected {}, got {result:#?}", stringify!($variant));
+        };
+        assert!(error.to_string().contains(&format!(" {} at ", $id)), "{error}");
+    }};
+}
+use refused;

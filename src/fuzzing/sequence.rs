@@ -1,0 +1,310 @@
+//! Any bytes as a site, its record and a sequence for it: what is assembled, the checker accepts.
+
+use std::vec::Vec;
+
+use super::Choices;
+use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
+use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind};
+use crate::error::Error;
+use crate::sequence::{
+    Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble, assemble_out_of_line,
+    float_arg, float_result, live, location, reg, result,
+};
+use crate::stackmap::testing::{RecordSpec, constant, constant_index, direct, indirect, map, record};
+use crate::stackmap::{Endian, Location, StackMaps};
+use crate::verify::{self, Chunk};
+
+/// Assembles a sequence for a site, both of which the bytes describe, in place or in a stub, and checks it.
+///
+/// # Panics
+/// When the checker refuses what the assembler made of operations, but for a value that is lost on a path; or when
+/// what a refusal says is empty.
+pub fn sequence(data: &[u8]) {
+    assembles(data);
+}
+
+/// Whether it was assembled.
+fn assembles(data: &[u8]) -> bool {
+    let mut choices = Choices(data);
+    let shape = shape(&mut choices);
+    let spec = record_spec(&mut choices, shape);
+    let bytes = map().constant(1 << 40).function(0x40_0000, 64, [spec]).bytes();
+    let Ok(maps) = StackMaps::parse(&bytes, Endian::Little) else {
+        return false;
+    };
+    let Some((map, record)) = maps
+        .maps()
+        .first()
+        .and_then(|map| Some((map, map.records().next()?)))
+    else {
+        return false;
+    };
+    let landings = landings(&mut choices, shape);
+    let site = SiteContext {
+        arch: Arch::X86_64,
+        id: RecordId::new(7),
+        function: Some("f"),
+        offset: FnOffset::new(4),
+        addr: CodeAddr::new(0x7000_0000_0000 + u64::from(choices.byte())),
+        shape,
+        record: (shape.kind() != SiteKind::Entry).then_some(record),
+        constants: map.constants(),
+        landings: &landings,
+        trust_live_outs: choices.flag(),
+    };
+    let ramp = |at| Some(CodeAddr::new(site.addr.get() + at));
+    let environment = Environment {
+        miss: choices.flag().then(|| ramp(0x2000)).flatten(),
+        deopt: choices.flag().then(|| ramp(0x3000)).flatten(),
+    };
+    let (sequence, raw) = operations(&mut choices);
+    let assembled = match assemble(&sequence, &site, &environment) {
+        Ok(Fit::InPlace(assembled)) => Ok(assembled),
+        Ok(Fit::OutOfLine { stub_len }) => {
+            let stub = CodeAddr::new(site.addr.get() + 0x4000);
+            let made = assemble_out_of_line(&sequence, &site, &environment, stub);
+            let len = made
+                .as_ref()
+                .ok()
+                .and_then(|a| a.stub.as_ref())
+                .map_or(0, |s| s.bytes.len());
+            assert!(len <= stub_len.as_usize(), "{len} bytes in a stub of {stub_len}");
+            made
+        }
+        Err(error) => Err(error),
+    };
+    match &assembled {
+        Ok(assembled) => accepted(&site, &sequence, raw, assembled),
+        Err(error) => assert!(!std::string::ToString::to_string(error).is_empty()),
+    }
+    assembled.is_ok()
+}
+
+fn accepted(site: &SiteContext<'_>, sequence: &Sequence, raw: bool, assembled: &crate::sequence::Assembled) {
+    let chunk = assembled.stub.as_ref().map(|stub| Chunk {
+        addr: stub.addr,
+        bytes: &stub.bytes,
+    });
+    match verify::check(site, &assembled.code, chunk.as_slice(), &assembled.declared) {
+        Ok(checked) => {
+            // A call that is never reached has no landing.
+            let known = |landing| assembled.landings.contains(landing);
+            assert!(
+                raw || checked.landings.iter().all(known),
+                "{:?}, {:?}: {sequence:?} at {site:?}",
+                checked.landings,
+                assembled.landings
+            );
+        }
+        Err(_) if raw => {}
+        // What is lost on which path only the checker follows.
+        Err(Error::VerifyLost { .. }) => {}
+        Err(error) => refused(site, sequence, assembled, &error),
+    }
+}
+
+#[expect(clippy::panic, reason = "that is what the body is for")]
+fn refused(
+    site: &SiteContext<'_>,
+    sequence: &Sequence,
+    assembled: &crate::sequence::Assembled,
+    error: &Error,
+) {
+    let listing = verify::disassemble(site.arch, site.addr, &assembled.code);
+    panic!("{error}\n{sequence:#?}\n{site:#?}\n{assembled:#x?}\n{listing:#?}");
+}
+
+fn shape(choices: &mut Choices<'_>) -> CallShape {
+    let reserved = u32::from(choices.below(64)) + 1;
+    let shape = match choices.below(8) {
+        0 => CallShape::entry(reserved),
+        1 | 2 => CallShape::shadow(reserved),
+        3 | 4 => CallShape::c(reserved),
+        _ => CallShape::any_reg(reserved),
+    };
+    if shape.kind() == SiteKind::Shadow {
+        return shape;
+    }
+    let shape = shape.args(u32::from(choices.below(8)));
+    if choices.flag() { shape.result() } else { shape }
+}
+
+/// A register that values are in: general, sometimes a vector register.
+fn register(choices: &mut Choices<'_>) -> u16 {
+    match choices.below(5) {
+        0 => 17 + u16::from(choices.below(16)),
+        // rsp and rbp hold no values of the allocator's.
+        _ => choices.pick(&[0, 1, 2, 3, 4, 5, 8, 9, 10, 12, 13, 14, 15], 0),
+    }
+}
+
+fn value(choices: &mut Choices<'_>) -> Location {
+    let (base, offset) = (choices.pick(&[6, 7], 6), i32::from(choices.byte() as i8) * 8);
+    let size = choices.pick(&[8, 8, 8, 4, 2, 1, 16], 8);
+    match choices.below(8) {
+        0 => direct(base, offset),
+        1 | 2 => indirect(base, offset, size),
+        3 => constant(offset),
+        4 => constant_index(0),
+        _ => crate::stackmap::testing::reg(register(choices), size),
+    }
+}
+
+/// A record as registration lets pass: a location for result and arguments each, the result in a register.
+fn record_spec(choices: &mut Choices<'_>, shape: CallShape) -> RecordSpec {
+    let any_reg =
+        shape.kind() == SiteKind::Patchpoint && shape.convention() == crate::arch::Convention::AnyReg;
+    let mut spec = record(7).at(4);
+    if any_reg && shape.has_result() {
+        spec = spec.location(crate::stackmap::testing::reg(register(choices), 8));
+    }
+    let args = if any_reg { shape.arg_count() } else { 0 };
+    for _ in 0..args + u32::from(choices.below(5)) {
+        spec = spec.location(value(choices));
+    }
+    if shape.kind() == SiteKind::Patchpoint {
+        for _ in 0..choices.below(4) {
+            spec = spec.live_out(register(choices), 8);
+        }
+    }
+    spec
+}
+
+fn landings(choices: &mut Choices<'_>, shape: CallShape) -> Vec<u32> {
+    if shape.kind() != SiteKind::Patchpoint || choices.flag() {
+        return Vec::new();
+    }
+    let landing = u32::from(choices.byte()) % shape.reserved().get();
+    if landing == 0 {
+        Vec::new()
+    } else {
+        [landing].into()
+    }
+}
+
+fn operand(choices: &mut Choices<'_>) -> Operand {
+    let n = u32::from(choices.below(6));
+    match choices.below(10) {
+        0 | 1 => arg(n),
+        2 | 3 => live(n),
+        4 => location(n),
+        5 => float_arg(n),
+        6 => float_result(),
+        7 => reg(DwarfReg::new(u16::from(choices.below(34)))),
+        8 => Operand::Imm(immediate(choices)),
+        _ => result(),
+    }
+}
+
+fn immediate(choices: &mut Choices<'_>) -> u64 {
+    match choices.below(4) {
+        0 => u64::from(choices.byte()),
+        1 => i64::from(choices.byte() as i8) as u64,
+        2 => u64::from(choices.word() as u32),
+        _ => choices.word(),
+    }
+}
+
+fn memory(choices: &mut Choices<'_>) -> Mem {
+    let (base, disp) = (operand(choices), i32::from(choices.byte() as i8) * 9);
+    match choices.below(7) {
+        0 => u8::at(base, disp),
+        1 => u16::at(base, disp),
+        2 => u32::at(base, disp),
+        3 => i8::at(base, disp),
+        4 => i16::at(base, disp),
+        5 => i32::at(base, disp),
+        _ => u64::at(base, disp),
+    }
+}
+
+fn source(choices: &mut Choices<'_>) -> Source {
+    match choices.below(6) {
+        0 => u32::of(operand(choices)).into(),
+        1 => i8::of(operand(choices)).into(),
+        2 => memory(choices).into(),
+        _ => operand(choices).into(),
+    }
+}
+
+fn target(choices: &mut Choices<'_>) -> Target {
+    let far = CodeAddr::new(0x1234_5678_9000);
+    let near = CodeAddr::new(0x7000_0010_0000);
+    let label = Target::Label(Label::new(u32::from(choices.below(2))));
+    choices.pick(
+        &[
+            Target::Miss,
+            Target::Deopt,
+            Target::End,
+            far.into(),
+            near.into(),
+            label,
+        ],
+        Target::End,
+    )
+}
+
+const CONDITIONS: [Cond; 5] = [Cond::Eq, Cond::Ne, Cond::Below, Cond::AboveOrEqual, Cond::Greater];
+
+/// Up to eight operations, and whether raw bytes are among them, which may be anything.
+fn operations(choices: &mut Choices<'_>) -> (Sequence, bool) {
+    let mut sequence = Sequence::new();
+    let mut raw = false;
+    for _ in 0..choices.below(9) {
+        sequence = match choices.below(13) {
+            0 | 1 => {
+                let cond = choices.pick(&CONDITIONS, Cond::Eq);
+                sequence.guard(cond, source(choices), source(choices), target(choices))
+            }
+            2..=4 => sequence.mov(operand(choices), source(choices)),
+            5 => sequence.add(operand(choices), source(choices)),
+            6 => sequence.store(memory(choices), source(choices)),
+            7 => sequence.add_to_memory(memory(choices), source(choices)),
+            8 => sequence.atomic_add(memory(choices), source(choices)),
+            9 => sequence.jump(target(choices)),
+            10 => {
+                let returns = [OnReturn::FollowsC, OnReturn::PreservesAll, OnReturn::Never];
+                let at = choices.pick(&[0x7000_0020_0000, 0x4321_0000_0000], 0);
+                sequence.call(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
+            }
+            11 => match choices.below(3) {
+                0 => sequence.ret(),
+                1 => sequence.trap(),
+                _ => {
+                    raw = true;
+                    sequence.raw(&choices.word().to_le_bytes())
+                }
+            },
+            _ => sequence.bind(Label::new(u32::from(choices.below(2)))),
+        };
+    }
+    if choices.below(8) == 0 {
+        sequence = sequence.in_place_only();
+    }
+    (sequence, raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn corpus() -> Vec<Vec<u8>> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/sequence");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut seeds: Vec<Vec<u8>> = files
+            .map(|file| std::fs::read(file.unwrap().path()).unwrap())
+            .collect();
+        seeds.sort();
+        seeds
+    }
+
+    #[test]
+    fn the_checker_accepts_what_is_assembled() {
+        let executions = crate::fuzzing::executions(40_000);
+        let assembled = core::cell::Cell::new(0);
+        let body = |data: &[u8]| assembled.set(assembled.get() + u64::from(assembles(data)));
+        crate::fuzzing::mutate_and_run(&corpus(), body, executions, 0x5e9);
+        std::println!("{} of {executions} were assembled", assembled.get());
+        assert!(assembled.get() * 20 > executions);
+    }
+}
