@@ -1,1 +1,12 @@
-//! benches
+//! What is measured, for the benchmarks and for the program that prints the ratios.
+//!
+//! A figure of nanoseconds says as much about the machine as about the library, so the ones that matter are ratios:
+//! the library's way against the least that could do the same, taken alternately in one run on the same
+//! memory, so that whatever the machine does besides hits both.
+
+pub mod measure;
+pub mod pages;
+pub mod ratios;
+pub mod report;
+pub mod subject;
+pub mod times;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
-use super::state::{self, Ramp, RampKind, SiteState, States, Status, Stub};
+use super::state::{self, Landings, Ramp, RampKind, SiteState, States, Status, Stub};
 use super::transaction::Change;
-use super::write::{self, Exchange};
+use super::write::{self, Exchange, Plan};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
@@ -25,7 +25,7 @@ pub(super) struct Item {
     /// Bytes of code, the rest being nops.
     pub(super) used: Len,
     pub(super) stub: Option<Stub>,
-    landings: Vec<u32>,
+    landings: Landings,
     /// Whether the landings were promised to be gone.
     drained: bool,
     returns: Vec<u32>,
@@ -43,6 +43,7 @@ pub(super) struct Item {
 pub struct Prepared<'e> {
     engine: &'e Engine,
     pub(super) items: Vec<Item>,
+    plan: Plan,
 }
 
 pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bool) -> Result<Prepared<'_>> {
@@ -51,6 +52,7 @@ pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bo
     let mut prepared = Prepared {
         engine,
         items: Vec::with_capacity(changes.len()),
+        plan: Plan::default(),
     };
     for (site, change) in changes {
         engine.shared.check_registered(&site)?;
@@ -69,6 +71,12 @@ pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bo
             }
         }
     }
+    let exchanges = prepared
+        .items
+        .iter()
+        .map(Item::exchange)
+        .collect::<Result<Vec<_>>>()?;
+    prepared.plan = Plan::of(exchanges, prepared.items.iter().flat_map(Item::fresh))?;
     Ok(prepared)
 }
 
@@ -77,7 +85,7 @@ struct Preparation<'a> {
     shared: &'a Shared,
     state: &'a SiteState,
     site: Site,
-    landings: Vec<u32>,
+    landings: Landings,
     drained: bool,
     ramps: Vec<Ramp>,
     stub: Option<Stub>,
@@ -311,24 +319,7 @@ impl Prepared<'_> {
     pub fn commit(mut self) -> Result<Receipt> {
         let shared = &self.engine.shared;
         let mut states = shared.states.lock();
-        self.check_current(&states)?;
-        if self.items.is_empty() {
-            return Ok(Receipt { sites: 0 });
-        }
-        let mut exchanges = self
-            .items
-            .iter()
-            .map(Item::exchange)
-            .collect::<Result<Vec<Exchange>>>()?;
-        let fresh: Vec<CodeRange> = self.items.iter().flat_map(Item::fresh).collect();
-        let mut written = Ok(());
-        shared.world.while_stopped(&mut |stopped| {
-            // Once more: only now does no thread start to run code that had not been run.
-            written = self.check_current(&states).and_then(|()| {
-                write::write(&mut exchanges, &fresh, stopped, &shared.publisher, shared.level)
-            });
-        })?;
-        if let Err(error) = written {
+        if let Err(error) = self.write(&states) {
             mark_lost(&mut states, &mut self.items, &error);
             return Err(error);
         }
@@ -337,6 +328,22 @@ impl Prepared<'_> {
             item.install(shared, &mut states)?;
         }
         Ok(Receipt { sites })
+    }
+
+    /// Stops the world and writes every site, or none.
+    fn write(&self, states: &States) -> Result<()> {
+        if self.items.is_empty() {
+            return Ok(());
+        }
+        let shared = &self.engine.shared;
+        let mut written = Ok(());
+        shared.world.while_stopped(&mut |stopped| {
+            // Not before: only now does no thread start to run code that had not been run.
+            written = self
+                .check_current(states)
+                .and_then(|()| write::write(&self.plan, stopped, &shared.publisher, shared.level));
+        })?;
+        written
     }
 
     fn check_current(&self, states: &States) -> Result<()> {
@@ -373,13 +380,12 @@ impl Item {
     }
 
     fn exchange(&self) -> Result<Exchange> {
-        let memory = Arc::clone(self.site.memory()?);
-        let (old, new) = (Arc::clone(&self.old), Arc::clone(&self.new));
         Ok(Exchange {
             site: self.site.clone(),
-            memory,
-            old,
-            new,
+            range: self.site.range(),
+            memory: Arc::clone(self.site.memory()?),
+            old: Arc::clone(&self.old),
+            new: Arc::clone(&self.new),
         })
     }
 

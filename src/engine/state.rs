@@ -4,6 +4,8 @@ use core::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
@@ -44,6 +46,9 @@ pub(super) struct Ramp {
     pub(super) _keep: Box<dyn Any + Send + Sync>,
 }
 
+/// Offsets in a site to which return addresses may point, ascending. Most sites have none.
+pub(super) type Landings = SmallVec<[u32; 4]>;
+
 /// The state of a site that has been changed, or for which a change has been prepared.
 pub(super) struct SiteState {
     pub(super) status: Status,
@@ -53,7 +58,7 @@ pub(super) struct SiteState {
     pub(super) displaced: Arc<[u8]>,
     pub(super) current: Arc<[u8]>,
     /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
-    pub(super) landings: Vec<u32>,
+    pub(super) landings: Landings,
     /// Offsets to which calls of the current bytes return. Ascending.
     pub(super) returns: Vec<u32>,
     /// The sequence that stands there now, or stood there when it was invalidated.
@@ -88,7 +93,7 @@ impl SiteState {
             current: Arc::clone(&original),
             original,
             displaced: displaced.into(),
-            landings: Vec::new(),
+            landings: Landings::new(),
             returns,
             sequence: None,
             stub: None,
@@ -99,11 +104,11 @@ impl SiteState {
     }
 
     /// The landings that hold while the current bytes are replaced.
-    pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Vec<u32> {
+    pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Landings {
         if drained || !may_have_run {
-            return Vec::new();
+            return Landings::new();
         }
-        let mut landings: Vec<u32> = self.landings.iter().chain(&self.returns).copied().collect();
+        let mut landings: Landings = self.landings.iter().chain(&self.returns).copied().collect();
         landings.sort_unstable();
         landings.dedup();
         landings

@@ -19,6 +19,8 @@ use super::{CodeMemory, LiveMemory, PageRun, Strategy, check_within, raw, sys};
 #[derive(Debug)]
 pub struct ProcMem {
     range: CodeRange,
+    /// The whole pages of `range`.
+    pages: CodeRange,
     file: sys::SelfMem,
     birth: Birth,
 }
@@ -44,8 +46,10 @@ impl ProcMem {
         };
         let file = sys::SelfMem::open()
             .map_err(|_| refused("/proc/self/mem cannot be opened", "mount /proc, or use Toggle"))?;
+        let whole = PageRun::covering(&mut [range])?;
         let memory = Self {
             range,
+            pages: whole.first().map_or(range, |run| run.range()),
             file,
             birth: Birth::here(),
         };
@@ -105,11 +109,9 @@ unsafe impl CodeMemory for ProcMem {
         if !self.birth.is_here() {
             return Err(Error::Forked { memory: self.range });
         }
-        let whole = PageRun::covering(&mut [self.range])?;
-        let pages = whole.first().map_or(self.range, |run| run.range());
         runs.iter()
             .map(|run| run.range())
-            .try_for_each(|run| check_within(pages, run.start(), run.len() as usize))
+            .try_for_each(|run| check_within(self.pages, run.start(), run.len() as usize))
     }
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::vec::Vec;
 
+use smallvec::{Array, SmallVec};
+
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 
@@ -22,8 +24,13 @@ impl PageRun {
     ///
     /// [`Error::OutsideMemory`] for a range whose last page does not exist.
     pub fn covering(ranges: &mut [CodeRange]) -> Result<Vec<Self>> {
+        Self::cover::<[Self; 1]>(ranges).map(SmallVec::into_vec)
+    }
+
+    /// As [`covering`](Self::covering), without an allocation while the runs are few.
+    pub(crate) fn cover<A: Array<Item = Self>>(ranges: &mut [CodeRange]) -> Result<SmallVec<A>> {
         ranges.sort_unstable();
-        let mut runs: Vec<Self> = Vec::new();
+        let mut runs = SmallVec::<A>::new();
         for range in ranges.iter().filter(|r| !r.is_empty()) {
             let pages = Self::around(*range)?;
             match runs.last_mut() {
@@ -41,7 +48,7 @@ impl PageRun {
         let end = range.end().get().checked_next_multiple_of(page);
         end.and_then(|end| CodeRange::new(CodeAddr::new(start), end - start))
             .map(Self)
-            .ok_or(Error::OutsideMemory {
+            .ok_or_else(|| Error::OutsideMemory {
                 at: range.start(),
                 len: range.len(),
                 memory: CodeRange::default(),

@@ -1,0 +1,59 @@
+//! Times of batches, taken alternately.
+
+use std::time::{Duration, Instant};
+
+/// Nanoseconds for one operation, of many batches.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The fastest batch.
+    pub min: f64,
+    /// The batch in the middle.
+    pub median: f64,
+    /// The batch that a tenth are slower than.
+    pub p90: f64,
+}
+
+impl Figure {
+    fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        Self {
+            min: times[0],
+            median: times[times.len() / 2],
+            p90: times[times.len() * 9 / 10],
+        }
+    }
+}
+
+/// How often something is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// How many batches.
+    pub batches: usize,
+    /// How many operations there are in a batch.
+    pub operations: usize,
+}
+
+/// The time that some work takes.
+pub fn time(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// Measures several ways of doing the same in turn, batch by batch. Each way does a batch and returns the time that
+/// counts. The first tenth of the batches warms caches and branch predictors and is left out; the
+/// order changes from round to round, so that no way always runs behind the same other.
+pub fn interleave<const N: usize>(effort: Effort, ways: [&mut dyn FnMut() -> Duration; N]) -> [Figure; N] {
+    let warm_up = effort.batches.div_ceil(10);
+    let mut times: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
+    for round in 0..warm_up + effort.batches {
+        for turn in 0..N {
+            let way = (turn + round) % N;
+            let took = ways[way]();
+            if round >= warm_up {
+                times[way].push(took.as_nanos() as f64 / effort.operations as f64);
+            }
+        }
+    }
+    times.map(Figure::of)
+}

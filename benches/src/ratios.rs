@@ -1,0 +1,372 @@
+//! The comparisons: writing through each strategy against the bare calls, and a hit against one written by hand.
+
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use patchpoint::addr::CodeAddr;
+use patchpoint::engine::{Code, Engine};
+use patchpoint::memory::{Arena, Ask, CodeMemory, Reach, SegmentKind, SegmentNeed};
+use patchpoint::publish::serialize;
+use patchpoint::sequence::Sequence;
+use patchpoint::site::{Module, Site};
+use patchpoint::verify;
+
+use crate::measure::{Effort, Figure, interleave, time};
+use crate::pages::{self, PAGE};
+use crate::report::{Bare, Row};
+use crate::subject::{self, Copies, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SHAPE};
+
+thread_local! {
+    /// What it costs to take the time of something, which is taken off where single operations are timed.
+    static CLOCK: Duration = {
+        let mut empty: Vec<Duration> = (0..10_001).map(|_| time(|| ())).collect();
+        empty.sort_unstable();
+        empty[empty.len() / 2]
+    };
+}
+
+/// The sites that the commits of a batch change, one each.
+const SITES: usize = 32;
+
+/// More than a page, so that every site is on one of its own and they do not all compete for one set of the cache.
+const STRIDE: usize = PAGE + 256;
+
+const COMMITS: Effort = Effort {
+    batches: 401,
+    operations: SITES,
+};
+
+fn row(what: &'static str, [ours, figure]: [Figure; 2], bare: &'static str, goal: Option<f64>) -> Row {
+    Row {
+        what,
+        ours,
+        bare: Some(Bare {
+            what: bare,
+            figure,
+            goal,
+        }),
+    }
+}
+
+/// All of them.
+pub fn all() -> Vec<Row> {
+    let mut rows = vec![alias_write(), alias_commit(), proc_mem_commit(), toggle_commit()];
+    rows.extend(hits());
+    rows
+}
+
+/// Commits a prepared transaction for each site, one prepared after the other has been committed; only the commits
+/// count. From batch to batch the sites go back and forth between two sequences, so that each commit changes
+/// bytes.
+struct Commits<'e> {
+    engine: &'e Engine,
+    sites: Vec<Site>,
+    sequences: [Sequence; 2],
+    next: usize,
+}
+
+impl<'e> Commits<'e> {
+    fn new(engine: &'e Engine, sites: Vec<Site>) -> Self {
+        assert_eq!(sites.len(), SITES);
+        Self {
+            engine,
+            sites,
+            sequences: [subject::hit(8), subject::hit(16)],
+            next: 0,
+        }
+    }
+
+    fn batch(&mut self) -> Duration {
+        let sequence = &self.sequences[self.next];
+        self.next ^= 1;
+        let mut took = Duration::ZERO;
+        for site in &self.sites {
+            let transaction = self.engine.transaction().patch_site(site, sequence).unwrap();
+            let prepared = transaction.prepare().unwrap();
+            took += time(|| _ = black_box(prepared.commit().unwrap()));
+        }
+        took.saturating_sub(CLOCK.with(Duration::clone) * SITES as u32)
+    }
+}
+
+/// 32 bytes, other ones for each number.
+fn bytes(number: usize) -> [u8; RESERVED] {
+    [number as u8; RESERVED]
+}
+
+fn alias_write() -> Row {
+    let need = SegmentNeed {
+        kind: SegmentKind::Code,
+        len: (SITES * STRIDE) as u64,
+        align: PAGE as u64,
+    };
+    let placed = Arena::default()
+        .place(&[need], Reach::Anywhere)
+        .unwrap()
+        .finalize()
+        .unwrap();
+    let start = placed.segments()[0].range.start().get();
+    let alias = placed.memory();
+    let memory: &dyn CodeMemory = black_box(&alias);
+    let view = pages::writable_view_of_code(SITES * STRIDE);
+    let at = |base: u64, number: usize| base + (number * STRIDE) as u64;
+    let mut ours = || {
+        time(|| {
+            for number in 0..SITES {
+                memory
+                    .write(CodeAddr::new(at(start, number)), black_box(&bytes(number)))
+                    .unwrap();
+                serialize();
+            }
+        })
+    };
+    let mut bare = || {
+        time(|| {
+            for number in 0..SITES {
+                // SAFETY: in the view.
+                unsafe { pages::copy(at(view, number), black_box(&bytes(number))) };
+                serialize();
+            }
+        })
+    };
+    let figures = interleave(COMMITS, [&mut ours, &mut bare]);
+    row(
+        "Alias: CodeMemory::write of 32 bytes, serialize",
+        figures,
+        "bare copy of 32 bytes to the view, serialize",
+        None,
+    )
+}
+
+fn alias_commit() -> Row {
+    let engine = subject::engine();
+    let modules: Vec<Module> = (0..SITES / 2).map(|_| subject::module(&engine)).collect();
+    let sites = modules.iter().flat_map(subject::reads).collect();
+    let mut commits = Commits::new(&engine, sites);
+    let view = pages::writable_view_of_code(PAGE);
+    let mut bare = || {
+        time(|| {
+            for number in 0..SITES {
+                // SAFETY: in the view.
+                unsafe { pages::copy(view + (number * 104) as u64, black_box(&bytes(number))) };
+                serialize();
+            }
+        })
+    };
+    let figures = interleave(COMMITS, [&mut || commits.batch(), &mut bare]);
+    row(
+        "Alias: commit of a prepared site of 32 bytes",
+        figures,
+        "bare copy of 32 bytes to the view, serialize",
+        Some(3.0),
+    )
+}
+
+/// Sites in a JIT's memory, one on each page, and the bytes that stand there.
+fn foreign_sites(engine: &Engine, ask: Ask) -> (Module, Vec<Site>) {
+    let code = Copies::new(engine, SITES, STRIDE).adopt(engine, ask).unwrap();
+    let module = engine.register(code, subject::shape).unwrap();
+    let sites = subject::reads(&module).into_iter().step_by(2).collect();
+    (module, sites)
+}
+
+/// What stands in a site, to be written there once more.
+fn standing(site: &Site) -> Vec<u8> {
+    // SAFETY: the site's code stays mapped.
+    unsafe { pages::read(site.addr().get(), RESERVED) }
+}
+
+fn proc_mem_commit() -> Row {
+    let engine = subject::engine();
+    let (_module, sites) = foreign_sites(&engine, Ask::ProcMem);
+    let mut commits = Commits::new(&engine, sites.clone());
+    let file = std::fs::File::options()
+        .write(true)
+        .open("/proc/self/mem")
+        .unwrap();
+    let mut bare = || {
+        let same: Vec<_> = sites.iter().map(standing).collect();
+        time(|| {
+            for (site, bytes) in sites.iter().zip(&same) {
+                file.write_all_at(bytes, site.addr().get()).unwrap();
+                serialize();
+            }
+        })
+    };
+    let figures = interleave(COMMITS, [&mut || commits.batch(), &mut bare]);
+    row(
+        "ProcMem: commit of a prepared site of 32 bytes",
+        figures,
+        "bare pwrite of 32 bytes to the same place, serialize",
+        Some(1.2),
+    )
+}
+
+fn toggle_commit() -> Row {
+    let engine = subject::engine();
+    let (_module, sites) = foreign_sites(&engine, Ask::Toggle);
+    let mut commits = Commits::new(&engine, sites.clone());
+    let mut bare = || {
+        let same: Vec<_> = sites.iter().map(standing).collect();
+        time(|| {
+            for (site, bytes) in sites.iter().zip(&same) {
+                let at = site.addr().get();
+                let page = at & !(PAGE as u64 - 1);
+                // SAFETY: the page is the measurement's and nothing runs there.
+                unsafe { pages::protect(page, PAGE, true) };
+                // SAFETY: read-write now; the bytes are those that stand there.
+                unsafe { pages::copy(at, bytes) };
+                // SAFETY: as above.
+                unsafe { pages::protect(page, PAGE, false) };
+                serialize();
+            }
+        })
+    };
+    let figures = interleave(COMMITS, [&mut || commits.batch(), &mut bare]);
+    row(
+        "Toggle: commit of a prepared site of 32 bytes",
+        figures,
+        "bare mprotect pair on the same page, copy, serialize",
+        Some(1.15),
+    )
+}
+
+/// The objects over which the loop goes.
+const OBJECTS: usize = 1000;
+
+const HITS: Effort = Effort {
+    batches: 1001,
+    operations: 8 * OBJECTS,
+};
+
+type SumFields = extern "C" fn(*const *const Object, u64) -> u64;
+
+/// The compiled loop, in three ways.
+pub struct Loops {
+    engine: Engine,
+    patched: Module,
+    // The code stays mapped as long as these.
+    handwritten: Code,
+    inline_asm: Code,
+}
+
+impl Loops {
+    /// Loads all three and patches the first. Their entries lie alike in cache lines: where a loop starts in
+    /// one can cost more than what is measured.
+    pub fn new() -> Self {
+        let engine = subject::engine();
+        let patched = subject::module(&engine);
+        engine.patch(subject::READ, &subject::hit(8)).unwrap();
+        let want = patched.function("sum_fields").unwrap().entry().get() % 64;
+        // Loads that do not suit are kept until one does, else the next would get the same place.
+        let load = |object| {
+            let mut loads = Vec::new();
+            loop {
+                let code = subject::load(&engine, object);
+                if code.symbol("sum_fields").unwrap().get() % 64 == want {
+                    return code;
+                }
+                loads.push(code);
+                assert!(loads.len() < 64, "no load begins {want} bytes into a cache line");
+            }
+        };
+        Self {
+            handwritten: load(HANDWRITTEN),
+            inline_asm: load(INLINE_ASM),
+            patched,
+            engine,
+        }
+    }
+
+    fn addrs(&self) -> [CodeAddr; 3] {
+        let patched = self.patched.function("sum_fields").unwrap().entry();
+        let symbol = |code: &Code| code.symbol("sum_fields").unwrap();
+        [patched, symbol(&self.handwritten), symbol(&self.inline_asm)]
+    }
+
+    /// The functions: patched, written by hand, with inline assembly.
+    pub fn functions(&self) -> [SumFields; 3] {
+        // SAFETY: each is the C function that its source says, mapped as long as the engine.
+        self.addrs()
+            .map(|addr| unsafe { std::mem::transmute::<usize, SumFields>(addr.get() as usize) })
+    }
+
+    /// Their disassembly.
+    pub fn show(&self) -> String {
+        let names = ["patched", "written by hand", "inline assembly"];
+        let len = self.patched.function("sum_fields").unwrap().len().as_usize();
+        // The others have no nops in the loop, and are shorter by about as much.
+        let lens = [len, len - 19, len - 16];
+        let mut out = String::new();
+        for ((name, addr), len) in names.iter().zip(self.addrs()).zip(lens) {
+            // SAFETY: code that was loaded; the room taken for it is longer than the function.
+            let code = unsafe { pages::read(addr.get(), len) };
+            out += &format!(
+                "sum_fields, {name}, {} bytes into a cache line:\n",
+                addr.get() % 64
+            );
+            for line in verify::disassemble(self.engine.modules()[0].arch(), addr, &code) {
+                out += &format!("  {:x}  {}\n", line.addr.get(), line.text);
+            }
+        }
+        out
+    }
+
+    /// The bytes of the patched site that are nops.
+    pub fn padding(&self) -> usize {
+        let site = subject::reads(&self.patched).pop().unwrap();
+        let assembled = subject::assemble(&subject::hit(8), &site.context(&[]), subject::a_ramp(&site));
+        assembled.slack().as_usize()
+    }
+}
+
+impl Default for Loops {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The objects, and what the loop has to return for them.
+pub fn objects() -> (Vec<Object>, u64) {
+    let object = |property| Object {
+        shape: u64::from(SHAPE),
+        property,
+    };
+    let objects: Vec<Object> = (0..OBJECTS as u64).map(object).collect();
+    let count = OBJECTS as u64;
+    let sum = objects.iter().map(|object| object.property).sum::<u64>() + count + count / 2;
+    (objects, sum)
+}
+
+fn hits() -> Vec<Row> {
+    let loops = Loops::new();
+    let (objects, sum) = objects();
+    let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
+    let [patched, handwritten, inline_asm] = loops.functions().map(|function| {
+        let pointers = pointers.clone();
+        move || {
+            time(|| {
+                for _ in 0..HITS.operations / OBJECTS {
+                    assert_eq!(function(black_box(pointers.as_ptr()), OBJECTS as u64), sum);
+                }
+            })
+        }
+    });
+    let (mut a, mut b, mut c) = (patched, handwritten, inline_asm);
+    let [patched, handwritten, inline_asm] = interleave(HITS, [&mut a, &mut b, &mut c]);
+    vec![
+        row(
+            "hit in the patched loop, per object",
+            [patched.clone(), handwritten],
+            "the same loop, check written by hand, no nops",
+            Some(1.05),
+        ),
+        row(
+            "hit in the patched loop, per object",
+            [patched, inline_asm],
+            "the same source, check as inline assembly",
+            None,
+        ),
+    ]
+}

@@ -1,0 +1,106 @@
+//! Figures as a table for people and as JSON for programs.
+
+use std::fmt::Write;
+
+use crate::measure::Figure;
+
+/// One comparison, or a time by itself.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was measured.
+    pub what: &'static str,
+    /// The library's way.
+    pub ours: Figure,
+    /// What it is compared with.
+    pub bare: Option<Bare>,
+}
+
+/// The least that could do the same.
+#[derive(Clone, Debug)]
+pub struct Bare {
+    /// What it is.
+    pub what: &'static str,
+    /// Its time.
+    pub figure: Figure,
+    /// The highest ratio of the medians that is good.
+    pub goal: Option<f64>,
+}
+
+impl Row {
+    /// The medians' ratio.
+    pub fn ratio(&self) -> Option<f64> {
+        self.bare
+            .as_ref()
+            .map(|bare| self.ours.median / bare.figure.median)
+    }
+
+    /// Whether the ratio is as it should be.
+    pub fn is_good(&self) -> bool {
+        let goal = self.bare.as_ref().and_then(|bare| bare.goal);
+        self.ratio().zip(goal).is_none_or(|(ratio, goal)| ratio <= goal)
+    }
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 10.0 => format!("{ns:.3} ns"),
+        ns if ns < 10_000.0 => format!("{ns:.1} ns"),
+        ns if ns < 10_000_000.0 => format!("{:.1} us", ns / 1e3),
+        ns => format!("{:.1} ms", ns / 1e6),
+    }
+}
+
+fn columns(figure: &Figure) -> String {
+    format!(
+        "{:>10} {:>10} {:>10}",
+        time(figure.min),
+        time(figure.median),
+        time(figure.p90)
+    )
+}
+
+/// The table.
+pub fn table(rows: &[Row]) -> String {
+    let mut out = format!("{:<58} {:>10} {:>10} {:>10}\n", "", "min", "median", "p90");
+    for row in rows {
+        let _ = writeln!(out, "{:<58} {}", row.what, columns(&row.ours));
+        let Some((bare, ratio)) = row.bare.as_ref().zip(row.ratio()) else {
+            continue;
+        };
+        let _ = writeln!(out, "  against {:<48} {}", bare.what, columns(&bare.figure));
+        let verdict = match bare.goal {
+            Some(goal) if ratio <= goal => format!("  (goal: {goal:.2} or less)"),
+            Some(goal) => format!("  (MISSED: {goal:.2} or less)"),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "  ratio {ratio:.2}{verdict}");
+    }
+    out
+}
+
+/// The same as JSON; times are nanoseconds.
+pub fn json(rows: &[Row]) -> String {
+    let figure = |f: &Figure| {
+        format!(
+            "{{\"min\": {:.2}, \"median\": {:.2}, \"p90\": {:.2}}}",
+            f.min, f.median, f.p90
+        )
+    };
+    let row = |row: &Row| {
+        let mut out = format!("  {{\"what\": \"{}\", \"ours\": {}", row.what, figure(&row.ours));
+        if let Some((bare, ratio)) = row.bare.as_ref().zip(row.ratio()) {
+            let _ = write!(
+                out,
+                ", \"bare\": \"{}\", \"bare_ns\": {}, \"ratio\": {ratio:.4}",
+                bare.what,
+                figure(&bare.figure)
+            );
+            if let Some(goal) = bare.goal {
+                let _ = write!(out, ", \"goal\": {goal}");
+            }
+        }
+        out + "}"
+    };
+    let rows: Vec<String> = rows.iter().map(row).collect();
+    format!("[\n{}\n]\n", rows.join(",\n"))
+}
