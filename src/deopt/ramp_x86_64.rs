@@ -11,18 +11,12 @@
 //! capture: .quad
 //! ```
 
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
-
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock,
-};
 
 use super::RampContext;
 use crate::addr::{CodeAddr, Len};
-use crate::error::{Error, Result};
+use crate::arch::x86_64::relocate;
+use crate::error::Result;
 
 /// `lea rsp, [rsp - 128]`
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
@@ -37,10 +31,8 @@ const JUMP_NEAR: u8 = 0xe9;
 const HEAD: u64 = 5 + 6 + 6 + 8;
 /// The longer form of a jump: the instruction and its address.
 const LONGEST_JUMP: u64 = 6 + 8;
-/// What a branch can grow to when it is moved: a short branch over an indirect one and its address.
-const LONGEST_BRANCH: u64 = 2 + 2 + 6 + 8;
-/// Alignment, twice (the relocated block aligns its own addresses), and two addresses.
-const TAIL: u64 = 7 + 7 + 16;
+/// Alignment, and two addresses.
+const TAIL: u64 = 7 + 16;
 
 /// What a ramp does when its handler answers [`resume`](super::Frame::resume).
 #[derive(Clone, Copy, Debug)]
@@ -62,23 +54,10 @@ pub enum Resume<'a> {
 #[must_use]
 pub fn max_len(resume: &Resume<'_>) -> Len {
     let moved = match resume {
-        Resume::At(_) => 0,
-        Resume::Original { addr, bytes } => Decoder::with_ip(64, bytes, addr.get(), DecoderOptions::NONE)
-            .iter()
-            .map(|instruction| longest(&instruction))
-            .sum(),
+        Resume::At(_) => LONGEST_JUMP,
+        Resume::Original { addr, bytes } => relocate::bound(*addr, bytes),
     };
-    Len::new(u32::try_from(HEAD + moved + LONGEST_JUMP + TAIL).unwrap_or(u32::MAX))
-}
-
-/// The length that an instruction can have elsewhere. The encoder may add a prefix to one that refers to memory.
-fn longest(instruction: &Instruction) -> u64 {
-    let len = instruction.len() as u64 + 1;
-    if is_near_branch(instruction) {
-        len.max(LONGEST_BRANCH)
-    } else {
-        len
-    }
+    Len::new(u32::try_from(HEAD + moved + TAIL).unwrap_or(u32::MAX))
 }
 
 /// The bytes of a ramp to stand at `at`, where execution enters it. They call with `context`, which must stay where
@@ -125,7 +104,7 @@ fn indirect(out: &mut Vec<u8>, opcode: [u8; 2], to: usize) {
 fn resumption(at: CodeAddr, resume: Resume<'_>) -> Result<Vec<u8>> {
     match resume {
         Resume::At(to) => Ok(jump(at, to)),
-        Resume::Original { addr, bytes } => relocate(at, addr, bytes),
+        Resume::Original { addr, bytes } => relocate::relocate(at, addr, bytes),
     }
 }
 
@@ -140,68 +119,4 @@ fn jump(at: CodeAddr, to: CodeAddr) -> Vec<u8> {
         out.extend(to.get().to_le_bytes());
     }
     out
-}
-
-/// The instructions of `bytes` as they are executed at `at`, and a jump to what followed them.
-fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
-    let refused = |reason| Error::RampRelocation {
-        addr,
-        ramp: at,
-        reason,
-    };
-    let end = addr.get().wrapping_add(bytes.len() as u64);
-    let mut instructions: Vec<_> = Decoder::with_ip(64, bytes, addr.get(), DecoderOptions::NONE)
-        .iter()
-        .collect();
-    for instruction in &instructions {
-        check(instruction, &instructions, addr.get()..end).map_err(refused)?;
-    }
-    // Part of the block, because the encoder puts the addresses that far branches need behind it.
-    let on =
-        Instruction::with_branch(Code::Jmp_rel32_64, end).map_err(|error| refused(format!("{error}")))?;
-    instructions.push(on);
-    let block = InstructionBlock::new(&instructions, at.get());
-    BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)
-        .map(|code| code.code_buffer)
-        .map_err(|error| refused(format!("{error}")))
-}
-
-/// Whether an instruction means the same elsewhere.
-fn check(
-    instruction: &Instruction,
-    all: &[Instruction],
-    range: core::ops::Range<u64>,
-) -> core::result::Result<(), String> {
-    let ip = instruction.ip();
-    if instruction.is_invalid() {
-        return Err(format!("no instruction at {ip:#x}, or cut off at the end"));
-    }
-    if instruction.is_ip_rel_memory_operand() && range.contains(&instruction.ip_rel_memory_address()) {
-        return Err(format!(
-            "the instruction at {ip:#x} reads the bytes that are replaced"
-        ));
-    }
-    if is_near_branch(instruction) {
-        let target = instruction.near_branch_target();
-        if range.contains(&target) && !all.iter().any(|other| other.ip() == target) {
-            return Err(format!(
-                "the branch at {ip:#x} goes into an instruction at {target:#x}"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn is_near_branch(instruction: &Instruction) -> bool {
-    use iced_x86::OpKind;
-    matches!(
-        instruction.flow_control(),
-        FlowControl::UnconditionalBranch
-            | FlowControl::ConditionalBranch
-            | FlowControl::Call
-            | FlowControl::XbeginXabortXend
-    ) && matches!(
-        instruction.op0_kind(),
-        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
-    )
 }

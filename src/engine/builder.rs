@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicU32;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{Engine, Exits, Shared};
+use super::state::States;
+use super::{Engine, Exits, Shared, journal};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::memory::{Arena, StubPool};
-use crate::publish::{Publisher, World};
+use crate::publish::{Epochs, Publisher, World};
 use crate::site::SiteTable;
 
 /// Describes an engine, and makes it.
@@ -18,6 +19,7 @@ pub struct Builder {
     world: Option<Box<dyn World>>,
     exits: Option<Box<dyn Exits>>,
     arena: Option<Arena>,
+    journal: Option<usize>,
 }
 
 impl Builder {
@@ -43,6 +45,13 @@ impl Builder {
         self
     }
 
+    /// How many changes the [journal](Engine::journal) keeps, where 1024 do not suit; 0 for none.
+    #[must_use]
+    pub fn journal(mut self, capacity: usize) -> Self {
+        self.journal = Some(capacity);
+        self
+    }
+
     /// Makes the engine.
     ///
     /// # Errors
@@ -64,7 +73,8 @@ impl Builder {
             publisher,
             exits: self.exits,
             table: RwLock::new(SiteTable::default()),
-            states: Mutex::default(),
+            states: Mutex::new(States::new(self.journal.unwrap_or(journal::CAPACITY))),
+            epochs: Epochs::default(),
             stubs: StubPool::new(arena.clone()),
             arena,
             next_module: AtomicU32::new(0),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Engine;
+use super::{Engine, live};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
@@ -58,6 +58,7 @@ pub struct Registration<'e> {
     code: Code,
     entries: Vec<EntrySpec>,
     trust_live_outs: bool,
+    live: bool,
 }
 
 impl Engine {
@@ -140,6 +141,7 @@ impl Engine {
             code,
             entries: Vec::new(),
             trust_live_outs: false,
+            live: false,
         }
     }
 
@@ -203,6 +205,25 @@ impl Registration<'_> {
         self
     }
 
+    /// Makes the patchpoints and entry sites of the module live: they are changed while threads execute them, and
+    /// no thread is stopped for it. Registering arms them: every one is rewritten once as nops around a head that
+    /// is a nop, or where LLVM's call stood a jump to that call in a stub, so that the code does what it did.
+    /// [`restore`](Engine::restore) puts this form back; the bytes that stood there before do not come back, nor does
+    /// unregistering write them.
+    ///
+    /// Shadows are not armed, and a change of one is refused with [`Error::ShadowNotArmed`].
+    ///
+    /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with [`Error::NoHead`] if a site
+    /// is too short for its address, and with [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is
+    /// registered or written then.
+    ///
+    /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub, for which there is no
+    /// unwind information.
+    pub fn live(mut self) -> Self {
+        self.live = true;
+        self
+    }
+
     /// Makes a module: every record whose ID has a shape in the map becomes a site. IDs of the map that no record
     /// has are returned: LLVM merges and removes calls.
     ///
@@ -226,6 +247,7 @@ impl Registration<'_> {
             code,
             entries,
             trust_live_outs,
+            live,
         } = self;
         let parts = ModuleParts {
             id: engine.next_module(),
@@ -235,11 +257,19 @@ impl Registration<'_> {
             areas: code.areas,
             eh_frames: code.image.eh_frames,
             trust_live_outs,
+            live,
             may_have_run: code.may_have_run,
             _placed: code.placed,
         };
         let module = site::register(parts, &entries, shape)?;
+        let mut states = engine.shared.states.lock();
         engine.shared.table.write().insert(module.clone())?;
+        if live {
+            if let Err(error) = live::arm(&engine.shared, &mut states, &module) {
+                engine.shared.table.write().remove(&module);
+                return Err(error);
+            }
+        }
         Ok(module)
     }
 }

@@ -17,9 +17,12 @@
 
 mod builder;
 mod exits;
+mod journal;
+mod live;
 mod load;
 mod plan;
 mod prepare;
+mod retire;
 mod state;
 #[cfg(test)]
 #[cfg(target_arch = "x86_64")]
@@ -35,6 +38,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use builder::Builder;
 pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role};
+pub use journal::JournalEntry;
 pub use load::{Code, Registration};
 pub use prepare::Prepared;
 pub use state::Status;
@@ -44,7 +48,7 @@ use crate::addr::{CodeAddr, RecordId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::memory::{Arena, StubPool, StubStats};
-use crate::publish::{Drained, Level, Publisher, World};
+use crate::publish::{Attached, Drained, Epochs, Level, Publisher, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Site, SiteTable};
 use state::{Ramp, States, Stub};
@@ -85,6 +89,7 @@ struct Shared {
     exits: Option<Box<dyn Exits>>,
     table: RwLock<SiteTable>,
     states: Mutex<States>,
+    epochs: Epochs,
     stubs: StubPool,
     arena: Arena,
     next_module: AtomicU32,
@@ -211,17 +216,57 @@ impl Engine {
         self.shared.stubs.stats()
     }
 
+    /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).
+    #[must_use]
+    pub fn journal(&self) -> Vec<JournalEntry> {
+        let mut entries = self.shared.states.lock().journal.entries();
+        let table = self.shared.table.read();
+        for entry in &mut entries {
+            entry.name = table.get(entry.site).map(|site| site.name());
+        }
+        entries
+    }
+
+    /// Makes this thread one of those for which [`reclaim_passed`](Self::reclaim_passed) waits.
+    #[must_use = "dropping the handle detaches the thread"]
+    pub fn attach_thread(&self) -> ThreadHandle {
+        ThreadHandle::new(&self.shared.epochs)
+    }
+
+    /// Gives back the stubs that nothing leads to any more and that every attached thread has since left, as
+    /// [its reports](ThreadHandle) say. Returns how many there were. Nothing waits: a stub that was retired since
+    /// the last call is given back by the next one after the reports, at the earliest. A call that finds such
+    /// stubs makes every core serialize, once.
+    ///
+    /// # Errors
+    /// [`Error::NoBarrier`] where other threads cannot be made to serialize: the stubs are kept.
+    pub fn reclaim_passed(&self, _attached: &Attached) -> Result<usize> {
+        let shared = &self.shared;
+        let mut states = shared.states.lock();
+        if states.retired.has_fresh() {
+            shared.publisher.publish(&[], Level::Immediate)?;
+            states.retired.stamp(shared.epochs.advance());
+        }
+        let passed = states.retired.take_passed(shared.epochs.passed());
+        drop(states);
+        let count = passed.len();
+        for retiree in passed {
+            shared.stubs.discard(retiree.slot);
+        }
+        Ok(count)
+    }
+
     /// Gives back the stubs that nothing leads to any more but into which a callee could have returned.
     /// Returns how many there were.
     ///
     /// # Errors
     /// The memory refuses; the stubs are lost then.
     pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
-        let retired = std::mem::take(&mut self.shared.states.lock().retired);
+        let retired = self.shared.states.lock().retired.take_all();
         let count = retired.len();
         retired
             .into_iter()
-            .map(|slot| self.shared.stubs.free(slot, drained))
+            .map(|retiree| self.shared.stubs.free(retiree.slot, drained))
             .fold(Ok(()), Result::and)?;
         Ok(count)
     }

@@ -2,8 +2,12 @@
 //! here; nothing that is executed is touched.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
+use super::journal::JournalEntry;
+use super::live::{self, Failed, HeadExchange};
+use super::retire::Retiree;
 use super::state::{self, Landings, Ramp, RampKind, SiteState, States, Status, Stub};
 use super::transaction::Change;
 use super::write::{self, Exchange, Plan};
@@ -12,6 +16,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
+use crate::publish::{Level, Rest};
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
@@ -25,6 +30,8 @@ pub(super) struct Item {
     /// Bytes of code, the rest being nops.
     pub(super) used: Len,
     pub(super) stub: Option<Stub>,
+    /// How it is written if its site is live.
+    pub(super) live: Option<HeadExchange>,
     landings: Landings,
     /// Whether the landings were promised to be gone.
     drained: bool,
@@ -71,24 +78,22 @@ pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bo
             }
         }
     }
-    let exchanges = prepared
-        .items
-        .iter()
-        .map(Item::exchange)
-        .collect::<Result<Vec<_>>>()?;
-    prepared.plan = Plan::of(exchanges, prepared.items.iter().flat_map(Item::fresh))?;
+    let quiescent = prepared.items.iter().filter(|item| item.live.is_none());
+    let exchanges = quiescent.map(Item::exchange).collect::<Result<Vec<_>>>()?;
+    let fresh = prepared.items.iter().flat_map(Item::fresh);
+    prepared.plan = Plan::of(exchanges, fresh.chain(live::ranges(&prepared.items)))?;
     Ok(prepared)
 }
 
 /// One site being prepared, with what has been allocated for it so far.
-struct Preparation<'a> {
-    shared: &'a Shared,
-    state: &'a SiteState,
-    site: Site,
+pub(super) struct Preparation<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) state: &'a SiteState,
+    pub(super) site: Site,
     landings: Landings,
     drained: bool,
     ramps: Vec<Ramp>,
-    stub: Option<Stub>,
+    pub(super) stub: Option<Stub>,
 }
 
 impl<'a> Preparation<'a> {
@@ -113,6 +118,9 @@ impl<'a> Preparation<'a> {
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
             _ => state::check_changeable(&self.site, status)?,
+        }
+        if self.site.module().is_live() {
+            return live::change(self, &change).map(Some);
         }
         match change {
             Change::Patch(sequence) => self.patch(&sequence).map(Some),
@@ -163,7 +171,11 @@ impl<'a> Preparation<'a> {
     }
 
     /// Checks site and stub together, then puts the stub in place.
-    fn check_and_fill(&mut self, context: &SiteContext<'_>, mut assembled: Assembled) -> Result<Assembled> {
+    pub(super) fn check_and_fill(
+        &mut self,
+        context: &SiteContext<'_>,
+        mut assembled: Assembled,
+    ) -> Result<Assembled> {
         let chunk = assembled.stub.as_ref().map(|stub| Chunk {
             addr: stub.addr,
             bytes: &stub.bytes,
@@ -183,7 +195,11 @@ impl<'a> Preparation<'a> {
         Ok(assembled)
     }
 
-    fn environment(&mut self, sequence: &Sequence, deopt: Option<CodeAddr>) -> Result<Environment> {
+    pub(super) fn environment(
+        &mut self,
+        sequence: &Sequence,
+        deopt: Option<CodeAddr>,
+    ) -> Result<Environment> {
         let miss = match sequence.uses(Target::Miss) {
             true => Some(self.ramp(RampKind::Miss, Resumption::At(self.site.end()))?),
             false => None,
@@ -198,7 +214,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// The ramp of an invalidated site. A thread that resumes from it does what the site did before.
-    fn invalidation_ramp(&mut self) -> Result<CodeAddr> {
+    pub(super) fn invalidation_ramp(&mut self) -> Result<CodeAddr> {
         let Some(sequence) = self.state.sequence.clone() else {
             return self.ramp(
                 RampKind::Invalidated,
@@ -279,12 +295,17 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    fn item(&mut self, status: Status, assembled: &Assembled, sequence: Option<Arc<Sequence>>) -> Item {
+    pub(super) fn item(
+        &mut self,
+        status: Status,
+        assembled: &Assembled,
+        sequence: Option<Arc<Sequence>>,
+    ) -> Item {
         let new = assembled.code.as_slice().into();
         self.item_of(status, new, assembled.used, assembled.landings.clone(), sequence)
     }
 
-    fn item_of(
+    pub(super) fn item_of(
         &mut self,
         status: Status,
         new: Arc<[u8]>,
@@ -299,6 +320,7 @@ impl<'a> Preparation<'a> {
             new,
             used,
             stub: None,
+            live: None,
             landings: std::mem::take(&mut self.landings),
             drained: self.drained,
             returns,
@@ -319,29 +341,50 @@ impl Prepared<'_> {
     pub fn commit(mut self) -> Result<Receipt> {
         let shared = &self.engine.shared;
         let mut states = shared.states.lock();
-        if let Err(error) = self.write(&states) {
+        if self.items.is_empty() {
+            return Ok(Receipt { sites: 0 });
+        }
+        let invalidates = self.items.iter().any(|item| item.status == Status::Invalidated);
+        let live = self.items.iter().all(|item| item.live.is_some());
+        let level = match (live, invalidates) {
+            (true, true) => Level::Immediate,
+            (true, false) => Level::Eventual,
+            (false, _) => shared.level,
+        };
+        shared.publisher.check(level)?;
+        let written = match live {
+            true => self
+                .check_current(&states)
+                .map_err(Failed::from)
+                .and_then(|()| live::commit(shared, &self.items, level)),
+            false => self.write_stopped(&states, level),
+        };
+        if let Err(Failed { error, exposed }) = written {
             mark_lost(&mut states, &mut self.items, &error);
+            if exposed {
+                live::retire(&mut self.items, &mut states);
+            }
             return Err(error);
         }
+        let time = states.journal.now();
         let sites = self.items.len();
         for item in self.items.drain(..) {
-            item.install(shared, &mut states)?;
+            item.install(shared, &mut states, time)?;
         }
         Ok(Receipt { sites })
     }
 
-    /// Stops the world and writes every site, or none.
-    fn write(&self, states: &States) -> Result<()> {
-        if self.items.is_empty() {
-            return Ok(());
-        }
+    /// Writes the quiescent sites while the world is stopped, and exchanges the heads of live ones among them.
+    fn write_stopped(&self, states: &States, level: Level) -> core::result::Result<(), Failed> {
         let shared = &self.engine.shared;
         let mut written = Ok(());
         shared.world.while_stopped(&mut |stopped| {
             // Not before: only now does no thread start to run code that had not been run.
-            written = self
-                .check_current(states)
-                .and_then(|()| write::write(&self.plan, stopped, &shared.publisher, shared.level));
+            let current = self.check_current(states).map_err(Failed::from);
+            written = current.and_then(|()| live::exchange(&self.items)).and_then(|()| {
+                write::write(&self.plan, stopped, &shared.publisher, level)
+                    .map_err(|error| live::undo(shared, &self.items, error, level))
+            });
         })?;
         written
     }
@@ -397,25 +440,53 @@ impl Item {
             .map(StubSlot::range)
     }
 
-    /// Makes the item the site's state.
-    fn install(mut self, shared: &Shared, states: &mut States) -> Result<()> {
+    /// Takes the stub and the ramps out.
+    pub(super) fn take_code(&mut self) -> impl Iterator<Item = Retiree> + '_ {
+        let stub = self.stub.take().map(|stub| Retiree {
+            slot: stub.slot,
+            _keep: None,
+        });
+        let ramps = self.ramps.drain(..).map(|ramp| Retiree {
+            slot: ramp.slot,
+            _keep: Some(ramp._keep),
+        });
+        ramps.chain(stub)
+    }
+
+    /// Makes the item the site's state, and records it.
+    fn install(mut self, shared: &Shared, states: &mut States, time: SystemTime) -> Result<()> {
         let state = states.of(&self.site)?;
         state.status = self.status;
-        state.current = self.new;
+        state.current = Arc::clone(&self.new);
         state.landings = self.landings;
         state.returns = self.returns;
         state.sequence = self.sequence;
         state.generation += 1;
         state.ramps.append(&mut self.ramps);
         // A thread that resumes from an invalidated site goes on in the stub that it had.
-        if self.status == Status::Invalidated && self.stub.is_none() {
-            return Ok(());
-        }
-        if let Some(old) = std::mem::replace(&mut state.stub, self.stub) {
-            match old.calls {
-                true => states.retired.push(old.slot),
+        let keeps = self.status == Status::Invalidated && self.stub.is_none();
+        let old = match keeps {
+            true => None,
+            false => std::mem::replace(&mut state.stub, self.stub),
+        };
+        states.journal.record(JournalEntry {
+            number: 0,
+            generation: self.generation + 1,
+            site: self.site.key(),
+            addr: self.site.addr(),
+            name: None,
+            became: self.status,
+            before: self.old,
+            after: self.new,
+            time,
+        });
+        if let Some(Stub { slot, calls, .. }) = old {
+            let retiree = Retiree { slot, _keep: None };
+            match (calls, self.live.is_some()) {
+                (true, _) => states.retired.retire(Rest::Quiescent, retiree),
+                (false, true) => states.retired.retire(Rest::Checkpoint, retiree),
                 // The world was stopped outside of it, and nothing leads there any more.
-                false => shared.stubs.discard(old.slot),
+                (false, false) => shared.stubs.discard(retiree.slot),
             }
         }
         Ok(())

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::journal::Journal;
+use super::live::Armed;
+use super::retire::{Limbo, Retiree};
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
@@ -67,6 +70,8 @@ pub(super) struct SiteState {
     /// The stub of the sequence that a lost site may hold.
     pub(super) doubtful: Option<Stub>,
     pub(super) ramps: Vec<Ramp>,
+    /// What arming has made of it, if it is live.
+    pub(super) live: Option<Armed>,
     /// Counts the changes.
     pub(super) generation: u64,
 }
@@ -99,8 +104,27 @@ impl SiteState {
             stub: None,
             doubtful: None,
             ramps: Vec::new(),
+            live: None,
             generation: 0,
         })
+    }
+
+    /// The state of a live site that has just been armed. What `restore` puts back is its armed form.
+    pub(super) fn armed(displaced: Arc<[u8]>, armed: Arc<[u8]>, live: Armed) -> Self {
+        Self {
+            status: Status::Original,
+            current: Arc::clone(&armed),
+            original: armed,
+            displaced,
+            landings: Landings::new(),
+            returns: Vec::new(),
+            sequence: None,
+            stub: None,
+            doubtful: None,
+            ramps: Vec::new(),
+            live: Some(live),
+            generation: 0,
+        }
     }
 
     /// The landings that hold while the current bytes are replaced.
@@ -120,6 +144,7 @@ impl SiteState {
             .into_iter()
             .map(|ramp| ramp.slot)
             .chain(self.stub.into_iter().chain(self.doubtful).map(|stub| stub.slot))
+            .chain(self.live.and_then(|armed| armed.stub))
     }
 
     pub(super) fn ramp(&self, kind: RampKind) -> Option<CodeAddr> {
@@ -135,10 +160,22 @@ impl SiteState {
 pub(super) struct States {
     sites: HashMap<SiteKey, SiteState>,
     /// Stubs that no site leads to any more, but into which a callee could still return.
-    pub(super) retired: Vec<StubSlot>,
+    pub(super) retired: Limbo<Retiree>,
+    pub(super) journal: Journal,
 }
 
 impl States {
+    pub(super) fn new(journal: usize) -> Self {
+        Self {
+            journal: Journal::new(journal),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn insert(&mut self, key: SiteKey, state: SiteState) {
+        self.sites.insert(key, state);
+    }
+
     /// The state of a site, which is made from what it held at its registration the first time.
     pub(super) fn of(&mut self, site: &Site) -> Result<&mut SiteState> {
         match self.sites.entry(site.key()) {

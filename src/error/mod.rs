@@ -389,6 +389,11 @@ pub enum Error {
         offset: u64,
         what: &'static str,
     },
+    /// The bytes of a live site cannot be exchanged under execution.
+    #[error(
+        "{site} cannot be changed while threads execute it: {what}: leave lead and tail as they were armed"
+    )]
+    VerifyExchange { site: Box<SiteName>, what: &'static str },
     // ---- image ----
     /// The bytes are no object that the loader reads.
     #[error("cannot load {found}: needs an ELF x86-64 relocatable object (llc -filetype=obj, clang -c)")]
@@ -700,6 +705,35 @@ pub enum Error {
     /// The code is for another architecture than the engine.
     #[error("the module is for {found}, the engine runs {host}")]
     ForeignArch { found: Arch, host: Arch },
+    /// A site has no room for a head.
+    #[error(
+        "{site} reserves {reserved} bytes; to be live it needs {needed} there, and 9 anywhere: raise numBytes"
+    )]
+    NoHead {
+        site: Box<SiteName>,
+        reserved: Len,
+        needed: Len,
+    },
+    /// Code that is to be live may have run.
+    #[error("{site} cannot be armed, as its code may have run: register it before its entry is handed out")]
+    ArmedTooLate { site: Box<SiteName> },
+    /// Code that is to be live lies in memory that cannot be written under execution.
+    #[error(
+        "{site} lies in memory written by {strategy}, which has no atomic store ({why}): let the engine load the code"
+    )]
+    ArmedMemory {
+        site: Box<SiteName>,
+        strategy: &'static str,
+        why: String,
+    },
+    /// A change was asked for a shadow of a live module.
+    #[error(
+        "{site} is not armed, as it holds the function's own instructions; to change it live needs a trap at its first byte: invalidate the function's patchpoints"
+    )]
+    ShadowNotArmed { site: Box<SiteName> },
+    /// A sequence that refuses a stub was given to a live site.
+    #[error("{site} is live, where sequences stand in stubs, and this one refuses to: drop `in_place_only`")]
+    LiveInPlace { site: Box<SiteName> },
     /// Ramps are not implemented for this architecture.
     #[error("no ramp for {arch} on this host: ramps exist for x86_64 code on x86_64 hosts")]
     RampArch { arch: crate::arch::Arch },

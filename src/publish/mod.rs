@@ -9,6 +9,7 @@
 //! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`Drained`] are the proofs
 //! that functions ask for, so that a missing stop does not compile.
 
+mod epoch;
 mod icache;
 mod others;
 mod publisher;
@@ -18,6 +19,10 @@ mod signals;
 mod sync_core;
 mod world;
 
+#[cfg(all(test, loom))]
+pub(crate) use epoch::Participant;
+pub use epoch::{Attached, Offline, Rest, ThreadHandle};
+pub(crate) use epoch::{Epochs, Passed};
 pub use publisher::{Level, Publisher};
 pub use serialize::{Serializer, serialize};
-pub use world::{Drained, Resumption, SingleThreaded, Stopped, World};
+pub use world::{Drained, NeverStopped, Resumption, SingleThreaded, Stopped, World};

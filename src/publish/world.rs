@@ -5,7 +5,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The proof that no other thread executes the engine's code now, nor will before the proof is gone.
 ///
@@ -140,6 +140,19 @@ unsafe impl World for SingleThreaded {
 
     fn resumption(&self) -> Resumption {
         Resumption::Alone
+    }
+}
+
+/// A world that is never stopped: only live sites can be changed in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NeverStopped;
+
+// SAFETY: the work is never called, and an error is returned.
+unsafe impl World for NeverStopped {
+    fn while_stopped(&self, _work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+        Err(Error::WorldNotStopped {
+            why: "this world never is: register the module as live, or give the engine a world that can be stopped",
+        })
     }
 }
 

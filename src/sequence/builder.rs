@@ -64,6 +64,11 @@ impl Sequence {
         })
     }
 
+    /// Whether it refuses to be put into a stub.
+    pub(crate) fn is_in_place_only(&self) -> bool {
+        self.in_place_only
+    }
+
     /// A sequence that does nothing: only nops.
     #[must_use]
     pub fn new() -> Self {

@@ -70,6 +70,8 @@ pub(crate) struct ModuleParts {
     pub(crate) eh_frames: Vec<EhFrame>,
     pub(crate) trust_live_outs: bool,
     pub(crate) may_have_run: bool,
+    /// Its patchpoints and entry sites are armed.
+    pub(crate) live: bool,
     /// The memory of code that the engine loaded, which is given back with the module.
     pub(crate) _placed: Option<Placed>,
 }
@@ -182,6 +184,12 @@ impl Module {
     /// Whether code of the module may have executed: its entry addresses have been handed out.
     pub(crate) fn may_have_run(&self) -> bool {
         self.0.may_have_run.load(Ordering::Acquire)
+    }
+
+    /// Whether its patchpoints and entry sites are changed while threads execute them.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.0.parts.live
     }
 
     pub(super) fn site(&self, index: u32) -> Option<Site> {

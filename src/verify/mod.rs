@@ -33,6 +33,7 @@
 //! 7. **Processor state.** No instruction changes modes, segments, control registers, the direction flag, the
 //!    x87 or MMX state, or enters the kernel. Only instruction sets known to be free of that are accepted. Whether the
 //!    processor has them is not asked.
+//! 8. **Exchanges.** A live site is changed by exchanging one instruction, see [`check_exchange`].
 //!
 //! # Structure
 //!
@@ -49,6 +50,8 @@
 #[cfg(feature = "std")]
 mod check;
 #[cfg(feature = "std")]
+mod exchange;
+#[cfg(feature = "std")]
 mod facts;
 #[cfg(feature = "std")]
 mod listing;
@@ -63,6 +66,8 @@ mod x86_64;
 
 #[cfg(feature = "std")]
 pub use check::{Checked, Chunk, check};
+#[cfg(feature = "std")]
+pub use exchange::check_exchange;
 #[cfg(feature = "std")]
 pub use listing::{Line, disassemble};
 #[cfg(feature = "std")]

@@ -10,9 +10,11 @@
 mod branch;
 mod emit;
 mod encode;
+pub(crate) mod head;
 mod insn;
 mod nops;
 mod regs;
+pub(crate) mod relocate;
 
 #[cfg(test)]
 mod tests;

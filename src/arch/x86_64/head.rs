@@ -1,0 +1,220 @@
+//! Heads: the one instruction of a live site that is exchanged.
+//!
+//! The rule (AMD64 Architecture Programmer's Manual volume 2, 7.6.1, cross-modifying code): one store inside a
+//! naturally aligned quadword that replaces an instruction by one of the same length is seen whole. So a head
+//! has 5 bytes, as `jmp rel32` and the 5-byte nop have, and lies inside one quadword. The nops before it, its
+//! lead, and those behind it, its tail, are written when the site is armed and never again: a thread may be
+//! between any two of them at any time.
+
+use alloc::vec::Vec;
+
+use super::nops;
+use crate::addr::{CodeAddr, Len};
+
+/// The length of every head.
+pub(crate) const LEN: u32 = 5;
+/// The 5-byte nop (Intel SDM volume 2, NOP, table 4-12).
+pub(crate) const NOP: HeadBytes = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+/// `jmp rel32`.
+const JUMP: u8 = 0xe9;
+/// What one store changes.
+const WORD: u64 = 8;
+
+/// The bytes of a head.
+pub(crate) type HeadBytes = [u8; LEN as usize];
+
+/// Where the head of a site stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its distance from the site's start.
+    pub(crate) offset: Len,
+    /// Its address.
+    pub(crate) addr: CodeAddr,
+    /// The quadword that holds it: a multiple of 8.
+    pub(crate) word: CodeAddr,
+}
+
+/// A site has no room for a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoHead {
+    /// The least length of a site at this address that has.
+    pub(crate) needed: Len,
+}
+
+/// What can be a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Nop,
+    Jump,
+}
+
+/// The pairs of old and new that may be exchanged while threads execute either.
+const EXCHANGEABLE: [(Kind, Kind); 4] = [
+    (Kind::Nop, Kind::Nop),
+    (Kind::Nop, Kind::Jump),
+    (Kind::Jump, Kind::Nop),
+    (Kind::Jump, Kind::Jump),
+];
+
+impl Kind {
+    fn of(head: HeadBytes) -> Option<Self> {
+        match head {
+            NOP => Some(Self::Nop),
+            [JUMP, ..] => Some(Self::Jump),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the head may be exchanged live.
+pub(crate) fn exchangeable(old: HeadBytes, new: HeadBytes) -> bool {
+    match (Kind::of(old), Kind::of(new)) {
+        (Some(old), Some(new)) => EXCHANGEABLE.contains(&(old, new)),
+        _ => false,
+    }
+}
+
+/// Where the head of the site at `addr` stands: as early as it can. Any site of 9 bytes has one.
+pub(crate) fn plan_head(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+    let into = addr.get() % WORD;
+    let lead = match into + u64::from(LEN) <= WORD {
+        true => 0,
+        false => WORD - into,
+    };
+    // At most 4.
+    let lead = Len::new(lead as u32);
+    let needed = Len::new(lead.get() + LEN);
+    let head = addr.plus(lead).filter(|_| len >= needed);
+    let addr = head.ok_or(NoHead { needed })?;
+    Ok(Head {
+        offset: lead,
+        addr,
+        word: CodeAddr::new(addr.get() - addr.get() % WORD),
+    })
+}
+
+/// The head that jumps to `to`, if it reaches.
+pub(crate) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
+    let distance = to.distance_from(head.addr).wrapping_sub(i64::from(LEN));
+    let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
+    Some([JUMP, a, b, c, d])
+}
+
+/// All bytes of an armed site of `len` bytes: lead, head, tail.
+pub(crate) fn armed(head: Head, len: Len, bytes: HeadBytes) -> Vec<u8> {
+    let tail = len.get().saturating_sub(head.offset.get() + LEN);
+    let mut out = Vec::with_capacity(len.as_usize());
+    nops::put(head.offset.get(), &mut out);
+    out.extend(bytes);
+    nops::put(tail, &mut out);
+    out
+}
+
+/// The head in the bytes of an armed site.
+pub(crate) fn of_site(head: Head, site: &[u8]) -> Option<HeadBytes> {
+    let bytes = site.get(head.offset.as_usize()..)?;
+    bytes.first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Code, Decoder, DecoderOptions};
+
+    /// The rule, stated once more without the planner's arithmetic.
+    fn is_one_store(site: u64, len: u32, head: Head) -> bool {
+        let (first, last) = (head.addr.get(), head.addr.get() + u64::from(LEN) - 1);
+        first / 8 == last / 8
+            && head.word.get() == first / 8 * 8
+            && first >= site
+            && last < site + u64::from(len)
+            && first - site == u64::from(head.offset.get())
+    }
+
+    #[test]
+    fn every_address_and_length_gets_one_aligned_store_or_a_refusal() {
+        let (mut planned, mut refused) = (0, 0);
+        for at in 0..64 {
+            for len in 0..=64 {
+                let site = 0x7f00_0000_1000 + at;
+                match plan_head(CodeAddr::new(site), Len::new(len)) {
+                    Ok(head) => {
+                        assert!(is_one_store(site, len, head), "{site:#x} {len} {head:?}");
+                        planned += 1;
+                    }
+                    Err(NoHead { needed }) => {
+                        assert!(len < 9 && len < needed.get(), "{site:#x} {len} {needed:?}");
+                        assert!(plan_head(CodeAddr::new(site), needed).is_ok());
+                        // No other place in the site would do either.
+                        for offset in 0..=len.saturating_sub(LEN) {
+                            let first = site + u64::from(offset);
+                            assert!(offset + LEN > len || first / 8 != (first + 4) / 8);
+                        }
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(planned + refused, 64 * 65);
+        assert!(planned >= 64 * 56 && refused >= 64 * 5);
+    }
+
+    #[test]
+    fn a_site_at_the_end_of_the_address_space_is_refused() {
+        assert!(plan_head(CodeAddr::new(u64::MAX), Len::new(64)).is_err());
+    }
+
+    #[test]
+    fn armed_sites_are_nops_around_one_head() {
+        for at in 0..64 {
+            for len in 9..=64 {
+                let site = CodeAddr::new(0x7f00_0000_1000 + at);
+                let head = plan_head(site, Len::new(len)).unwrap();
+                let to = CodeAddr::new(0x7f00_1000_0000);
+                let jump = jump(head, to).unwrap();
+                for bytes in [NOP, jump] {
+                    let armed = armed(head, Len::new(len), bytes);
+                    assert_eq!(armed.len(), len as usize);
+                    assert_eq!(of_site(head, &armed), Some(bytes));
+                    let decoder = Decoder::with_ip(64, &armed, site.get(), DecoderOptions::NONE);
+                    for instruction in decoder {
+                        let is_head = instruction.ip() == head.addr.get();
+                        if is_head && bytes == jump {
+                            assert_eq!(instruction.near_branch_target(), to.get());
+                        } else {
+                            let nop = instruction.is_invalid()
+                                || !matches!(
+                                    instruction.code(),
+                                    Code::Nopd | Code::Nopw | Code::Nopq | Code::Nop_rm32 | Code::Nop_rm16
+                                );
+                            assert!(!nop, "{instruction}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_heads_are_exchanged() {
+        let jump = [JUMP, 1, 2, 3, 4];
+        for (old, new) in [(NOP, NOP), (NOP, jump), (jump, NOP), (jump, jump)] {
+            assert!(exchangeable(old, new));
+        }
+        // mov eax, imm32; call rel32; nop, nop, xchg ax, ax.
+        for other in [
+            [0xb8, 1, 2, 3, 4],
+            [0xe8, 1, 2, 3, 4],
+            [0x90, 0x66, 0x90, 0x66, 0x90],
+        ] {
+            assert!(!exchangeable(other, NOP) && !exchangeable(jump, other));
+        }
+    }
+
+    #[test]
+    fn a_stub_out_of_reach_has_no_jump() {
+        let head = plan_head(CodeAddr::new(0x1000), Len::new(9)).unwrap();
+        assert!(jump(head, CodeAddr::new(0x1005 + 0x7fff_ffff)).is_some());
+        assert_eq!(jump(head, CodeAddr::new(0x1005 + 0x8000_0000)), None);
+    }
+}

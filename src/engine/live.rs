@@ -1,0 +1,494 @@
+//! Live sites: armed before their code first runs, and changed by exchanging one instruction.
+//!
+//! Problem: threads execute a site while it is changed, and none is to be stopped. Approach: arming rewrites the
+//! site once, while nobody can execute it, as nops, one head, nops. Afterwards a sequence always stands in a stub;
+//! a patch fills a fresh stub, publishes it, and exchanges the head by one aligned store.
+//!
+//! Invariants: after arming, the bytes of a site change only in its head, and only from one instruction of 5
+//! bytes to another (checked by `verify::check_exchange`, which knows nothing of this module); a stub is
+//! complete before a head leads to it and is retired, not freed, when it does no more; no call stands in a live
+//! site, so no return address points into one.
+//!
+//! Shadows of a live module hold the function's own instructions and are not armed: changing one under execution
+//! takes another mechanism, and is refused by [`change`].
+
+use std::sync::Arc;
+
+use super::Shared;
+use super::prepare::{Item, Preparation};
+use super::state::{SiteState, States, Status, Stub};
+use super::transaction::Change;
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::arch::x86_64::head::{self, Head, HeadBytes, NoHead};
+use crate::arch::x86_64::relocate;
+use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, SiteKind};
+use crate::error::{Error, Fate, Result, SiteName};
+use crate::memory::{CodeMemory, LiveMemory, StubSlot};
+use crate::publish::{Level, Rest};
+use crate::sequence::{self, Assembled, Sequence};
+use crate::site::{Module, Site};
+use crate::verify::{self, Original};
+
+/// What arming has made of a site.
+pub(super) struct Armed {
+    head: Head,
+    /// The code that stood in the site, where that was more than nops.
+    pub(super) stub: Option<StubSlot>,
+}
+
+/// The exchange of one head.
+pub(super) struct HeadExchange {
+    memory: Arc<dyn CodeMemory>,
+    head: Head,
+    old: HeadBytes,
+    new: HeadBytes,
+}
+
+// ---- arming ----
+
+/// A site about to be armed.
+struct Arming {
+    site: Site,
+    memory: Arc<dyn CodeMemory>,
+    head: Head,
+    original: Arc<[u8]>,
+    armed: Arc<[u8]>,
+    stub: Option<StubSlot>,
+}
+
+/// Arms every patchpoint and entry site of a module that has not run: all, or none.
+pub(super) fn arm(shared: &Shared, states: &mut States, module: &Module) -> Result<()> {
+    let mut arming = Vec::new();
+    let done = module
+        .sites()
+        .filter(|site| site.shape().kind() != SiteKind::Shadow)
+        .try_for_each(|site| {
+            arming.push(plan(shared, site)?);
+            Ok(())
+        })
+        .and_then(|()| write(&arming));
+    let done = done.and_then(|()| {
+        let sites = arming.iter().map(|arming| arming.site.range());
+        let stubs = arming.iter().filter_map(|arming| arming.stub.as_ref());
+        let ranges: Vec<CodeRange> = sites.chain(stubs.map(StubSlot::range)).collect();
+        // No thread has executed these bytes, so none can have fetched others.
+        shared.publisher.publish(&ranges, Level::Eventual)
+    });
+    if let Err(error) = done {
+        for slot in arming.into_iter().filter_map(|arming| arming.stub) {
+            shared.stubs.discard(slot);
+        }
+        return Err(error);
+    }
+    for arming in arming {
+        let armed = Armed {
+            head: arming.head,
+            stub: arming.stub,
+        };
+        let state = SiteState::armed(arming.original, arming.armed, armed);
+        states.insert(arming.site.key(), state);
+    }
+    Ok(())
+}
+
+/// Everything about the arming of a site that can be refused.
+fn plan(shared: &Shared, site: Site) -> Result<Arming> {
+    if site.module().may_have_run() {
+        return Err(Error::ArmedTooLate { site: site.name() });
+    }
+    let head = head::plan_head(site.addr(), site.reserved()).map_err(|NoHead { needed }| Error::NoHead {
+        site: site.name(),
+        reserved: site.reserved(),
+        needed,
+    })?;
+    let memory = Arc::clone(site.memory()?);
+    check_memory(&site, &*memory, head)?;
+    let original: Arc<[u8]> = site.read()?.into();
+    let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
+        Original::Nops => (None, head::NOP),
+        Original::LlvmCall { .. } | Original::Instructions { .. } => {
+            displace(shared, &site, head, &original)?
+        }
+    };
+    let armed = head::armed(head, site.reserved(), first).into();
+    Ok(Arming {
+        site,
+        memory,
+        head,
+        original,
+        armed,
+        stub,
+    })
+}
+
+/// Tries the exchange with what is there already: a memory without an atomic one refuses now, not later.
+fn check_memory(site: &Site, memory: &dyn CodeMemory, head: Head) -> Result<()> {
+    let refused = |why: String| Error::ArmedMemory {
+        site: site.name(),
+        strategy: memory.strategy().name(),
+        why,
+    };
+    let live = memory.live();
+    let live = live.ok_or_else(|| refused("it is no LiveMemory".into()))?;
+    let mut word = [0; 8];
+    live.read(head.word, &mut word)?;
+    live.exchange(head.word, word, word)
+        .map_err(|error| refused(error.to_string()))
+}
+
+/// Puts the instructions of a site into a stub, and returns it with the head that leads there.
+fn displace(
+    shared: &Shared,
+    site: &Site,
+    head: Head,
+    original: &[u8],
+) -> Result<(Option<StubSlot>, HeadBytes)> {
+    let bound = relocate::bound(site.addr(), original);
+    let slot = shared
+        .stubs
+        .alloc(Len::new(u32::try_from(bound).unwrap_or(u32::MAX)), site.range())?;
+    let filled = relocate::relocate(slot.addr(), site.addr(), original)
+        .and_then(|code| shared.stubs.fill(&slot, &code))
+        .and_then(|()| jump(site, head, slot.addr()));
+    match filled {
+        Ok(first) => Ok((Some(slot), first)),
+        Err(error) => {
+            shared.stubs.discard(slot);
+            Err(error)
+        }
+    }
+}
+
+fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
+    head::jump(head, to).ok_or_else(|| Error::StubOutOfReach {
+        site: site.name(),
+        stub: to,
+    })
+}
+
+/// Writes the armed bytes; if one site cannot be, those before it get their original bytes back.
+fn write(arming: &[Arming]) -> Result<()> {
+    for (at, one) in arming.iter().enumerate() {
+        let Err(cause) = write_one(one, &one.armed) else {
+            continue;
+        };
+        let lost: Vec<_> = arming
+            .iter()
+            .take(at + 1)
+            .filter(|done| write_one(done, &done.original).is_err())
+            .map(|done| (*done.site.name(), Fate::Unknown))
+            .collect();
+        return Err(match lost.is_empty() {
+            true => cause,
+            false => Error::RollBackFailed {
+                cause: Box::new(cause),
+                sites: lost,
+            },
+        });
+    }
+    Ok(())
+}
+
+fn write_one(arming: &Arming, bytes: &[u8]) -> Result<()> {
+    live(&*arming.memory, &arming.site)?.write_unexecuted(arming.site.addr(), bytes)
+}
+
+fn live<'m>(memory: &'m dyn CodeMemory, site: &Site) -> Result<&'m dyn LiveMemory> {
+    memory.live().ok_or_else(|| Error::ArmedMemory {
+        site: site.name(),
+        strategy: memory.strategy().name(),
+        why: "it is no LiveMemory any more".into(),
+    })
+}
+
+// ---- preparing ----
+
+/// Prepares the change of a site of a live module.
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Item> {
+    let Some(armed) = &preparation.state.live else {
+        return Err(Error::ShadowNotArmed {
+            site: preparation.site.name(),
+        });
+    };
+    let head = armed.head;
+    match change {
+        Change::Patch(sequence) => patch(preparation, head, sequence),
+        Change::Restore => restore(preparation, head),
+        Change::Invalidate => invalidate(preparation, head),
+    }
+}
+
+fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>) -> Result<Item> {
+    let site = preparation.site.clone();
+    if sequence.is_in_place_only() {
+        return Err(Error::LiveInPlace { site: site.name() });
+    }
+    let environment = preparation.environment(sequence, None)?;
+    let context = site.context(&[]);
+    let len = sequence::stub_len(sequence, &context, &environment)?;
+    let slot = preparation.shared.stubs.alloc(len, site.range())?;
+    let addr = slot.addr();
+    preparation.stub = Some(Stub {
+        slot,
+        code: Vec::new(),
+        calls: true,
+    });
+    let body = sequence::assemble_stub(sequence, &context, &environment, addr)?;
+    let assembled = Assembled {
+        code: Vec::new(),
+        stub: Some(body.code),
+        declared: body.declared,
+        clobbers: body.clobbers,
+        landings: Vec::new(),
+        used: used(head),
+    };
+    let sequence = Some(Arc::clone(sequence));
+    lead(preparation, head, addr, assembled, Status::Patched, sequence)
+}
+
+fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
+    let ramp = preparation.invalidation_ramp()?;
+    let target = DeclaredTarget {
+        addr: ramp,
+        on_return: OnReturn::Never,
+    };
+    let assembled = Assembled {
+        code: Vec::new(),
+        stub: None,
+        declared: Declared {
+            targets: vec![target],
+            outputs: RegSet::EMPTY,
+        },
+        clobbers: RegSet::EMPTY,
+        landings: Vec::new(),
+        used: used(head),
+    };
+    let sequence = preparation.state.sequence.clone();
+    lead(preparation, head, ramp, assembled, Status::Invalidated, sequence)
+}
+
+/// The armed form comes back, whose bytes were checked when the site was armed.
+fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
+    let new = Arc::clone(&preparation.state.original);
+    let item = preparation.item_of(Status::Original, new, used(head), Vec::new(), None);
+    finish(head, item)
+}
+
+fn used(head: Head) -> Len {
+    Len::new(head.offset.get() + head::LEN)
+}
+
+/// The item whose head jumps to `to`.
+fn lead(
+    preparation: &mut Preparation<'_>,
+    head: Head,
+    to: CodeAddr,
+    mut assembled: Assembled,
+    status: Status,
+    sequence: Option<Arc<Sequence>>,
+) -> Result<Item> {
+    let site = preparation.site.clone();
+    assembled.code = head::armed(head, site.reserved(), jump(&site, head, to)?);
+    let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
+    finish(head, preparation.item(status, &assembled, sequence))
+}
+
+/// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the item.
+fn finish(head: Head, mut item: Item) -> Result<Item> {
+    let context = item.site.context(&[]);
+    verify::check_exchange(&context, &item.old, &item.new)?;
+    let (old, new) = (head::of_site(head, &item.old), head::of_site(head, &item.new));
+    let (Some(old), Some(new)) = (old, new) else {
+        return Err(refused(&item.site, "it has no head"));
+    };
+    if !head::exchangeable(old, new) {
+        return Err(refused(&item.site, "its head is no 5-byte nop or jump"));
+    }
+    item.live = Some(HeadExchange {
+        memory: Arc::clone(item.site.memory()?),
+        head,
+        old,
+        new,
+    });
+    Ok(item)
+}
+
+fn refused(site: &Site, what: &'static str) -> Error {
+    Error::VerifyExchange {
+        site: site.name(),
+        what,
+    }
+}
+
+// ---- committing ----
+
+/// A commit that has failed.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// Whether a head has led to what the items have made, so that threads may be there.
+    pub(super) exposed: bool,
+}
+
+impl From<Error> for Failed {
+    /// A failure before the first exchange.
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            exposed: false,
+        }
+    }
+}
+
+/// Exchanges the heads of a transaction that has only live sites, and publishes once.
+pub(super) fn commit(shared: &Shared, items: &[Item], level: Level) -> core::result::Result<(), Failed> {
+    exchange(items)?;
+    let published = match items {
+        [Item { live: Some(live), .. }] => shared.publisher.publish(&[live.range()], level),
+        _ => shared.publisher.publish(&ranges(items), level),
+    };
+    published
+        .and_then(|()| items.iter().try_for_each(|item| compare(item, &item.new)))
+        .map_err(|cause| undo(shared, items, cause, level))
+}
+
+/// Exchanges every head, or none.
+pub(super) fn exchange(items: &[Item]) -> core::result::Result<(), Failed> {
+    for item in items {
+        compare(item, &item.old)?;
+    }
+    for (at, item) in items.iter().enumerate() {
+        let Err(cause) = item.live.as_ref().map_or(Ok(()), HeadExchange::make) else {
+            continue;
+        };
+        let done = items.get(..at).unwrap_or_default();
+        return Err(Failed {
+            exposed: done.iter().any(|item| item.live.is_some()),
+            error: take_back(done, cause),
+        });
+    }
+    Ok(())
+}
+
+/// Takes back the exchanges of a transaction that has failed after them.
+pub(super) fn undo(shared: &Shared, items: &[Item], cause: Error, level: Level) -> Failed {
+    let error = take_back(items, cause);
+    // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
+    let _ = shared.publisher.publish(&ranges(items), level);
+    Failed {
+        error,
+        exposed: items.iter().any(|item| item.live.is_some()),
+    }
+}
+
+/// Exchanges the heads back. Sites whose head resists are named with what they are now.
+fn take_back(items: &[Item], cause: Error) -> Error {
+    let mut lost: Vec<(SiteName, Fate)> = Vec::new();
+    for item in items.iter().rev() {
+        let Some(Err(_)) = item.live.as_ref().map(HeadExchange::take_back) else {
+            continue;
+        };
+        let fate = match compare(item, &item.new) {
+            Ok(()) => Fate::New,
+            Err(_) => Fate::Unknown,
+        };
+        lost.push((*item.site.name(), fate));
+    }
+    match (lost.is_empty(), cause) {
+        (true, cause) => cause,
+        (false, Error::RollBackFailed { cause, mut sites }) => {
+            sites.extend(lost);
+            Error::RollBackFailed { cause, sites }
+        }
+        (false, cause) => Error::RollBackFailed {
+            cause: Box::new(cause),
+            sites: lost,
+        },
+    }
+}
+
+/// Compares all bytes of a live site with what should stand there.
+fn compare(item: &Item, expected: &[u8]) -> Result<()> {
+    let Some(live) = &item.live else {
+        return Ok(());
+    };
+    let mut buffer = [0; 32];
+    let mut at = item.site.addr();
+    for expected in expected.chunks(buffer.len()) {
+        let found = buffer.get_mut(..expected.len()).unwrap_or_default();
+        live.memory.read(at, found)?;
+        if found != expected {
+            return Err(changed(item, expected, found));
+        }
+        at = at.plus(Len::new(expected.len() as u32)).unwrap_or_default();
+    }
+    Ok(())
+}
+
+#[cold]
+fn changed(item: &Item, expected: &[u8], found: &[u8]) -> Error {
+    Error::BytesChanged {
+        site: item.site.name(),
+        expected: expected.to_vec(),
+        found: found.to_vec(),
+    }
+}
+
+/// The ranges that a publication of the live items concerns: heads, and code that is new.
+pub(super) fn ranges(items: &[Item]) -> Vec<CodeRange> {
+    let heads = items
+        .iter()
+        .filter_map(|item| item.live.as_ref())
+        .map(HeadExchange::range);
+    heads.collect()
+}
+
+/// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.
+pub(super) fn retire(items: &mut [Item], states: &mut States) {
+    for item in items.iter_mut().filter(|item| item.live.is_some()) {
+        for retiree in item.take_code() {
+            states.retired.retire(Rest::Quiescent, retiree);
+        }
+    }
+}
+
+impl HeadExchange {
+    fn make(&self) -> Result<()> {
+        self.store(self.old, self.new)
+    }
+
+    fn take_back(&self) -> Result<()> {
+        self.store(self.new, self.old)
+    }
+
+    /// One aligned store. The rest of the quadword is what stands there: neighbours under the same lock.
+    fn store(&self, old: HeadBytes, new: HeadBytes) -> Result<()> {
+        let memory = self.memory.live().ok_or_else(|| self.no_store())?;
+        let mut word = [0; 8];
+        memory.read(self.head.word, &mut word)?;
+        let into = self.head.addr.distance_from(self.head.word) as usize;
+        let (mut before, mut after) = (word, word);
+        set(&mut before, into, old);
+        set(&mut after, into, new);
+        memory.exchange(self.head.word, before, after)
+    }
+
+    #[cold]
+    fn no_store(&self) -> Error {
+        Error::NoAtomicStore {
+            strategy: self.memory.strategy().name(),
+            at: self.head.word,
+            why: "it is no LiveMemory any more",
+            mend: "answer the same in every call of `live`",
+        }
+    }
+
+    fn range(&self) -> CodeRange {
+        CodeRange::new(self.head.addr, u64::from(head::LEN)).unwrap_or_default()
+    }
+}
+
+fn set(word: &mut [u8; 8], into: usize, head: HeadBytes) {
+    for (to, from) in word.iter_mut().skip(into).zip(head) {
+        *to = from;
+    }
+}

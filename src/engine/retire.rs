@@ -1,0 +1,112 @@
+//! Stubs that nothing leads to any more, until no thread is in them.
+//!
+//! The life of a stub: it is filled and published; a head comes to lead to it; the head leads elsewhere and it
+//! is retired; every core is made to serialize, so that none goes on with the old head, and it is stamped with
+//! the epoch that begins then; every attached thread reports that epoch or a later one; it is freed.
+//! A rolled-back exchange ends the same way: threads may have gone through it.
+
+use core::any::Any;
+
+use crate::memory::StubSlot;
+use crate::publish::{Passed, Rest};
+
+/// What is retired: a stub or ramp.
+pub(super) struct Retiree {
+    pub(super) slot: StubSlot,
+    /// What the code of a ramp refers to.
+    pub(super) _keep: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// What is retired and cannot be freed yet.
+pub(super) struct Limbo<T> {
+    /// Retired since the cores were last made to serialize.
+    fresh: Vec<(Rest, T)>,
+    /// With the epochs that must have passed.
+    stamped: Vec<(u64, Rest, T)>,
+}
+
+impl<T> Default for Limbo<T> {
+    fn default() -> Self {
+        Self {
+            fresh: Vec::new(),
+            stamped: Vec::new(),
+        }
+    }
+}
+
+impl<T> Limbo<T> {
+    /// Nothing leads to the item any more; every thread must come to rest before it is freed.
+    pub(super) fn retire(&mut self, rest: Rest, item: T) {
+        self.fresh.push((rest, item));
+    }
+
+    /// Whether there are items that need an epoch.
+    pub(super) fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
+    /// Gives the fresh items an epoch that began after every core had serialized.
+    pub(super) fn stamp(&mut self, epoch: u64) {
+        let fresh = self.fresh.drain(..);
+        self.stamped.extend(fresh.map(|(rest, item)| (epoch, rest, item)));
+    }
+
+    /// Takes out what every thread has left.
+    pub(super) fn take_passed(&mut self, passed: Passed) -> Vec<T> {
+        let (free, stay) = self
+            .stamped
+            .drain(..)
+            .partition(|(epoch, rest, _)| passed.has(*epoch, *rest));
+        self.stamped = stay;
+        let free: Vec<(u64, Rest, T)> = free;
+        free.into_iter().map(|(_, _, item)| item).collect()
+    }
+
+    /// Takes out everything.
+    pub(super) fn take_all(&mut self) -> Vec<T> {
+        let fresh = self.fresh.drain(..).map(|(_, item)| item);
+        let stamped = self.stamped.drain(..).map(|(_, _, item)| item);
+        fresh.chain(stamped).collect()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::Epochs;
+
+    #[cfg(not(loom))]
+    #[test]
+    fn an_item_is_freed_once_every_thread_has_rested() {
+        let epochs = Epochs::default();
+        let thread = epochs.attach();
+        let mut limbo = Limbo::default();
+        limbo.retire(Rest::Checkpoint, "plain");
+        limbo.retire(Rest::Quiescent, "calls");
+        assert!(limbo.has_fresh() && limbo.take_passed(epochs.passed()).is_empty());
+        limbo.stamp(epochs.advance());
+        assert!(!limbo.has_fresh() && limbo.take_passed(epochs.passed()).is_empty());
+        thread.report(Rest::Checkpoint);
+        assert_eq!(limbo.take_passed(epochs.passed()), ["plain"]);
+        assert!(limbo.take_passed(epochs.passed()).is_empty());
+        thread.report(Rest::Quiescent);
+        assert_eq!(limbo.take_passed(epochs.passed()), ["calls"]);
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_report_from_before_the_retirement_frees_nothing() {
+        let epochs = Epochs::default();
+        let thread = epochs.attach();
+        let mut limbo = Limbo::default();
+        limbo.stamp(epochs.advance());
+        thread.report(Rest::Quiescent);
+        limbo.retire(Rest::Checkpoint, ());
+        limbo.stamp(epochs.advance());
+        assert!(limbo.take_passed(epochs.passed()).is_empty());
+        assert_eq!(limbo.take_all().len(), 1);
+    }
+}

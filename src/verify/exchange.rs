@@ -1,0 +1,130 @@
+//! The rule for sites that are changed while threads execute them.
+
+use alloc::vec::Vec;
+
+use super::check::isa;
+use super::facts::{Dest, Facts, Flow};
+#[cfg(test)]
+use crate::addr::CodeAddr;
+use crate::arch::SiteContext;
+use crate::error::{Error, Result, SiteName};
+
+/// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that differ
+/// belong to one instruction, which is in both a nop or a direct jump, of the same 5 bytes, inside one naturally
+/// aligned quadword (AMD64 APM volume 2, 7.6.1).
+///
+/// # Errors
+/// [`Error::VerifyExchange`]; [`Error::VerifyArch`] for an architecture for which no such rule is known.
+pub fn check_exchange(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> {
+    let refused = |what| Error::VerifyExchange {
+        site: SiteName::of(site),
+        what,
+    };
+    if old.len() != new.len() {
+        return Err(refused("the old and the new bytes are not equally many"));
+    }
+    let differing = || old.iter().zip(new).map(|(a, b)| a != b);
+    let (Some(first), Some(last)) = (
+        differing().position(|differs| differs),
+        old.len()
+            .checked_sub(1 + differing().rev().position(|d| d).unwrap_or(0)),
+    ) else {
+        return Ok(());
+    };
+    let first = site.addr.get().wrapping_add(first as u64);
+    let last = site.addr.get().wrapping_add(last as u64);
+    let before = containing(site, old, first)?.ok_or_else(|| refused("the old bytes do not decode"))?;
+    let after = containing(site, new, first)?.ok_or_else(|| refused("the new bytes do not decode"))?;
+    if (before.addr, before.len) != (after.addr, after.len) || last >= before.end() {
+        return Err(refused("more than one instruction changes"));
+    }
+    if before.len != 5 || !exchangeable(&before) || !exchangeable(&after) {
+        return Err(refused("an instruction changes that is no 5-byte nop or jump"));
+    }
+    if before.addr / 8 != (before.end() - 1) / 8 {
+        return Err(refused("the changed instruction crosses an 8-byte boundary"));
+    }
+    Ok(())
+}
+
+fn exchangeable(facts: &Facts) -> bool {
+    facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)))
+}
+
+/// The instruction that holds the byte at `addr`.
+fn containing(site: &SiteContext<'_>, bytes: &[u8], addr: u64) -> Result<Option<Facts>> {
+    let mut code = Vec::new();
+    let decoded = (isa(site.arch)?.decode)(site.addr.get(), bytes, &mut code);
+    Ok(code
+        .into_iter()
+        .find(|facts| decoded.is_ok() && facts.addr <= addr && addr < facts.end()))
+}
+
+/// The same for bytes at an address of which nothing else is known.
+#[cfg(test)]
+fn allowed(addr: u64, old: &[u8], new: &[u8]) -> bool {
+    use crate::arch::{Arch, CallShape};
+    use crate::stackmap::Constants;
+    let site = SiteContext {
+        arch: Arch::X86_64,
+        id: Default::default(),
+        function: None,
+        offset: Default::default(),
+        addr: CodeAddr::new(addr),
+        shape: CallShape::entry(old.len() as u32),
+        record: None,
+        constants: Constants::NONE,
+        landings: &[],
+        trust_live_outs: false,
+    };
+    check_exchange(&site, old, new).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::allowed;
+
+    const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+    const JUMP: [u8; 5] = [0xe9, 0x10, 0x20, 0x30, 0x00];
+
+    fn site(lead: &[u8], head: &[u8], tail: &[u8]) -> Vec<u8> {
+        [lead, head, tail].concat()
+    }
+
+    #[test]
+    fn a_head_in_one_quadword_may_change() {
+        for lead in 0..=3 {
+            let lead = &[0x90; 3][..lead];
+            let (nop, jump) = (site(lead, &NOP, &[0x90; 4]), site(lead, &JUMP, &[0x90; 4]));
+            assert!(allowed(0x1000, &nop, &jump) && allowed(0x1000, &jump, &nop));
+            assert!(allowed(0x1000, &nop, &nop));
+        }
+    }
+
+    #[test]
+    fn a_head_across_a_boundary_may_not() {
+        for at in 0x1004..0x1008 {
+            let jump = site(&[], &JUMP, &[0x90]);
+            assert!(!allowed(at, &site(&[], &NOP, &[0x90]), &jump), "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn a_tail_or_lead_that_changes_is_refused() {
+        let old = site(&[0x90], &NOP, &[0x66, 0x90]);
+        assert!(!allowed(0x1000, &old, &site(&[0x90], &JUMP, &[0x90, 0x90])));
+        assert!(!allowed(0x1000, &old, &site(&[0x90], &NOP, &[0x90, 0x90])));
+        let old = site(&[0x66, 0x90], &NOP, &[]);
+        assert!(!allowed(0x1000, &old, &site(&[0x90, 0x90], &JUMP, &[])));
+    }
+
+    #[test]
+    fn other_instructions_are_refused() {
+        let (mov, call) = ([0xb8, 1, 2, 3, 4], [0xe8, 1, 2, 3, 4]);
+        assert!(!allowed(0x1000, &mov, &NOP) && !allowed(0x1000, &NOP, &call));
+        assert!(!allowed(0x1000, &[0x90; 5], &NOP));
+        // A short jump and three nops hold the same number of bytes.
+        assert!(!allowed(0x1000, &NOP, &[0xeb, 0x03, 0x0f, 0x1f, 0x00]));
+        assert!(!allowed(0x1000, &NOP, &[0x90; 6]));
+    }
+}
