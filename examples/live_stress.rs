@@ -17,7 +17,7 @@ mod stress;
 
 use std::process::ExitCode;
 
-use stress::Config;
+use stress::{Config, Totals};
 
 fn main() -> ExitCode {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     match stress::run(config) {
         Ok(totals) => {
             println!("{cores} cores, {config:?}");
-            println!("{totals:#?}");
+            print(&totals);
             match totals.failures {
                 0 => ExitCode::SUCCESS,
                 _ => ExitCode::FAILURE,
@@ -54,6 +54,21 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn print(totals: &Totals) {
+    for (what, count) in [
+        ("executions", totals.executions),
+        ("patches", totals.patches),
+        ("restores", totals.restores),
+        ("sites invalidated", totals.invalidations),
+        ("executions through ramps", totals.deoptimized),
+        ("modules", totals.modules),
+        ("stubs reclaimed", totals.reclaimed),
+        ("failures", totals.failures),
+    ] {
+        println!("{count:>14} {what}");
     }
 }
 

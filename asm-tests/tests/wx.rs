@@ -102,7 +102,7 @@ fn register(engine: &Engine, code: Code) -> Module {
 fn sequences(site: &Site) -> [Sequence; 4] {
     let by = site.id().get();
     if !site.shape().has_result() {
-        return [(); 4].map(|()| Sequence::new().jump(Target::Deopt));
+        return std::array::from_fn(|_| Sequence::new().jump(Target::Deopt));
     }
     let in_place = Sequence::new().mov(result(), 1u64);
     let in_stub = (0..20).fold(in_place.clone(), |s, _| s.add(result(), by));

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::engine::{Code, Engine};
+use patchpoint::engine::{Code, Engine, Prepared};
 use patchpoint::memory::{Arena, Ask, CodeMemory, Reach, SegmentKind, SegmentNeed};
 use patchpoint::publish::serialize;
 use patchpoint::sequence::Sequence;
@@ -56,9 +56,9 @@ pub fn all() -> Vec<Row> {
     rows
 }
 
-/// Commits a prepared transaction for each site, one prepared after the other has been committed; only the commits
-/// count. From batch to batch the sites go back and forth between two sequences, so that each commit changes
-/// bytes.
+/// Prepares a transaction for each site, one after the other, and commits it, or does the bare thing in its
+/// place; only that counts. Preparing goes before both, as it leaves the caches in a state that matters. From commit
+/// to commit a site goes back and forth between two sequences, so that each changes bytes.
 struct Commits<'e> {
     engine: &'e Engine,
     sites: Vec<Site>,
@@ -77,16 +77,36 @@ impl<'e> Commits<'e> {
         }
     }
 
-    fn batch(&mut self) -> Duration {
-        let sequence = &self.sequences[self.next];
+    /// A batch of commits.
+    fn commits(&mut self) -> Duration {
         self.next ^= 1;
-        let mut took = Duration::ZERO;
-        for site in &self.sites {
+        self.each(|_, prepared| time(|| _ = black_box(prepared.commit().unwrap())))
+    }
+
+    /// A batch of what is compared with them. `bare` returns the time that counts.
+    fn bare(&self, bare: impl Fn(&Site) -> Duration) -> Duration {
+        self.each(|site, _| bare(site))
+    }
+
+    fn each(&self, timed: impl Fn(&Site, Prepared<'_>) -> Duration) -> Duration {
+        let sequence = &self.sequences[self.next];
+        let one = |site| {
             let transaction = self.engine.transaction().patch_site(site, sequence).unwrap();
-            let prepared = transaction.prepare().unwrap();
-            took += time(|| _ = black_box(prepared.commit().unwrap()));
-        }
+            timed(site, transaction.prepare().unwrap())
+        };
+        let took: Duration = self.sites.iter().map(one).sum();
         took.saturating_sub(CLOCK.with(Duration::clone) * SITES as u32)
+    }
+
+    /// Commits and the bare thing in turn.
+    fn compare(mut self, bare: impl Fn(&Site) -> Duration) -> [Figure; 2] {
+        let this = std::cell::RefCell::new(&mut self);
+        interleave(
+            COMMITS,
+            [&mut || this.borrow_mut().commits(), &mut || {
+                this.borrow().bare(&bare)
+            }],
+        )
     }
 }
 
@@ -143,18 +163,17 @@ fn alias_commit() -> Row {
     let engine = subject::engine();
     let modules: Vec<Module> = (0..SITES / 2).map(|_| subject::module(&engine)).collect();
     let sites = modules.iter().flat_map(subject::reads).collect();
-    let mut commits = Commits::new(&engine, sites);
-    let view = pages::writable_view_of_code(PAGE);
-    let mut bare = || {
+    let view = pages::writable_view_of_code(STRIDE);
+    let figures = Commits::new(&engine, sites).compare(|site| {
+        // Where the site is in its page.
+        let at = view + site.addr().get() % (PAGE - RESERVED) as u64;
+        let bytes = standing(site);
         time(|| {
-            for number in 0..SITES {
-                // SAFETY: in the view.
-                unsafe { pages::copy(view + (number * 104) as u64, black_box(&bytes(number))) };
-                serialize();
-            }
+            // SAFETY: in the view.
+            unsafe { pages::copy(at, black_box(&bytes)) };
+            serialize();
         })
-    };
-    let figures = interleave(COMMITS, [&mut || commits.batch(), &mut bare]);
+    });
     row(
         "Alias: commit of a prepared site of 32 bytes",
         figures,
@@ -180,21 +199,17 @@ fn standing(site: &Site) -> Vec<u8> {
 fn proc_mem_commit() -> Row {
     let engine = subject::engine();
     let (_module, sites) = foreign_sites(&engine, Ask::ProcMem);
-    let mut commits = Commits::new(&engine, sites.clone());
     let file = std::fs::File::options()
         .write(true)
         .open("/proc/self/mem")
         .unwrap();
-    let mut bare = || {
-        let same: Vec<_> = sites.iter().map(standing).collect();
+    let figures = Commits::new(&engine, sites).compare(|site| {
+        let (at, bytes) = (site.addr().get(), standing(site));
         time(|| {
-            for (site, bytes) in sites.iter().zip(&same) {
-                file.write_all_at(bytes, site.addr().get()).unwrap();
-                serialize();
-            }
+            file.write_all_at(&bytes, at).unwrap();
+            serialize();
         })
-    };
-    let figures = interleave(COMMITS, [&mut || commits.batch(), &mut bare]);
+    });
     row(
         "ProcMem: commit of a prepared site of 32 bytes",
         figures,
@@ -206,24 +221,19 @@ fn proc_mem_commit() -> Row {
 fn toggle_commit() -> Row {
     let engine = subject::engine();
     let (_module, sites) = foreign_sites(&engine, Ask::Toggle);
-    let mut commits = Commits::new(&engine, sites.clone());
-    let mut bare = || {
-        let same: Vec<_> = sites.iter().map(standing).collect();
+    let figures = Commits::new(&engine, sites).compare(|site| {
+        let (at, bytes) = (site.addr().get(), standing(site));
+        let page = at & !(PAGE as u64 - 1);
         time(|| {
-            for (site, bytes) in sites.iter().zip(&same) {
-                let at = site.addr().get();
-                let page = at & !(PAGE as u64 - 1);
-                // SAFETY: the page is the measurement's and nothing runs there.
-                unsafe { pages::protect(page, PAGE, true) };
-                // SAFETY: read-write now; the bytes are those that stand there.
-                unsafe { pages::copy(at, bytes) };
-                // SAFETY: as above.
-                unsafe { pages::protect(page, PAGE, false) };
-                serialize();
-            }
+            // SAFETY: the page is the measurement's and nothing runs there.
+            unsafe { pages::protect(page, PAGE, true) };
+            // SAFETY: read-write now; the bytes are those that stand there.
+            unsafe { pages::copy(at, &bytes) };
+            // SAFETY: as above.
+            unsafe { pages::protect(page, PAGE, false) };
+            serialize();
         })
-    };
-    let figures = interleave(COMMITS, [&mut || commits.batch(), &mut bare]);
+    });
     row(
         "Toggle: commit of a prepared site of 32 bytes",
         figures,

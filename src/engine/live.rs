@@ -492,3 +492,7 @@ fn set(word: &mut [u8; 8], into: usize, head: HeadBytes) {
         *to = from;
     }
 }
+
+#[cfg(test)]
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tests;

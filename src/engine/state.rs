@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -155,10 +156,32 @@ impl SiteState {
     }
 }
 
+/// Hashes the two numbers of a key. The engine counts them up itself, so nobody can choose keys that collide, and
+/// the standard hasher's defence against that would be a good part of what a commit costs.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // An odd factor keeps different numbers different; the fold brings the upper bits, which depend on all
+        // bits of the number, to where the table looks.
+        let product = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The states of all sites that have one.
 #[derive(Default)]
 pub(super) struct States {
-    sites: HashMap<SiteKey, SiteState>,
+    sites: HashMap<SiteKey, SiteState, BuildHasherDefault<KeyHasher>>,
     /// Stubs that no site leads to any more, but into which a callee could still return.
     pub(super) retired: Limbo<Retiree>,
     pub(super) journal: Journal,

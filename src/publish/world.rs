@@ -154,11 +154,22 @@ unsafe impl World for NeverStopped {
             why: "this world never is: register the module as live, or give the engine a world that can be stopped",
         })
     }
+
+    /// Nobody is stopped, so nobody resumes.
+    fn resumption(&self) -> Resumption {
+        Resumption::Alone
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_world_that_is_never_stopped_runs_no_work() {
+        let stopped = NeverStopped.while_stopped(&mut |_| unreachable!("no thread was stopped"));
+        assert!(matches!(stopped, Err(Error::WorldNotStopped { .. })));
+    }
 
     #[test]
     fn the_promise_runs_the_work_once() {

@@ -7,10 +7,13 @@
 //!     .leak();
 //! ```
 
+#[cfg(test)]
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Constants, Endian, LiveOut, Location, Place, Record, StackMaps, Version};
+#[cfg(test)]
+use super::{Constants, Record, StackMaps};
+use super::{Endian, LiveOut, Location, Place, Version};
 use crate::addr::DwarfReg;
 
 /// A value in a register, all of it.
@@ -99,6 +102,7 @@ impl RecordSpec {
         self
     }
 
+    #[cfg(test)]
     /// With more locations.
     pub(crate) fn locations(mut self, locations: impl IntoIterator<Item = Location>) -> Self {
         self.locations.extend(locations);
@@ -114,6 +118,7 @@ impl RecordSpec {
         self
     }
 
+    #[cfg(test)]
     /// The record alone, in a version 3 map of its own that lives until the process ends.
     pub(crate) fn leak(self) -> Record<'static> {
         map().function(0x1000, 24, [self]).leak().0
@@ -148,12 +153,14 @@ pub(crate) struct MapSpec {
 }
 
 impl MapSpec {
+    #[cfg(test)]
     /// In this version.
     pub(crate) fn version(mut self, version: Version) -> Self {
         self.version = version;
         self
     }
 
+    #[cfg(test)]
     /// In this byte order.
     pub(crate) fn endian(mut self, endian: Endian) -> Self {
         self.endian = endian;
@@ -210,6 +217,7 @@ impl MapSpec {
         out.bytes
     }
 
+    #[cfg(test)]
     /// The first record and the constants, over bytes that live until the process ends.
     pub(crate) fn leak(&self) -> (Record<'static>, Constants<'static>) {
         let bytes: &'static [u8] = Box::leak(self.bytes().into_boxed_slice());

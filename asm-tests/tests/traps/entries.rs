@@ -99,6 +99,9 @@ fn a_wrong_entry_is_refused() {
     refused!(entry("entered", 22), SiteOutsideFunction, 100);
     refused!(entry("entered", u32::MAX), SiteOutsideFunction, 100);
     refused!(entry("calls", 5), EntryNotNops, 100);
+    // Whole instructions, and not nops.
+    refused!(entry("entered", 20), EntryNotNops, 100);
+    refused!(entry("calls", 4), EntryNotNops, 100);
     assert!(matches!(
         entry("not there", 16),
         Err(Error::NoSuchFunction { .. })

@@ -127,3 +127,29 @@ fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
     lab.engine.patch(1, &inner).unwrap();
     refused!(lab.engine.patch(1, &long), SequenceTooLong);
 }
+
+#[test]
+fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there() {
+    let lab = Lab::new();
+    let mut bytes = [0x0f, 0x1f, 0x80, 0, 0, 0, 0].repeat(4);
+    bytes.push(0xc3);
+    let functions = [Written {
+        bytes,
+        record: record(1).at(0),
+        shape: CallShape::c(28).result().args(1),
+    }];
+    let text = Text::new(&functions);
+    let site = lab.register(&text, &functions).sites().next().unwrap();
+    let _ = site.function().entry();
+    let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
+    let called = Sequence::new().call(target, crate::arch::OnReturn::FollowsC);
+    lab.engine.patch(1, &called.add(result(), 1u64)).unwrap();
+    // The call returns into the middle of one of the original nops.
+    refused!(lab.engine.restore(1), LandingLost);
+    assert_eq!(lab.engine.status(&site), Status::Patched);
+    // SAFETY: the only thread is here.
+    let drained = unsafe { Drained::promise() };
+    let restore = lab.engine.transaction().restore(&site).unwrap();
+    restore.drained(drained).commit().unwrap();
+    assert_eq!(super::bytes(&site), functions[0].bytes[..28]);
+}

@@ -290,10 +290,8 @@ fn toggled_page(functions: &[Written]) -> Vec<Neighbour> {
         unsafe { std::ptr::copy_nonoverlapping(function.bytes.as_ptr(), at, function.bytes.len()) };
     }
     // SAFETY: our page.
-    assert_eq!(
-        unsafe { libc::mprotect(page, len, libc::PROT_READ | libc::PROT_EXEC) },
-        0
-    );
+    let protected = unsafe { libc::mprotect(page, len, libc::PROT_READ | libc::PROT_EXEC) };
+    assert_eq!(protected, 0);
     let start = page.expose_provenance() as u64;
     let neighbour = |index: usize| {
         let at = CodeAddr::new(start + (index * STRIDE) as u64);

@@ -4,13 +4,32 @@ use std::vec::Vec;
 
 /// Runs a function in a forked child; whether it returned true.
 pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
+    end_of_child(work) == End::Returned(true)
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The function returned this.
+    Returned(bool),
+    /// It panicked.
+    Panicked,
+    /// A signal killed the child.
+    Killed(i32),
+}
+
+/// Runs a function in a forked child, and says how that ended.
+pub(crate) fn end_of_child(work: impl FnOnce() -> bool) -> End {
     // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),
     // and leaves without running anything of the parent's.
     match unsafe { libc::fork() } {
         0 => {
-            let ok = work();
+            let code = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+                Ok(ok) => i32::from(!ok),
+                Err(_) => 2,
+            };
             // SAFETY: ends the child at once.
-            unsafe { libc::_exit(i32::from(!ok)) }
+            unsafe { libc::_exit(code) }
         }
         child => {
             // What the child drops is the child's copy.
@@ -19,7 +38,11 @@ pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
             let mut status = 0;
             // SAFETY: the child is ours.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+            match libc::WIFEXITED(status) {
+                true if libc::WEXITSTATUS(status) == 2 => End::Panicked,
+                true => End::Returned(libc::WEXITSTATUS(status) == 0),
+                false => End::Killed(libc::WTERMSIG(status)),
+            }
         }
     }
 }

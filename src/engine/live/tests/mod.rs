@@ -1,0 +1,455 @@
+//! Live sites on one thread: arming, refusals, all or nothing, what is journalled. What needs threads is in
+//! `threads`, and in the stress of the examples.
+
+#![allow(unsafe_code)]
+
+mod threads;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::addr::{CodeAddr, Len, RecordId};
+use crate::arch::{Arch, CallShape};
+use crate::deopt::Ramps;
+use crate::engine::{Engine, Registration, Status};
+use crate::error::Error;
+use crate::image::{AdoptedCode, Adoption};
+use crate::memory::testing::process::{deny, in_child};
+use crate::memory::testing::{Call, FailingMemory};
+use crate::memory::{Alias, Arena, CodeMemory, Placed, ProcMem, Reach, SegmentKind, SegmentNeed, Toggle};
+use crate::publish::{NeverStopped, SingleThreaded, World};
+use crate::sequence::{Sequence, Target, arg, result};
+use crate::site::{EntrySpec, Module, Site};
+use crate::stackmap::Endian;
+
+/// The object of the stress: `any_k` with `anyregcc` sites 100 + k, `call_k` with C sites 200 + k, which call
+/// `callee`.
+const OBJECT: &[u8] = include_bytes!("../../../../examples/objects/live_stress.o");
+const CALLEE: u64 = 1 << 40;
+
+extern "C" fn callee(x: u64) -> u64 {
+    x + CALLEE
+}
+
+fn engine_in(world: impl World + 'static) -> (Engine, Arc<AtomicU64>) {
+    let entered = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&entered);
+    let ramps = Ramps::new().on_deopt(move |frame| {
+        count.fetch_add(1, Ordering::Relaxed);
+        frame.resume()
+    });
+    (
+        Engine::builder().world(world).exits(ramps).build().unwrap(),
+        entered,
+    )
+}
+
+fn engine() -> Engine {
+    engine_in(NeverStopped).0
+}
+
+fn shape(id: RecordId) -> Option<CallShape> {
+    let id = id.get() as u32;
+    match id {
+        100..=107 => Some(CallShape::any_reg(9 + 4 * (id - 100)).result().args(1)),
+        200..=207 => Some(CallShape::c(13 + 3 * (id - 200)).result().args(1)),
+        _ => None,
+    }
+}
+
+fn registration(engine: &Engine) -> Registration<'_> {
+    let resolve = |name: &str| (name == "callee").then_some(CodeAddr::new(callee as *const () as u64));
+    engine.registration(engine.load(OBJECT, resolve).unwrap())
+}
+
+fn live_module(engine: &Engine) -> Module {
+    registration(engine)
+        .live()
+        .register(|record| shape(record.id()))
+        .unwrap()
+}
+
+fn call(module: &Module, name: &str, x: u64) -> u64 {
+    let entry = module.function(name).unwrap().entry();
+    // SAFETY: the functions of the object and of `Entries` take at most a word and return one.
+    let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(entry.get() as usize) };
+    function(x)
+}
+
+fn site(engine: &Engine, id: u64) -> Site {
+    engine.sites(id).unwrap().remove(0)
+}
+
+fn adding(number: u64) -> Sequence {
+    Sequence::new().mov(result(), arg(0)).add(result(), number)
+}
+
+/// Functions of 16 nops, `mov eax, 7`, `ret`, in memory that fails on demand.
+struct Entries {
+    memory: Arc<FailingMemory<Alias>>,
+    names: Vec<String>,
+    start: CodeAddr,
+    _placed: Placed,
+}
+
+/// The distance between two of them.
+const STRIDE: u64 = 25;
+
+impl Entries {
+    fn new(count: usize) -> Self {
+        let need = SegmentNeed {
+            kind: SegmentKind::Code,
+            len: 4096,
+            align: 64,
+        };
+        let mut placement = Arena::default().place(&[need], Reach::Anywhere).unwrap();
+        let start = placement.segments()[0].range.start();
+        for number in 0..count as u64 {
+            let mut code = vec![0x90; 16];
+            code.extend([0xb8, 7, 0, 0, 0, 0xc3]);
+            placement
+                .fill(CodeAddr::new(start.get() + number * STRIDE), &code)
+                .unwrap();
+        }
+        let placed = placement.finalize().unwrap();
+        Self {
+            memory: Arc::new(FailingMemory::new(placed.memory())),
+            names: (0..count).map(|number| format!("f{number}")).collect(),
+            start,
+            _placed: placed,
+        }
+    }
+
+    fn adopted(&self, not_yet_run: bool) -> AdoptedCode {
+        let no_records = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].to_vec();
+        let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, no_records);
+        for (number, name) in (0..).zip(&self.names) {
+            let addr = CodeAddr::new(self.start.get() + number * STRIDE);
+            adoption = adoption.function(name.as_str(), addr, Len::new(22));
+        }
+        if not_yet_run {
+            adoption = adoption.not_yet_run();
+        }
+        // SAFETY: the memory lives as long as `self`, which outlives the engine's use of it in every test.
+        unsafe { adoption.promise() }.unwrap()
+    }
+
+    fn registration<'e>(&self, engine: &'e Engine, not_yet_run: bool, reserved: u32) -> Registration<'e> {
+        let memory: Arc<dyn CodeMemory> = self.memory.clone();
+        let code = engine.adopt_with(self.adopted(not_yet_run), &memory).unwrap();
+        self.entries(engine.registration(code), reserved)
+    }
+
+    fn entries<'e>(&self, registration: Registration<'e>, reserved: u32) -> Registration<'e> {
+        (0..)
+            .zip(&self.names)
+            .fold(registration, |registration, (id, name)| {
+                registration.entry(EntrySpec::new(name, id as u64, reserved))
+            })
+    }
+
+    fn live(&self, engine: &Engine) -> Module {
+        let registration = self.registration(engine, true, 16).live();
+        registration.register(|_| None::<CallShape>).unwrap()
+    }
+}
+
+extern "C" fn number<const N: u64>() -> u64 {
+    N
+}
+
+/// Hands the function over to one that returns `N`.
+fn returning<const N: u64>() -> Sequence {
+    Sequence::new().jump(CodeAddr::new(number::<N> as *const () as u64))
+}
+
+fn bytes(module: &Module) -> Vec<Vec<u8>> {
+    module.sites().map(|site| site.read().unwrap()).collect()
+}
+
+#[test]
+fn arming_changes_nothing_that_code_does() {
+    let engine = engine();
+    let module = live_module(&engine);
+    for site in module.sites() {
+        assert_eq!(engine.status(&site), Status::Original);
+    }
+    for k in 0..8 {
+        assert_eq!(call(&module, &format!("call_{k}"), 5), 5 + CALLEE);
+    }
+}
+
+#[test]
+fn every_site_is_patched_restored_and_invalidated_without_a_stop() {
+    let (engine, entered) = engine_in(NeverStopped);
+    let module = live_module(&engine);
+    let armed = bytes(&module);
+    for k in 0..8 {
+        engine.patch(100 + k, &adding(k)).unwrap();
+        engine.patch(200 + k, &adding(2 * k)).unwrap();
+        assert_eq!(call(&module, &format!("any_{k}"), 1000), 1000 + k);
+        assert_eq!(call(&module, &format!("call_{k}"), 1000), 1000 + 2 * k);
+        engine.restore(200 + k).unwrap();
+        assert_eq!(call(&module, &format!("call_{k}"), 1000), 1000 + CALLEE);
+        engine.restore(100 + k).unwrap();
+    }
+    assert_eq!(bytes(&module), armed);
+    for k in 0..8 {
+        engine.patch(100 + k, &adding(k)).unwrap();
+    }
+    let functions: Vec<_> = module.functions().collect();
+    for function in &functions {
+        engine.invalidate(function).unwrap();
+    }
+    for k in 0..8 {
+        // The ramp resumes with what the site did.
+        assert_eq!(call(&module, &format!("any_{k}"), 1000), 1000 + k);
+        assert_eq!(call(&module, &format!("call_{k}"), 1000), 1000 + CALLEE);
+    }
+    assert_eq!(entered.load(Ordering::Relaxed), 16);
+    let refused = engine.patch(100, &adding(1));
+    assert!(
+        matches!(refused, Err(Error::SiteInvalidated { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn what_has_run_is_not_armed() {
+    let (engine, entries) = (engine(), Entries::new(1));
+    let refused = entries
+        .registration(&engine, false, 16)
+        .live()
+        .register(|_| None::<CallShape>);
+    assert!(matches!(refused, Err(Error::ArmedTooLate { .. })), "{refused:?}");
+    assert!(engine.modules().is_empty() && engine.sites(0).is_err());
+}
+
+#[test]
+fn a_site_without_a_head_is_refused_with_what_it_needs_and_nothing_is_written() {
+    let (engine, entries) = (engine(), Entries::new(8));
+    for reserved in 1..9 {
+        let refused = entries
+            .registration(&engine, true, reserved)
+            .live()
+            .register(|_| None::<CallShape>);
+        match refused {
+            Err(Error::NoHead { needed, .. }) => assert!(reserved < needed.get() && needed.get() <= 9),
+            other => panic!("{reserved}: {other:?}"),
+        }
+        assert_eq!(entries.memory.count(Call::Write), 0);
+    }
+    assert!(
+        entries
+            .registration(&engine, true, 9)
+            .live()
+            .register(|_| None::<CallShape>)
+            .is_ok()
+    );
+}
+
+#[test]
+fn memory_without_an_atomic_store_is_refused() {
+    let (engine, entries) = (engine(), Entries::new(1));
+    let page = CodeMemory::range(&*entries.memory);
+    // SAFETY: the range is the test's own, mapped and executable.
+    let toggle: Arc<dyn CodeMemory> = Arc::new(unsafe { Toggle::register(page) }.unwrap());
+    // SAFETY: as above. Nothing is written through it.
+    let proc_mem = unsafe { ProcMem::register(page) };
+    let memories = std::iter::once(toggle).chain(proc_mem.ok().map(|m| Arc::new(m) as Arc<dyn CodeMemory>));
+    for memory in memories {
+        let code = engine.adopt_with(entries.adopted(true), &memory).unwrap();
+        let registration = entries.entries(engine.registration(code), 16).live();
+        let refused = registration.register(|_| None::<CallShape>);
+        assert!(matches!(refused, Err(Error::ArmedMemory { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_failure_while_arming_puts_every_byte_back() {
+    let (engine, entries) = (engine(), Entries::new(3));
+    let quiescent = entries.registration(&engine, true, 16);
+    let before = bytes(&quiescent.register(|_| None::<CallShape>).unwrap());
+    for after in 0..3 {
+        // A fresh engine, as the code is registered with the other one.
+        let engine = self::engine();
+        entries.memory.fail_after(Call::Write, after);
+        let refused = entries
+            .registration(&engine, true, 16)
+            .live()
+            .register(|_| None::<CallShape>);
+        assert!(matches!(refused, Err(Error::SystemCall { .. })), "{refused:?}");
+        assert!(entries.memory.has_failed() && engine.modules().is_empty());
+        let module = entries
+            .registration(&engine, true, 16)
+            .register(|_| None::<CallShape>);
+        assert_eq!(bytes(&module.unwrap()), before);
+    }
+}
+
+#[test]
+fn shadows_and_in_place_sequences_are_refused_by_type() {
+    let engine = engine();
+    let object = include_bytes!("../../../../examples/objects/inline_cache.o");
+    let code = engine.load(object, |_| None).unwrap();
+    let module = engine
+        .registration(code)
+        .live()
+        .register(|record| match record.id().get() {
+            78 => Some(CallShape::any_reg(32).result().args(1)),
+            90 => Some(CallShape::shadow(24)),
+            _ => None,
+        });
+    let module = module.unwrap();
+    let before = bytes(&module);
+    let refused = engine.invalidate(&module.function("sum_fields").unwrap());
+    assert!(
+        matches!(refused, Err(Error::ShadowNotArmed { .. })),
+        "{refused:?}"
+    );
+    let refused = engine.patch(90, &Sequence::new().jump(Target::Deopt));
+    assert!(
+        matches!(refused, Err(Error::ShadowNotArmed { .. })),
+        "{refused:?}"
+    );
+    let refused = engine.patch(78, &adding(1).in_place_only());
+    assert!(matches!(refused, Err(Error::LiveInPlace { .. })), "{refused:?}");
+    assert_eq!(bytes(&module), before);
+}
+
+#[test]
+fn a_failed_exchange_takes_the_others_back() {
+    let (engine, entries) = (engine(), Entries::new(4));
+    let module = entries.live(&engine);
+    let sites: Vec<Site> = module.sites().collect();
+    engine.patch(0, &returning::<40>()).unwrap();
+    let before = bytes(&module);
+    for after in 0..4 {
+        let mut transaction = engine.transaction();
+        for site in &sites {
+            transaction = transaction.patch_site(site, &returning::<50>()).unwrap();
+        }
+        let prepared = transaction.prepare().unwrap();
+        entries.memory.fail_after(Call::Exchange, after);
+        let failed = prepared.commit();
+        assert!(matches!(failed, Err(Error::SystemCall { .. })), "{failed:?}");
+        assert!(entries.memory.has_failed());
+        assert_eq!(bytes(&module), before);
+        assert_eq!(engine.status(&sites[0]), Status::Patched);
+        assert_eq!(engine.status(&sites[1]), Status::Original);
+        // What heads have led to, be it for an instant, is not freed without a drain.
+        let retired = if after == 0 { 0 } else { 4 };
+        // SAFETY: this is the only thread, and it is in no stub.
+        let drained = unsafe { crate::publish::Drained::promise() };
+        assert_eq!(engine.reclaim(&drained).unwrap(), retired);
+    }
+    assert_eq!((call(&module, "f0", 0), call(&module, "f1", 0)), (40, 7));
+    engine.patch(1, &returning::<60>()).unwrap();
+    assert_eq!(call(&module, "f1", 0), 60);
+}
+
+#[test]
+fn live_and_quiescent_sites_change_together_or_not_at_all() {
+    // SAFETY: this thread alone executes and patches.
+    let (engine, _) = engine_in(unsafe { SingleThreaded::promise() });
+    let (entries, module) = (Entries::new(2), live_module(&engine));
+    let quiescent = entries.registration(&engine, true, 16);
+    let quiescent = quiescent.register(|_| None::<CallShape>).unwrap();
+    let change = || {
+        let transaction = engine.transaction().patch(100, &adding(3)).unwrap();
+        let transaction = transaction.patch(0, &returning::<1>()).unwrap();
+        transaction.patch(1, &returning::<2>()).unwrap()
+    };
+    let before = (bytes(&module), bytes(&quiescent));
+    for (call, after) in [(Call::Begin, 0), (Call::Write, 0), (Call::Write, 1)] {
+        let prepared = change().prepare().unwrap();
+        entries.memory.fail_after(call, after);
+        assert!(prepared.commit().is_err(), "{call:?} {after}");
+        assert_eq!((bytes(&module), bytes(&quiescent)), before);
+        assert_eq!(engine.status(&site(&engine, 100)), Status::Original);
+    }
+    assert_eq!(change().commit().unwrap().sites, 3);
+    assert_eq!(call(&module, "any_0", 10), 13);
+    assert_eq!((call(&quiescent, "f0", 0), call(&quiescent, "f1", 0)), (1, 2));
+}
+
+#[test]
+fn a_quiescent_site_in_a_world_that_never_stops_is_refused() {
+    let (engine, entries) = (engine(), Entries::new(1));
+    let module = live_module(&engine);
+    let quiescent = entries.registration(&engine, true, 16);
+    let _quiescent = quiescent.register(|_| None::<CallShape>).unwrap();
+    let before = bytes(&module);
+    let transaction = engine.transaction().patch(100, &adding(3)).unwrap();
+    let refused = transaction.patch(0, &returning::<1>()).unwrap().commit();
+    assert!(
+        matches!(refused, Err(Error::WorldNotStopped { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(bytes(&module), before);
+}
+
+#[test]
+fn bytes_changed_behind_the_engine_are_found_before_the_first_exchange() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let site = site(&engine, 107);
+    let tail = site.addr().plus(Len::new(site.reserved().get() - 1)).unwrap();
+    let original = *site.read().unwrap().last().unwrap();
+    site.memory().unwrap().write(tail, &[0xcc]).unwrap();
+    let before = bytes(&module);
+    let refused = engine
+        .transaction()
+        .patch(100, &adding(1))
+        .and_then(|transaction| transaction.patch(107, &adding(1)))
+        .unwrap()
+        .commit();
+    assert!(matches!(refused, Err(Error::BytesChanged { .. })), "{refused:?}");
+    assert_eq!(bytes(&module), before);
+    site.memory().unwrap().write(tail, &[original]).unwrap();
+    engine.patch(107, &adding(1)).unwrap();
+}
+
+/// Under a sandbox in which no other thread can be made to serialize.
+#[test]
+fn without_a_barrier_invalidation_is_refused_before_a_byte_is_written() {
+    assert!(in_child(|| {
+        deny(&[libc::SYS_membarrier, libc::SYS_openat], libc::EPERM);
+        let engine = engine();
+        let module = live_module(&engine);
+        engine.patch(100, &adding(1)).unwrap();
+        let before = bytes(&module);
+        let refused = engine.invalidate(&module.function("any_0").unwrap());
+        // SAFETY: nothing executes.
+        let attached = unsafe { crate::publish::Attached::promise() };
+        engine.patch(100, &adding(2)).unwrap();
+        engine.restore(100).unwrap();
+        let kept = engine.reclaim_passed(&attached);
+        matches!(refused, Err(Error::NoBarrier { .. }))
+            && matches!(kept, Err(Error::NoBarrier { .. }))
+            && before.len() == 16
+            && engine.status(&site(&engine, 100)) == Status::Original
+    }));
+}
+
+#[test]
+fn the_journal_tells_what_became_of_what() {
+    let engine = Engine::builder().world(NeverStopped).journal(2).build().unwrap();
+    let module = live_module(&engine);
+    let armed = site(&engine, 100).read().unwrap();
+    engine.patch(100, &adding(1)).unwrap();
+    engine.patch(100, &adding(2)).unwrap();
+    let patched = site(&engine, 100).read().unwrap();
+    engine.restore(100).unwrap();
+    let journal = engine.journal();
+    let numbers: Vec<_> = journal
+        .iter()
+        .map(|e| (e.number, e.generation, e.became))
+        .collect();
+    assert_eq!(numbers, [(2, 2, Status::Patched), (3, 3, Status::Original)]);
+    assert_eq!((&*journal[1].before, &*journal[1].after), (&*patched, &*armed));
+    let name = journal[1].name.as_ref().unwrap();
+    assert_eq!(name.function.as_deref(), Some("any_0"));
+    assert!(journal[0].time <= journal[1].time);
+    drop(module);
+}

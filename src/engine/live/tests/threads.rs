@@ -1,0 +1,249 @@
+//! What keeps threads safe, one protection at a time: with it the test passes, and in a forked child, without it,
+//! the process dies.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Entries, adding, call, engine, live_module, returning, site};
+use crate::addr::{CodeAddr, Len};
+use crate::arch::OnReturn;
+use crate::arch::x86_64::head;
+use crate::engine::Engine;
+use crate::memory::testing::process::{End, end_of_child, in_child};
+use crate::publish::{Attached, Drained, Rest};
+use crate::sequence::{Sequence, result};
+use crate::site::{Module, Site};
+
+/// A callee that says that it was entered and waits until it may return, or a second.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+static RETURN: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn blocking(x: u64) -> u64 {
+    ENTERED.store(true, Ordering::Release);
+    wait_for(&RETURN);
+    x
+}
+
+fn wait_for(flag: &AtomicBool) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !flag.load(Ordering::Acquire) && Instant::now() < end {
+        thread::yield_now();
+    }
+}
+
+fn calling() -> Sequence {
+    let callee = CodeAddr::new(blocking as *const () as u64);
+    Sequence::new().call(callee, OnReturn::FollowsC).add(result(), 5)
+}
+
+/// Patches a site while a thread is in a callee of its stub; frees what `free` frees; lets the callee return into the
+/// stub. Whether the result was right.
+fn return_into_a_replaced_stub(free: impl Fn(&Engine)) -> bool {
+    ENTERED.store(false, Ordering::Relaxed);
+    RETURN.store(false, Ordering::Relaxed);
+    let engine = engine();
+    let module = live_module(&engine);
+    engine.patch(200, &calling()).unwrap();
+    let ready = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let handle = engine.attach_thread();
+            ready.store(true, Ordering::Release);
+            let first = call(&module, "call_0", 100);
+            handle.quiescent();
+            first
+        });
+        wait_for(&ready);
+        wait_for(&ENTERED);
+        engine.patch(200, &adding(7)).unwrap();
+        free(&engine);
+        // The stub's memory is used again if it was freed.
+        for _ in 0..8 {
+            engine.patch(201, &Sequence::new().trap()).unwrap();
+        }
+        RETURN.store(true, Ordering::Release);
+        thread.join().unwrap() == 105 && call(&module, "call_0", 100) == 107
+    })
+}
+
+/// One test, as the callee's flags are shared.
+#[test]
+fn a_stub_with_a_thread_in_a_callee_outlives_its_replacement() {
+    let reclaim = |engine: &Engine| {
+        // SAFETY: the thread that executes is attached.
+        let attached = unsafe { Attached::promise() };
+        assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
+        assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
+    };
+    assert!(return_into_a_replaced_stub(reclaim));
+    // Without the drain: by a promise that is false.
+    assert!(dies(|| {
+        return_into_a_replaced_stub(|engine| {
+            // SAFETY: it is not true, and the process dies of it, which is what is shown.
+            engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+        })
+    }));
+}
+
+#[test]
+fn stubs_are_freed_after_the_reports_that_they_need() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let mut handle = engine.attach_thread();
+    // SAFETY: this thread is attached and reports what is true.
+    let attached = unsafe { Attached::promise() };
+    engine.patch(200, &adding(1)).unwrap();
+    engine.patch(201, &calling()).unwrap();
+    let in_use = engine.stub_stats().slots;
+    engine.patch(200, &adding(2)).unwrap();
+    engine.patch(201, &adding(2)).unwrap();
+    assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
+    handle.checkpoint();
+    assert_eq!(engine.reclaim_passed(&attached).unwrap(), 1);
+    drop(handle.offline(Rest::Checkpoint));
+    assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
+    handle.quiescent();
+    assert_eq!(engine.reclaim_passed(&attached).unwrap(), 1);
+    assert_eq!(engine.stub_stats().slots, in_use);
+    drop(module);
+}
+
+/// A function whose site a thread executes without pause.
+struct Race {
+    engine: Engine,
+    module: Module,
+    site: Site,
+    head: head::Head,
+    _entries: Entries,
+}
+
+impl Race {
+    fn new() -> Self {
+        let (engine, entries) = (engine(), Entries::new(1));
+        let module = entries.live(&engine);
+        let site = site(&engine, 0);
+        let head = head::plan_head(site.addr(), site.reserved()).unwrap();
+        Self {
+            engine,
+            module,
+            site,
+            head,
+            _entries: entries,
+        }
+    }
+
+    /// The bytes of the site now.
+    fn bytes(&self) -> Vec<u8> {
+        self.site.read().unwrap()
+    }
+
+    /// Writes past the engine.
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        let at = self.site.addr().plus(Len::new(offset as u32)).unwrap();
+        let memory = self.site.memory().unwrap().live().unwrap();
+        memory.write_unexecuted(at, bytes).unwrap();
+    }
+
+    /// Lets `write` run again and again for at most `limit`. Whether every result was one of those allowed.
+    fn run(&self, limit: Duration, allowed: &[u64], mut write: impl FnMut(usize)) -> bool {
+        let (stop, wrong, calls) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Acquire) {
+                    if !allowed.contains(&call(&self.module, "f0", 0)) {
+                        wrong.fetch_add(1, Ordering::Relaxed);
+                    }
+                    calls.fetch_add(1, Ordering::Release);
+                }
+            });
+            let (end, mut round) = (Instant::now() + limit, 0);
+            while Instant::now() < end && wrong.load(Ordering::Relaxed) == 0 {
+                write(round);
+                round += 1;
+            }
+            stop.store(true, Ordering::Release);
+        });
+        wrong.load(Ordering::Relaxed) == 0 && calls.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Whether the child dies of what it executes.
+fn dies(work: impl FnOnce() -> bool) -> bool {
+    let end = end_of_child(work);
+    matches!(
+        end,
+        End::Killed(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGTRAP | libc::SIGFPE)
+    )
+}
+
+/// Nops, and the function's own 7; or a stub, and 40.
+const EITHER: [u64; 2] = [7, 40];
+
+/// The head's bytes as a nop and as a jump, written in one piece or in two.
+fn exchange_in(pieces: &[std::ops::Range<usize>]) -> bool {
+    let race = Race::new();
+    let armed = race.bytes();
+    race.engine.patch(0, &returning::<40>()).unwrap();
+    let forms = [armed, race.bytes()];
+    let offset = race.head.offset.as_usize();
+    race.run(Duration::from_secs(2), &EITHER, |round| {
+        for piece in pieces {
+            let piece = offset + piece.start..offset + piece.end;
+            race.write(piece.start, &forms[round % 2][piece]);
+            thread::sleep(Duration::from_micros(20));
+        }
+    })
+}
+
+#[test]
+fn a_head_exchanged_by_two_stores_kills_the_process() {
+    assert!(in_child(|| exchange_in(std::slice::from_ref(&(0..5)))));
+    assert!(dies(|| exchange_in(&[0..1, 1..5])));
+}
+
+#[test]
+fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
+    let lead_to = |fill: bool| {
+        let race = Race::new();
+        // mov eax, 40; ret.
+        let code = [0xb8, 40, 0, 0, 0, 0xc3];
+        race.run(Duration::from_millis(200), &EITHER, |_| {
+            let stubs = &race.engine.shared.stubs;
+            let slot = stubs.alloc(Len::new(16), race.site.range()).unwrap();
+            if fill {
+                stubs.fill(&slot, &code).unwrap();
+            }
+            race.write(
+                race.head.offset.as_usize(),
+                &head::jump(race.head, slot.addr()).unwrap(),
+            );
+            if !fill {
+                stubs.fill(&slot, &code).unwrap();
+            }
+        })
+    };
+    assert!(in_child(|| lead_to(true)));
+    assert!(dies(|| lead_to(false)));
+}
+
+/// Nops whose boundaries move: a thread that stands between two of them decodes the middle of one.
+#[test]
+fn a_tail_that_changes_kills_the_process() {
+    let with = |changing: bool| {
+        let race = Race::new();
+        let ones = [0x90; 11].to_vec();
+        // nopw 0x5c5c5c5c(rax,rax): from its sixth byte on, pop rsp four times.
+        let long = [0x66, 0x0f, 0x1f, 0x84, 0x00, 0x5c, 0x5c, 0x5c, 0x5c, 0x66, 0x90].to_vec();
+        let limit = Duration::from_secs(if changing { 20 } else { 1 });
+        race.run(limit, &EITHER, |round| {
+            let tail = match (changing, round % 2) {
+                (true, 1) => &long,
+                _ => &ones,
+            };
+            race.write(race.head.offset.as_usize() + 5, tail);
+        })
+    };
+    assert!(dies(|| with(true)));
+    assert!(in_child(|| with(false)));
+}
