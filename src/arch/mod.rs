@@ -6,6 +6,7 @@
 #[cfg(feature = "std")]
 pub(crate) mod backend;
 mod context;
+#[cfg(feature = "std")]
 pub(crate) mod op;
 pub mod registers;
 mod regset;
@@ -14,6 +15,7 @@ mod shape;
 pub mod x86_64;
 
 pub use context::{Declared, DeclaredTarget, OnReturn, SiteContext};
+#[cfg(feature = "std")]
 pub use op::{Cond, Extension, Label, Width};
 pub use regset::RegSet;
 pub use shape::{CallShape, Convention, SiteKind};
