@@ -86,8 +86,23 @@
 //! or promises [`SingleThreaded`](publish::SingleThreaded). Return addresses may point into sites while
 //! they are patched: where a call stood in a site that may have run, the engine keeps the byte after it
 //! an instruction boundary with only nops behind it, or moves the new sequence out of line. A stub into
-//! which a callee may return is given back by [`Engine::reclaim`], for which the runtime promises that its threads
-//! are [`Drained`](publish::Drained).
+//! which a callee may return is given back by [`Engine::reclaim`], for which the runtime promises that its
+//! threads are [`Drained`](publish::Drained).
+//!
+//! A module that is registered [live](engine::Registration::live), before its code first runs, is changed
+//! while any number of threads execute it, and none is stopped. Its sites are armed once: nops, one *head*,
+//! nops. From then on a sequence always stands in a stub, and a patch exchanges the head by one aligned store:
+//! each execution runs the old sequence or the new one, never a mixture. The threads that execute live code are
+//! [attached](Engine::attach_thread) and report [checkpoints](publish::ThreadHandle::checkpoint), so that
+//! old stubs can be [given back](Engine::reclaim_passed).
+//!
+//! | | quiescent | live |
+//! |---|---|---|
+//! | the sequence stands | in the site, where it fits | in a stub |
+//! | while it changes | other threads are stopped | they run on |
+//! | a patch or restore is seen | at once | soon: each thread runs old or new for a bounded time |
+//! | an invalidation is seen | at once | at once |
+//! | memory | any [strategy](memory::Strategy) | one that can exchange a word: Alias |
 //!
 //! # Platforms
 //!

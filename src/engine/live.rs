@@ -12,22 +12,25 @@
 //! Shadows of a live module hold the function's own instructions and are not armed: changing one under execution
 //! takes another mechanism, and is refused by [`change`].
 
+mod arm;
+
 use std::sync::Arc;
+
+pub(super) use arm::arm;
 
 use super::Shared;
 use super::prepare::{Item, Preparation};
-use super::state::{SiteState, States, Status, Stub};
+use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::x86_64::head::{self, Head, HeadBytes, NoHead};
-use crate::arch::x86_64::relocate;
-use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, SiteKind};
+use crate::arch::x86_64::head::{self, Head, HeadBytes};
+use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::error::{Error, Fate, Result, SiteName};
-use crate::memory::{CodeMemory, LiveMemory, StubSlot};
+use crate::memory::{CodeMemory, StubSlot};
 use crate::publish::{Level, Rest};
 use crate::sequence::{self, Assembled, Sequence};
-use crate::site::{Module, Site};
-use crate::verify::{self, Original};
+use crate::site::Site;
+use crate::verify;
 
 /// What arming has made of a site.
 pub(super) struct Armed {
@@ -42,163 +45,6 @@ pub(super) struct HeadExchange {
     head: Head,
     old: HeadBytes,
     new: HeadBytes,
-}
-
-// ---- arming ----
-
-/// A site about to be armed.
-struct Arming {
-    site: Site,
-    memory: Arc<dyn CodeMemory>,
-    head: Head,
-    original: Arc<[u8]>,
-    armed: Arc<[u8]>,
-    stub: Option<StubSlot>,
-}
-
-/// Arms every patchpoint and entry site of a module that has not run: all, or none.
-pub(super) fn arm(shared: &Shared, states: &mut States, module: &Module) -> Result<()> {
-    let mut arming = Vec::new();
-    let done = module
-        .sites()
-        .filter(|site| site.shape().kind() != SiteKind::Shadow)
-        .try_for_each(|site| {
-            arming.push(plan(shared, site)?);
-            Ok(())
-        })
-        .and_then(|()| write(&arming));
-    let done = done.and_then(|()| {
-        let sites = arming.iter().map(|arming| arming.site.range());
-        let stubs = arming.iter().filter_map(|arming| arming.stub.as_ref());
-        let ranges: Vec<CodeRange> = sites.chain(stubs.map(StubSlot::range)).collect();
-        // No thread has executed these bytes, so none can have fetched others.
-        shared.publisher.publish(&ranges, Level::Eventual)
-    });
-    if let Err(error) = done {
-        for slot in arming.into_iter().filter_map(|arming| arming.stub) {
-            shared.stubs.discard(slot);
-        }
-        return Err(error);
-    }
-    for arming in arming {
-        let armed = Armed {
-            head: arming.head,
-            stub: arming.stub,
-        };
-        let state = SiteState::armed(arming.original, arming.armed, armed);
-        states.insert(arming.site.key(), state);
-    }
-    Ok(())
-}
-
-/// Everything about the arming of a site that can be refused.
-fn plan(shared: &Shared, site: Site) -> Result<Arming> {
-    if site.module().may_have_run() {
-        return Err(Error::ArmedTooLate { site: site.name() });
-    }
-    let head = head::plan_head(site.addr(), site.reserved()).map_err(|NoHead { needed }| Error::NoHead {
-        site: site.name(),
-        reserved: site.reserved(),
-        needed,
-    })?;
-    let memory = Arc::clone(site.memory()?);
-    check_memory(&site, &*memory, head)?;
-    let original: Arc<[u8]> = site.read()?.into();
-    let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
-        Original::Nops => (None, head::NOP),
-        Original::LlvmCall { .. } | Original::Instructions { .. } => {
-            displace(shared, &site, head, &original)?
-        }
-    };
-    let armed = head::armed(head, site.reserved(), first).into();
-    Ok(Arming {
-        site,
-        memory,
-        head,
-        original,
-        armed,
-        stub,
-    })
-}
-
-/// Tries the exchange with what is there already: a memory without an atomic one refuses now, not later.
-fn check_memory(site: &Site, memory: &dyn CodeMemory, head: Head) -> Result<()> {
-    let refused = |why: String| Error::ArmedMemory {
-        site: site.name(),
-        strategy: memory.strategy().name(),
-        why,
-    };
-    let live = memory.live();
-    let live = live.ok_or_else(|| refused("it is no LiveMemory".into()))?;
-    let mut word = [0; 8];
-    live.read(head.word, &mut word)?;
-    live.exchange(head.word, word, word)
-        .map_err(|error| refused(error.to_string()))
-}
-
-/// Puts the instructions of a site into a stub, and returns it with the head that leads there.
-fn displace(
-    shared: &Shared,
-    site: &Site,
-    head: Head,
-    original: &[u8],
-) -> Result<(Option<StubSlot>, HeadBytes)> {
-    let bound = relocate::bound(site.addr(), original);
-    let slot = shared
-        .stubs
-        .alloc(Len::new(u32::try_from(bound).unwrap_or(u32::MAX)), site.range())?;
-    let filled = relocate::relocate(slot.addr(), site.addr(), original)
-        .and_then(|code| shared.stubs.fill(&slot, &code))
-        .and_then(|()| jump(site, head, slot.addr()));
-    match filled {
-        Ok(first) => Ok((Some(slot), first)),
-        Err(error) => {
-            shared.stubs.discard(slot);
-            Err(error)
-        }
-    }
-}
-
-fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
-    head::jump(head, to).ok_or_else(|| Error::StubOutOfReach {
-        site: site.name(),
-        stub: to,
-    })
-}
-
-/// Writes the armed bytes; if one site cannot be, those before it get their original bytes back.
-fn write(arming: &[Arming]) -> Result<()> {
-    for (at, one) in arming.iter().enumerate() {
-        let Err(cause) = write_one(one, &one.armed) else {
-            continue;
-        };
-        let lost: Vec<_> = arming
-            .iter()
-            .take(at + 1)
-            .filter(|done| write_one(done, &done.original).is_err())
-            .map(|done| (*done.site.name(), Fate::Unknown))
-            .collect();
-        return Err(match lost.is_empty() {
-            true => cause,
-            false => Error::RollBackFailed {
-                cause: Box::new(cause),
-                sites: lost,
-            },
-        });
-    }
-    Ok(())
-}
-
-fn write_one(arming: &Arming, bytes: &[u8]) -> Result<()> {
-    live(&*arming.memory, &arming.site)?.write_unexecuted(arming.site.addr(), bytes)
-}
-
-fn live<'m>(memory: &'m dyn CodeMemory, site: &Site) -> Result<&'m dyn LiveMemory> {
-    memory.live().ok_or_else(|| Error::ArmedMemory {
-        site: site.name(),
-        strategy: memory.strategy().name(),
-        why: "it is no LiveMemory any more".into(),
-    })
 }
 
 // ---- preparing ----
@@ -278,6 +124,13 @@ fn used(head: Head) -> Len {
     Len::new(head.offset.get() + head::LEN)
 }
 
+fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
+    head::jump(head, to).ok_or_else(|| Error::StubOutOfReach {
+        site: site.name(),
+        stub: to,
+    })
+}
+
 /// The item whose head jumps to `to`.
 fn lead(
     preparation: &mut Preparation<'_>,
@@ -341,7 +194,7 @@ impl From<Error> for Failed {
 
 /// Exchanges the heads of a transaction that has only live sites, and publishes once.
 pub(super) fn commit(shared: &Shared, items: &[Item], level: Level) -> core::result::Result<(), Failed> {
-    exchange(items)?;
+    exchange(shared, items)?;
     let published = match items {
         [Item { live: Some(live), .. }] => shared.publisher.publish(&[live.range()], level),
         _ => shared.publisher.publish(&ranges(items), level),
@@ -351,20 +204,20 @@ pub(super) fn commit(shared: &Shared, items: &[Item], level: Level) -> core::res
         .map_err(|cause| undo(shared, items, cause, level))
 }
 
-/// Exchanges every head, or none.
-pub(super) fn exchange(items: &[Item]) -> core::result::Result<(), Failed> {
+/// Exchanges every head, or none. What the new heads lead to is in every instruction cache before they are.
+pub(super) fn exchange(shared: &Shared, items: &[Item]) -> core::result::Result<(), Failed> {
     for item in items {
         compare(item, &item.old)?;
+    }
+    for range in items.iter().flat_map(Item::fresh) {
+        shared.publisher.maintain(range);
     }
     for (at, item) in items.iter().enumerate() {
         let Err(cause) = item.live.as_ref().map_or(Ok(()), HeadExchange::make) else {
             continue;
         };
         let done = items.get(..at).unwrap_or_default();
-        return Err(Failed {
-            exposed: done.iter().any(|item| item.live.is_some()),
-            error: take_back(done, cause),
-        });
+        return Err(undo(shared, done, cause, Level::Eventual));
     }
     Ok(())
 }
@@ -411,7 +264,7 @@ fn compare(item: &Item, expected: &[u8]) -> Result<()> {
     let Some(live) = &item.live else {
         return Ok(());
     };
-    let mut buffer = [0; 32];
+    let mut buffer = [0; 64];
     let mut at = item.site.addr();
     for expected in expected.chunks(buffer.len()) {
         let found = buffer.get_mut(..expected.len()).unwrap_or_default();
@@ -433,7 +286,7 @@ fn changed(item: &Item, expected: &[u8], found: &[u8]) -> Error {
     }
 }
 
-/// The ranges that a publication of the live items concerns: heads, and code that is new.
+/// The ranges that a publication of the live items concerns: their heads.
 pub(super) fn ranges(items: &[Item]) -> Vec<CodeRange> {
     let heads = items
         .iter()

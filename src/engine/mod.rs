@@ -11,6 +11,9 @@
 //! instruction boundaries followed by nops only; a stub is given back only when nothing leads or returns
 //! to it.
 //!
+//! Sites of live modules are changed without a stop, see `live`; what they led to is freed when every attached thread
+//! has left it, see `retire`.
+//!
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites, its own
 //! too. A thread that waits for the lock must count as stopped for the runtime's
 //! [`World`].
@@ -44,13 +47,14 @@ pub use prepare::Prepared;
 pub use state::Status;
 pub use transaction::Transaction;
 
-use crate::addr::{CodeAddr, RecordId};
+use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::memory::{Arena, StubPool, StubStats};
 use crate::publish::{Attached, Drained, Epochs, Level, Publisher, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Site, SiteTable};
+use retire::Retiree;
 use state::{Ramp, States, Stub};
 
 /// Patches the sites of registered modules. Cloning clones a handle.
@@ -256,13 +260,26 @@ impl Engine {
         Ok(count)
     }
 
+    /// The stubs that nothing leads to any more but in which, or in whose callees, threads may still be: what to ask
+    /// about before [`reclaim`](Self::reclaim).
+    #[must_use]
+    pub fn retired(&self) -> Vec<CodeRange> {
+        let states = self.shared.states.lock();
+        states
+            .retired
+            .iter()
+            .map(|retiree| retiree.slot.range())
+            .collect()
+    }
+
     /// Gives back the stubs that nothing leads to any more but into which a callee could have returned.
-    /// Returns how many there were.
+    /// Returns how many there were. Stubs that the proof does not cover are kept.
     ///
     /// # Errors
     /// The memory refuses; the stubs are lost then.
     pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
-        let retired = self.shared.states.lock().retired.take_all();
+        let is_drained = |retiree: &Retiree| retiree.slot.is_drained(drained);
+        let retired = self.shared.states.lock().retired.take_where(is_drained);
         let count = retired.len();
         retired
             .into_iter()

@@ -15,7 +15,7 @@ use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
-use crate::memory::StubSlot;
+use crate::memory::{Strategy, StubSlot};
 use crate::publish::{Level, Rest};
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
@@ -377,16 +377,43 @@ impl Prepared<'_> {
     /// Writes the quiescent sites while the world is stopped, and exchanges the heads of live ones among them.
     fn write_stopped(&self, states: &States, level: Level) -> core::result::Result<(), Failed> {
         let shared = &self.engine.shared;
+        let mut vacated = Vec::new();
+        if shared.world.stops_anywhere() {
+            self.items.iter().try_for_each(Item::check_memory)?;
+            vacated = self.items.iter().flat_map(|item| item.vacated(states)).collect();
+        }
         let mut written = Ok(());
-        shared.world.while_stopped(&mut |stopped| {
+        let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
             // Not before: only now does no thread start to run code that had not been run.
             let current = self.check_current(states).map_err(Failed::from);
-            written = current.and_then(|()| live::exchange(&self.items)).and_then(|()| {
-                write::write(&self.plan, stopped, &shared.publisher, level)
-                    .map_err(|error| live::undo(shared, &self.items, error, level))
-            });
-        })?;
+            written = current
+                .and_then(|()| live::exchange(shared, &self.items))
+                .and_then(|()| {
+                    write::write(&self.plan, stopped, &shared.publisher, level)
+                        .map_err(|error| live::undo(shared, &self.items, error, level))
+                });
+        });
+        stopped.map_err(|error| self.name_site(error))?;
         written
+    }
+
+    /// Says in which site a thread is, where the world said at which address.
+    fn name_site(&self, error: Error) -> Error {
+        let Error::ThreadInside {
+            thread, at, returns, ..
+        } = error
+        else {
+            return error;
+        };
+        match self.items.iter().find(|item| item.site.range().contains(at)) {
+            Some(item) => Error::ThreadInSite {
+                site: item.site.name(),
+                thread,
+                offset: Len::new(at.distance_from(item.site.addr()) as u32),
+                returns,
+            },
+            None => error,
+        }
     }
 
     fn check_current(&self, states: &States) -> Result<()> {
@@ -433,23 +460,49 @@ impl Item {
     }
 
     /// The ranges that have been written for it and never executed.
-    fn fresh(&self) -> impl Iterator<Item = CodeRange> + '_ {
+    pub(super) fn fresh(&self) -> impl Iterator<Item = CodeRange> + '_ {
         let ramps = self.ramps.iter().map(|ramp| &ramp.slot);
         ramps
             .chain(self.stub.iter().map(|stub| &stub.slot))
             .map(StubSlot::range)
     }
 
+    /// The bytes in which no thread may be, or return to, while they change. At the site's first byte a thread
+    /// executes the new bytes from their start; the landings are kept by the new bytes. A stub that is given back
+    /// at once must be left too.
+    fn vacated(&self, states: &States) -> Vec<CodeRange> {
+        let start = self.site.addr().get();
+        let kept = self.landings.iter().map(|landing| start + u64::from(*landing));
+        let holes = std::iter::once(start).chain(kept).map(|at| at + 1);
+        let ends = self.landings.iter().map(|landing| start + u64::from(*landing));
+        let ends = ends.chain(std::iter::once(self.site.end().get()));
+        let parts = holes
+            .zip(ends)
+            .filter_map(|(from, to)| CodeRange::new(CodeAddr::new(from), to.checked_sub(from)?))
+            .filter(|part| !part.is_empty());
+        let stub = states
+            .get(self.site.key())
+            .and_then(|state| state.stub.as_ref())
+            .filter(|stub| !stub.calls)
+            .map(|stub| stub.slot.range());
+        parts.chain(stub).collect()
+    }
+
+    /// Refuses memory whose writing allocates, as a stopped thread may be in the allocator.
+    fn check_memory(&self) -> Result<()> {
+        match self.site.memory()?.strategy() {
+            strategy @ Strategy::Toggle => Err(Error::MemoryAllocates {
+                site: self.site.name(),
+                strategy: strategy.name(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the stub and the ramps out.
     pub(super) fn take_code(&mut self) -> impl Iterator<Item = Retiree> + '_ {
-        let stub = self.stub.take().map(|stub| Retiree {
-            slot: stub.slot,
-            _keep: None,
-        });
-        let ramps = self.ramps.drain(..).map(|ramp| Retiree {
-            slot: ramp.slot,
-            _keep: Some(ramp._keep),
-        });
+        let stub = self.stub.take().map(|stub| Retiree::stub(stub, None));
+        let ramps = self.ramps.drain(..).map(Retiree::ramp);
         ramps.chain(stub)
     }
 
@@ -460,7 +513,7 @@ impl Item {
         state.current = Arc::clone(&self.new);
         state.landings = self.landings;
         state.returns = self.returns;
-        state.sequence = self.sequence;
+        let sequence = std::mem::replace(&mut state.sequence, self.sequence);
         state.generation += 1;
         state.ramps.append(&mut self.ramps);
         // A thread that resumes from an invalidated site goes on in the stub that it had.
@@ -480,8 +533,9 @@ impl Item {
             after: self.new,
             time,
         });
-        if let Some(Stub { slot, calls, .. }) = old {
-            let retiree = Retiree { slot, _keep: None };
+        if let Some(old) = old {
+            let calls = old.calls;
+            let retiree = Retiree::stub(old, sequence);
             match (calls, self.live.is_some()) {
                 (true, _) => states.retired.retire(Rest::Quiescent, retiree),
                 (false, true) => states.retired.retire(Rest::Checkpoint, retiree),

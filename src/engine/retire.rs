@@ -6,15 +6,38 @@
 //! A rolled-back exchange ends the same way: threads may have gone through it.
 
 use core::any::Any;
+use std::sync::Arc;
 
+use super::state::{Ramp, Stub};
 use crate::memory::StubSlot;
 use crate::publish::{Passed, Rest};
+use crate::sequence::Sequence;
 
 /// What is retired: a stub or ramp.
 pub(super) struct Retiree {
     pub(super) slot: StubSlot,
     /// What the code of a ramp refers to.
     pub(super) _keep: Option<Box<dyn Any + Send + Sync>>,
+    /// What was known of the stub: a commit leaves freeing it to whoever frees the stub.
+    pub(super) _known: (Vec<u8>, Option<Arc<Sequence>>),
+}
+
+impl Retiree {
+    pub(super) fn stub(stub: Stub, sequence: Option<Arc<Sequence>>) -> Self {
+        Self {
+            slot: stub.slot.retire(),
+            _keep: None,
+            _known: (stub.code, sequence),
+        }
+    }
+
+    pub(super) fn ramp(ramp: Ramp) -> Self {
+        Self {
+            slot: ramp.slot.retire(),
+            _keep: Some(ramp._keep),
+            _known: (Vec::new(), None),
+        }
+    }
 }
 
 /// What is retired and cannot be freed yet.
@@ -62,11 +85,24 @@ impl<T> Limbo<T> {
         free.into_iter().map(|(_, _, item)| item).collect()
     }
 
-    /// Takes out everything.
-    pub(super) fn take_all(&mut self) -> Vec<T> {
-        let fresh = self.fresh.drain(..).map(|(_, item)| item);
-        let stamped = self.stamped.drain(..).map(|(_, _, item)| item);
-        fresh.chain(stamped).collect()
+    /// Everything that is retired.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        let fresh = self.fresh.iter().map(|(_, item)| item);
+        fresh.chain(self.stamped.iter().map(|(_, _, item)| item))
+    }
+
+    /// Takes out what is said to be left, whatever the epochs say.
+    pub(super) fn take_where(&mut self, is_left: impl Fn(&T) -> bool) -> Vec<T> {
+        let (free, stay) = self.fresh.drain(..).partition(|(_, item)| is_left(item));
+        self.fresh = stay;
+        let fresh: Vec<(Rest, T)> = free;
+        let (free, stay) = self.stamped.drain(..).partition(|(_, _, item)| is_left(item));
+        self.stamped = stay;
+        let stamped: Vec<(u64, Rest, T)> = free;
+        let fresh = fresh.into_iter().map(|(_, item)| item);
+        fresh
+            .chain(stamped.into_iter().map(|(_, _, item)| item))
+            .collect()
     }
 }
 
@@ -107,6 +143,6 @@ mod tests {
         limbo.retire(Rest::Checkpoint, ());
         limbo.stamp(epochs.advance());
         assert!(limbo.take_passed(epochs.passed()).is_empty());
-        assert_eq!(limbo.take_all().len(), 1);
+        assert_eq!(limbo.take_where(|_| true).len(), 1);
     }
 }

@@ -32,6 +32,7 @@ pub struct Transaction<'e> {
     changes: Vec<(Site, Change)>,
     sites: HashSet<crate::site::SiteKey>,
     drained: Option<Drained>,
+    quiescent: bool,
 }
 
 impl<'e> Transaction<'e> {
@@ -41,6 +42,7 @@ impl<'e> Transaction<'e> {
             changes: Vec::new(),
             sites: HashSet::new(),
             drained: None,
+            quiescent: false,
         }
     }
 
@@ -100,6 +102,15 @@ impl<'e> Transaction<'e> {
         self
     }
 
+    /// The sites' landings need not be kept: the world finds out whether a thread is in a site or returns there, and
+    /// waits until none does, or refuses the change, as it was told.
+    ///
+    /// Only a world that [stops threads anywhere](crate::publish::World::stops_anywhere) looks for them.
+    pub fn quiescent(mut self) -> Self {
+        self.quiescent = true;
+        self
+    }
+
     fn add(&mut self, site: Site, change: Change) -> Result<()> {
         if !self.sites.insert(site.key()) {
             return Err(Error::SiteTwice { site: site.name() });
@@ -113,7 +124,12 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// Whatever keeps a change from being made.
     pub fn prepare(self) -> Result<Prepared<'e>> {
-        prepare::prepare(self.engine, self.changes, self.drained.is_some())
+        if self.quiescent && !self.engine.shared.world.stops_anywhere() {
+            return Err(Error::WorldDoesNotLook);
+        }
+        // A proof that was found out holds for what nothing leads to; something leads to sites.
+        let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
+        prepare::prepare(self.engine, self.changes, promised || self.quiescent)
     }
 
     /// Prepares the changes and makes them.

@@ -535,6 +535,67 @@ pub enum Error {
     /// The world could not be stopped.
     #[error("the threads could not be stopped: {why}")]
     WorldNotStopped { why: &'static str },
+    /// The system does not tell what a thread needs to attach, or to be asked.
+    #[error("{call} failed: {errno}: a thread that cannot be found cannot be stopped by signal")]
+    ThreadUnknown { call: &'static str, errno: Errno },
+    /// No real-time signal can be used.
+    #[error("signal {signal} cannot be used: give a real-time signal that nothing else handles")]
+    SignalTaken { signal: i32 },
+    /// The signal cannot be sent.
+    #[error("thread {thread} could not be sent signal {signal}: {errno}")]
+    ThreadNotAsked { thread: i32, signal: i32, errno: Errno },
+    /// A thread does not answer.
+    #[error(
+        "thread {thread} did not answer signal {signal} within {waited_ms} ms: let it not block the signal, or have more patience"
+    )]
+    ThreadSilent {
+        thread: i32,
+        signal: i32,
+        waited_ms: u64,
+    },
+    /// A thread is on a stack that is not known.
+    #[error(
+        "thread {thread} is on a stack that it was not attached with (stack pointer {sp}): its return addresses cannot be seen, wait until it is back"
+    )]
+    ThreadElsewhere { thread: i32, sp: CodeAddr },
+    /// A thread is where nothing may be while it is changed.
+    #[error(
+        "thread {thread} {} {at}, within {range}: wait until it has left",
+        if *.returns { "may return to" } else { "executes" }
+    )]
+    ThreadInside {
+        thread: i32,
+        at: CodeAddr,
+        range: CodeRange,
+        returns: bool,
+    },
+    /// A thread is inside a site that is to be changed.
+    #[error(
+        "{site}: thread {thread} {} byte {offset} of it: wait until it has left",
+        if *.returns { "may return to" } else { "executes" }
+    )]
+    ThreadInSite {
+        site: Box<SiteName>,
+        thread: i32,
+        offset: Len,
+        returns: bool,
+    },
+    /// Threads are to be looked for by a world that does not.
+    #[error(
+        "this world does not look for threads in sites: use one that stops them by signal, or promise that they are drained"
+    )]
+    WorldDoesNotLook,
+    /// A proof is about other bytes.
+    #[error("{range} is not among the ranges that were found to be drained: ask for it too")]
+    NotDrained { range: CodeRange },
+    /// Memory whose writing allocates, under a world that stops threads in the middle of anything.
+    #[error(
+        "{site} is written by {strategy}, which allocates: under a world that stops threads anywhere use Alias or ProcMem"
+    )]
+    MemoryAllocates {
+        site: Box<SiteName>,
+        strategy: &'static str,
+    },
     // ---- site ----
     /// No function of the module has that name.
     #[error("the module has no function named {name:?}: use the name of its symbol")]

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
-use crate::publish::Drained;
+use crate::publish::{Drained, Moment};
 
 use super::arena::fill_with_traps;
 use super::spans::Spans;
@@ -47,6 +47,7 @@ struct Slab {
 pub struct StubSlot {
     addr: CodeAddr,
     len: Len,
+    retired: Option<Moment>,
 }
 
 impl StubSlot {
@@ -60,6 +61,19 @@ impl StubSlot {
     #[must_use]
     pub fn range(&self) -> CodeRange {
         CodeRange::new(self.addr, u64::from(self.len.get())).unwrap_or_default()
+    }
+
+    /// Notes that nothing leads there any more, and that this has been published: a drain that begins later can be
+    /// about it.
+    #[must_use]
+    pub fn retire(mut self) -> Self {
+        self.retired = Some(Moment::now());
+        self
+    }
+
+    /// Whether the proof is about it.
+    pub(crate) fn is_drained(&self, drained: &Drained) -> bool {
+        drained.covers(self.range(), self.retired)
     }
 
     /// How many bytes can be used.
@@ -134,6 +148,7 @@ impl StubPool {
         Ok(StubSlot {
             addr: taken.start(),
             len,
+            retired: None,
         })
     }
 
@@ -200,9 +215,12 @@ impl StubPool {
     ///
     /// # Errors
     ///
-    /// [`Error::OutsideMemory`] for a slot of another pool; [`Error::Forked`] in a fork's child. The slot is
-    /// lost then.
-    pub fn free(&self, slot: StubSlot, _drained: &Drained) -> Result<()> {
+    /// [`Error::NotDrained`] if the proof is about other bytes; [`Error::OutsideMemory`] for a slot of another pool;
+    /// [`Error::Forked`] in a fork's child. The slot is lost then.
+    pub fn free(&self, slot: StubSlot, drained: &Drained) -> Result<()> {
+        if !slot.is_drained(drained) {
+            return Err(Error::NotDrained { range: slot.range() });
+        }
         self.give(&slot)
     }
 

@@ -17,6 +17,12 @@ mod serialize;
 #[cfg(target_os = "linux")]
 mod signals;
 mod sync_core;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod threads;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod trap;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod turn;
 mod world;
 
 #[cfg(all(test, loom))]
@@ -25,4 +31,7 @@ pub use epoch::{Attached, Offline, Rest, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
 pub use publisher::{Level, Publisher};
 pub use serialize::{Serializer, serialize};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use threads::{SignalAttached, SignalWorld, WhenInside};
+pub(crate) use world::Moment;
 pub use world::{Drained, NeverStopped, Resumption, SingleThreaded, Stopped, World};

@@ -65,6 +65,12 @@ impl Publisher {
         }
     }
 
+    /// Maintains the instruction cache for code that no thread has executed and that none will before a later
+    /// publication of what leads to it: the first half of [`publish`](Self::publish).
+    pub(crate) fn maintain(&self, range: CodeRange) {
+        icache::maintain(range);
+    }
+
     /// Publishes the ranges, given as executed addresses: maintains the instruction cache, serializes this
     /// core, and at [`Level::Immediate`] every other thread, once however many ranges there are.
     ///

@@ -4,7 +4,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::addr::CodeRange;
 use crate::error::{Error, Result};
 
 /// The proof that no other thread executes the engine's code now, nor will before the proof is gone.
@@ -42,7 +44,28 @@ impl fmt::Debug for Stopped {
 /// means every return address on every stack, including those of suspended coroutines. And no way leads there
 /// any more: what jumped there was changed, and that change published, before the drain began.
 pub struct Drained {
-    private: (),
+    /// What was found out; `None` for what is promised, which is about everything.
+    found: Option<Found>,
+}
+
+/// Ranges that were found to be drained.
+#[derive(Debug)]
+struct Found {
+    ranges: Box<[CodeRange]>,
+    /// When the threads began to be asked.
+    began: Moment,
+}
+
+/// A moment in the life of stubs. Moments of one process are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// A moment later than all before.
+    pub(crate) fn now() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::SeqCst))
+    }
 }
 
 impl Drained {
@@ -54,14 +77,40 @@ impl Drained {
     /// the call returns that it is given to.
     #[must_use]
     pub const unsafe fn promise() -> Self {
-        Self { private: () }
+        Self { found: None }
+    }
+
+    /// What was found out about these ranges by asking that began at that moment. It counts for stubs that had
+    /// been retired by then.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub(super) fn found(ranges: &[CodeRange], began: Moment) -> Self {
+        let ranges = ranges.into();
+        Self {
+            found: Some(Found { ranges, began }),
+        }
+    }
+
+    /// Whether the proof is about all bytes of a stub that was retired then.
+    pub(crate) fn covers(&self, stub: CodeRange, retired: Option<Moment>) -> bool {
+        self.found.as_ref().is_none_or(|found| {
+            let mut ranges = found.ranges.iter();
+            retired.is_some_and(|retired| retired < found.began)
+                && ranges.any(|range| range.contains_bytes(stub.start(), stub.len()))
+        })
+    }
+
+    /// Whether it was promised, and so may be about sites too, which something leads to.
+    pub(crate) const fn is_promise(&self) -> bool {
+        self.found.is_none()
     }
 }
 
 impl fmt::Debug for Drained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let () = self.private;
-        f.write_str("Drained")
+        match &self.found {
+            None => f.write_str("Drained"),
+            Some(found) => fmt::Debug::fmt(found, f),
+        }
     }
 }
 
@@ -92,18 +141,31 @@ pub enum Resumption {
 /// - It may be called from any thread that may patch, also from a handler that compiled code called; it must
 ///   not deadlock when two threads call it at once.
 /// - What [`resumption`](Self::resumption) answers is true of every thread that was stopped.
+/// - Where [`stops_anywhere`](Self::stops_anywhere) is true, `work` has not been called unless no thread, the
+///   caller's included, has its program counter in `ranges` or returns there.
 pub unsafe trait World: Send + Sync + fmt::Debug {
     /// Stops every other thread, does the work, lets them go.
+    ///
+    /// `ranges` are the bytes in which no thread may be, or return to, while they change. A world that stops
+    /// threads at safepoints outside of the engine's code has nothing to look for. A range of a site
+    /// begins behind its first byte, as a thread that is there executes the new sequence from its start, and
+    /// has gaps at the landings that the new bytes keep.
     ///
     /// # Errors
     ///
     /// The work has not been called then: [`Error::WorldNotStopped`](crate::Error::WorldNotStopped), or
     /// another of the engine's errors that fits.
-    fn while_stopped(&self, work: &mut dyn FnMut(&Stopped)) -> Result<()>;
+    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
 
     /// What stopped threads do before they execute code again.
     fn resumption(&self) -> Resumption {
         Resumption::Unknown
+    }
+
+    /// Whether threads are stopped at arbitrary instructions, and looked for in the ranges. The engine then takes no
+    /// lock and allocates nothing while they are, as a stopped thread may be in the allocator.
+    fn stops_anywhere(&self) -> bool {
+        false
     }
 }
 
@@ -131,7 +193,7 @@ impl SingleThreaded {
 // SAFETY: the promise at construction is what `Stopped` says, without anything having to be done; the work is
 // called once on this thread; nobody is stopped, so nobody resumes.
 unsafe impl World for SingleThreaded {
-    fn while_stopped(&self, work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+    fn while_stopped(&self, _ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
         let () = self.private;
         // SAFETY: the promise at construction.
         work(&unsafe { Stopped::promise() });
@@ -149,7 +211,7 @@ pub struct NeverStopped;
 
 // SAFETY: the work is never called, and an error is returned.
 unsafe impl World for NeverStopped {
-    fn while_stopped(&self, _work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+    fn while_stopped(&self, _ranges: &[CodeRange], _work: &mut dyn FnMut(&Stopped)) -> Result<()> {
         Err(Error::WorldNotStopped {
             why: "this world never is: register the module as live, or give the engine a world that can be stopped",
         })
@@ -167,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_world_that_is_never_stopped_runs_no_work() {
-        let stopped = NeverStopped.while_stopped(&mut |_| unreachable!("no thread was stopped"));
+        let stopped = NeverStopped.while_stopped(&[], &mut |_| unreachable!("no thread was stopped"));
         assert!(matches!(stopped, Err(Error::WorldNotStopped { .. })));
     }
 
@@ -176,7 +238,7 @@ mod tests {
         // SAFETY: no code is patched here.
         let world = unsafe { SingleThreaded::promise() };
         let mut calls = 0;
-        world.while_stopped(&mut |_| calls += 1).unwrap();
+        world.while_stopped(&[], &mut |_| calls += 1).unwrap();
         assert_eq!(calls, 1);
         assert_eq!(world.resumption(), Resumption::Alone);
     }

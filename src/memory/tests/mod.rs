@@ -82,7 +82,7 @@ fn stopped(work: impl FnOnce(&Stopped)) {
     let world = unsafe { SingleThreaded::promise() };
     let mut work = Some(work);
     world
-        .while_stopped(&mut |stopped| (work.take().unwrap())(stopped))
+        .while_stopped(&[], &mut |stopped| (work.take().unwrap())(stopped))
         .unwrap();
 }
 

@@ -187,7 +187,8 @@ fn exchange_in(pieces: &[std::ops::Range<usize>]) -> bool {
     race.engine.patch(0, &returning::<40>()).unwrap();
     let forms = [armed, race.bytes()];
     let offset = race.head.offset.as_usize();
-    race.run(Duration::from_secs(2), &EITHER, |round| {
+    let limit = Duration::from_secs(if pieces.len() == 1 { 1 } else { 5 });
+    race.run(limit, &EITHER, |round| {
         for piece in pieces {
             let piece = offset + piece.start..offset + piece.end;
             race.write(piece.start, &forms[round % 2][piece]);
@@ -208,7 +209,8 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
         let race = Race::new();
         // mov eax, 40; ret.
         let code = [0xb8, 40, 0, 0, 0, 0xc3];
-        race.run(Duration::from_millis(200), &EITHER, |_| {
+        let limit = Duration::from_millis(if fill { 200 } else { 5000 });
+        race.run(limit, &EITHER, |_| {
             let stubs = &race.engine.shared.stubs;
             let slot = stubs.alloc(Len::new(16), race.site.range()).unwrap();
             if fill {
@@ -219,6 +221,7 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
                 &head::jump(race.head, slot.addr()).unwrap(),
             );
             if !fill {
+                thread::sleep(Duration::from_micros(20));
                 stubs.fill(&slot, &code).unwrap();
             }
         })

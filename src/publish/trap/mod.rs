@@ -1,0 +1,105 @@
+//! Sites that trap: the live invalidation of a shadow that was never armed. Linux on x86-64.
+//!
+//! **Problem.** A shadow holds the function's own instructions, of any lengths, at which threads may be. They
+//! cannot be exchanged for a jump of several bytes while threads execute them. **Approach.** Only the first byte
+//! changes, to `int3`, by one store, which no thread can see in part. A thread that executes it gets SIGTRAP; the
+//! handler finds the address in a table and sends the thread to the ramp with all registers as they were.
+//! Threads that are past the first instruction go on undisturbed: their instructions are all still there.
+//!
+//! **Invariants.** The table has the trap before the byte is written. The handler takes no lock, allocates
+//! nothing and keeps `errno`. A SIGTRAP that is not from a trap of the table is handed to whoever handled the
+//! signal before, or has the effect that it would have had: it is never swallowed. A child of a fork has its
+//! own copy of the table and the handler.
+//!
+//! **Limits.** A thread that blocks SIGTRAP at a trap is killed by the kernel, as at every breakpoint. A
+//! debugger that sets a breakpoint at the same byte has to step over it itself. Handlers that are installed for
+//! SIGTRAP after ours must hand on what is not theirs.
+//!
+//! **Cost.** A signal per execution of the site: meant for code that is on its way out.
+
+#![allow(unsafe_code)]
+
+mod chain;
+mod table;
+
+use crate::addr::CodeAddr;
+use crate::error::Result;
+use crate::memory::LiveMemory;
+use crate::publish::turn::Turns;
+use table::Table;
+
+/// `int3`, the instruction of one byte that traps (Intel SDM volume 2, INT3).
+pub const INT3: u8 = 0xcc;
+
+static TABLE: Table = Table::new();
+/// Writers of the table take turns.
+static WRITERS: Turns = Turns::new();
+static TRAPS: Traps = Traps { private: () };
+
+/// The process's table of traps, whose handler is installed.
+#[derive(Debug)]
+pub struct Traps {
+    private: (),
+}
+
+impl Traps {
+    /// Installs the handler for SIGTRAP, once, and keeps what was there to hand on to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ThreadUnknown`](crate::Error::ThreadUnknown) if the system refuses a handler.
+    pub fn install() -> Result<&'static Self> {
+        let _turn = WRITERS.wait(None);
+        chain::install()?;
+        Ok(&TRAPS)
+    }
+
+    /// Notes that the trapping instruction at `at` leads to `ramp`. The byte is written afterwards.
+    ///
+    /// # Safety
+    ///
+    /// Until the trap is cleared, and every thread that may have executed it by then is past it, a thread can go
+    /// from the instruction boundary `at` to `ramp` with all registers as they are.
+    pub unsafe fn set(&self, at: CodeAddr, ramp: CodeAddr) {
+        let () = self.private;
+        let _turn = WRITERS.wait(None);
+        TABLE.set(at.get(), ramp.get());
+    }
+
+    /// Forgets the trap at `at`, whose byte is another one again or which nothing executes any more.
+    pub fn clear(&self, at: CodeAddr) {
+        let _turn = WRITERS.wait(None);
+        if TABLE.find(at.get()).is_some() {
+            TABLE.set(at.get(), 0);
+        }
+    }
+
+    /// Where the trap at `at` leads.
+    #[must_use]
+    pub fn ramp(&self, at: CodeAddr) -> Option<CodeAddr> {
+        TABLE.find(at.get()).map(CodeAddr::new)
+    }
+
+    /// Makes the instruction at `at` a trap that leads to `ramp`: notes it, then writes its first byte. It remains to
+    /// publish the byte, at [`Level::Immediate`](super::Level::Immediate) where no thread may execute the old
+    /// instruction any more.
+    ///
+    /// # Safety
+    ///
+    /// As for [`set`](Self::set); and nothing else writes the byte meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the memory refuses; nothing has changed then.
+    pub unsafe fn arm(&self, memory: &dyn LiveMemory, at: CodeAddr, ramp: CodeAddr) -> Result<()> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.set(at, ramp) };
+        // One byte: no thread sees a part of it.
+        memory
+            .write_unexecuted(at, &[INT3])
+            .inspect_err(|_| self.clear(at))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! Traps that are executed, in code made by hand: a function whose first instructions are the site, and a ramp.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::vec::Vec;
+
+use super::*;
+use crate::addr::Len;
+use crate::memory::testing::process::in_child;
+use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::publish::{Level, Publisher};
+
+type Function = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
+
+/// `lea rax,[rdi+1]` (the site), 40 nops of a byte, `ret`.
+const LEA: [u8; 4] = [0x48, 0x8d, 0x47, 0x01];
+/// Adds up what the caller passed, and what it left in r10: `lea rax,[rdi+rsi]`, `add rax,rdx`, `rcx`, `r8`, `r9`, `ret`.
+const RAMP: [u8; 20] = [
+    0x48, 0x8d, 0x04, 0x37, 0x48, 0x01, 0xd0, 0x48, 0x01, 0xc8, 0x4c, 0x01, 0xc0, 0x4c, 0x01, 0xc8, 0xc3,
+    0x90, 0x90, 0x90,
+];
+
+struct Code {
+    placed: Placed,
+    site: CodeAddr,
+    ramp: CodeAddr,
+    /// An `int3; ret` that is nobody's.
+    foreign: CodeAddr,
+}
+
+impl Code {
+    fn new() -> Self {
+        let need = SegmentNeed {
+            kind: SegmentKind::Code,
+            len: 256,
+            align: 64,
+        };
+        let mut placement = Arena::default().place(&[need], Reach::Anywhere).unwrap();
+        let start = placement.segments()[0].range.start();
+        let at = |offset| start.plus(Len::new(offset)).unwrap();
+        let mut function = Vec::from(LEA);
+        function.extend([0x90; 40]);
+        function.push(0xc3);
+        placement.fill(start, &function).unwrap();
+        placement.fill(at(128), &RAMP).unwrap();
+        placement.fill(at(192), &[INT3, 0xc3]).unwrap();
+        Self {
+            placed: placement.finalize().unwrap(),
+            site: start,
+            ramp: at(128),
+            foreign: at(192),
+        }
+    }
+
+    fn call(&self) -> u64 {
+        call(self.site)
+    }
+
+    fn arm(&self, traps: &Traps) {
+        let memory = self.placed.memory();
+        // SAFETY: the ramp takes what the function does, and only this code's owner writes.
+        unsafe { traps.arm(&memory, self.site, self.ramp) }.unwrap();
+        Publisher::new().publish(&[], Level::Immediate).unwrap();
+    }
+}
+
+fn call(at: CodeAddr) -> u64 {
+    // SAFETY: code of a function of that type, or an `int3; ret`.
+    let function: Function = unsafe { std::mem::transmute(at.get() as usize) };
+    function(1, 20, 300, 4000, 50_000, 600_000)
+}
+
+const OLD: u64 = 2;
+const NEW: u64 = 654_321;
+
+/// The signal that a child died of, or 0.
+fn died_of(work: impl FnOnce()) -> i32 {
+    // SAFETY: the child uses what is async-signal-safe or works after fork with glibc, and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(done.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    if libc::WIFSIGNALED(status) {
+        return libc::WTERMSIG(status);
+    }
+    assert_eq!(libc::WEXITSTATUS(status), 0);
+    0
+}
+
+static SEEN: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn plain(_signal: libc::c_int) {
+    SEEN.fetch_add(1, Ordering::Relaxed);
+}
+
+extern "C" fn with_info(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    assert!(signal == libc::SIGTRAP && !info.is_null() && !context.is_null());
+    SEEN.fetch_add(100, Ordering::Relaxed);
+}
+
+fn handle(handler: libc::sighandler_t, flags: libc::c_int) {
+    let action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: all zeros is a valid action.
+    let mut action = unsafe { action.assume_init() };
+    (action.sa_sigaction, action.sa_flags) = (handler, flags);
+    // SAFETY: the handlers of these tests live as long as the process.
+    let done = unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()) };
+    assert_eq!(done, 0);
+}
+
+fn raise() {
+    // SAFETY: sends a signal to this thread.
+    unsafe { libc::raise(libc::SIGTRAP) };
+}
+
+#[test]
+fn a_trap_leads_to_its_ramp_with_all_registers_and_back_when_it_is_cleared() {
+    let code = Code::new();
+    assert_eq!(code.call(), OLD);
+    let traps = Traps::install().unwrap();
+    code.arm(traps);
+    assert_eq!(traps.ramp(code.site), Some(code.ramp));
+    let before = chain::taken();
+    assert_eq!(code.call(), NEW);
+    assert!(chain::taken() > before);
+    code.placed
+        .memory()
+        .write_unexecuted(code.site, &LEA[..1])
+        .unwrap();
+    traps.clear(code.site);
+    assert_eq!((code.call(), traps.ramp(code.site)), (OLD, None));
+}
+
+#[test]
+fn a_write_that_is_refused_leaves_no_trap() {
+    let (code, other) = (Code::new(), Code::new());
+    let traps = Traps::install().unwrap();
+    // SAFETY: refused, as the memory is another's.
+    assert!(unsafe { traps.arm(&other.placed.memory(), code.site, code.ramp) }.is_err());
+    assert_eq!((traps.ramp(code.site), code.call()), (None, OLD));
+}
+
+#[test]
+fn what_is_not_ours_goes_to_the_handler_that_was_there() {
+    for (handler, flags, each) in [
+        (plain as *const () as libc::sighandler_t, 0, 1),
+        (
+            with_info as *const () as libc::sighandler_t,
+            libc::SA_SIGINFO,
+            100,
+        ),
+    ] {
+        assert!(in_child(|| {
+            chain::forget();
+            handle(handler, flags);
+            let code = Code::new();
+            code.arm(Traps::install().unwrap());
+            SEEN.store(0, Ordering::Relaxed);
+            call(code.foreign);
+            raise();
+            Traps::install().unwrap();
+            call(code.foreign);
+            // And ours does not go there.
+            let new = code.call();
+            SEEN.load(Ordering::Relaxed) == 3 * each && new == NEW
+        }));
+    }
+}
+
+#[test]
+fn without_a_handler_before_a_foreign_breakpoint_kills() {
+    let dies = |before: libc::sighandler_t, work: &dyn Fn(&Code)| {
+        died_of(|| {
+            chain::forget();
+            handle(before, 0);
+            let code = Code::new();
+            code.arm(Traps::install().unwrap());
+            assert_eq!(code.call(), NEW);
+            work(&code);
+        })
+    };
+    let breakpoint = |code: &Code| assert_ne!(call(code.foreign), OLD);
+    let raise = |_: &Code| raise();
+    assert_eq!(dies(libc::SIG_DFL, &breakpoint), libc::SIGTRAP);
+    assert_eq!(dies(libc::SIG_DFL, &raise), libc::SIGTRAP);
+    assert_eq!(dies(libc::SIG_IGN, &breakpoint), libc::SIGTRAP);
+    assert_eq!(dies(libc::SIG_IGN, &raise), 0);
+    assert_eq!(dies(libc::SIG_DFL, &|_| ()), 0);
+}
+
+static NESTED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn calls_a_trapped_function(_signal: libc::c_int) {
+    let site = NESTED.load(Ordering::Relaxed);
+    SEEN.store(call(CodeAddr::new(site)), Ordering::Relaxed);
+}
+
+#[test]
+fn a_handler_that_was_handed_a_trap_may_trap_itself() {
+    assert!(in_child(|| {
+        chain::forget();
+        let code = Code::new();
+        handle(calls_a_trapped_function as *const () as libc::sighandler_t, 0);
+        code.arm(Traps::install().unwrap());
+        NESTED.store(code.site.get(), Ordering::Relaxed);
+        call(code.foreign);
+        SEEN.load(Ordering::Relaxed) == NEW
+    }));
+}
+
+#[test]
+fn on_an_alternate_stack_and_with_errno_kept() {
+    let code = Code::new();
+    code.arm(Traps::install().unwrap());
+    std::thread::spawn(move || {
+        let stack = Vec::<u8>::leak(std::vec![0; 64 << 10]);
+        let alternate = libc::stack_t {
+            ss_sp: stack.as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: stack.len(),
+        };
+        // SAFETY: the stack is never freed.
+        let set = unsafe { libc::sigaltstack(&raw const alternate, std::ptr::null_mut()) };
+        assert_eq!(set, 0);
+        // SAFETY: a thread's errno is always there.
+        unsafe { *libc::__errno_location() = 77 };
+        assert_eq!(code.call(), NEW);
+        // SAFETY: as above.
+        assert_eq!(unsafe { *libc::__errno_location() }, 77);
+        // SAFETY: fills this thread's own stack, which nothing else refers to now.
+        let used = unsafe { std::slice::from_raw_parts(stack.as_ptr(), stack.len()) };
+        assert!(used.iter().any(|byte| *byte != 0), "the handler ran elsewhere");
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_forks_child_takes_its_traps_and_sets_its_own() {
+    let (code, own) = (Code::new(), Code::new());
+    let traps = Traps::install().unwrap();
+    code.arm(traps);
+    // Somebody is setting a trap at the moment of the fork.
+    let turn = WRITERS.wait(None);
+    assert!(in_child(|| {
+        // SAFETY: nothing executes there; only the table is changed.
+        unsafe { traps.set(own.site, own.ramp) };
+        code.call() == NEW && traps.ramp(own.site) == Some(own.ramp)
+    }));
+    drop(turn);
+    assert_eq!((code.call(), traps.ramp(own.site)), (NEW, None));
+}
+
+#[test]
+fn many_threads_trap_at_once_while_others_are_past_the_site() {
+    let traps = Traps::install().unwrap();
+    let (stop, calls, new) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let code = Code::new();
+    // Odd while nothing but the ramp may be executed.
+    let phase = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let before = phase.load(Ordering::SeqCst);
+                    let found = code.call();
+                    let must_be_new = before % 2 == 1 && phase.load(Ordering::SeqCst) == before;
+                    assert!(found == NEW || (found == OLD && !must_be_new), "{found}");
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    new.fetch_add(u64::from(found == NEW), Ordering::Relaxed);
+                }
+            });
+        }
+        let wait = |more| {
+            let from = calls.load(Ordering::Relaxed);
+            while calls.load(Ordering::Relaxed) < from + more {
+                std::thread::yield_now();
+            }
+        };
+        for _ in 0..50 {
+            wait(200);
+            code.arm(traps);
+            phase.fetch_add(1, Ordering::SeqCst);
+            wait(200);
+            phase.fetch_add(1, Ordering::SeqCst);
+            let memory = code.placed.memory();
+            memory.write_unexecuted(code.site, &LEA[..1]).unwrap();
+            Publisher::new().publish(&[], Level::Immediate).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let (calls, new) = (calls.into_inner(), new.into_inner());
+    std::println!("{calls} calls, {new} of them through the trap, in 50 rounds");
+    assert!(new > 5000 && calls > new);
+}
