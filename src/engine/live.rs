@@ -9,14 +9,18 @@
 //! complete before a head leads to it and is retired, not freed, when it does no more; no call stands in a live
 //! site, so no return address points into one.
 //!
-//! Shadows of a live module hold the function's own instructions and are not armed: changing one under execution
-//! takes another mechanism, and is refused by [`change`].
+//! Shadows of a live module hold the function's own instructions and are not armed: they can only be invalidated,
+//! by a [`trap`].
 
 mod arm;
+mod trap;
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 pub(super) use arm::arm;
+pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
 use super::Shared;
 use super::prepare::{Item, Preparation};
@@ -39,22 +43,26 @@ pub(super) struct Armed {
     pub(super) stub: Option<StubSlot>,
 }
 
-/// The exchange of one head.
+/// The exchange of the bytes of one instruction: a head, or the first byte of a shadow for a trap.
 pub(super) struct HeadExchange {
     memory: Arc<dyn CodeMemory>,
-    head: Head,
-    old: HeadBytes,
-    new: HeadBytes,
+    /// The bytes, which lie in one quadword.
+    range: CodeRange,
+    old: Changed,
+    new: Changed,
+    /// Where the trap leads, if it is one.
+    trap: Option<CodeAddr>,
 }
+
+/// Bytes of one quadword.
+type Changed = SmallVec<[u8; head::LEN as usize]>;
 
 // ---- preparing ----
 
 /// Prepares the change of a site of a live module.
 pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Item> {
     let Some(armed) = &preparation.state.live else {
-        return Err(Error::ShadowNotArmed {
-            site: preparation.site.name(),
-        });
+        return trap::change(preparation, change);
     };
     let head = armed.head;
     match change {
@@ -159,9 +167,10 @@ fn finish(head: Head, mut item: Item) -> Result<Item> {
     }
     item.live = Some(HeadExchange {
         memory: Arc::clone(item.site.memory()?),
-        head,
-        old,
-        new,
+        range: CodeRange::new(head.addr, u64::from(head::LEN)).unwrap_or_default(),
+        old: Changed::from_slice(&old),
+        new: Changed::from_slice(&new),
+        trap: None,
     });
     Ok(item)
 }
@@ -297,6 +306,7 @@ pub(super) fn ranges(items: &[Item]) -> Vec<CodeRange> {
 
 /// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.
 pub(super) fn retire(items: &mut [Item], states: &mut States) {
+    trap::keep_ramps(items, states);
     for item in items.iter_mut().filter(|item| item.live.is_some()) {
         for retiree in item.take_code() {
             states.retired.retire(Rest::Quiescent, retiree);
@@ -306,42 +316,47 @@ pub(super) fn retire(items: &mut [Item], states: &mut States) {
 
 impl HeadExchange {
     fn make(&self) -> Result<()> {
-        self.store(self.old, self.new)
+        self.store(&self.old, &self.new)
     }
 
     fn take_back(&self) -> Result<()> {
-        self.store(self.new, self.old)
+        self.store(&self.new, &self.old)
     }
 
     /// One aligned store. The rest of the quadword is what stands there: neighbours under the same lock.
-    fn store(&self, old: HeadBytes, new: HeadBytes) -> Result<()> {
+    fn store(&self, old: &[u8], new: &[u8]) -> Result<()> {
         let memory = self.memory.live().ok_or_else(|| self.no_store())?;
         let mut word = [0; 8];
-        memory.read(self.head.word, &mut word)?;
-        let into = self.head.addr.distance_from(self.head.word) as usize;
+        memory.read(self.word(), &mut word)?;
+        let into = self.range.start().distance_from(self.word()) as usize;
         let (mut before, mut after) = (word, word);
         set(&mut before, into, old);
         set(&mut after, into, new);
-        memory.exchange(self.head.word, before, after)
+        memory.exchange(self.word(), before, after)
     }
 
     #[cold]
     fn no_store(&self) -> Error {
         Error::NoAtomicStore {
             strategy: self.memory.strategy().name(),
-            at: self.head.word,
+            at: self.word(),
             why: "it is no LiveMemory any more",
             mend: "answer the same in every call of `live`",
         }
     }
 
+    /// The quadword that holds the bytes.
+    fn word(&self) -> CodeAddr {
+        CodeAddr::new(self.range.start().get() & !7)
+    }
+
     fn range(&self) -> CodeRange {
-        CodeRange::new(self.head.addr, u64::from(head::LEN)).unwrap_or_default()
+        self.range
     }
 }
 
-fn set(word: &mut [u8; 8], into: usize, head: HeadBytes) {
-    for (to, from) in word.iter_mut().skip(into).zip(head) {
+fn set(word: &mut [u8; 8], into: usize, bytes: &[u8]) {
+    for (to, from) in word.iter_mut().skip(into).zip(bytes.iter().copied()) {
         *to = from;
     }
 }

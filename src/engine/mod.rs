@@ -292,13 +292,21 @@ impl Engine {
     /// of the module, a site or a function of it is gone.
     ///
     /// # Errors
-    /// [`Error::ModuleForeign`] for one that is not registered here.
+    /// [`Error::ModuleForeign`] for one that is not registered here; [`Error::NotDrained`] for a proof that was found
+    /// by asking threads rather than promised.
     pub fn unregister(&self, module: Module, drained: &Drained) -> Result<()> {
+        // What was found out about some ranges says nothing of a module, to which its functions still lead.
+        if let Some(area) = module.areas().first().filter(|_| !drained.is_promise()) {
+            return Err(Error::NotDrained { range: area.range() });
+        }
         let mut states = self.shared.states.lock();
         let removed = self.shared.table.write().remove(&module);
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.shared.exits {
             exits.forget(module.id());
+        }
+        if module.is_live() {
+            module.sites().for_each(|site| live::forget_trap(&site));
         }
         let slots = module.sites().filter_map(|site| states.remove(site.key()));
         let slots: Vec<_> = slots.flat_map(state::SiteState::into_slots).collect();

@@ -37,7 +37,7 @@ pub(super) struct Item {
     drained: bool,
     returns: Vec<u32>,
     sequence: Option<Arc<Sequence>>,
-    ramps: Vec<Ramp>,
+    pub(super) ramps: Vec<Ramp>,
     /// The generation of the site for which this was prepared.
     generation: u64,
 }
@@ -352,6 +352,7 @@ impl Prepared<'_> {
             (false, _) => shared.level,
         };
         shared.publisher.check(level)?;
+        live::note_traps(&self.items);
         let written = match live {
             true => self
                 .check_current(&states)
@@ -361,8 +362,9 @@ impl Prepared<'_> {
         };
         if let Err(Failed { error, exposed }) = written {
             mark_lost(&mut states, &mut self.items, &error);
-            if exposed {
-                live::retire(&mut self.items, &mut states);
+            match exposed {
+                true => live::retire(&mut self.items, &mut states),
+                false => live::forget_traps(&self.items),
             }
             return Err(error);
         }

@@ -47,6 +47,30 @@ pub fn check_exchange(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<
     Ok(())
 }
 
+/// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first byte becomes a trap,
+/// which is no longer than any instruction, and nothing else changes (Intel SDM volume 2, INT3).
+///
+/// # Errors
+/// [`Error::VerifyExchange`]; [`Error::VerifyArch`] for an architecture for which no such rule is known.
+pub fn check_trap(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> {
+    let trap = isa(site.arch)?.trap;
+    let ([_, kept @ ..], [first, rest @ ..]) = (old, new) else {
+        return Err(not_a_trap(site));
+    };
+    match *first == trap && kept == rest {
+        true => Ok(()),
+        false => Err(not_a_trap(site)),
+    }
+}
+
+fn not_a_trap(site: &SiteContext<'_>) -> Error {
+    let (site, what) = (
+        SiteName::of(site),
+        "more changes than the first byte, or not to a trap",
+    );
+    Error::VerifyExchange { site, what }
+}
+
 fn exchangeable(facts: &Facts) -> bool {
     facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)))
 }

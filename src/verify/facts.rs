@@ -103,6 +103,8 @@ pub(super) struct Isa {
     pub(super) patchpoint_call: fn(&[u8]) -> Option<(u64, u32)>,
     /// The name of a register.
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
+    /// The shortest instruction that traps: one byte.
+    pub(super) trap: u8,
     pub(super) abi: Abi,
 }
 

@@ -33,7 +33,8 @@
 //! 7. **Processor state.** No instruction changes modes, segments, control registers, the direction flag, the
 //!    x87 or MMX state, or enters the kernel. Only instruction sets known to be free of that are accepted. Whether the
 //!    processor has them is not asked.
-//! 8. **Exchanges.** A live site is changed by exchanging one instruction, see [`check_exchange`].
+//! 8. **Exchanges.** A live site is changed by exchanging one instruction, see [`check_exchange`]; a shadow by making
+//!    its first instruction a trap, see [`check_trap`].
 //!
 //! # Structure
 //!
@@ -67,7 +68,7 @@ mod x86_64;
 #[cfg(feature = "std")]
 pub use check::{Checked, Chunk, check};
 #[cfg(feature = "std")]
-pub use exchange::check_exchange;
+pub use exchange::{check_exchange, check_trap};
 #[cfg(feature = "std")]
 pub use listing::{Line, disassemble};
 #[cfg(feature = "std")]

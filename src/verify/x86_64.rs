@@ -22,6 +22,7 @@ pub(super) static ISA: Isa = Isa {
     decode,
     text,
     patchpoint_call,
+    trap: 0xcc,
     register: |reg| {
         NAMES
             .iter()

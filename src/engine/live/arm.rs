@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{Armed, jump};
-use crate::addr::{CodeRange, Len};
+use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
 use crate::arch::x86_64::head::{self, Head, HeadBytes, NoHead};
 use crate::arch::x86_64::relocate;
@@ -74,7 +74,7 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
         needed,
     })?;
     let memory = Arc::clone(site.memory()?);
-    check_memory(&site, &*memory, head)?;
+    check_memory(&site, &*memory, head.word)?;
     let original: Arc<[u8]> = site.read()?.into();
     let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
         Original::Nops => (None, head::NOP),
@@ -93,8 +93,15 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
     })
 }
 
-/// Tries the exchange with what is there already: a memory without an atomic one refuses now, not later.
-fn check_memory(site: &Site, memory: &dyn CodeMemory, head: Head) -> Result<()> {
+/// The memory of a site of which one byte is to be exchanged.
+pub(super) fn exchangeable_memory(site: &Site) -> Result<Arc<dyn CodeMemory>> {
+    let memory = site.memory()?;
+    check_memory(site, &**memory, CodeAddr::new(site.addr().get() & !7))?;
+    Ok(Arc::clone(memory))
+}
+
+/// Tries the exchange of a quadword with what is there already: a memory without an atomic one refuses now, not later.
+fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<()> {
     let refused = |why: String| Error::ArmedMemory {
         site: site.name(),
         strategy: memory.strategy().name(),
@@ -102,9 +109,9 @@ fn check_memory(site: &Site, memory: &dyn CodeMemory, head: Head) -> Result<()> 
     };
     let live = memory.live();
     let live = live.ok_or_else(|| refused("it is no LiveMemory".into()))?;
-    let mut word = [0; 8];
-    live.read(head.word, &mut word)?;
-    live.exchange(head.word, word, word)
+    let mut bytes = [0; 8];
+    live.read(word, &mut bytes)?;
+    live.exchange(word, bytes, bytes)
         .map_err(|error| refused(error.to_string()))
 }
 

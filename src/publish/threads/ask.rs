@@ -122,8 +122,8 @@ impl Round {
         }
     }
 
-    /// Asks every attached thread but this one, and waits for the answers. Threads that attach meanwhile are asked
-    /// too. Allocates nothing: a thread that is parked already may hold the allocator's lock.
+    /// Asks every attached thread but this one, and waits for the answers. Where they are to park, threads that attach
+    /// meanwhile are asked too. Allocates nothing: a thread that is parked already may hold the allocator's lock.
     pub(super) fn run(&mut self, deadline: Instant) -> Outcome {
         let this = registry::this_thread();
         loop {
@@ -145,10 +145,16 @@ impl Round {
                 return Outcome::AllOutside;
             }
             match self.wait(deadline) {
-                Outcome::AllOutside => {}
+                // Only a stop keeps others from attaching, and so has to ask those who came meanwhile. Who attached
+                // after a report was asked for had nothing of the engine's on its stack when it was.
+                Outcome::AllOutside if self.parks() => {}
                 other => return other,
             }
         }
+    }
+
+    fn parks(&self) -> bool {
+        self.ask.as_ref().is_some_and(|ask| ask.action == Action::Park)
     }
 
     fn has_asked(&self, slot: &Slot, tid: i32) -> bool {

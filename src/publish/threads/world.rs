@@ -101,9 +101,11 @@ impl SignalWorld {
     ///
     /// [`Error::ThreadSilent`] for a thread that does not answer.
     pub fn serialize_all(&self) -> Result<()> {
-        let _turn = self.turn()?;
-        let mut round = Round::new(Action::Report, &[], self.signal);
-        self.judge(round.run(Instant::now() + self.patience), &[])
+        self.until_outside(|| {
+            let _turn = self.turn()?;
+            let mut round = Round::new(Action::Report, &[], self.signal);
+            self.judge(round.run(Instant::now() + self.patience), &[])
+        })
     }
 
     /// Waits until no attached thread is in the ranges or returns there, this one included; the proof covers the

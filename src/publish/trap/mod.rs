@@ -74,6 +74,13 @@ impl Traps {
         }
     }
 
+    /// Notes the trap of a site of the engine's, which leads to the ramp that was made for it.
+    pub(crate) fn note(&self, site: CodeAddr, ramp: CodeAddr) {
+        // SAFETY: the site starts at an instruction boundary, as its registration has found. Its ramp captures all
+        // registers as they are there. It is given back only with the trap, when the module goes.
+        unsafe { self.set(site, ramp) };
+    }
+
     /// Where the trap at `at` leads.
     #[must_use]
     pub fn ramp(&self, at: CodeAddr) -> Option<CodeAddr> {

@@ -1,0 +1,133 @@
+//! A shadow of a live module is invalidated while threads execute it: by a trap, without stopping them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use patchpoint::deopt::Ramps;
+use patchpoint::engine::{Engine, Status};
+use patchpoint::publish::NeverStopped;
+use patchpoint::sequence::{Field, Sequence, Target, arg, result};
+use patchpoint::site::Module;
+use patchpoint::{CallShape, Error};
+
+const GET: u64 = 78;
+const LOOP: u64 = 90;
+
+/// Objects of the example: their property is the fourth word.
+type Object = [u64; 4];
+type SumFields = extern "C" fn(*const &Object, u64) -> u64;
+
+fn engine(entered: &Arc<AtomicU64>) -> Engine {
+    let entered = Arc::clone(entered);
+    let ramps = Ramps::new()
+        .on_miss(|frame| frame.resume())
+        .on_deopt(move |frame| {
+            if frame.site().id.get() == LOOP {
+                entered.fetch_add(1, Ordering::Relaxed);
+                assert!(frame.live_values().all(|(_, value)| value.is_ok()));
+            }
+            frame.resume()
+        });
+    Engine::builder()
+        .world(NeverStopped)
+        .exits(ramps)
+        .build()
+        .unwrap()
+}
+
+fn register(engine: &Engine) -> Module {
+    let object = include_bytes!("../../examples/objects/inline_cache.o");
+    let code = engine.load(object, |_| None).unwrap();
+    let registration = engine.registration(code).live();
+    let module = registration.register(|record| match record.id().get() {
+        GET => Some(CallShape::any_reg(32).result().args(1)),
+        LOOP => Some(CallShape::shadow(24)),
+        _ => None,
+    });
+    module.unwrap()
+}
+
+fn sum_fields(module: &Module) -> SumFields {
+    let entry = module.function("sum_fields").unwrap().entry();
+    // SAFETY: the IR gives the function this signature; the module outlives its calls.
+    unsafe { std::mem::transmute(entry.get() as usize) }
+}
+
+#[test]
+fn readers_run_on_while_their_loop_is_invalidated() {
+    let entered = Arc::new(AtomicU64::new(0));
+    let engine = engine(&entered);
+    let module = register(&engine);
+    let hit = Sequence::new().load(result(), u64::at(arg(0), 24));
+    engine.patch(GET, &hit).unwrap();
+    let call = sum_fields(&module);
+
+    let objects: Vec<Object> = (0..100).map(|n| [0, 0, 0, n]).collect();
+    let list: Vec<&Object> = objects.iter().collect();
+    let expected = (0..100).sum::<u64>() + 100 + 50;
+    let (done, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    assert_eq!(call(list.as_ptr(), list.len() as u64), expected);
+                    calls.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        while calls.load(Ordering::Relaxed) < 1000 {
+            std::hint::spin_loop();
+        }
+        assert_eq!(entered.load(Ordering::Relaxed), 0);
+        engine
+            .invalidate(&module.function("sum_fields").unwrap())
+            .unwrap();
+        let seen = calls.load(Ordering::Relaxed);
+        while calls.load(Ordering::Relaxed) < seen + 20 {
+            std::hint::spin_loop();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let (before, calls) = (entered.load(Ordering::Relaxed), calls.into_inner());
+    println!("{calls} calls by 2 threads, {before} passes through the trap");
+    assert!(before >= 100, "{before}");
+
+    // Nobody passes by it any more: every turn of the loop goes through the ramp, resumed.
+    assert_eq!(call(list.as_ptr(), list.len() as u64), expected);
+    assert_eq!(entered.load(Ordering::Relaxed), before + 100);
+    let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
+    assert_eq!(engine.status(&shadow), Status::Invalidated);
+    let (now, then) = (shadow.read().unwrap(), engine.journal());
+    let change = then.iter().find(|entry| entry.addr == shadow.addr()).unwrap();
+    assert_eq!(
+        (now[0], &now[1..]),
+        (0xcc, &change.before[1..]),
+        "one byte changes"
+    );
+}
+
+#[test]
+fn a_shadow_of_a_live_module_can_only_be_invalidated() {
+    let engine = engine(&Arc::default());
+    let module = register(&engine);
+    let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
+    let refused = engine.patch_site(&shadow, &Sequence::new().jump(Target::Deopt));
+    assert!(
+        matches!(refused, Err(Error::ShadowNotArmed { .. })),
+        "{refused:?}"
+    );
+    engine
+        .transaction()
+        .invalidate_site(&shadow)
+        .unwrap()
+        .commit()
+        .unwrap();
+    engine
+        .transaction()
+        .invalidate_site(&shadow)
+        .unwrap()
+        .commit()
+        .unwrap();
+    let refused = engine.restore_site(&shadow);
+    assert!(refused.is_err(), "{refused:?}");
+}

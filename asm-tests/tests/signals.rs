@@ -1,0 +1,367 @@
+//! Sites of real objects, patched while the threads that execute them are stopped by signals, wherever they are.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use patchpoint::addr::CodeAddr;
+use patchpoint::deopt::Ramps;
+use patchpoint::engine::{Engine, Status};
+use patchpoint::error::Error;
+use patchpoint::publish::{SignalWorld, WhenInside};
+use patchpoint::sequence::{Sequence, Target, arg, result};
+use patchpoint::site::{Module, Site};
+
+/// Each test asks the threads of all.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While set, the function that site 600 calls as LLVM left it does not return.
+static HOLD: AtomicBool = AtomicBool::new(false);
+static HELD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn blocks(a: u64, b: u64) -> u64 {
+    HELD.store(true, Ordering::SeqCst);
+    while HOLD.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    a + b
+}
+
+fn resolve(name: &str) -> Option<CodeAddr> {
+    match name {
+        "callee_600" => Some(CodeAddr::new(
+            blocks as extern "C" fn(u64, u64) -> u64 as usize as u64,
+        )),
+        _ => asm_tests::resolve(name).map(CodeAddr::new),
+    }
+}
+
+struct Lab {
+    world: SignalWorld,
+    engine: Engine,
+    _module: Module,
+    site: Site,
+    entry: u64,
+}
+
+impl Lab {
+    /// The function with site 600, whose result is multiplied with the second parameter: 32 bytes, in which LLVM's call returns to byte 13.
+    fn new(when_inside: WhenInside) -> Self {
+        // SAFETY: every thread that calls the code attaches, and does so on its own stack.
+        let world = unsafe { SignalWorld::new() }.unwrap().when_inside(when_inside);
+        let ramps = Ramps::new()
+            .on_miss(|frame| frame.resume())
+            .on_deopt(|frame| frame.resume());
+        let engine = Engine::builder()
+            .world(world.clone())
+            .exits(ramps)
+            .build()
+            .unwrap();
+        let object = asm_tests::objects()
+            .into_iter()
+            .find(|o| o.source == "calls" && o.llc == 19 && o.level == 2 && o.variant.is_empty())
+            .unwrap();
+        let source = asm_tests::source("calls");
+        let code = engine.load(&object.bytes, resolve).unwrap();
+        let module = engine
+            .register(code, |r| {
+                source.shape(r.id().get()).filter(|s| s.reserved().get() > 0)
+            })
+            .unwrap();
+        let site = engine.sites(600).unwrap().remove(0);
+        let name = &source.sites.iter().find(|s| s.id == 600).unwrap().function;
+        let entry = module.function(name).unwrap().entry().get();
+        Self {
+            world,
+            engine,
+            _module: module,
+            site,
+            entry,
+        }
+    }
+
+    fn call(&self, a: u64, b: u64) -> u64 {
+        // SAFETY: a function of two words.
+        let function: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(self.entry as usize) };
+        function(a, b)
+    }
+
+    fn patch(&self, by: u64, operations: u64) -> Result<(), Error> {
+        let sequence = plus(by, operations);
+        let transaction = self.engine.transaction().patch_site(&self.site, &sequence)?;
+        transaction.quiescent().commit().map(drop)
+    }
+}
+
+/// `result = argument + by`, in so many additions.
+fn plus(by: u64, operations: u64) -> Sequence {
+    let first = Sequence::new()
+        .mov(result(), arg(0))
+        .add(result(), by - (operations - 1));
+    (1..operations).fold(first, |sequence, _| sequence.add(result(), 1u64))
+}
+
+#[test]
+fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere() {
+    let _alone = alone();
+    let lab = Lab::new(WhenInside::Wait(Duration::from_secs(10)));
+    lab.patch(1000, 1).unwrap();
+    assert_eq!(lab.call(7, 1), 1007);
+    let (stop, old, new, calls) = (
+        AtomicBool::new(false),
+        AtomicU64::new(1000),
+        AtomicU64::new(1000),
+        AtomicU64::new(0),
+    );
+    let mut patches = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let _attached = lab.world.attach().unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    let from = old.load(Ordering::SeqCst);
+                    let by = lab.call(7, 1) - 7;
+                    let to = new.load(Ordering::SeqCst);
+                    assert!((from..=to).contains(&by), "{by} is neither of {from}..={to}");
+                    calls.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let start = std::time::Instant::now();
+        let mut failed = None;
+        while start.elapsed() < Duration::from_secs(3) && failed.is_none() {
+            let by = new.load(Ordering::SeqCst) + 1;
+            new.store(by, Ordering::SeqCst);
+            failed = lab.patch(by, 1 + by % 4).err();
+            old.store(by, Ordering::SeqCst);
+            patches += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(failed, None);
+    });
+    let calls = calls.into_inner();
+    println!("{calls} calls, {patches} patches, 0 failures");
+    assert!(calls > 1000 && patches > 20);
+}
+
+#[test]
+fn a_callee_that_blocks_inside_a_call_keeps_its_site_until_it_returns() {
+    let _alone = alone();
+    let lab = Lab::new(WhenInside::Fail);
+    HOLD.store(true, Ordering::SeqCst);
+    HELD.store(false, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _attached = lab.world.attach().unwrap();
+            lab.call(5, 6)
+        });
+        while !HELD.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let refused = lab.patch(1000, 4).unwrap_err();
+        HOLD.store(false, Ordering::SeqCst);
+        assert!(
+            matches!(&refused, Error::ThreadInSite { site, offset, returns: true, .. }
+                if site.id.get() == 600 && offset.get() == 13),
+            "{refused}"
+        );
+        println!("{refused}");
+        // What it returned to was still LLVM's call.
+        assert_eq!(thread.join().unwrap(), 11 * 6);
+        assert_eq!(lab.engine.status(&lab.site), Status::Original);
+        lab.patch(1000, 4).unwrap();
+        assert_eq!(lab.call(5, 6), 1005 * 6);
+    });
+}
+
+// A thread that steps through the site, one instruction at a time.
+
+static SITE: AtomicU64 = AtomicU64::new(0);
+/// The offset at which the stepping thread waits, plus one; 0 while it runs.
+static AT: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn on_step(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid context.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    let pc = context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+    let offset = pc.wrapping_sub(SITE.load(Ordering::SeqCst));
+    if offset <= 32 {
+        AT.store(offset as u32 + 1, Ordering::SeqCst);
+        while AT.load(Ordering::SeqCst) != 0 {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Calls the function with the trap flag set.
+fn step(entry: u64, a: u64) -> u64 {
+    let value: u64;
+    // SAFETY: a function of two words; the handler of single steps is installed.
+    unsafe {
+        std::arch::asm!(
+            "pushfq", "or dword ptr [rsp], 0x100", "popfq",
+            "call {entry}",
+            "pushfq", "and dword ptr [rsp], 0xfffffeff", "popfq",
+            entry = in(reg) entry, in("rdi") a, in("rsi") 1_u64, out("rax") value, clobber_abi("C"),
+        );
+    }
+    value
+}
+
+#[test]
+fn a_thread_at_every_instruction_boundary_of_a_site() {
+    let _alone = alone();
+    // SAFETY: all zeros is a valid action.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_step as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the handler lives as long as the process.
+    assert_eq!(
+        unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()) },
+        0
+    );
+    let lab = Lab::new(WhenInside::Fail);
+    lab.patch(1000, 3).unwrap();
+    SITE.store(lab.site.addr().get(), Ordering::SeqCst);
+    let (mut outcomes, mut by) = (Vec::new(), 1000);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _attached = lab.world.attach().unwrap();
+            let value = step(lab.entry, 7);
+            done.store(true, Ordering::SeqCst);
+            value
+        });
+        while !done.load(Ordering::SeqCst) {
+            let at = AT.load(Ordering::SeqCst);
+            if at == 0 {
+                std::thread::yield_now();
+                continue;
+            }
+            let offset = at - 1;
+            outcomes.push((offset, lab.patch(by + 1, 1 + by % 4)));
+            by += u64::from(outcomes.last().is_some_and(|(_, outcome)| outcome.is_ok()));
+            AT.store(0, Ordering::SeqCst);
+        }
+        // It was patched once before the thread executed the site, and once after.
+        assert_eq!(thread.join().unwrap(), 7 + 1001);
+    });
+    assert_eq!(by, 1002);
+    for (offset, outcome) in &outcomes {
+        // The handler of the test has the program counter on its stack, too: it is found as either.
+        match outcome {
+            Ok(()) => assert!([0, 32].contains(offset), "patched under a thread at {offset}"),
+            Err(Error::ThreadInSite { offset: found, .. }) => assert_eq!(found.get(), *offset),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    let boundaries: Vec<u32> = outcomes.iter().map(|(offset, _)| *offset).collect();
+    println!("boundaries {boundaries:?}: patched at the first and behind the last, refused at the others");
+    assert!(boundaries.len() >= 5 && boundaries[0] == 0 && boundaries.last() == Some(&32));
+}
+
+#[test]
+fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
+    let _alone = alone();
+    let lab = Lab::new(WhenInside::Fail);
+    let call = |target: u64| {
+        let callee = CodeAddr::new(blocks as extern "C" fn(u64, u64) -> u64 as usize as u64);
+        let sequence = Sequence::new()
+            .call(callee, patchpoint::arch::OnReturn::FollowsC)
+            .add(result(), target);
+        (0..12).fold(sequence, |sequence, _| sequence.add(result(), 0x1_0000_0000_u64))
+    };
+    HOLD.store(true, Ordering::SeqCst);
+    HELD.store(false, Ordering::SeqCst);
+    lab.engine.patch_site(&lab.site, &call(1)).unwrap();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _attached = lab.world.attach().unwrap();
+            lab.call(5, 6)
+        });
+        while !HELD.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        lab.engine.patch_site(&lab.site, &call(2)).unwrap();
+        let retired = lab.engine.retired();
+        assert_eq!(retired.len(), 1, "the callee is in the stub's call");
+        let refused = lab.world.drained(&retired).unwrap_err();
+        let early = lab.world.drained(&[]).unwrap();
+        let kept = lab.engine.reclaim(&early).unwrap();
+        HOLD.store(false, Ordering::SeqCst);
+        thread.join().unwrap();
+        assert!(
+            matches!(refused, Error::ThreadInside { returns: true, .. }),
+            "{refused}"
+        );
+        assert_eq!(kept, 0);
+        let drained = lab.world.drained(&retired).unwrap();
+        assert_eq!(lab.engine.reclaim(&drained).unwrap(), 1);
+        // The same proof is no good for what is retired later.
+        lab.engine.patch_site(&lab.site, &plus(9, 1)).unwrap();
+        assert_eq!(lab.engine.retired().len(), 1);
+        assert_eq!(lab.engine.reclaim(&drained).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
+    let _alone = alone();
+    let lab = Lab::new(WhenInside::Fail);
+    // SAFETY: as for the lab's.
+    let world = unsafe { SignalWorld::new() }.unwrap();
+    let own: std::sync::Arc<std::sync::OnceLock<patchpoint::engine::WeakEngine>> = std::sync::Arc::default();
+    let weak = own.clone();
+    let ramps = Ramps::new().on_miss(move |frame| {
+        let engine = weak.get().unwrap().upgrade().unwrap();
+        engine.patch(600, &plus(40, 2)).unwrap();
+        frame.resume()
+    });
+    // A second engine in the process, with the same signal.
+    let engine = Engine::builder()
+        .world(world.clone())
+        .exits(ramps)
+        .build()
+        .unwrap();
+    own.set(engine.downgrade()).ok().unwrap();
+    let source = asm_tests::source("calls");
+    let object = asm_tests::objects()
+        .into_iter()
+        .find(|o| o.source == "calls" && o.llc == 19)
+        .unwrap();
+    let code = engine.load(&object.bytes, resolve).unwrap();
+    let module = engine
+        .register(code, |r| {
+            source.shape(r.id().get()).filter(|s| s.reserved().get() > 0)
+        })
+        .unwrap();
+    let name = &source.sites.iter().find(|s| s.id == 600).unwrap().function;
+    let entry = module.function(name).unwrap().entry().get();
+    // SAFETY: a function of two words.
+    let function: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
+    engine.patch(600, &Sequence::new().jump(Target::Miss)).unwrap();
+    let _attached = world.attach().unwrap();
+    function(5, 6);
+    lab.patch(40, 1).unwrap();
+    assert_eq!(function(5, 6), lab.call(5, 6), "both now add 40");
+
+    // SAFETY: the child only tries to patch, and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            matches!(engine.patch(600, &plus(50, 1)), Err(Error::Forked { .. }))
+                && function(5, 6) == lab.call(5, 6)
+        }));
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(!tried.unwrap_or(false))) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+}

@@ -1,0 +1,118 @@
+//! The live invalidation of a shadow, by a trap in place of its first instruction.
+//!
+//! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that no jump of
+//! several bytes can be put over them. Approach: one byte changes, the first, by the same aligned store that exchanges
+//! heads; a thread that executes the trap is sent to the site's ramp by the process's [handler](crate::publish), with all
+//! registers as they were, and a thread that is past it goes on undisturbed.
+//!
+//! Invariants: the trap is in the handler's table before its byte is written, and stays there until its module
+//! goes, also when the byte has been taken back: a thread may have executed it in between.
+
+use smallvec::smallvec;
+
+use super::super::prepare::{Item, Preparation};
+use super::super::state::{States, Status};
+use super::super::transaction::Change;
+use super::{CodeAddr, CodeRange, Error, HeadExchange, Len, Result, Site};
+use crate::verify;
+
+/// Prepares the change of a shadow of a live module.
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Item> {
+    match change {
+        Change::Invalidate => invalidate(preparation),
+        Change::Patch(_) | Change::Restore => Err(Error::ShadowNotArmed {
+            site: preparation.site.name(),
+        }),
+    }
+}
+
+fn invalidate(preparation: &mut Preparation<'_>) -> Result<Item> {
+    let site = preparation.site.clone();
+    table::check(&site)?;
+    let ramp = preparation.invalidation_ramp()?;
+    let mut new = preparation.state.original.to_vec();
+    let old = new
+        .first_mut()
+        .map_or(0, |first| std::mem::replace(first, table::TRAP));
+    verify::check_trap(&site.context(&[]), &preparation.state.original, &new)?;
+    let mut item = preparation.item_of(Status::Invalidated, new.into(), Len::new(1), Vec::new(), None);
+    item.live = Some(HeadExchange {
+        memory: super::arm::exchangeable_memory(&site)?,
+        range: CodeRange::new(site.addr(), 1).unwrap_or_default(),
+        old: smallvec![old],
+        new: smallvec![table::TRAP],
+        trap: Some(ramp),
+    });
+    Ok(item)
+}
+
+fn traps(items: &[Item]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
+    let exchanges = items.iter().filter_map(|item| item.live.as_ref());
+    exchanges.filter_map(|exchange| Some((exchange.range.start(), exchange.trap?)))
+}
+
+/// Notes the traps of a transaction, before anything is written and no thread is stopped.
+pub(in crate::engine) fn note_traps(items: &[Item]) {
+    traps(items).for_each(|(site, ramp)| table::note(site, ramp));
+}
+
+/// Forgets the traps of a transaction none of whose bytes has been written.
+pub(in crate::engine) fn forget_traps(items: &[Item]) {
+    traps(items).for_each(|(site, _)| table::forget(site));
+}
+
+/// Forgets the trap of a site whose module goes.
+pub(in crate::engine) fn forget_trap(site: &Site) {
+    table::forget(site.addr());
+}
+
+/// Keeps the ramps of traps that were taken back with their sites: a thread may still be on its way there.
+pub(super) fn keep_ramps(items: &mut [Item], states: &mut States) {
+    let trapped = |item: &&mut Item| item.live.as_ref().is_some_and(|live| live.trap.is_some());
+    for item in items.iter_mut().filter(trapped) {
+        if let Some(state) = states.get_mut(item.site.key()) {
+            state.ramps.append(&mut item.ramps);
+        }
+    }
+}
+
+/// The handler's table, where there is one.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod table {
+    use super::{CodeAddr, Result, Site};
+    use crate::publish::trap::{INT3, Traps};
+
+    pub(super) const TRAP: u8 = INT3;
+
+    pub(super) fn check(_: &Site) -> Result<()> {
+        Traps::install().map(|_| ())
+    }
+
+    pub(super) fn note(site: CodeAddr, ramp: CodeAddr) {
+        if let Ok(traps) = Traps::install() {
+            traps.note(site, ramp);
+        }
+    }
+
+    pub(super) fn forget(site: CodeAddr) {
+        if let Ok(traps) = Traps::install() {
+            traps.clear(site);
+        }
+    }
+}
+
+/// Elsewhere there is none, and nothing gets past the check.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod table {
+    use super::{CodeAddr, Error, Result, Site};
+
+    pub(super) const TRAP: u8 = 0xcc;
+
+    pub(super) fn check(site: &Site) -> Result<()> {
+        Err(Error::ShadowNotArmed { site: site.name() })
+    }
+
+    pub(super) fn note(_: CodeAddr, _: CodeAddr) {}
+
+    pub(super) fn forget(_: CodeAddr) {}
+}
