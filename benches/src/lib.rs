@@ -4,6 +4,7 @@
 //! the library's way against the least that could do the same, taken alternately in one run on the same
 //! memory, so that whatever the machine does besides hits both.
 
+pub mod many;
 pub mod measure;
 pub mod pages;
 pub mod ratios;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use benches::ratios::{self, Loops};
-use benches::{report, times};
+use benches::{many, report, times};
 use patchpoint::publish::Serializer;
 
 const USAGE: &str = "usage: benches ratios [--show] [--json FILE]";
@@ -37,6 +37,20 @@ fn main() -> ExitCode {
     let mut rows = ratios::all();
     rows.extend(times::all());
     print!("{}", report::table(&rows));
+    let pairs = [
+        (false, "alone"),
+        (true, "with another thread executing patched code"),
+    ];
+    for (busy, how) in pairs {
+        let mut table = many::all(busy);
+        println!("\nprepared before, then timed one after another, {how}; goals are of the medians' ratio\n");
+        print!("{}", report::table(&table));
+        for row in &mut table {
+            row.beside = busy;
+        }
+        rows.append(&mut table);
+    }
+    print!("{}", report::beside(&rows));
     if let Some(file) = json {
         if let Err(error) = std::fs::write(&file, report::json(&rows)) {
             eprintln!("{file}: {error}");

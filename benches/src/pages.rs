@@ -42,6 +42,18 @@ pub unsafe fn copy(at: u64, bytes: &[u8]) {
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
 }
 
+/// Stores an aligned quadword.
+///
+/// # Safety
+///
+/// It is mapped writable and aligned, and nothing refers to it.
+#[inline]
+pub unsafe fn store(at: u64, word: u64) {
+    let to = ptr::with_exposed_provenance_mut::<u64>(at as usize);
+    // SAFETY: the caller's promise.
+    unsafe { to.write_volatile(word) };
+}
+
 /// The bytes at an address.
 ///
 /// # Safety

@@ -46,6 +46,7 @@ fn row(what: &'static str, [ours, figure]: [Figure; 2], bare: &'static str, goal
             figure,
             goal,
         }),
+        beside: false,
     }
 }
 

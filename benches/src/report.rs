@@ -13,6 +13,8 @@ pub struct Row {
     pub ours: Figure,
     /// What it is compared with.
     pub bare: Option<Bare>,
+    /// Whether another thread executed meanwhile.
+    pub beside: bool,
 }
 
 /// The least that could do the same.
@@ -78,6 +80,23 @@ pub fn table(rows: &[Row]) -> String {
     out
 }
 
+/// The highest ratio of a time with another thread to the time alone that counts as no slower.
+const NO_SLOWER: f64 = 1.3;
+
+/// What another thread makes of each time that was taken with and without one.
+pub fn beside(rows: &[Row]) -> String {
+    let mut out = format!("\nwith another thread against alone (goal: {NO_SLOWER:.2} or less)\n\n");
+    for with in rows.iter().filter(|row| row.beside) {
+        let alone = rows.iter().find(|row| !row.beside && row.what == with.what);
+        if let Some(alone) = alone {
+            let ratio = with.ours.median / alone.ours.median;
+            let verdict = if ratio <= NO_SLOWER { "met" } else { "MISSED" };
+            let _ = writeln!(out, "{:<64} {ratio:.2}  {verdict}", with.what);
+        }
+    }
+    out
+}
+
 /// The same as JSON; times are nanoseconds.
 pub fn json(rows: &[Row]) -> String {
     let figure = |f: &Figure| {
@@ -87,7 +106,12 @@ pub fn json(rows: &[Row]) -> String {
         )
     };
     let row = |row: &Row| {
-        let mut out = format!("  {{\"what\": \"{}\", \"ours\": {}", row.what, figure(&row.ours));
+        let mut out = format!(
+            "  {{\"what\": \"{}\", \"beside\": {}, \"ours\": {}",
+            row.what,
+            row.beside,
+            figure(&row.ours)
+        );
         if let Some((bare, ratio)) = row.bare.as_ref().zip(row.ratio()) {
             let _ = write!(
                 out,

@@ -21,6 +21,9 @@ pub const HANDWRITTEN: &[u8] = include_bytes!("../objects/handwritten.o");
 /// The same source with the check as inline assembly.
 pub const INLINE_ASM: &[u8] = include_bytes!("../objects/inline_asm.o");
 
+/// A function of 100 property reads.
+pub const HUNDRED: &[u8] = include_bytes!("../objects/hundred.o");
+
 /// The ID of the property read.
 pub const READ: u64 = 78;
 /// The shape for which the check is a hit.

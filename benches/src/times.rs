@@ -22,6 +22,7 @@ fn single(what: &'static str, effort: Effort, mut work: impl FnMut() -> Duration
         what,
         ours,
         bare: None,
+        beside: false,
     }
 }
 

@@ -63,13 +63,25 @@ impl Journal {
         }
     }
 
-    /// Adds a change, in the place of the oldest if the ring is full.
+    /// Makes room for changes to come, so that recording them neither allocates nor frees. Entries beyond the
+    /// capacity are not shown, and go here.
+    pub(super) fn make_room(&mut self, changes: usize) {
+        if self.capacity == 0 {
+            return;
+        }
+        let over = self.entries.len().saturating_sub(self.capacity);
+        self.entries.drain(..over);
+        // More than the capacity would be dropped before it is read.
+        self.entries.reserve(changes.min(self.capacity));
+    }
+
+    /// Adds a change, in the place of the oldest if there is no room.
     pub(super) fn record(&mut self, mut entry: JournalEntry) {
         self.recorded += 1;
         if self.capacity == 0 {
             return;
         }
-        if self.entries.len() >= self.capacity {
+        if self.entries.len() >= self.entries.capacity() {
             self.entries.pop_front();
         }
         entry.number = self.recorded;
@@ -77,7 +89,8 @@ impl Journal {
     }
 
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
-        self.entries.iter().cloned().collect()
+        let over = self.entries.len().saturating_sub(self.capacity);
+        self.entries.iter().skip(over).cloned().collect()
     }
 }
 

@@ -22,16 +22,16 @@ use smallvec::SmallVec;
 pub(super) use arm::arm;
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
-use super::Shared;
-use super::prepare::{Item, Preparation};
+use super::fault::{Fault, Found, Outcome, Side};
+use super::prepare::{Failed, Item, Preparation};
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::x86_64::head::{self, Head, HeadBytes};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
-use crate::error::{Error, Fate, Result, SiteName};
+use crate::error::{Error, Fate, Result};
 use crate::memory::{CodeMemory, StubSlot};
-use crate::publish::{Level, Rest};
+use crate::publish::{Level, Publisher, Rest};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
@@ -184,124 +184,76 @@ fn refused(site: &Site, what: &'static str) -> Error {
 
 // ---- committing ----
 
-/// A commit that has failed.
-pub(super) struct Failed {
-    pub(super) error: Error,
-    /// Whether a head has led to what the items have made, so that threads may be there.
-    pub(super) exposed: bool,
-}
-
-impl From<Error> for Failed {
-    /// A failure before the first exchange.
-    fn from(error: Error) -> Self {
-        Self {
-            error,
-            exposed: false,
-        }
+/// Exchanges the heads of the live items, or none. What the new heads lead to is in every instruction cache before
+/// they are.
+pub(super) fn exchange(
+    publisher: &Publisher,
+    items: &mut [Item],
+    found: &mut Found,
+) -> core::result::Result<(), Failed> {
+    compare(items, found, Side::Old)?;
+    for range in items.iter().flat_map(Item::outside) {
+        publisher.maintain(range);
     }
-}
-
-/// Exchanges the heads of a transaction that has only live sites, and publishes once.
-pub(super) fn commit(shared: &Shared, items: &[Item], level: Level) -> core::result::Result<(), Failed> {
-    exchange(shared, items)?;
-    let published = match items {
-        [Item { live: Some(live), .. }] => shared.publisher.publish(&[live.range()], level),
-        _ => shared.publisher.publish(&ranges(items), level),
+    let refused = items.iter().enumerate().find_map(|(at, item)| {
+        let made = item.live.as_ref().map_or(Ok(()), HeadExchange::make);
+        Some((at, made.err()?))
+    });
+    let Some((at, cause)) = refused else {
+        return Ok(());
     };
-    published
-        .and_then(|()| items.iter().try_for_each(|item| compare(item, &item.new)))
-        .map_err(|cause| undo(shared, items, cause, level))
+    let done = items.get_mut(..at).unwrap_or_default();
+    Err(undo(publisher, done, &[], cause.into(), Level::Eventual))
 }
 
-/// Exchanges every head, or none. What the new heads lead to is in every instruction cache before they are.
-pub(super) fn exchange(shared: &Shared, items: &[Item]) -> core::result::Result<(), Failed> {
-    for item in items {
-        compare(item, &item.old)?;
-    }
-    for range in items.iter().flat_map(Item::fresh) {
-        shared.publisher.maintain(range);
-    }
-    for (at, item) in items.iter().enumerate() {
-        let Err(cause) = item.live.as_ref().map_or(Ok(()), HeadExchange::make) else {
-            continue;
-        };
-        let done = items.get(..at).unwrap_or_default();
-        return Err(undo(shared, done, cause, Level::Eventual));
-    }
-    Ok(())
+/// Compares the live sites with what they have become.
+pub(super) fn read_back(items: &[Item], found: &mut Found) -> Outcome {
+    compare(items, found, Side::New)
 }
 
 /// Takes back the exchanges of a transaction that has failed after them.
-pub(super) fn undo(shared: &Shared, items: &[Item], cause: Error, level: Level) -> Failed {
-    let error = take_back(items, cause);
-    // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
-    let _ = shared.publisher.publish(&ranges(items), level);
-    Failed {
-        error,
-        exposed: items.iter().any(|item| item.live.is_some()),
+#[cold]
+pub(super) fn undo(
+    publisher: &Publisher,
+    items: &mut [Item],
+    ranges: &[CodeRange],
+    fault: Fault,
+    level: Level,
+) -> Failed {
+    let exposed = items.iter().any(|item| item.live.is_some());
+    if exposed {
+        take_back(items);
+        // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
+        let _ = publisher.publish(ranges, level);
     }
+    Failed { fault, exposed }
 }
 
-/// Exchanges the heads back. Sites whose head resists are named with what they are now.
-fn take_back(items: &[Item], cause: Error) -> Error {
-    let mut lost: Vec<(SiteName, Fate)> = Vec::new();
-    for item in items.iter().rev() {
-        let Some(Err(_)) = item.live.as_ref().map(HeadExchange::take_back) else {
+/// Exchanges the heads back. Sites whose head resists are given their fate.
+#[cold]
+fn take_back(items: &mut [Item]) {
+    for item in items.iter_mut().rev() {
+        let Some(live) = &item.live else {
             continue;
         };
-        let fate = match compare(item, &item.new) {
-            Ok(()) => Fate::New,
-            Err(_) => Fate::Unknown,
-        };
-        lost.push((*item.site.name(), fate));
-    }
-    match (lost.is_empty(), cause) {
-        (true, cause) => cause,
-        (false, Error::RollBackFailed { cause, mut sites }) => {
-            sites.extend(lost);
-            Error::RollBackFailed { cause, sites }
+        if live.take_back().is_err() {
+            item.fate = Some(match live.memory.holds(item.addr, &item.new) {
+                Ok(true) => Fate::New,
+                _ => Fate::Unknown,
+            });
         }
-        (false, cause) => Error::RollBackFailed {
-            cause: Box::new(cause),
-            sites: lost,
-        },
     }
 }
 
-/// Compares all bytes of a live site with what should stand there.
-fn compare(item: &Item, expected: &[u8]) -> Result<()> {
-    let Some(live) = &item.live else {
-        return Ok(());
-    };
-    let mut buffer = [0; 64];
-    let mut at = item.site.addr();
-    for expected in expected.chunks(buffer.len()) {
-        let found = buffer.get_mut(..expected.len()).unwrap_or_default();
-        live.memory.read(at, found)?;
-        if found != expected {
-            return Err(changed(item, expected, found));
-        }
-        at = at.plus(Len::new(expected.len() as u32)).unwrap_or_default();
-    }
-    Ok(())
-}
-
-#[cold]
-fn changed(item: &Item, expected: &[u8], found: &[u8]) -> Error {
-    Error::BytesChanged {
-        site: item.site.name(),
-        expected: expected.to_vec(),
-        found: found.to_vec(),
-    }
-}
-
-/// The ranges that a publication of the live items concerns: their heads.
-pub(super) fn ranges(items: &[Item]) -> Vec<CodeRange> {
-    let heads = items
+/// Compares all bytes of the live sites with what should stand there.
+fn compare(items: &[Item], found: &mut Found, side: Side) -> Outcome {
+    items
         .iter()
-        .filter_map(|item| item.live.as_ref())
-        .map(HeadExchange::range);
-    heads.collect()
+        .enumerate()
+        .try_for_each(|(number, item)| match &item.live {
+            Some(live) => found.compare(&*live.memory, number, item, side),
+            None => Ok(()),
+        })
 }
 
 /// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.
@@ -350,7 +302,7 @@ impl HeadExchange {
         CodeAddr::new(self.range.start().get() & !7)
     }
 
-    fn range(&self) -> CodeRange {
+    pub(super) fn range(&self) -> CodeRange {
         self.range
     }
 }

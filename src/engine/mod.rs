@@ -20,6 +20,7 @@
 
 mod builder;
 mod exits;
+mod fault;
 mod journal;
 mod live;
 mod load;
@@ -300,6 +301,8 @@ impl Engine {
             return Err(Error::NotDrained { range: area.range() });
         }
         let mut states = self.shared.states.lock();
+        // They hold handles of modules.
+        states.free_leftovers();
         let removed = self.shared.table.write().remove(&module);
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.shared.exits {

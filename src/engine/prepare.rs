@@ -1,29 +1,35 @@
 //! From a change to bytes: assemble, place stubs and ramps, check. Everything that can be refused is refused
 //! here; nothing that is executed is touched.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
+use super::fault::{Fault, Outcome};
 use super::journal::JournalEntry;
-use super::live::{self, Failed, HeadExchange};
+use super::live::{self, HeadExchange};
 use super::retire::Retiree;
 use super::state::{self, Landings, Ramp, RampKind, SiteState, States, Status, Stub};
 use super::transaction::Change;
-use super::write::{self, Exchange, Plan};
+use super::write::{Plan, Writing};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
-use crate::error::{Error, Result};
+use crate::error::{Error, Fate, Result};
 use crate::memory::{Strategy, StubSlot};
-use crate::publish::{Level, Rest};
+use crate::publish::{Level, Rest, Stopped};
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
+/// The bytes of a site before and after.
+type Recorded = (Arc<[u8]>, Arc<[u8]>);
+
 /// A change of one site, ready to be written.
 pub(super) struct Item {
     pub(super) site: Site,
+    pub(super) addr: CodeAddr,
     pub(super) status: Status,
     pub(super) old: Arc<[u8]>,
     pub(super) new: Arc<[u8]>,
@@ -32,12 +38,18 @@ pub(super) struct Item {
     pub(super) stub: Option<Stub>,
     /// How it is written if its site is live.
     pub(super) live: Option<HeadExchange>,
+    /// What the site is if a commit has failed and left it in doubt.
+    pub(super) fate: Option<Fate>,
     landings: Landings,
     /// Whether the landings were promised to be gone.
     drained: bool,
+    /// Whether the code may have run when this was prepared.
+    may_have_run: bool,
     returns: Vec<u32>,
     sequence: Option<Arc<Sequence>>,
     pub(super) ramps: Vec<Ramp>,
+    /// What the journal keeps, if it keeps anything.
+    recorded: Option<Recorded>,
     /// The generation of the site for which this was prepared.
     generation: u64,
 }
@@ -51,19 +63,41 @@ pub struct Prepared<'e> {
     engine: &'e Engine,
     pub(super) items: Vec<Item>,
     plan: Plan,
+    level: Level,
+    /// Whether all sites are live, so that no thread has to be stopped.
+    live: bool,
+}
+
+/// What a commit has left over. Freeing it takes longer than the commit, so that is left to the next preparation.
+pub(super) struct Leftover {
+    _items: Vec<Item>,
+    _plan: Plan,
 }
 
 pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bool) -> Result<Prepared<'_>> {
     let mut states = engine.shared.states.lock();
+    states.free_leftovers();
+    states.make_room(changes.len());
+    collect(engine, &mut states, changes, drained)
+}
+
+fn collect<'e>(
+    engine: &'e Engine,
+    states: &mut States,
+    changes: Vec<(Site, Change)>,
+    drained: bool,
+) -> Result<Prepared<'e>> {
     // Items are collected where their drop gives stubs back if a later one is refused.
     let mut prepared = Prepared {
         engine,
         items: Vec::with_capacity(changes.len()),
         plan: Plan::default(),
+        level: engine.shared.level,
+        live: false,
     };
     for (site, change) in changes {
         engine.shared.check_registered(&site)?;
-        let mut preparation = Preparation::new(&engine.shared, &mut states, site, drained)?;
+        let mut preparation = Preparation::new(&engine.shared, states, site, drained)?;
         let done = preparation.change(change);
         let (ramps, stub) = (preparation.ramps, preparation.stub);
         match done {
@@ -78,10 +112,14 @@ pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bo
             }
         }
     }
-    let quiescent = prepared.items.iter().filter(|item| item.live.is_none());
-    let exchanges = quiescent.map(Item::exchange).collect::<Result<Vec<_>>>()?;
-    let fresh = prepared.items.iter().flat_map(Item::fresh);
-    prepared.plan = Plan::of(exchanges, fresh.chain(live::ranges(&prepared.items)))?;
+    prepared.plan = Plan::of(&prepared.items)?;
+    let invalidates = |item: &Item| item.status == Status::Invalidated;
+    prepared.live = prepared.items.iter().all(|item| item.live.is_some());
+    prepared.level = match prepared.live {
+        true if prepared.items.iter().any(invalidates) => Level::Immediate,
+        true => Level::Eventual,
+        false => engine.shared.level,
+    };
     Ok(prepared)
 }
 
@@ -92,6 +130,7 @@ pub(super) struct Preparation<'a> {
     pub(super) site: Site,
     landings: Landings,
     drained: bool,
+    may_have_run: bool,
     ramps: Vec<Ramp>,
     pub(super) stub: Option<Stub>,
 }
@@ -99,13 +138,15 @@ pub(super) struct Preparation<'a> {
 impl<'a> Preparation<'a> {
     fn new(shared: &'a Shared, states: &'a mut States, site: Site, drained: bool) -> Result<Self> {
         let state = &*states.of(&site)?;
-        let landings = state.landings_in_force(site.module().may_have_run(), drained);
+        let may_have_run = site.module().may_have_run();
+        let landings = state.landings_in_force(may_have_run, drained);
         Ok(Self {
             shared,
             state,
             site,
             landings,
             drained,
+            may_have_run,
             ramps: Vec::new(),
             stub: None,
         })
@@ -313,16 +354,21 @@ impl<'a> Preparation<'a> {
         returns: Vec<u32>,
         sequence: Option<Arc<Sequence>>,
     ) -> Item {
+        let old = Arc::clone(&self.state.current);
         Item {
+            addr: self.site.addr(),
             site: self.site.clone(),
             status,
-            old: Arc::clone(&self.state.current),
+            recorded: Some((Arc::clone(&old), Arc::clone(&new))),
+            old,
             new,
             used,
             stub: None,
             live: None,
-            landings: std::mem::take(&mut self.landings),
+            fate: None,
+            landings: mem::take(&mut self.landings),
             drained: self.drained,
+            may_have_run: self.may_have_run,
             returns,
             sequence,
             ramps: Vec::new(),
@@ -344,24 +390,15 @@ impl Prepared<'_> {
         if self.items.is_empty() {
             return Ok(Receipt { sites: 0 });
         }
-        let invalidates = self.items.iter().any(|item| item.status == Status::Invalidated);
-        let live = self.items.iter().all(|item| item.live.is_some());
-        let level = match (live, invalidates) {
-            (true, true) => Level::Immediate,
-            (true, false) => Level::Eventual,
-            (false, _) => shared.level,
-        };
-        shared.publisher.check(level)?;
+        shared.publisher.check(self.level)?;
         live::note_traps(&self.items);
-        let written = match live {
-            true => self
-                .check_current(&states)
-                .map_err(Failed::from)
-                .and_then(|()| live::commit(shared, &self.items, level)),
-            false => self.write_stopped(&states, level),
+        let written = match self.live {
+            true => self.write_live(&states),
+            false => self.write_stopped(&states),
         };
-        if let Err(Failed { error, exposed }) = written {
-            mark_lost(&mut states, &mut self.items, &error);
+        if let Err(Failed { fault, exposed }) = written {
+            let error = fault.explain(&self.items, &self.plan.found);
+            mark_lost(&mut states, &mut self.items);
             match exposed {
                 true => live::retire(&mut self.items, &mut states),
                 false => live::forget_traps(&self.items),
@@ -369,15 +406,30 @@ impl Prepared<'_> {
             return Err(error);
         }
         let time = states.journal.now();
-        let sites = self.items.len();
-        for item in self.items.drain(..) {
-            item.install(shared, &mut states, time)?;
+        for item in &mut self.items {
+            item.install(shared, &mut states, time);
         }
+        let sites = self.items.len();
+        states.leave(Leftover {
+            _items: mem::take(&mut self.items),
+            _plan: mem::take(&mut self.plan),
+        });
         Ok(Receipt { sites })
     }
 
+    /// Exchanges the heads of a transaction that has only live sites, and publishes once.
+    fn write_live(&mut self, states: &States) -> core::result::Result<(), Failed> {
+        self.check_current(states)?;
+        let (publisher, level) = (&self.engine.shared.publisher, self.level);
+        live::exchange(publisher, &mut self.items, &mut self.plan.found)?;
+        let published = publisher.publish(&self.plan.ranges, level).map_err(Fault::from);
+        published
+            .and_then(|()| live::read_back(&self.items, &mut self.plan.found))
+            .map_err(|fault| live::undo(publisher, &mut self.items, &self.plan.ranges, fault, level))
+    }
+
     /// Writes the quiescent sites while the world is stopped, and exchanges the heads of live ones among them.
-    fn write_stopped(&self, states: &States, level: Level) -> core::result::Result<(), Failed> {
+    fn write_stopped(&mut self, states: &States) -> core::result::Result<(), Failed> {
         let shared = &self.engine.shared;
         let mut vacated = Vec::new();
         if shared.world.stops_anywhere() {
@@ -386,14 +438,7 @@ impl Prepared<'_> {
         }
         let mut written = Ok(());
         let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
-            // Not before: only now does no thread start to run code that had not been run.
-            let current = self.check_current(states).map_err(Failed::from);
-            written = current
-                .and_then(|()| live::exchange(shared, &self.items))
-                .and_then(|()| {
-                    write::write(&self.plan, stopped, &shared.publisher, level)
-                        .map_err(|error| live::undo(shared, &self.items, error, level))
-                });
+            written = self.write_while(states, stopped);
         });
         stopped.map_err(|error| self.name_site(error))?;
         written
@@ -418,19 +463,57 @@ impl Prepared<'_> {
         }
     }
 
-    fn check_current(&self, states: &States) -> Result<()> {
-        for item in &self.items {
-            let current = states.get(item.site.key());
-            if let Some(lost) = current.filter(|state| state.status == Status::Lost) {
-                state::check_changeable(&item.site, lost.status)?;
-            }
-            if !current.is_some_and(|state| item.is_for(state)) {
-                return Err(Error::SiteChanged {
-                    site: item.site.name(),
-                });
-            }
+    /// What happens while the world is stopped. It neither allocates nor frees: see [`super::fault`].
+    fn write_while(&mut self, states: &States, stopped: &Stopped) -> core::result::Result<(), Failed> {
+        // Not before: only now does no thread start to run code that had not been run.
+        self.check_current(states)?;
+        let publisher = &self.engine.shared.publisher;
+        live::exchange(publisher, &mut self.items, &mut self.plan.found)?;
+        let written = Writing {
+            plan: &mut self.plan,
+            items: &mut self.items,
+            stopped,
+            publisher,
+            level: self.level,
         }
-        Ok(())
+        .run();
+        written.map_err(|fault| live::undo(publisher, &mut self.items, &self.plan.ranges, fault, self.level))
+    }
+
+    fn check_current(&self, states: &States) -> Outcome {
+        let stale = |item: &Item| {
+            states
+                .get(item.site.key())
+                .is_none_or(|state| !item.is_for(state))
+        };
+        let Some(number) = self.items.iter().position(stale) else {
+            return Ok(());
+        };
+        let state = self
+            .items
+            .get(number)
+            .and_then(|item| states.get(item.site.key()));
+        Err(match state.map(|state| state.status) {
+            Some(Status::Lost) => Fault::Lost(number),
+            _ => Fault::Stale(number),
+        })
+    }
+}
+
+/// A commit that has failed.
+pub(super) struct Failed {
+    pub(super) fault: Fault,
+    /// Whether a head has led to what the items have made, so that threads may be there.
+    pub(super) exposed: bool,
+}
+
+impl<T: Into<Fault>> From<T> for Failed {
+    /// A failure before the first exchange.
+    fn from(fault: T) -> Self {
+        Self {
+            fault: fault.into(),
+            exposed: false,
+        }
     }
 }
 
@@ -448,25 +531,29 @@ impl Item {
     fn is_for(&self, state: &SiteState) -> bool {
         let may_have_run = self.site.module().may_have_run();
         state.generation == self.generation
-            && state.landings_in_force(may_have_run, self.drained) == self.landings
+            && state.status != Status::Lost
+            && (may_have_run == self.may_have_run
+                || state.landings_in_force(may_have_run, self.drained) == self.landings)
     }
 
-    fn exchange(&self) -> Result<Exchange> {
-        Ok(Exchange {
-            site: self.site.clone(),
-            range: self.site.range(),
-            memory: Arc::clone(self.site.memory()?),
-            old: Arc::clone(&self.old),
-            new: Arc::clone(&self.new),
-        })
+    pub(super) fn range(&self) -> CodeRange {
+        CodeRange::new(self.addr, self.old.len() as u64).unwrap_or_default()
     }
 
-    /// The ranges that have been written for it and never executed.
-    pub(super) fn fresh(&self) -> impl Iterator<Item = CodeRange> + '_ {
+    /// What has to be published for it: the site, or the head of a live one, and what has been written outside.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = CodeRange> + '_ {
+        let site = self
+            .live
+            .as_ref()
+            .map_or_else(|| self.range(), HeadExchange::range);
+        std::iter::once(site).chain(self.outside())
+    }
+
+    /// What has been written for it outside of its site.
+    pub(super) fn outside(&self) -> impl Iterator<Item = CodeRange> + '_ {
         let ramps = self.ramps.iter().map(|ramp| &ramp.slot);
-        ramps
-            .chain(self.stub.iter().map(|stub| &stub.slot))
-            .map(StubSlot::range)
+        let slots = ramps.chain(self.stub.iter().map(|stub| &stub.slot));
+        slots.map(StubSlot::range)
     }
 
     /// The bytes in which no thread may be, or return to, while they change. At the site's first byte a thread
@@ -508,36 +595,40 @@ impl Item {
         ramps.chain(stub)
     }
 
-    /// Makes the item the site's state, and records it.
-    fn install(mut self, shared: &Shared, states: &mut States, time: SystemTime) -> Result<()> {
-        let state = states.of(&self.site)?;
+    /// Makes the item the site's state, and records it. What the site had takes its place in the item.
+    fn install(&mut self, shared: &Shared, states: &mut States, time: SystemTime) {
+        let Some(state) = states.sites.get_mut(&self.site.key()) else {
+            // Found there before it was written, under the same lock.
+            return;
+        };
         state.status = self.status;
-        state.current = Arc::clone(&self.new);
-        state.landings = self.landings;
-        state.returns = self.returns;
-        let sequence = std::mem::replace(&mut state.sequence, self.sequence);
         state.generation += 1;
+        mem::swap(&mut state.current, &mut self.new);
+        mem::swap(&mut state.landings, &mut self.landings);
+        mem::swap(&mut state.returns, &mut self.returns);
+        mem::swap(&mut state.sequence, &mut self.sequence);
         state.ramps.append(&mut self.ramps);
         // A thread that resumes from an invalidated site goes on in the stub that it had.
         let keeps = self.status == Status::Invalidated && self.stub.is_none();
-        let old = match keeps {
-            true => None,
-            false => std::mem::replace(&mut state.stub, self.stub),
-        };
-        states.journal.record(JournalEntry {
-            number: 0,
-            generation: self.generation + 1,
-            site: self.site.key(),
-            addr: self.site.addr(),
-            name: None,
-            became: self.status,
-            before: self.old,
-            after: self.new,
-            time,
-        });
-        if let Some(old) = old {
+        if !keeps {
+            mem::swap(&mut state.stub, &mut self.stub);
+        }
+        if let Some((before, after)) = self.recorded.take() {
+            states.journal.record(JournalEntry {
+                number: 0,
+                generation: state.generation,
+                site: self.site.key(),
+                addr: self.addr,
+                name: None,
+                became: self.status,
+                before,
+                after,
+                time,
+            });
+        }
+        if let Some(old) = self.stub.take() {
             let calls = old.calls;
-            let retiree = Retiree::stub(old, sequence);
+            let retiree = Retiree::stub(old, self.sequence.take());
             match (calls, self.live.is_some()) {
                 (true, _) => states.retired.retire(Rest::Quiescent, retiree),
                 (false, true) => states.retired.retire(Rest::Checkpoint, retiree),
@@ -545,21 +636,14 @@ impl Item {
                 (false, false) => shared.stubs.discard(retiree.slot),
             }
         }
-        Ok(())
     }
 }
 
 /// Marks the sites that a failed roll-back has left in doubt. What their new bytes may lead to is kept, with them,
 /// until their module goes.
-fn mark_lost(states: &mut States, items: &mut [Item], error: &Error) {
-    let Error::RollBackFailed { sites, .. } = error else {
-        return;
-    };
-    for item in items
-        .iter_mut()
-        .filter(|item| sites.iter().any(|(name, _)| name.addr == item.site.addr()))
-    {
-        if let Some(state) = states.get_mut(item.site.key()) {
+fn mark_lost(states: &mut States, items: &mut [Item]) {
+    for item in items.iter_mut().filter(|item| item.fate.is_some()) {
+        if let Some(state) = states.sites.get_mut(&item.site.key()) {
             state.status = Status::Lost;
             state.generation += 1;
             state.ramps.append(&mut item.ramps);

@@ -63,6 +63,11 @@ impl<T> Limbo<T> {
         self.fresh.push((rest, item));
     }
 
+    /// Makes room for so many.
+    pub(super) fn make_room(&mut self, items: usize) {
+        self.fresh.reserve(items);
+    }
+
     /// Whether there are items that need an epoch.
     pub(super) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()

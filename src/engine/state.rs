@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::journal::Journal;
 use super::live::Armed;
+use super::prepare::Leftover;
 use super::retire::{Limbo, Retiree};
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
@@ -159,7 +160,7 @@ impl SiteState {
 /// Hashes the two numbers of a key. The engine counts them up itself, so nobody can choose keys that collide, and
 /// the standard hasher's defence against that would be a good part of what a commit costs.
 #[derive(Default)]
-struct KeyHasher(u64);
+pub(super) struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
     fn write(&mut self, bytes: &[u8]) {
@@ -178,13 +179,18 @@ impl Hasher for KeyHasher {
     }
 }
 
+/// How many commits may leave something over before the next preparation frees it.
+const LEFTOVERS: usize = 64;
+
 /// The states of all sites that have one.
 #[derive(Default)]
 pub(super) struct States {
-    sites: HashMap<SiteKey, SiteState, BuildHasherDefault<KeyHasher>>,
+    pub(super) sites: HashMap<SiteKey, SiteState, BuildHasherDefault<KeyHasher>>,
     /// Stubs that no site leads to any more, but into which a callee could still return.
     pub(super) retired: Limbo<Retiree>,
     pub(super) journal: Journal,
+    /// What commits have left over.
+    leftovers: Vec<Leftover>,
 }
 
 impl States {
@@ -211,8 +217,23 @@ impl States {
         self.sites.get(&key)
     }
 
-    pub(super) fn get_mut(&mut self, key: SiteKey) -> Option<&mut SiteState> {
-        self.sites.get_mut(&key)
+    /// Makes room, so that a commit of that many sites does not allocate.
+    pub(super) fn make_room(&mut self, sites: usize) {
+        self.journal.make_room(sites);
+        self.retired.make_room(sites);
+        self.leftovers.reserve(LEFTOVERS);
+    }
+
+    /// Keeps what a commit has left over, where there is room for it, else frees it.
+    pub(super) fn leave(&mut self, leftover: Leftover) {
+        if self.leftovers.len() < self.leftovers.capacity() {
+            self.leftovers.push(leftover);
+        }
+    }
+
+    /// Frees what commits have left over.
+    pub(super) fn free_leftovers(&mut self) {
+        self.leftovers.clear();
     }
 
     pub(super) fn remove(&mut self, key: SiteKey) -> Option<SiteState> {

@@ -4,39 +4,28 @@
 //! restore protection; publish; read back. A failure before the first write leaves nothing to undo but
 //! protections, which `CodeMemory::begin` and `end` do; a failure after it rolls every site back, memory by
 //! memory, so that one that cannot be restored does not keep the others from it.
+//!
+//! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is needed.
 
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
+use super::fault::{Fault, Found, Outcome, Side};
+use super::prepare::Item;
 use crate::addr::CodeRange;
-use crate::error::{Error, Fate, Result, SiteName};
+use crate::error::{Fate, Result};
 use crate::memory::{CodeMemory, PageRun};
 use crate::publish::{Level, Publisher, Stopped};
-use crate::site::Site;
 
-/// One site's bytes before and after.
-pub(super) struct Exchange {
-    pub(super) site: Site,
-    pub(super) range: CodeRange,
-    pub(super) memory: Arc<dyn CodeMemory>,
-    pub(super) old: Arc<[u8]>,
-    pub(super) new: Arc<[u8]>,
-}
-
-impl Exchange {
-    /// Which memory it is: the address of the value behind the reference.
-    fn memory_number(&self) -> usize {
-        Arc::as_ptr(&self.memory).addr()
-    }
-}
-
-/// The exchanges of one memory, by address, with the pages they touch. Lists have room for one site, of which most
-/// transactions are.
+/// The items of one memory with the pages they touch. Lists have room for one site, of which most transactions are.
 struct Group {
     memory: Arc<dyn CodeMemory>,
     runs: SmallVec<[PageRun; 1]>,
-    exchanges: SmallVec<[Exchange; 1]>,
+    /// The numbers of the items, by address.
+    items: SmallVec<[usize; 1]>,
+    /// Whether its pages are as they should be at this point of a roll-back.
+    good: bool,
 }
 
 /// Everything about a transaction's writes that can be known before the world is stopped.
@@ -44,144 +33,199 @@ struct Group {
 pub(super) struct Plan {
     groups: SmallVec<[Group; 1]>,
     /// What is published: the sites, and what has been written outside of them.
-    ranges: SmallVec<[CodeRange; 2]>,
+    pub(super) ranges: SmallVec<[CodeRange; 2]>,
+    pub(super) found: Found,
 }
 
 impl Plan {
-    /// Plans the exchanges. `fresh` are ranges outside the sites that have been written and never executed:
-    /// stubs and ramps.
+    /// Plans the writes of the items that are not live.
     ///
     /// # Errors
     /// [`Error::OutsideMemory`] for a site whose pages do not exist.
-    pub(super) fn of(mut exchanges: Vec<Exchange>, fresh: impl Iterator<Item = CodeRange>) -> Result<Self> {
-        exchanges.sort_unstable_by_key(|exchange| (exchange.memory_number(), exchange.range));
-        let ranges = exchanges
-            .iter()
-            .map(|exchange| exchange.range)
-            .chain(fresh)
-            .collect();
-        let mut groups: SmallVec<[Group; 1]> = SmallVec::new();
-        for exchange in exchanges {
-            match groups.last_mut() {
-                Some(group) if Arc::as_ptr(&group.memory).addr() == exchange.memory_number() => {
-                    group.exchanges.push(exchange);
-                }
-                _ => groups.push(Group {
-                    memory: Arc::clone(&exchange.memory),
-                    runs: SmallVec::new(),
-                    exchanges: smallvec![exchange],
-                }),
-            }
-        }
-        for group in &mut groups {
-            let mut ranges: Vec<CodeRange> = group.exchanges.iter().map(|exchange| exchange.range).collect();
-            group.runs = PageRun::cover(&mut ranges)?;
-        }
-        Ok(Self { groups, ranges })
-    }
-}
-
-/// Which of its two sides an exchange is to have in memory.
-#[derive(Clone, Copy)]
-enum Side {
-    Old,
-    New,
-}
-
-impl Side {
-    fn of(self, exchange: &Exchange) -> &[u8] {
-        match self {
-            Self::Old => &exchange.old,
-            Self::New => &exchange.new,
-        }
-    }
-}
-
-/// Writes the new bytes of every exchange, or leaves the old ones.
-///
-/// # Errors
-/// Whatever failed, after every site has its old bytes again; [`Error::RollBackFailed`] where one has not.
-pub(super) fn write(plan: &Plan, stopped: &Stopped, publisher: &Publisher, level: Level) -> Result<()> {
-    let groups = &plan.groups;
-    for exchange in groups.iter().flat_map(|group| &group.exchanges) {
-        compare(exchange, Side::Old)?;
-    }
-    begin(groups, stopped)?;
-    let context = RollBack {
-        plan,
-        stopped,
-        publisher,
-        level,
-    };
-    if let Err(cause) = write_groups(groups) {
-        return Err(context.run(cause, Open::Yes));
-    }
-    let finished = end(groups).and_then(|()| publisher.publish(&plan.ranges, level));
-    finished
-        .and_then(|()| read_back(groups))
-        .map_err(|cause| context.run(cause, Open::No))
-}
-
-/// Compares what is in memory with one side of an exchange.
-fn compare(exchange: &Exchange, side: Side) -> Result<()> {
-    // Room for what sites mostly have reserved.
-    let mut found: SmallVec<[u8; 64]> = SmallVec::from_elem(0, exchange.old.len());
-    exchange.memory.read(exchange.range.start(), &mut found)?;
-    let expected = side.of(exchange);
-    if *found == *expected {
-        return Ok(());
-    }
-    Err(Error::BytesChanged {
-        site: exchange.site.name(),
-        expected: expected.to_vec(),
-        found: found.into_vec(),
-    })
-}
-
-fn begin(groups: &[Group], stopped: &Stopped) -> Result<()> {
-    for (at, group) in groups.iter().enumerate() {
-        let Err(cause) = group.memory.begin(&group.runs, stopped) else {
-            continue;
+    pub(super) fn of(items: &[Item]) -> Result<Self> {
+        let mut plan = Self {
+            groups: SmallVec::new(),
+            ranges: items.iter().flat_map(Item::ranges).collect(),
+            found: Found::for_items(items),
         };
-        // Nothing has been written: the groups that were begun only need their protection back.
-        let lost = groups
-            .iter()
-            .take(at)
-            .filter(|begun| begun.memory.end(&begun.runs).is_err());
-        let sites: Vec<_> = lost
-            .flat_map(|group| &group.exchanges)
-            .map(|exchange| (*exchange.site.name(), Fate::OldNotExecutable))
-            .collect();
-        return Err(if sites.is_empty() {
-            cause
-        } else {
-            Error::RollBackFailed {
-                cause: Box::new(cause),
-                sites,
-            }
+        for (number, item) in items.iter().enumerate().filter(|(_, item)| item.live.is_none()) {
+            plan.add(number, item.site.memory()?);
+        }
+        let range = |number: &usize| items.get(*number).map_or(CodeRange::default(), Item::range);
+        for group in &mut plan.groups {
+            group.items.sort_unstable_by_key(range);
+            let mut ranges: SmallVec<[CodeRange; 1]> = group.items.iter().map(range).collect();
+            group.runs = PageRun::cover(&mut ranges)?;
+            group.memory.make_room(group.runs.len());
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, number: usize, memory: &Arc<dyn CodeMemory>) {
+        let address = |memory: &Arc<dyn CodeMemory>| Arc::as_ptr(memory).addr();
+        let mut groups = self.groups.iter_mut();
+        if let Some(group) = groups.find(|group| address(&group.memory) == address(memory)) {
+            group.items.push(number);
+            return;
+        }
+        self.groups.push(Group {
+            memory: Arc::clone(memory),
+            runs: SmallVec::new(),
+            items: SmallVec::from_buf([number]),
+            good: true,
         });
     }
-    Ok(())
 }
 
-fn write_groups(groups: &[Group]) -> Result<()> {
-    let mut exchanges = groups.iter().flat_map(|group| &group.exchanges);
-    exchanges.try_for_each(|exchange| exchange.memory.write(exchange.range.start(), &exchange.new))
+/// A transaction while it is written.
+pub(super) struct Writing<'a> {
+    pub(super) plan: &'a mut Plan,
+    pub(super) items: &'a mut [Item],
+    pub(super) stopped: &'a Stopped,
+    pub(super) publisher: &'a Publisher,
+    pub(super) level: Level,
 }
 
-/// Ends every group, also after one has failed.
-fn end(groups: &[Group]) -> Result<()> {
-    groups
-        .iter()
-        .map(|group| group.memory.end(&group.runs))
-        .fold(Ok(()), Result::and)
+impl Group {
+    /// Its items with their numbers.
+    fn each<'a>(&'a self, items: &'a [Item]) -> impl Iterator<Item = (usize, &'a Item)> {
+        self.items
+            .iter()
+            .filter_map(|number| Some((*number, items.get(*number)?)))
+    }
+
+    fn compare(&self, items: &[Item], found: &mut Found, side: Side) -> Outcome {
+        self.each(items)
+            .try_for_each(|(number, item)| found.compare(&*self.memory, number, item, side))
+    }
+
+    fn write(&self, items: &[Item]) -> Result<()> {
+        self.each(items)
+            .try_for_each(|(_, item)| self.memory.write(item.addr, &item.new))
+    }
+
+    /// What a site is after its roll-back, unless that is what it should be.
+    fn fate(&self, item: &Item) -> Option<Fate> {
+        let holds = |side: Side| self.memory.holds(item.addr, side.of(item)) == Ok(true);
+        match (holds(Side::Old), self.good) {
+            (true, true) => None,
+            (true, false) => Some(Fate::OldNotExecutable),
+            (false, _) if holds(Side::New) => Some(Fate::New),
+            (false, _) => Some(Fate::Unknown),
+        }
+    }
 }
 
-fn read_back(groups: &[Group]) -> Result<()> {
-    groups
-        .iter()
-        .flat_map(|group| &group.exchanges)
-        .try_for_each(|exchange| compare(exchange, Side::New))
+impl Writing<'_> {
+    /// Writes the new bytes of every item, or leaves the old ones. Items whose sites have neither, or are not
+    /// executable, are given their fate.
+    pub(super) fn run(mut self) -> Outcome {
+        self.compare(Side::Old)?;
+        self.begin()?;
+        if let Err(cause) = self
+            .plan
+            .groups
+            .iter()
+            .try_for_each(|group| group.write(self.items))
+        {
+            self.roll_back(Open::Yes);
+            return Err(cause.into());
+        }
+        let published = self
+            .end()
+            .and_then(|()| self.publisher.publish(&self.plan.ranges, self.level));
+        let done = published
+            .map_err(Fault::from)
+            .and_then(|()| self.compare(Side::New));
+        if done.is_err() {
+            self.roll_back(Open::No);
+        }
+        done
+    }
+
+    fn compare(&mut self, side: Side) -> Outcome {
+        let Plan { groups, found, .. } = &mut *self.plan;
+        groups
+            .iter()
+            .try_for_each(|group| group.compare(self.items, found, side))
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        let groups = &mut self.plan.groups;
+        for at in 0..groups.len() {
+            let begun = groups
+                .get(at)
+                .map_or(Ok(()), |group| group.memory.begin(&group.runs, self.stopped));
+            if let Err(cause) = begun {
+                self.close_unwritten(at);
+                return Err(cause);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing has been written: the groups that were begun, the first `count`, only need their protection back.
+    #[cold]
+    fn close_unwritten(&mut self, count: usize) {
+        for group in self.plan.groups.iter().take(count) {
+            if group.memory.end(&group.runs).is_err() {
+                set_fates(self.items, group, |_| Some(Fate::OldNotExecutable));
+            }
+        }
+    }
+
+    /// Ends every group, also after one has failed.
+    fn end(&self) -> Result<()> {
+        self.plan
+            .groups
+            .iter()
+            .map(|group| group.memory.end(&group.runs))
+            .fold(Ok(()), Result::and)
+    }
+
+    /// Writes the old bytes of every group again and notes what came of it. A transaction is taken back that has
+    /// begun to write.
+    #[cold]
+    fn roll_back(&mut self, open: Open) {
+        self.restore(open);
+        for group in &self.plan.groups {
+            set_fates(self.items, group, |item| group.fate(item));
+        }
+        if self.publisher.publish(&self.plan.ranges, self.level).is_err() {
+            // The old bytes are in place, but a core may go on executing the new ones.
+            for group in &self.plan.groups {
+                set_fates(self.items, group, |_| Some(Fate::Unknown));
+            }
+        }
+    }
+
+    /// Writes what can be written, and notes of each group whether its pages are executable again. Whether the old
+    /// bytes are there is then a matter of looking.
+    ///
+    /// All groups are written before the first ends: two memories may share a page.
+    fn restore(&mut self, open: Open) {
+        let groups = &mut self.plan.groups;
+        for group in groups.iter_mut() {
+            group.good = open == Open::Yes || group.memory.begin(&group.runs, self.stopped).is_ok();
+        }
+        for group in groups.iter().filter(|group| group.good) {
+            for (_, item) in group.each(self.items) {
+                // A refused write leaves bytes that the comparison afterwards finds.
+                let _ = group.memory.write(item.addr, &item.old);
+            }
+        }
+        for group in groups.iter_mut().filter(|group| group.good) {
+            group.good = group.memory.end(&group.runs).is_ok();
+        }
+    }
+}
+
+fn set_fates(items: &mut [Item], group: &Group, fate: impl Fn(&Item) -> Option<Fate>) {
+    for number in &group.items {
+        if let Some(item) = items.get_mut(*number) {
+            item.fate = fate(item);
+        }
+    }
 }
 
 /// Whether the groups are between `begin` and `end`.
@@ -189,76 +233,4 @@ fn read_back(groups: &[Group]) -> Result<()> {
 enum Open {
     Yes,
     No,
-}
-
-/// Takes a transaction back that has begun to write.
-struct RollBack<'a> {
-    plan: &'a Plan,
-    stopped: &'a Stopped,
-    publisher: &'a Publisher,
-    level: Level,
-}
-
-impl RollBack<'_> {
-    /// Writes the old bytes of every group again and says what came of it.
-    fn run(&self, cause: Error, open: Open) -> Error {
-        let mut sites: Vec<(SiteName, Fate)> = Vec::new();
-        let executable = self.restore(open);
-        for (group, executable) in self.plan.groups.iter().zip(executable) {
-            let fates = group
-                .exchanges
-                .iter()
-                .filter_map(|e| Some((*e.site.name(), fate(e, executable)?)));
-            sites.extend(fates);
-        }
-        if self.publisher.publish(&self.plan.ranges, self.level).is_err() {
-            // The old bytes are in place, but a core may go on executing the new ones.
-            let all = self.plan.groups.iter().flat_map(|group| &group.exchanges);
-            sites = all
-                .map(|exchange| (*exchange.site.name(), Fate::Unknown))
-                .collect();
-        }
-        if sites.is_empty() {
-            cause
-        } else {
-            Error::RollBackFailed {
-                cause: Box::new(cause),
-                sites,
-            }
-        }
-    }
-
-    /// Writes what can be written, and says of each group whether its pages are executable again. Whether the old
-    /// bytes are there is then a matter of looking.
-    ///
-    /// All groups are written before the first ends: two memories may share a page.
-    fn restore(&self, open: Open) -> Vec<bool> {
-        let begun: Vec<bool> = self
-            .plan
-            .groups
-            .iter()
-            .map(|group| open == Open::Yes || group.memory.begin(&group.runs, self.stopped).is_ok())
-            .collect();
-        let groups = || self.plan.groups.iter().zip(&begun);
-        for exchange in groups()
-            .filter(|(_, begun)| **begun)
-            .flat_map(|(group, _)| &group.exchanges)
-        {
-            // A refused write leaves bytes that the comparison afterwards finds.
-            let _ = exchange.memory.write(exchange.range.start(), &exchange.old);
-        }
-        groups()
-            .map(|(group, begun)| *begun && group.memory.end(&group.runs).is_ok())
-            .collect()
-    }
-}
-
-/// What a site is after its roll-back, unless that is what it should be.
-fn fate(exchange: &Exchange, executable: bool) -> Option<Fate> {
-    match (compare(exchange, Side::Old).is_ok(), executable) {
-        (true, true) => None,
-        (true, false) => Some(Fate::OldNotExecutable),
-        (false, _) if compare(exchange, Side::New).is_ok() => Some(Fate::New),
-        (false, _) => Some(Fate::Unknown),
-    }
 }

@@ -83,6 +83,13 @@ unsafe impl CodeMemory for Alias {
         Ok(())
     }
 
+    #[inline]
+    fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
+        check_within(self.mapping.rx(), at, expected.len())?;
+        // SAFETY: as for `read`.
+        Ok(unsafe { raw::holds(at.get(), expected) })
+    }
+
     fn end(&self, _runs: &[PageRun]) -> Result<()> {
         Ok(())
     }

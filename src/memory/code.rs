@@ -96,6 +96,34 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
     /// [`Error::OutsideMemory`].
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()>;
 
+    /// Whether the bytes at an executed address are these. A comparison in place saves copying them.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
+        let mut buffer = [0; 64];
+        let mut offset = 0;
+        for expected in expected.chunks(buffer.len()) {
+            let found = buffer.get_mut(..expected.len()).unwrap_or_default();
+            // An address that does not exist is none of the memory's.
+            let from = at
+                .get()
+                .checked_add(offset)
+                .map_or(CodeAddr::new(u64::MAX), CodeAddr::new);
+            self.read(from, found)?;
+            if *found != *expected {
+                return Ok(false);
+            }
+            offset += expected.len() as u64;
+        }
+        Ok(true)
+    }
+
+    /// Makes room for what `begin` and `end` note of that many runs. Called before the world is stopped: a stopped
+    /// thread may hold the allocator's lock, so the calls while it is must not allocate where they succeed.
+    fn make_room(&self, _runs: usize) {}
+
     /// Gives the runs back their protection. All runs are tried, also after one has failed.
     ///
     /// # Errors

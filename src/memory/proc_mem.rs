@@ -136,6 +136,12 @@ unsafe impl CodeMemory for ProcMem {
         Ok(())
     }
 
+    fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
+        check_within(self.range, at, expected.len())?;
+        // SAFETY: as for `read`.
+        Ok(unsafe { raw::holds(at.get(), expected) })
+    }
+
     fn end(&self, _runs: &[PageRun]) -> Result<()> {
         Ok(())
     }

@@ -48,6 +48,19 @@ pub(super) unsafe fn load(at: u64, into: &mut [u8]) {
     unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
 }
 
+/// Whether the bytes at `at` are these.
+///
+/// # Safety
+///
+/// As for [`load`].
+#[inline]
+pub(super) unsafe fn holds(at: u64, expected: &[u8]) -> bool {
+    let from = ptr::with_exposed_provenance::<u8>(at as usize);
+    // SAFETY: mapped by the caller's promise, and not written while the slice lives, which is during the comparison.
+    let found = unsafe { core::slice::from_raw_parts(from, expected.len()) };
+    *found == *expected
+}
+
 /// Exchanges an aligned quadword if it holds `old`; otherwise returns what it holds.
 ///
 /// # Safety

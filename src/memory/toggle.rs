@@ -107,21 +107,23 @@ impl Toggle {
 
     /// Makes runs executable again; returns those where it failed, and the first refusal.
     fn close(&self, runs: impl Iterator<Item = CodeRange>) -> Result<()> {
-        let (mut closed, mut lost) = (Vec::new(), Vec::new());
+        let mut lost = Vec::new();
         let mut first = None;
+        let mut open = self.open.lock();
         for run in runs {
             match self.set(run, false) {
-                Ok(()) => closed.push(run),
+                Ok(()) => {
+                    // They are closed in order, mostly, so that it is the first.
+                    if let Some(at) = open.iter().position(|open| *open == run) {
+                        open.remove(at);
+                    }
+                }
                 Err(errno) => {
                     first.get_or_insert(errno);
                     lost.push(run);
                 }
             }
         }
-        closed.sort_unstable();
-        self.open
-            .lock()
-            .retain(|open| closed.binary_search(open).is_err());
         match first {
             None => Ok(()),
             Some(errno) => Err(Error::ProtectionLost { runs: lost, errno }),
@@ -211,6 +213,16 @@ unsafe impl CodeMemory for Toggle {
         // SAFETY: registered memory is readable, with either protection.
         unsafe { raw::load(at.get(), into) };
         Ok(())
+    }
+
+    fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
+        check_within(self.range, at, expected.len())?;
+        // SAFETY: as for `read`.
+        Ok(unsafe { raw::holds(at.get(), expected) })
+    }
+
+    fn make_room(&self, runs: usize) {
+        self.open.lock().reserve(runs);
     }
 
     fn end(&self, runs: &[PageRun]) -> Result<()> {

@@ -70,7 +70,7 @@ pub(in crate::engine) fn forget_trap(site: &Site) {
 pub(super) fn keep_ramps(items: &mut [Item], states: &mut States) {
     let trapped = |item: &&mut Item| item.live.as_ref().is_some_and(|live| live.trap.is_some());
     for item in items.iter_mut().filter(trapped) {
-        if let Some(state) = states.get_mut(item.site.key()) {
+        if let Some(state) = states.sites.get_mut(&item.site.key()) {
             state.ramps.append(&mut item.ramps);
         }
     }

@@ -1,0 +1,264 @@
+//! Transactions of one and of many sites, and live sites, alone and while another thread executes patched code.
+//!
+//! Every transaction is prepared before the first is timed, and the bare thing, which is done as often in the same
+//! way and alternates with it batch by batch, is timed by the same clock around the same loop.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use patchpoint::engine::{Engine, Prepared};
+use patchpoint::publish::{Drained, Level, Publisher, serialize};
+use patchpoint::site::{Module, Site};
+
+use crate::measure::{Effort, Figure, interleave, time};
+use crate::pages::{self, PAGE};
+use crate::ratios::{self, Loops};
+use crate::report::{Bare, Row};
+use crate::subject::{self, RESERVED};
+
+/// The sites of one load of the object.
+const HUNDRED: usize = 100;
+
+const BARE: &str = "bare copy of 32 bytes to the view, serialize, per site";
+
+/// All of them; with a thread beside if `busy`.
+pub fn all(busy: bool) -> Vec<Row> {
+    let other = busy.then(Other::start);
+    let mut rows = vec![
+        back_to_back(),
+        batch(1, "Alias: transaction of 1 site, per site", None),
+        batch(10, "Alias: transaction of 10 sites, per site", None),
+        batch(1000, "Alias: transaction of 1000 sites, per site", Some(1.0)),
+        eventual(),
+    ];
+    rows.extend(immediate());
+    rows.push(invalidation());
+    if let Some(other) = other {
+        assert!(other.stop() > 0, "the other thread executed nothing");
+    }
+    rows
+}
+
+/// Another thread that executes a patched loop without pause.
+struct Other {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<u64>,
+}
+
+impl Other {
+    fn start() -> Self {
+        let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&calls));
+        let thread = std::thread::spawn(move || {
+            let loops = Loops::new();
+            let (objects, sum) = ratios::objects();
+            let pointers: Vec<_> = objects.iter().map(std::ptr::from_ref).collect();
+            let [patched, ..] = loops.functions();
+            while !stopped.load(Ordering::Relaxed) {
+                assert_eq!(patched(black_box(pointers.as_ptr()), pointers.len() as u64), sum);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            count.load(Ordering::Relaxed)
+        });
+        while calls.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        Self { stop, thread }
+    }
+
+    fn stop(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+fn row(what: &'static str, [ours, figure]: [Figure; 2], bare: &'static str, goal: Option<f64>) -> Row {
+    Row {
+        what,
+        ours,
+        bare: Some(Bare {
+            what: bare,
+            figure,
+            goal,
+        }),
+        beside: false,
+    }
+}
+
+/// So many loads of the function with 100 sites.
+fn hundreds(engine: &Engine, count: usize, live: bool) -> Vec<Module> {
+    let load = |_| {
+        let registration = engine.registration(subject::load(engine, subject::HUNDRED));
+        let registration = if live { registration.live() } else { registration };
+        registration.register(subject::shape).unwrap()
+    };
+    (0..count).map(load).collect()
+}
+
+/// Transactions of `size` sites each, that together change every site.
+fn transactions<'e>(engine: &'e Engine, sites: &[Site], size: usize, turn: usize) -> Vec<Prepared<'e>> {
+    let sequence = subject::hit([8, 16][turn % 2]);
+    let one = |sites: &[Site]| {
+        let transaction = sites.iter().fold(engine.transaction(), |transaction, site| {
+            transaction.patch_site(site, &sequence).unwrap()
+        });
+        transaction.prepare().unwrap()
+    };
+    sites.chunks(size).map(one).collect()
+}
+
+/// Commits what was prepared, one after the other.
+fn commit_all(prepared: Vec<Prepared<'_>>) -> Duration {
+    time(|| {
+        for one in prepared {
+            black_box(one.commit().unwrap());
+        }
+    })
+}
+
+/// Copies to each site's place in a view, and serializes each time.
+fn copies(view: u64, sites: &[Site], number: usize) -> Duration {
+    let bytes = [number as u8; RESERVED];
+    let start = sites[0].addr().get();
+    let room = (10 * PAGE) as u64;
+    let places: Vec<u64> = sites
+        .iter()
+        .map(|site| view + site.addr().get().wrapping_sub(start) % room)
+        .collect();
+    time(|| {
+        for at in &places {
+            // SAFETY: in the view, which is a page longer than the room.
+            unsafe { pages::copy(*at, black_box(&bytes)) };
+            serialize();
+        }
+    })
+}
+
+fn patches(sites: usize, size: usize, live: bool, bare: impl Fn(&[Site], usize) -> Duration) -> [Figure; 2] {
+    let engine = subject::engine();
+    let modules = hundreds(&engine, sites.div_ceil(HUNDRED), live);
+    let sites: Vec<Site> = modules.iter().flat_map(subject::reads).take(sites).collect();
+    let effort = Effort {
+        batches: 101,
+        operations: sites.len(),
+    };
+    let (mut turn, mut number) = (0, 0);
+    let mut ours = || {
+        turn += 1;
+        let took = commit_all(transactions(&engine, &sites, size, turn));
+        if live {
+            // SAFETY: no thread executes them.
+            engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+        }
+        took
+    };
+    let mut theirs = || {
+        number += 1;
+        bare(&sites, number)
+    };
+    interleave(effort, [&mut ours, &mut theirs])
+}
+
+fn back_to_back() -> Row {
+    let view = pages::writable_view_of_code(11 * PAGE);
+    let figures = patches(32, 1, false, |sites, number| copies(view, sites, number));
+    row(
+        "Alias: commits of prepared single sites, one after another",
+        figures,
+        BARE,
+        Some(3.0),
+    )
+}
+
+fn batch(size: usize, what: &'static str, goal: Option<f64>) -> Row {
+    let view = pages::writable_view_of_code(11 * PAGE);
+    let figures = patches(1000, size, false, |sites, number| copies(view, sites, number));
+    row(what, figures, BARE, goal)
+}
+
+fn eventual() -> Row {
+    let view = pages::writable_view_of_code(PAGE);
+    let figures = patches(32, 1, true, |sites, number| {
+        time(|| {
+            for at in 0..sites.len() {
+                // SAFETY: in the view, aligned.
+                unsafe { pages::store(view + 8 * at as u64, black_box(number as u64)) };
+                serialize();
+            }
+        })
+    });
+    row(
+        "live: commits of prepared single sites, Eventual",
+        figures,
+        "bare aligned store of 8 bytes to the view, serialize",
+        Some(3.0),
+    )
+}
+
+/// Invalidating live sites, which is for good: each time in code of its own.
+fn immediate() -> Vec<Row> {
+    let publisher = Publisher::new();
+    let one = |count: usize| {
+        let engine = subject::engine();
+        let effort = Effort {
+            batches: 41,
+            operations: 1,
+        };
+        let mut ours = || {
+            let module = hundreds(&engine, 1, true).remove(0);
+            let sites: Vec<Site> = module.sites().take(count).collect();
+            let transaction = sites.iter().fold(engine.transaction(), |transaction, site| {
+                transaction.invalidate_site(site).unwrap()
+            });
+            let prepared = transaction.prepare().unwrap();
+            let took = time(|| _ = black_box(prepared.commit().unwrap()));
+            // SAFETY: no thread executes it.
+            engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+            took
+        };
+        let mut bare = || time(|| publisher.publish(&[], Level::Immediate).unwrap());
+        interleave(effort, [&mut ours, &mut bare])
+    };
+    let bare = "serialize and one bare membarrier";
+    vec![
+        row(
+            "live: commit of 1 invalidated site, Immediate",
+            one(1),
+            bare,
+            None,
+        ),
+        row(
+            "live: commit of 100 invalidated sites, Immediate",
+            one(HUNDRED),
+            bare,
+            None,
+        ),
+    ]
+}
+
+/// A whole invalidation: ramps, checks and the write.
+fn invalidation() -> Row {
+    let engine = subject::engine();
+    let effort = Effort {
+        batches: 41,
+        operations: 1,
+    };
+    let mut ours = || {
+        let module = hundreds(&engine, 1, false).remove(0);
+        let function = module.function("hundred").unwrap();
+        let took = time(|| _ = black_box(engine.invalidate(&function).unwrap()));
+        drop(function);
+        // SAFETY: no thread executes it.
+        engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+        took
+    };
+    let [ours] = interleave(effort, [&mut ours]);
+    Row {
+        what: "invalidate a function of 100 sites, ramps and checks included",
+        ours,
+        bare: None,
+        beside: false,
+    }
+}

@@ -1,0 +1,181 @@
+//! While the world is stopped the engine neither allocates nor frees: a stopped thread may hold the allocator's lock.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(
+    unsafe_code,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use patchpoint::addr::CodeAddr;
+use patchpoint::addr::CodeRange;
+use patchpoint::deopt::Ramps;
+use patchpoint::engine::Engine;
+use patchpoint::image::Adoption;
+use patchpoint::memory::Ask;
+use patchpoint::publish::{Resumption, SingleThreaded, Stopped, World};
+use patchpoint::sequence::{Field, Sequence, Target, arg, result};
+use patchpoint::site::{Candidate, Module};
+use patchpoint::stackmap::Endian;
+use patchpoint::{CallShape, arch::Arch};
+
+const OBJECT: &[u8] = include_bytes!("../examples/objects/inline_cache.o");
+
+/// Counts the calls of the allocator by all threads; the file has one test.
+struct Counting;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: everything is the system's allocator's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Counts stops, and the allocator's calls during them.
+#[derive(Debug, Default)]
+struct Watch {
+    stops: AtomicU64,
+    calls: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Watched(Arc<Watch>);
+
+// SAFETY: the test has one thread that patches, and no code is called.
+unsafe impl World for Watched {
+    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
+        self.0.stops.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        let world = unsafe { SingleThreaded::promise() };
+        world.while_stopped(ranges, &mut |stopped| {
+            let before = CALLS.load(Ordering::Relaxed);
+            work(stopped);
+            let during = CALLS.load(Ordering::Relaxed) - before;
+            self.0.calls.fetch_add(during, Ordering::Relaxed);
+        })
+    }
+
+    fn resumption(&self) -> Resumption {
+        Resumption::Alone
+    }
+}
+
+fn shape(record: &Candidate<'_>) -> Option<CallShape> {
+    match record.id().get() {
+        78 => Some(CallShape::any_reg(32).result().args(1)),
+        _ => Some(CallShape::shadow(24)),
+    }
+}
+
+/// An inline cache with so many guards: with more than one it needs a stub.
+fn cache(guards: u32) -> Sequence {
+    let start = Sequence::new();
+    let guarded = (0..guards).fold(start, |sequence, at| {
+        sequence.guard_eq(u32::at(arg(0), 4 * at as i32), 7, Target::Miss)
+    });
+    guarded.load(result(), u64::at(arg(0), 8))
+}
+
+/// The object's code once more, in private pages, for the strategies for foreign memory.
+fn foreign(engine: &Engine, ask: Ask) -> Module {
+    let loaded = engine.load(OBJECT, |_| None).unwrap();
+    let range = loaded.areas()[0].range();
+    let len = range.len() as usize;
+    // SAFETY: a mapping wherever there is room.
+    let at = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len.next_multiple_of(4096),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(at, libc::MAP_FAILED);
+    let from = std::ptr::with_exposed_provenance::<u8>(range.start().get() as usize);
+    // SAFETY: the code that was loaded, and the mapping with room for it.
+    unsafe { std::ptr::copy_nonoverlapping(from, at.cast(), len) };
+    // SAFETY: the mapping is the test's, and stays.
+    let done = unsafe { libc::mprotect(at, len.next_multiple_of(4096), libc::PROT_READ | libc::PROT_EXEC) };
+    assert_eq!(done, 0);
+    let start = at.expose_provenance() as u64;
+    let image = loaded.image();
+    let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, image.stack_maps.clone()).not_yet_run();
+    let mut addrs = Vec::new();
+    for function in &image.functions {
+        let addr = CodeAddr::new(start + function.addr.get() - range.start().get());
+        adoption = adoption.function(&*function.name, addr, function.len);
+        addrs.push(addr);
+    }
+    // SAFETY: the copy stays mapped read-execute, nobody else writes it, and it is not executed.
+    let code = unsafe { adoption.function_addresses(&addrs).unwrap().promise().unwrap() };
+    let code = engine.adopt(code, ask).unwrap();
+    engine.register(code, shape).unwrap()
+}
+
+fn exercise(ask: Option<Ask>) -> Arc<Watch> {
+    let watch = Arc::new(Watch::default());
+    let ramps = Ramps::new()
+        .on_miss(|frame| frame.resume())
+        .on_deopt(|frame| frame.resume());
+    let builder = Engine::builder().world(Watched(Arc::clone(&watch))).exits(ramps);
+    let engine = builder.build().unwrap();
+    let module = match ask {
+        None => {
+            let code = engine.load(OBJECT, |_| None).unwrap();
+            engine.register(code, shape).unwrap()
+        }
+        Some(ask) => foreign(&engine, ask),
+    };
+    let sites: Vec<_> = module.sites().filter(|site| site.id().get() == 78).collect();
+    assert_eq!(sites.len(), 2);
+    engine.patch_site(&sites[0], &cache(1)).unwrap();
+    // In a stub, twice, so that one is given back; both sites in one transaction.
+    engine.patch(78, &cache(4)).unwrap();
+    let with_stubs = engine.stub_stats().slots;
+    engine.patch(78, &cache(5)).unwrap();
+    engine.patch(78, &cache(1)).unwrap();
+    assert_eq!(engine.stub_stats().slots, with_stubs - 2);
+    // Refused in the stopped world: the transaction was prepared for what stood there before.
+    let stale = engine.plan(78, &cache(2)).unwrap();
+    engine.restore(78).unwrap();
+    let stopped = watch.stops.load(Ordering::Relaxed);
+    stale.commit().unwrap_err();
+    assert_eq!(watch.stops.load(Ordering::Relaxed), stopped + 1);
+    engine.patch_site(&sites[1], &cache(1)).unwrap();
+    engine
+        .invalidate(&module.function("sum_fields").unwrap())
+        .unwrap();
+    engine.patch_site(&sites[0], &cache(4)).unwrap();
+    engine.invalidate(&module.function("get").unwrap()).unwrap();
+    watch
+}
+
+#[test]
+fn nothing_is_allocated_or_freed() {
+    for ask in [None, Some(Ask::ProcMem), Some(Ask::Toggle)] {
+        let watch = exercise(ask);
+        assert_eq!(watch.stops.load(Ordering::Relaxed), 10, "{ask:?}");
+        assert_eq!(watch.calls.load(Ordering::Relaxed), 0, "{ask:?}");
+    }
+}
