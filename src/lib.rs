@@ -83,7 +83,8 @@
 //!
 //! An [`Engine`] is shared between threads; changes are made one after the other. While sites are written no
 //! other thread may execute them: the runtime implements [`World`](publish::World), which stops its threads,
-//! or promises [`SingleThreaded`](publish::SingleThreaded). Return addresses may point into sites while
+//! or uses a world that is here: `publish::SignalWorld` stops attached threads by a signal, wherever they are, and
+//! waits or fails while one is inside of what is to change; [`SingleThreaded`](publish::SingleThreaded) is a promise. Return addresses may point into sites while
 //! they are patched: where a call stood in a site that may have run, the engine keeps the byte after it
 //! an instruction boundary with only nops behind it, or moves the new sequence out of line. A stub into
 //! which a callee may return is given back by [`Engine::reclaim`], for which the runtime promises that its
@@ -92,7 +93,9 @@
 //! A module that is registered [live](engine::Registration::live), before its code first runs, is changed
 //! while any number of threads execute it, and none is stopped. Its sites are armed once: nops, one *head*,
 //! nops. From then on a sequence always stands in a stub, and a patch exchanges the head by one aligned store:
-//! each execution runs the old sequence or the new one, never a mixture. The threads that execute live code are
+//! each execution runs the old sequence or the new one, never a mixture. A shadow, which holds the function's own
+//! instructions, is not armed; it is invalidated by a trap in place of its first instruction, from which the
+//! process's SIGTRAP handler sends the thread to its ramp. The threads that execute live code are
 //! [attached](Engine::attach_thread) and report [checkpoints](publish::ThreadHandle::checkpoint), so that
 //! old stubs can be [given back](Engine::reclaim_passed).
 //!
