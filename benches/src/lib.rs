@@ -10,4 +10,5 @@ pub mod pages;
 pub mod ratios;
 pub mod report;
 pub mod subject;
+pub mod throughput;
 pub mod times;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use benches::ratios::{self, Loops};
-use benches::{many, report, times};
+use benches::{many, report, throughput, times};
 use patchpoint::publish::Serializer;
 
 const USAGE: &str = "usage: benches ratios [--show] [--json FILE]";
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         loops.padding()
     );
     let mut rows = ratios::all();
+    rows.extend(throughput::all());
     rows.extend(times::all());
     print!("{}", report::table(&rows));
     let pairs = [

@@ -15,7 +15,7 @@ use patchpoint::verify;
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages::{self, PAGE};
 use crate::report::{Bare, Row};
-use crate::subject::{self, Copies, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SHAPE};
+use crate::subject::{self, Copies, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SHAPE, SLOWER};
 
 thread_local! {
     /// What it costs to take the time of something, which is taken off where single operations are timed.
@@ -253,17 +253,18 @@ const HITS: Effort = Effort {
 
 type SumFields = extern "C" fn(*const *const Object, u64) -> u64;
 
-/// The compiled loop, in three ways.
+/// The compiled loop, in three ways, and once with a check that is slower on purpose.
 pub struct Loops {
     engine: Engine,
     patched: Module,
     // The code stays mapped as long as these.
     handwritten: Code,
     inline_asm: Code,
+    slower: Code,
 }
 
 impl Loops {
-    /// Loads all three and patches the first. Their entries lie alike in cache lines: where a loop starts in
+    /// Loads all and patches the first. Their entries lie alike in cache lines: where a loop starts in
     /// one can cost more than what is measured.
     pub fn new() -> Self {
         let engine = subject::engine();
@@ -285,19 +286,25 @@ impl Loops {
         Self {
             handwritten: load(HANDWRITTEN),
             inline_asm: load(INLINE_ASM),
+            slower: load(SLOWER),
             patched,
             engine,
         }
     }
 
-    fn addrs(&self) -> [CodeAddr; 3] {
+    fn addrs(&self) -> [CodeAddr; 4] {
         let patched = self.patched.function("sum_fields").unwrap().entry();
         let symbol = |code: &Code| code.symbol("sum_fields").unwrap();
-        [patched, symbol(&self.handwritten), symbol(&self.inline_asm)]
+        [
+            patched,
+            symbol(&self.handwritten),
+            symbol(&self.inline_asm),
+            symbol(&self.slower),
+        ]
     }
 
-    /// The functions: patched, written by hand, with inline assembly.
-    pub fn functions(&self) -> [SumFields; 3] {
+    /// The functions: patched, written by hand, with inline assembly, slower on purpose.
+    pub fn functions(&self) -> [SumFields; 4] {
         // SAFETY: each is the C function that its source says, mapped as long as the engine.
         self.addrs()
             .map(|addr| unsafe { std::mem::transmute::<usize, SumFields>(addr.get() as usize) })
@@ -305,10 +312,15 @@ impl Loops {
 
     /// Their disassembly.
     pub fn show(&self) -> String {
-        let names = ["patched", "written by hand", "inline assembly"];
+        let names = [
+            "patched",
+            "written by hand",
+            "inline assembly",
+            "slower on purpose",
+        ];
         let len = self.patched.function("sum_fields").unwrap().len().as_usize();
         // The others have no nops in the loop, and are shorter by about as much.
-        let lens = [len, len - 19, len - 16];
+        let lens = [len, len - 19, len - 16, len - 13];
         let mut out = String::new();
         for ((name, addr), len) in names.iter().zip(self.addrs()).zip(lens) {
             // SAFETY: code that was loaded; the room taken for it is longer than the function.
@@ -354,7 +366,7 @@ fn hits() -> Vec<Row> {
     let loops = Loops::new();
     let (objects, sum) = objects();
     let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
-    let [patched, handwritten, inline_asm] = loops.functions().map(|function| {
+    let [patched, handwritten, inline_asm, slower] = loops.functions().map(|function| {
         let pointers = pointers.clone();
         move || {
             time(|| {
@@ -364,12 +376,12 @@ fn hits() -> Vec<Row> {
             })
         }
     });
-    let (mut a, mut b, mut c) = (patched, handwritten, inline_asm);
-    let [patched, handwritten, inline_asm] = interleave(HITS, [&mut a, &mut b, &mut c]);
+    let (mut a, mut b, mut c, mut d) = (patched, handwritten, inline_asm, slower);
+    let [patched, handwritten, inline_asm, slower] = interleave(HITS, [&mut a, &mut b, &mut c, &mut d]);
     vec![
         row(
             "hit in the patched loop, per object",
-            [patched.clone(), handwritten],
+            [patched.clone(), handwritten.clone()],
             "the same loop, check written by hand, no nops",
             Some(1.05),
         ),
@@ -377,6 +389,12 @@ fn hits() -> Vec<Row> {
             "hit in the patched loop, per object",
             [patched, inline_asm],
             "the same source, check as inline assembly",
+            None,
+        ),
+        row(
+            "sensitivity: one more dependent load in the check",
+            [slower, handwritten],
+            "the same loop, check written by hand, no nops",
             None,
         ),
     ]

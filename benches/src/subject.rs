@@ -18,11 +18,19 @@ use crate::pages::{self, Foreign};
 pub const INLINE_CACHE: &[u8] = include_bytes!("../../examples/objects/inline_cache.o");
 /// The same loop with the check written by hand.
 pub const HANDWRITTEN: &[u8] = include_bytes!("../objects/handwritten.o");
+/// Written by hand and slower on purpose.
+pub const SLOWER: &[u8] = include_bytes!("../objects/slower.o");
+/// The 100 reads with the checks written by hand.
+pub const CHECKS: &[u8] = include_bytes!("../objects/checks.o");
 /// The same source with the check as inline assembly.
 pub const INLINE_ASM: &[u8] = include_bytes!("../objects/inline_asm.o");
 
 /// A function of 100 property reads.
 pub const HUNDRED: &[u8] = include_bytes!("../objects/hundred.o");
+/// The same with sites that a hit fills.
+pub const SNUG: &[u8] = include_bytes!("../objects/snug.o");
+/// How many bytes a hit takes.
+pub const HIT: u32 = 13;
 
 /// The ID of the property read.
 pub const READ: u64 = 78;

@@ -23,9 +23,6 @@ use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
-/// The bytes of a site before and after.
-type Recorded = (Arc<[u8]>, Arc<[u8]>);
-
 /// A change of one site, ready to be written.
 pub(super) struct Item {
     pub(super) site: Site,
@@ -48,8 +45,8 @@ pub(super) struct Item {
     returns: Vec<u32>,
     sequence: Option<Arc<Sequence>>,
     pub(super) ramps: Vec<Ramp>,
-    /// What the journal keeps, if it keeps anything.
-    recorded: Option<Recorded>,
+    /// What the journal keeps, if it keeps anything: `old` and `new`.
+    recorded: Option<[Arc<[u8]>; 2]>,
     /// The generation of the site for which this was prepared.
     generation: u64,
 }
@@ -359,7 +356,7 @@ impl<'a> Preparation<'a> {
             addr: self.site.addr(),
             site: self.site.clone(),
             status,
-            recorded: Some((Arc::clone(&old), Arc::clone(&new))),
+            recorded: Some([Arc::clone(&old), Arc::clone(&new)]),
             old,
             new,
             used,
@@ -613,7 +610,7 @@ impl Item {
         if !keeps {
             mem::swap(&mut state.stub, &mut self.stub);
         }
-        if let Some((before, after)) = self.recorded.take() {
+        if let Some([before, after]) = self.recorded.take() {
             states.journal.record(JournalEntry {
                 number: 0,
                 generation: state.generation,

@@ -12,7 +12,7 @@ pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
 pub(crate) enum End {
     /// The function returned this.
     Returned(bool),
-    /// It panicked.
+    /// It panicked, or did not come to an end.
     Panicked,
     /// A signal killed the child.
     Killed(i32),
@@ -24,6 +24,8 @@ pub(crate) fn end_of_child(work: impl FnOnce() -> bool) -> End {
     // and leaves without running anything of the parent's.
     match unsafe { libc::fork() } {
         0 => {
+            // SAFETY: a child that hangs is ended, and its test with it.
+            unsafe { libc::alarm(120) };
             let code = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
                 Ok(ok) => i32::from(!ok),
                 Err(_) => 2,
@@ -41,6 +43,7 @@ pub(crate) fn end_of_child(work: impl FnOnce() -> bool) -> End {
             match libc::WIFEXITED(status) {
                 true if libc::WEXITSTATUS(status) == 2 => End::Panicked,
                 true => End::Returned(libc::WEXITSTATUS(status) == 0),
+                false if libc::WTERMSIG(status) == libc::SIGALRM => End::Panicked,
                 false => End::Killed(libc::WTERMSIG(status)),
             }
         }

@@ -187,47 +187,55 @@ mod tests {
 
     #[test]
     fn threads_that_run_sleep_start_and_exit_are_all_over() {
-        let signals = Signals::install().unwrap();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(5));
+        // In a process of its own: other tests hold threads that answer no signal.
+        assert!(in_child(|| {
+            let signals = Signals::install().unwrap();
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                });
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::thread::spawn(|| ()).join().unwrap();
+                    }
+                });
+                for _ in 0..100 {
+                    signals.issue().unwrap();
                 }
+                stop.store(true, Ordering::Relaxed);
             });
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    std::thread::spawn(|| ()).join().unwrap();
-                }
-            });
-            for _ in 0..100 {
-                signals.issue().unwrap();
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
+            true
+        }));
     }
 
     #[test]
     fn a_thread_that_never_calls_the_system_has_serialized_when_the_call_returns() {
-        let signals = Signals::install().unwrap();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                NOTED.0.store(this_thread(), Ordering::Relaxed);
-                while !stop.load(Ordering::Relaxed) {
-                    core::hint::spin_loop();
+        // In a process of its own: other tests hold threads that answer no signal.
+        assert!(in_child(|| {
+            let signals = Signals::install().unwrap();
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    NOTED.0.store(this_thread(), Ordering::Relaxed);
+                    while !stop.load(Ordering::Relaxed) {
+                        core::hint::spin_loop();
+                    }
+                });
+                while NOTED.0.load(Ordering::Relaxed) == 0 {
+                    std::thread::yield_now();
                 }
+                for _ in 0..100 {
+                    let before = NOTED.1.load(Ordering::Relaxed);
+                    signals.issue().unwrap();
+                    assert!(NOTED.1.load(Ordering::Relaxed) > before);
+                }
+                stop.store(true, Ordering::Relaxed);
             });
-            while NOTED.0.load(Ordering::Relaxed) == 0 {
-                std::thread::yield_now();
-            }
-            for _ in 0..100 {
-                let before = NOTED.1.load(Ordering::Relaxed);
-                signals.issue().unwrap();
-                assert!(NOTED.1.load(Ordering::Relaxed) > before);
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
+            true
+        }));
     }
 
     #[test]
