@@ -48,6 +48,28 @@ fn the_format_llvm_is_what_readobj_prints() {
 }
 
 #[test]
+fn every_object_for_x86_64_prints_as_readobj_does() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/asm-tests/objects/x86_64");
+    let mut compared = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(stem) = name.strip_suffix(".readobj.txt") else {
+            continue;
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_patchpoint"))
+            .current_dir(folder)
+            .args(["inspect", "--format", "llvm", &format!("{stem}.o")])
+            .output()
+            .unwrap();
+        let expected = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{stem}");
+        compared += 1;
+    }
+    println!("{compared} objects of llc 14 and 19");
+    assert!(compared >= 100);
+}
+
+#[test]
 fn json_parses_and_reserved_bytes_can_be_given() {
     let text = stdout(&inspect(&[
         "--format=json",
