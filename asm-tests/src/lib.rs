@@ -21,6 +21,7 @@
 )]
 
 mod ir;
+pub mod live;
 mod symbols;
 
 pub use ir::{Function, Param, Site, Source, Target};

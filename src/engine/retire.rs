@@ -115,6 +115,7 @@ impl<T> Limbo<T> {
 mod loom_tests;
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::publish::Epochs;

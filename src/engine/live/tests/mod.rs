@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code)]
 
+mod barriers;
+mod exhausted;
 mod threads;
 
 use std::sync::Arc;

@@ -1,0 +1,83 @@
+//! The object of the stress in an engine: functions `any_k` with `anyregcc` sites 100 + k, and `call_k` with C sites
+//! 200 + k that call `callee`, for k below 8, each at another distance from a multiple of 8.
+#![expect(
+    clippy::expect_used,
+    reason = "test support: a fixture that does not load is a failed test"
+)]
+
+use patchpoint::addr::{CodeAddr, RecordId};
+use patchpoint::sequence::{Sequence, arg, result};
+use patchpoint::site::{Module, Site};
+use patchpoint::{CallShape, Engine};
+
+const OBJECT: &[u8] = include_bytes!("../../examples/objects/live_stress.o");
+
+/// How many functions of either kind there are.
+pub const KINDS: u64 = 8;
+/// What LLVM's callee adds to its argument.
+pub const CALLEE: u64 = 1 << 40;
+
+extern "C" fn callee(x: u64) -> u64 {
+    x + CALLEE
+}
+
+fn shape(id: RecordId) -> Option<CallShape> {
+    let id = u32::try_from(id.get()).ok()?;
+    match id {
+        100..=107 => Some(CallShape::any_reg(9 + 4 * (id - 100)).result().args(1)),
+        200..=207 => Some(CallShape::c(13 + 3 * (id - 200)).result().args(1)),
+        _ => None,
+    }
+}
+
+/// Loads and registers it, live or to be changed while threads are stopped.
+///
+/// # Panics
+///
+/// If that is refused.
+#[must_use]
+pub fn register(engine: &Engine, live: bool) -> Module {
+    let resolve = |name: &str| (name == "callee").then_some(CodeAddr::new(callee as *const () as u64));
+    let code = engine.load(OBJECT, resolve).expect("the object loads");
+    let registration = engine.registration(code);
+    let registration = if live { registration.live() } else { registration };
+    let module = registration.register(|record| shape(record.id()));
+    module.expect("the object's records are sites")
+}
+
+/// The function that holds the site with that ID.
+#[must_use]
+pub fn name(id: u64) -> String {
+    match id {
+        200.. => format!("call_{}", id - 200),
+        _ => format!("any_{}", id.saturating_sub(100)),
+    }
+}
+
+/// The site of that ID.
+///
+/// # Panics
+///
+/// If there is none.
+#[must_use]
+pub fn site(module: &Module, id: u64) -> Site {
+    let found = module.sites().find(|site| site.id().get() == id);
+    found.expect("the module has the site")
+}
+
+/// The start of the function with that site.
+///
+/// # Panics
+///
+/// If there is none.
+#[must_use]
+pub fn entry(module: &Module, id: u64) -> u64 {
+    let function = module.function(&name(id));
+    function.expect("the module has the function").entry().get()
+}
+
+/// `result = argument + number`.
+#[must_use]
+pub fn adding(number: u64) -> Sequence {
+    Sequence::new().mov(result(), arg(0)).add(result(), number)
+}

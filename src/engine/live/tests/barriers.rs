@@ -1,0 +1,59 @@
+//! How many barriers a commit of live sites costs, counted by tracing it.
+
+use super::{adding, engine, live_module};
+use crate::engine::{Engine, Transaction};
+use crate::memory::testing::process::{in_child, system_calls};
+use crate::publish::Publisher;
+use crate::site::{Module, Site};
+
+/// Without it threads are asked by signals, and there is nothing to count.
+fn has_membarrier() -> bool {
+    in_child(|| Publisher::new().to_string().contains("serialize by membarrier"))
+}
+
+/// How many times a commit of what `add` asks for each of so many sites calls membarrier.
+fn barriers(sites: usize, add: impl for<'e> Fn(Transaction<'e>, &Site) -> Transaction<'e>) -> usize {
+    let prepare = || {
+        let engine = engine();
+        let module = live_module(&engine);
+        engine.patch(100, &adding(1)).unwrap();
+        (engine, module)
+    };
+    let calls = system_calls(prepare, |(engine, module): (Engine, Module)| {
+        let all = module.sites().take(sites);
+        let transaction = all.fold(engine.transaction(), |transaction, site| add(transaction, &site));
+        assert_eq!(transaction.commit().unwrap().sites, sites);
+    });
+    calls.iter().filter(|call| **call == libc::SYS_membarrier).count()
+}
+
+#[test]
+fn an_immediate_transaction_has_one_barrier_however_many_sites_and_an_eventual_one_none() {
+    if !has_membarrier() {
+        println!("no membarrier here");
+        return;
+    }
+    for sites in [1, 2, 8, 16] {
+        let invalidated = barriers(sites, |transaction, site| {
+            transaction.invalidate_site(site).unwrap()
+        });
+        let patched = barriers(sites, |transaction, site| {
+            transaction.patch_site(site, &adding(9)).unwrap()
+        });
+        println!("{sites} sites: {invalidated} barriers to invalidate, {patched} to patch");
+        assert_eq!((invalidated, patched), (1, 0), "{sites} sites");
+    }
+}
+
+#[test]
+fn a_transaction_that_also_invalidates_has_one_barrier() {
+    fn mixed<'e>(transaction: Transaction<'e>, site: &Site) -> Transaction<'e> {
+        match site.id().get() % 2 {
+            0 => transaction.invalidate_site(site).unwrap(),
+            _ => transaction.patch_site(site, &adding(9)).unwrap(),
+        }
+    }
+    if has_membarrier() {
+        assert_eq!(barriers(16, mixed), 1);
+    }
+}
