@@ -28,6 +28,7 @@ mod plan;
 mod prepare;
 mod retire;
 mod state;
+mod stubs;
 #[cfg(test)]
 #[cfg(target_arch = "x86_64")]
 mod tests;

@@ -128,12 +128,12 @@ pub(super) struct Preparation<'a> {
     landings: Landings,
     drained: bool,
     may_have_run: bool,
-    ramps: Vec<Ramp>,
+    pub(super) ramps: Vec<Ramp>,
     pub(super) stub: Option<Stub>,
 }
 
 impl<'a> Preparation<'a> {
-    fn new(shared: &'a Shared, states: &'a mut States, site: Site, drained: bool) -> Result<Self> {
+    pub(super) fn new(shared: &'a Shared, states: &'a mut States, site: Site, drained: bool) -> Result<Self> {
         let state = &*states.of(&site)?;
         let may_have_run = site.module().may_have_run();
         let landings = state.landings_in_force(may_have_run, drained);
@@ -267,7 +267,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// The sequence that stands in the site, in a stub: also one that was to stand in place only, and did.
-    fn copy_out_of_line(&mut self, sequence: &Sequence) -> Result<CodeAddr> {
+    pub(super) fn copy_out_of_line(&mut self, sequence: &Sequence) -> Result<CodeAddr> {
         let sequence = &sequence.anywhere();
         let environment = self.environment(sequence, None)?;
         let site = self.site.clone();

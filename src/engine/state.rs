@@ -71,6 +71,8 @@ pub(super) struct SiteState {
     pub(super) stub: Option<Stub>,
     /// The stub of the sequence that a lost site may hold.
     pub(super) doubtful: Option<Stub>,
+    /// Stubs that the runtime has published for it.
+    pub(super) published: Vec<StubSlot>,
     pub(super) ramps: Vec<Ramp>,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
@@ -105,6 +107,7 @@ impl SiteState {
             sequence: None,
             stub: None,
             doubtful: None,
+            published: Vec::new(),
             ramps: Vec::new(),
             live: None,
             generation: 0,
@@ -123,6 +126,7 @@ impl SiteState {
             sequence: None,
             stub: None,
             doubtful: None,
+            published: Vec::new(),
             ramps: Vec::new(),
             live: Some(live),
             generation: 0,
@@ -147,6 +151,7 @@ impl SiteState {
             .map(|ramp| ramp.slot)
             .chain(self.stub.into_iter().chain(self.doubtful).map(|stub| stub.slot))
             .chain(self.live.and_then(|armed| armed.stub))
+            .chain(self.published)
     }
 
     pub(super) fn ramp(&self, kind: RampKind) -> Option<CodeAddr> {

@@ -1,0 +1,55 @@
+//! A stub that the runtime publishes for a site is a target of the site's sequences.
+
+use patchpoint::engine::Engine;
+use patchpoint::publish::{Drained, SingleThreaded};
+use patchpoint::sequence::{Field, Sequence, Target, arg, result};
+use patchpoint::site::Site;
+use patchpoint::{CallShape, Error};
+
+fn engine() -> Engine {
+    // SAFETY: each test calls its code on one thread.
+    let world = unsafe { SingleThreaded::promise() };
+    Engine::builder().world(world).build().unwrap()
+}
+
+/// The property read of the example's function `get`.
+fn get(engine: &Engine) -> Site {
+    let object = include_bytes!("../../examples/objects/inline_cache.o");
+    let code = engine.load(object, |_| None).unwrap();
+    let shape = CallShape::any_reg(32).result().args(1);
+    let module = engine.register(code, |record| (record.id().get() == 78).then_some(shape));
+    module.unwrap().function("get").unwrap().sites().next().unwrap()
+}
+
+#[test]
+fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
+    let engine = engine();
+    let site = get(&engine);
+    let slow = Sequence::new()
+        .load(result(), u64::at(arg(0), 8))
+        .add(result(), 1000);
+    let stub = engine.publish_stub(&site, &slow).unwrap();
+    let fast = Sequence::new()
+        .guard_eq(u32::at(arg(0), 0), 7, Target::Addr(stub))
+        .load(result(), u64::at(arg(0), 16));
+    engine.patch_site(&site, &fast).unwrap();
+    // SAFETY: the IR gives the function this signature, and the site keeps its module.
+    let call: extern "C" fn(&[u64; 3]) -> u64 =
+        unsafe { std::mem::transmute(site.function().entry().get() as usize) };
+    assert_eq!((call(&[7, 1, 2]), call(&[8, 1, 2])), (2, 1001));
+
+    let in_use = engine.stub_stats().in_use;
+    let module = site.module().clone();
+    // SAFETY: nothing runs it any more.
+    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    assert!(in_use > 0 && engine.stub_stats().in_use == 0);
+}
+
+#[test]
+fn what_it_may_not_do_is_refused_and_leaves_nothing() {
+    let engine = engine();
+    let site = get(&engine);
+    let refused = engine.publish_stub(&site, &Sequence::new().raw(&[0x48, 0x31, 0xdb]));
+    assert!(matches!(refused, Err(Error::VerifyClobber { .. })), "{refused:?}");
+    assert_eq!(engine.stub_stats().in_use, 0);
+}

@@ -1,0 +1,41 @@
+//! Stubs that the runtime publishes for a site, for sequences of the site to lead to.
+
+use super::prepare::Preparation;
+use super::{Engine, state};
+use crate::addr::CodeAddr;
+use crate::error::Result;
+use crate::sequence::Sequence;
+use crate::site::Site;
+
+impl Engine {
+    /// Puts a sequence into a stub of its own near the site, checked like any other, and returns its address, which
+    /// sequences of this site may have as a target. It ends by a jump to the site's end unless it leaves
+    /// otherwise, and stays until the module is unregistered.
+    ///
+    /// # Errors
+    /// What the sequence asks for cannot be had at the site; there is no memory; [`Error::SiteForeign`](crate::Error::SiteForeign),
+    /// [`Error::SiteInvalidated`](crate::Error::SiteInvalidated), [`Error::SiteLost`](crate::Error::SiteLost).
+    pub fn publish_stub(&self, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
+        let shared = &self.shared;
+        shared.check_registered(site)?;
+        let mut states = shared.states.lock();
+        let mut preparation = Preparation::new(shared, &mut states, site.clone(), false)?;
+        let placed = state::check_changeable(site, preparation.state.status)
+            .and_then(|()| preparation.copy_out_of_line(sequence));
+        let (ramps, stub) = (preparation.ramps, preparation.stub);
+        let range = stub.as_ref().map(|stub| stub.slot.range()).unwrap_or_default();
+        let published =
+            placed.and_then(|addr| shared.publisher.publish(&[range], shared.level).map(|()| addr));
+        let addr = match published {
+            Ok(addr) => addr,
+            Err(error) => {
+                shared.release(ramps, stub);
+                return Err(error);
+            }
+        };
+        let state = states.of(site)?;
+        state.ramps.extend(ramps);
+        state.published.extend(stub.map(|stub| stub.slot));
+        Ok(addr)
+    }
+}
