@@ -200,36 +200,15 @@ pub(crate) enum Value {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op<'a> {
     /// Writes the low `width` bytes of `src`, extended, to all of `dst`.
-    Move {
-        dst: DwarfReg,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    },
+    Move { dst: DwarfReg, src: Value, width: Width, extension: Extension },
     /// Writes the low `width` bytes of `src` to memory.
     Store { to: Address, src: Value, width: Width },
     /// Adds the low `width` bytes of `src`, extended, to all of `dst`.
-    AddToReg {
-        dst: DwarfReg,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    },
+    AddToReg { dst: DwarfReg, src: Value, width: Width, extension: Extension },
     /// Adds `src` to memory.
-    AddToMem {
-        to: Address,
-        src: Value,
-        width: Width,
-        atomic: bool,
-    },
+    AddToMem { to: Address, src: Value, width: Width, atomic: bool },
     /// Branches if the condition holds between the low `width` bytes of the values.
-    Branch {
-        cond: Cond,
-        lhs: Value,
-        rhs: Value,
-        width: Width,
-        dest: Dest,
-    },
+    Branch { cond: Cond, lhs: Value, rhs: Value, width: Width, dest: Dest },
     /// Jumps.
     Jump(Dest),
     /// Calls.

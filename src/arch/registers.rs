@@ -94,17 +94,8 @@ pub const fn canonical(arch: Arch, reg: DwarfReg) -> DwarfReg {
 
 /// Names of consecutive numbers.
 enum Run {
-    Numbered {
-        first: u16,
-        count: u16,
-        stem: &'static str,
-        from: u16,
-        step: u16,
-    },
-    Named {
-        first: u16,
-        names: &'static [&'static str],
-    },
+    Numbered { first: u16, count: u16, stem: &'static str, from: u16, step: u16 },
+    Named { first: u16, names: &'static [&'static str] },
 }
 
 /// `count` numbers from `first` on: `stem` with 0, 1, 2 and so on.

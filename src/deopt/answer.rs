@@ -40,16 +40,8 @@ pub struct Answer<'f> {
 #[derive(Debug)]
 enum Exit {
     Resume,
-    Continue {
-        at: CodeAddr,
-        stack_pointer: u64,
-    },
-    Return {
-        at: CodeAddr,
-        stack_pointer: u64,
-        saved: [u64; state::CALLEE_SAVED.len()],
-        value: ReturnValue,
-    },
+    Continue { at: CodeAddr, stack_pointer: u64 },
+    Return { at: CodeAddr, stack_pointer: u64, saved: [u64; state::CALLEE_SAVED.len()], value: ReturnValue },
 }
 
 /// What a compiled function is made to return.

@@ -30,12 +30,7 @@ pub enum Error {
         "stack map truncated: {what} needs {needed} bytes at {at}, {have} are left: give the whole section, and \
          the byte order of its target"
     )]
-    StackMapTruncated {
-        what: &'static str,
-        at: ByteOffset,
-        needed: u64,
-        have: u64,
-    },
+    StackMapTruncated { what: &'static str, at: ByteOffset, needed: u64, have: u64 },
     /// The version byte is none of those that LLVM emits.
     #[error(
         "no stack map at {at}: expected version 1, 2 or 3, found {found}: give the section from its start"
@@ -45,21 +40,13 @@ pub enum Error {
     #[error(
         "the functions of the stack map have {counted} records, but the header's count at {at} is {header}"
     )]
-    StackMapRecordCount {
-        at: ByteOffset,
-        counted: u64,
-        header: u32,
-    },
+    StackMapRecordCount { at: ByteOffset, counted: u64, header: u32 },
     /// A location has a kind that LLVM does not emit.
     #[error("stack map location at {at}: expected a kind from 1 to 5, found {kind}")]
     StackMapLocationKind { at: ByteOffset, kind: u8 },
     /// A location refers to a constant that is not there.
     #[error("stack map location refers at {at} to constant {index}, but the map has {constants}")]
-    StackMapConstantIndex {
-        at: ByteOffset,
-        index: u32,
-        constants: u32,
-    },
+    StackMapConstantIndex { at: ByteOffset, index: u32, constants: u32 },
     /// The section is too long to be kept.
     #[error("a stack map section of {len} bytes is too long: register modules of less than 4 GiB")]
     StackMapTooLong { len: u64 },
@@ -73,93 +60,48 @@ pub enum Error {
          raise numBytes{}",
         if *.stub_would_fit { ", or allow a stub" } else { "" }
     )]
-    SequenceTooLong {
-        site: Box<SiteName>,
-        needed: Len,
-        available: Len,
-        reserved: Len,
-        stub_would_fit: bool,
-    },
+    SequenceTooLong { site: Box<SiteName>, needed: Len, available: Len, reserved: Len, stub_would_fit: bool },
     /// No register is free.
     #[error(
         "{site}: operation {op} needs a free register for {purpose} and the site has none left there: use \
          fewer spilled operands, a nearer target, or the C convention"
     )]
-    NoScratch {
-        site: Box<SiteName>,
-        op: u32,
-        purpose: &'static str,
-    },
+    NoScratch { site: Box<SiteName>, op: u32, purpose: &'static str },
     /// A branch or a memory operand cannot reach its target.
     #[error(
         "{site}: operation {op} at {from} does not reach {target} and no register is free to go further: \
          place the target within 2 GiB"
     )]
-    TargetOutOfReach {
-        site: Box<SiteName>,
-        op: u32,
-        from: CodeAddr,
-        target: CodeAddr,
-    },
+    TargetOutOfReach { site: Box<SiteName>, op: u32, from: CodeAddr, target: CodeAddr },
     /// An operand that the site does not have.
     #[error("{site}: operation {op} names {operand} {index}, the site has {count}: check the call shape")]
-    NoSuchOperand {
-        site: Box<SiteName>,
-        op: u32,
-        operand: &'static str,
-        index: u32,
-        count: u32,
-    },
+    NoSuchOperand { site: Box<SiteName>, op: u32, operand: &'static str, index: u32, count: u32 },
     /// An operand that the operation cannot take.
     #[error("{site}: operation {op} cannot take {why}")]
-    OperandUnusable {
-        site: Box<SiteName>,
-        op: u32,
-        why: &'static str,
-    },
+    OperandUnusable { site: Box<SiteName>, op: u32, why: &'static str },
     /// A location has fewer defined bytes than the operation reads, or two widths disagree.
     #[error(
         "{site}: operation {op} reads {needed} bytes of an operand that has {have}: name the width, as in \
          u32::of(operand)"
     )]
-    OperandWidth {
-        site: Box<SiteName>,
-        op: u32,
-        needed: u16,
-        have: u16,
-    },
+    OperandWidth { site: Box<SiteName>, op: u32, needed: u16, have: u16 },
     /// An immediate that does not fit the width of its operation.
     #[error(
         "{site}: operation {op} is {width} bytes wide, the immediate {value:#x} does not fit: name a wider field, or a part of the value"
     )]
-    ImmediateTooWide {
-        site: Box<SiteName>,
-        op: u32,
-        value: u64,
-        width: u16,
-    },
+    ImmediateTooWide { site: Box<SiteName>, op: u32, value: u64, width: u16 },
     /// A register would be written that the site must preserve.
     #[error(
         "{site}: operation {op} would overwrite {name}, which is in use there: write the result or a register that is \
          free at the site, call only what preserves all registers"
     )]
-    OverwritesLive {
-        site: Box<SiteName>,
-        op: u32,
-        reg: DwarfReg,
-        name: String,
-    },
+    OverwritesLive { site: Box<SiteName>, op: u32, reg: DwarfReg, name: String },
     /// A value is read, or needed where control goes, that the sequence has overwritten.
     #[error(
         "{site}: operation {op} needs what was in {name}, which an operation before it has overwritten: guard and \
          read first"
     )]
-    ReadsLost {
-        site: Box<SiteName>,
-        op: u32,
-        reg: DwarfReg,
-        name: String,
-    },
+    ReadsLost { site: Box<SiteName>, op: u32, reg: DwarfReg, name: String },
     /// A sequence for a shadow can reach its end.
     #[error(
         "{site}: the sequence reaches the end of the shadow, behind which the overwritten code goes on: end \
@@ -177,27 +119,15 @@ pub enum Error {
     StubOutOfReach { site: Box<SiteName>, stub: CodeAddr },
     /// A branch to a label that nothing binds.
     #[error("{site}: operation {op} branches to label {label}, which is not bound")]
-    LabelUnbound {
-        site: Box<SiteName>,
-        op: u32,
-        label: u32,
-    },
+    LabelUnbound { site: Box<SiteName>, op: u32, label: u32 },
     /// A label that is bound twice.
     #[error("{site}: operation {op} binds label {label}, which is already bound")]
-    LabelBoundTwice {
-        site: Box<SiteName>,
-        op: u32,
-        label: u32,
-    },
+    LabelBoundTwice { site: Box<SiteName>, op: u32, label: u32 },
     /// The site has no ramp of that role.
     #[error(
         "{site}: operation {op} branches to the {role} ramp, and the site has none: set a handler for it"
     )]
-    NoRamp {
-        site: Box<SiteName>,
-        op: u32,
-        role: &'static str,
-    },
+    NoRamp { site: Box<SiteName>, op: u32, role: &'static str },
     // ---- verify ----
     /// There is no decoder for the architecture.
     #[error("sequences for {arch} cannot be checked: there is no decoder for it")]
@@ -219,27 +149,16 @@ pub enum Error {
         "{site}: {register} is declared as output, but the site needs its value: only the site's result \
          can be one"
     )]
-    VerifyOutput {
-        site: Box<SiteName>,
-        register: &'static str,
-    },
+    VerifyOutput { site: Box<SiteName>, register: &'static str },
     /// The code does not fill the reserved bytes.
     #[error("{site} reserves {needed} bytes, the code has {have}: pad it with nops, or move code to a stub")]
-    VerifyLength {
-        site: Box<SiteName>,
-        needed: Len,
-        have: u64,
-    },
+    VerifyLength { site: Box<SiteName>, needed: Len, have: u64 },
     /// A stub overlaps the site or another stub, or wraps around the address space.
     #[error(
         "{site}: stub {stub} at {addr} overlaps the site or another stub, or does not fit the address \
          space: place it elsewhere"
     )]
-    VerifyOverlap {
-        site: Box<SiteName>,
-        stub: u64,
-        addr: CodeAddr,
-    },
+    VerifyOverlap { site: Box<SiteName>, stub: u64, addr: CodeAddr },
     /// Bytes that are no instruction.
     #[error(
         "{at}: not an instruction: every byte of a site and its stubs must decode, also where control \
@@ -254,16 +173,10 @@ pub enum Error {
         "{at}: {target} lies in the site or a stub, but is no place that can be branched to from here: \
          jump to an instruction's first byte, call nothing of the sequence itself"
     )]
-    VerifyBranchInside {
-        at: Box<InstructionAt>,
-        target: CodeAddr,
-    },
+    VerifyBranchInside { at: Box<InstructionAt>, target: CodeAddr },
     /// A branch to an address that is not declared.
     #[error("{at}: branches to {target}, which is not declared: declare it as a target")]
-    VerifyUndeclared {
-        at: Box<InstructionAt>,
-        target: CodeAddr,
-    },
+    VerifyUndeclared { at: Box<InstructionAt>, target: CodeAddr },
     /// A branch whose destination cannot be determined.
     #[error(
         "{at}: where it goes is not certain: load the address as an immediate into the register on \
@@ -272,19 +185,13 @@ pub enum Error {
     VerifyIndirect { at: Box<InstructionAt> },
     /// A call of a target from which control does not come back.
     #[error("{at}: calls {target}, which is declared never to return: jump to it")]
-    VerifyCallNever {
-        at: Box<InstructionAt>,
-        target: CodeAddr,
-    },
+    VerifyCallNever { at: Box<InstructionAt>, target: CodeAddr },
     /// A jump to a target that returns, with nothing to return to.
     #[error(
         "{at}: jumps to {target}, which is declared to return, and would do so to the caller of this \
          function: call it"
     )]
-    VerifyJumpReturns {
-        at: Box<InstructionAt>,
-        target: CodeAddr,
-    },
+    VerifyJumpReturns { at: Box<InstructionAt>, target: CodeAddr },
     /// A return where none may be.
     #[error("{at}: only an entry site can return, and without popping arguments: jump to the site's end")]
     VerifyReturn { at: Box<InstructionAt> },
@@ -302,19 +209,13 @@ pub enum Error {
         "{at}: writes {register}, whose value is needed after the site or by its record: use the \
          scratch register, or declare the site's result as output"
     )]
-    VerifyClobber {
-        at: Box<InstructionAt>,
-        register: &'static str,
-    },
+    VerifyClobber { at: Box<InstructionAt>, register: &'static str },
     /// Control leaves for a place that needs a register that may have been written.
     #[error(
         "{at}: leaves with {register} possibly written, whose old value is needed there: leave before \
          writing it"
     )]
-    VerifyLost {
-        at: Box<InstructionAt>,
-        register: &'static str,
-    },
+    VerifyLost { at: Box<InstructionAt>, register: &'static str },
     /// The stack pointer cannot be followed.
     #[error(
         "{at}: changes the stack pointer by an amount that is not certain: only pushes, pops, and \
@@ -329,12 +230,7 @@ pub enum Error {
         "{at}: reached with the stack pointer moved by {depth} bytes from byte {from} and by {other} on \
          another path: make the pushes and pops of the paths agree"
     )]
-    VerifyStackJoin {
-        at: Box<InstructionAt>,
-        from: u64,
-        depth: i64,
-        other: i64,
-    },
+    VerifyStackJoin { at: Box<InstructionAt>, from: u64, depth: i64, other: i64 },
     /// Control leaves with the stack pointer moved.
     #[error("{at}: leaves with the stack pointer moved by {depth} bytes: balance the stack before")]
     VerifyStackExit { at: Box<InstructionAt>, depth: i64 },
@@ -343,11 +239,7 @@ pub enum Error {
         "{at}: calls a C function with the stack pointer moved by {depth} bytes: move it by a multiple \
          of {align}"
     )]
-    VerifyStackAlign {
-        at: Box<InstructionAt>,
-        depth: i64,
-        align: i64,
-    },
+    VerifyStackAlign { at: Box<InstructionAt>, depth: i64, align: i64 },
     /// A write that may change the red zone, or at an entry the return address.
     #[error(
         "{at}: may write the red zone ({zone} bytes below the stack pointer) or the return address: \
@@ -374,21 +266,13 @@ pub enum Error {
     VerifyShadowLanding { site: Box<SiteName>, landing: u32 },
     /// An instruction that no sequence may execute.
     #[error("{at}: {what}")]
-    VerifyRefused {
-        at: Box<InstructionAt>,
-        what: &'static str,
-    },
+    VerifyRefused { at: Box<InstructionAt>, what: &'static str },
     /// The bytes of a site before its first patch are no whole instructions.
     #[error(
         "the {reserved} bytes reserved at {addr} are no whole instructions: the one at byte {offset} \
          {what}: check the reserved length and the address"
     )]
-    VerifyOriginal {
-        addr: CodeAddr,
-        reserved: u64,
-        offset: u64,
-        what: &'static str,
-    },
+    VerifyOriginal { addr: CodeAddr, reserved: u64, offset: u64, what: &'static str },
     /// The bytes of a live site cannot be exchanged under execution.
     #[error(
         "{site} cannot be changed while threads execute it: {what}: leave lead and tail as they were armed"
@@ -409,20 +293,10 @@ pub enum Error {
     ImageTooLarge { size: u64, limit: u64 },
     /// A relocation that is unknown, or not possible in its place.
     #[error("{relocation} at {section}+{offset} cannot be applied: {reason}")]
-    RelocationUnsupported {
-        relocation: String,
-        section: String,
-        offset: ByteOffset,
-        reason: &'static str,
-    },
+    RelocationUnsupported { relocation: String, section: String, offset: ByteOffset, reason: &'static str },
     /// A relocation changes bytes that its section does not have.
     #[error("{relocation} at {section}+{offset} is outside the section's {size} bytes")]
-    RelocationOutsideSection {
-        relocation: &'static str,
-        section: String,
-        offset: ByteOffset,
-        size: u64,
-    },
+    RelocationOutsideSection { relocation: &'static str, section: String, offset: ByteOffset, size: u64 },
     /// A relocation's value does not fit.
     #[error(
         "{relocation} at {section}+{offset} ({from}) cannot reach `{symbol}` ({to}) in {bytes} bytes: {mend}"
@@ -446,11 +320,7 @@ pub enum Error {
     /// A segment cannot be at the address that was given.
     #[error("the {segment} segment cannot be at {addr}: {reason}")]
     #[cfg(feature = "std")]
-    SegmentMisplaced {
-        segment: crate::image::SegmentKind,
-        addr: CodeAddr,
-        reason: &'static str,
-    },
+    SegmentMisplaced { segment: crate::image::SegmentKind, addr: CodeAddr, reason: &'static str },
     /// Another number of function addresses than the stack map has functions.
     #[error(
         "the stack map has {needed} functions, {found} addresses were given: give one for each, in its order"
@@ -458,38 +328,19 @@ pub enum Error {
     AdoptedFunctionCount { needed: usize, found: usize },
     /// A function of adopted code that cannot be.
     #[error("function {name} at {addr} cannot be adopted: {reason}")]
-    AdoptedFunction {
-        name: String,
-        addr: CodeAddr,
-        reason: &'static str,
-    },
+    AdoptedFunction { name: String, addr: CodeAddr, reason: &'static str },
     // ---- memory, publish ----
     /// A strategy cannot write the memory that it was asked to write.
     #[error("{strategy} cannot write {range}: {why}; {mend}")]
-    StrategyUnavailable {
-        strategy: &'static str,
-        range: CodeRange,
-        why: &'static str,
-        mend: &'static str,
-    },
+    StrategyUnavailable { strategy: &'static str, range: CodeRange, why: &'static str, mend: &'static str },
     /// The operating system refused a call.
     #[error("{call} of {len} bytes at {at} refused: {errno}; {mend}")]
-    SystemCall {
-        call: &'static str,
-        at: CodeAddr,
-        len: u64,
-        errno: Errno,
-        mend: &'static str,
-    },
+    SystemCall { call: &'static str, at: CodeAddr, len: u64, errno: Errno, mend: &'static str },
     /// Bytes outside the registered memory were asked for.
     #[error(
         "{len} bytes at {at} are not within the registered memory {memory}; register the memory that holds them"
     )]
-    OutsideMemory {
-        at: CodeAddr,
-        len: u64,
-        memory: CodeRange,
-    },
+    OutsideMemory { at: CodeAddr, len: u64, memory: CodeRange },
     /// A write came outside the pages that `begin` opened.
     #[error("{len} bytes at {at} are not in a page that was opened; give begin every page that is written")]
     PageNotOpen { at: CodeAddr, len: u64 },
@@ -498,40 +349,22 @@ pub enum Error {
     ProtectionLost { runs: Vec<CodeRange>, errno: Errno },
     /// A word is to be exchanged by one store, and the strategy or the address cannot.
     #[error("{strategy} cannot exchange the word at {at} by one store: {why}; {mend}")]
-    NoAtomicStore {
-        strategy: &'static str,
-        at: CodeAddr,
-        why: &'static str,
-        mend: &'static str,
-    },
+    NoAtomicStore { strategy: &'static str, at: CodeAddr, why: &'static str, mend: &'static str },
     /// A word was not what it was expected to be, and has been left alone.
     #[error("the word at {at} is {found:02x?}, expected {expected:02x?}; someone else wrote it")]
-    WordChanged {
-        at: CodeAddr,
-        expected: [u8; 8],
-        found: [u8; 8],
-    },
+    WordChanged { at: CodeAddr, expected: [u8; 8], found: [u8; 8] },
     /// No free address space where it was asked for.
     #[error("no {len} bytes of address space are free in {within}; load less, or allow another place")]
     NoAddressSpace { len: u64, within: CodeRange },
     /// A segment's length or alignment cannot be placed.
     #[error("segment {index} of {len} bytes aligned to {align} cannot be placed: {why}")]
-    SegmentRefused {
-        index: usize,
-        len: u64,
-        align: u64,
-        why: &'static str,
-    },
+    SegmentRefused { index: usize, len: u64, align: u64, why: &'static str },
     /// The process is a fork's child: the memory belongs to the parent.
     #[error("{memory} belongs to the parent of this process; build a new engine after fork")]
     Forked { memory: CodeRange },
     /// Other cores cannot be made to serialize.
     #[error("other threads cannot be made to serialize: {call} answered {errno}; {mend}")]
-    NoBarrier {
-        call: &'static str,
-        errno: Errno,
-        mend: &'static str,
-    },
+    NoBarrier { call: &'static str, errno: Errno, mend: &'static str },
     /// The world could not be stopped.
     #[error("the threads could not be stopped: {why}")]
     WorldNotStopped { why: &'static str },
@@ -548,11 +381,7 @@ pub enum Error {
     #[error(
         "thread {thread} did not answer signal {signal} within {waited_ms} ms: let it not block the signal, or have more patience"
     )]
-    ThreadSilent {
-        thread: i32,
-        signal: i32,
-        waited_ms: u64,
-    },
+    ThreadSilent { thread: i32, signal: i32, waited_ms: u64 },
     /// A thread is on a stack that is not known.
     #[error(
         "thread {thread} is on a stack that it was not attached with (stack pointer {sp}): its return addresses cannot be seen, wait until it is back"
@@ -563,23 +392,13 @@ pub enum Error {
         "thread {thread} {} {at}, within {range}: wait until it has left",
         if *.returns { "may return to" } else { "executes" }
     )]
-    ThreadInside {
-        thread: i32,
-        at: CodeAddr,
-        range: CodeRange,
-        returns: bool,
-    },
+    ThreadInside { thread: i32, at: CodeAddr, range: CodeRange, returns: bool },
     /// A thread is inside a site that is to be changed.
     #[error(
         "{site}: thread {thread} {} byte {offset} of it: wait until it has left",
         if *.returns { "may return to" } else { "executes" }
     )]
-    ThreadInSite {
-        site: Box<SiteName>,
-        thread: i32,
-        offset: Len,
-        returns: bool,
-    },
+    ThreadInSite { site: Box<SiteName>, thread: i32, offset: Len, returns: bool },
     /// Threads are to be looked for by a world that does not.
     #[error(
         "this world does not look for threads in sites: use one that stops them by signal, or promise that they are drained"
@@ -592,10 +411,7 @@ pub enum Error {
     #[error(
         "{site} is written by {strategy}, which allocates: under a world that stops threads anywhere use Alias or ProcMem"
     )]
-    MemoryAllocates {
-        site: Box<SiteName>,
-        strategy: &'static str,
-    },
+    MemoryAllocates { site: Box<SiteName>, strategy: &'static str },
     // ---- site ----
     /// No function of the module has that name.
     #[error("the module has no function named {name:?}: use the name of its symbol")]
@@ -613,18 +429,10 @@ pub enum Error {
     RecordsWithoutFunction { functions: u64 },
     /// A function does not lie in the module's code.
     #[error("{function} at {addr}, {len} bytes, does not lie in one code range of its module")]
-    FunctionOutsideCode {
-        function: String,
-        addr: CodeAddr,
-        len: Len,
-    },
+    FunctionOutsideCode { function: String, addr: CodeAddr, len: Len },
     /// A record's offset is beyond its function.
     #[error("{site} lies beyond its function, which has {len} bytes at {function}")]
-    RecordOutsideFunction {
-        site: Box<SiteName>,
-        function: CodeAddr,
-        len: Len,
-    },
+    RecordOutsideFunction { site: Box<SiteName>, function: CodeAddr, len: Len },
     /// The runtime told a reserved length of zero.
     #[error("{site} reserves no bytes: tell its numBytes, or no shape if it is not to be patched")]
     SiteEmpty { site: Box<SiteName> },
@@ -632,27 +440,15 @@ pub enum Error {
     #[error(
         "{site} reserves {reserved} bytes, beyond the end of its function of {len}: LLVM emitted fewer bytes, or the reserved length is wrong"
     )]
-    SiteOutsideFunction {
-        site: Box<SiteName>,
-        reserved: Len,
-        len: Len,
-    },
+    SiteOutsideFunction { site: Box<SiteName>, reserved: Len, len: Len },
     /// Another record starts inside the reserved bytes.
     #[error(
         "{site} reserves {reserved} bytes, but the next record is at {next}: LLVM emitted fewer bytes, or the reserved length is wrong"
     )]
-    SiteOverlapsRecord {
-        site: Box<SiteName>,
-        reserved: Len,
-        next: FnOffset,
-    },
+    SiteOverlapsRecord { site: Box<SiteName>, reserved: Len, next: FnOffset },
     /// Two sites have bytes in common.
     #[error("{site} of {reserved} bytes overlaps site {other}")]
-    SitesOverlap {
-        site: Box<SiteName>,
-        reserved: Len,
-        other: Box<SiteName>,
-    },
+    SitesOverlap { site: Box<SiteName>, reserved: Len, other: Box<SiteName> },
     /// The code is registered already.
     #[error("the code at {range} is registered already, as part of {other}: unregister that module first")]
     CodeAlreadyRegistered { range: CodeRange, other: CodeRange },
@@ -668,28 +464,17 @@ pub enum Error {
     #[error(
         "{site} should have {needed} locations for its result and arguments, the record has {have}: tell its shape as in the IR"
     )]
-    TooFewLocations {
-        site: Box<SiteName>,
-        needed: u64,
-        have: u64,
-    },
+    TooFewLocations { site: Box<SiteName>, needed: u64, have: u64 },
     /// The first location of a patchpoint with a result is not a register.
     #[error(
         "{site} should have its result in a register, its first location is {found:?}: does it have a result?"
     )]
-    ResultNotRegister {
-        site: Box<SiteName>,
-        found: stackmap::Place,
-    },
+    ResultNotRegister { site: Box<SiteName>, found: stackmap::Place },
     /// The reserved bytes do not decode, or an instruction straddles their end.
     #[error(
         "the {reserved} bytes of {site} are not whole instructions ({why}): is the reserved length right?"
     )]
-    SiteUndecodable {
-        site: Box<SiteName>,
-        reserved: Len,
-        why: String,
-    },
+    SiteUndecodable { site: Box<SiteName>, reserved: Len, why: String },
     /// The reserved bytes of a patchpoint hold something that LLVM does not put there.
     #[error("the {reserved} bytes of {site} are not LLVM's call and nops: is the reserved length right?")]
     NotLlvmPatchpoint { site: Box<SiteName>, reserved: Len },
@@ -700,11 +485,7 @@ pub enum Error {
     EntryNotNops { site: Box<SiteName>, reserved: Len },
     /// The reserved length cannot be told from the bytes.
     #[error("the reserved length of {site} cannot be inferred after {seen} bytes: {why}; tell it")]
-    ReservedLengthAmbiguous {
-        site: Box<SiteName>,
-        seen: Len,
-        why: &'static str,
-    },
+    ReservedLengthAmbiguous { site: Box<SiteName>, seen: Len, why: &'static str },
     /// The module has more different shapes than can be numbered.
     #[error("a module cannot have more than {limit} different shapes: register it in parts")]
     TooManyShapes { limit: u32 },
@@ -746,17 +527,10 @@ pub enum Error {
     SiteChanged { site: Box<SiteName> },
     /// The bytes of a site are not those that the engine wrote or found.
     #[error("{site} should hold {expected:02x?} and holds {found:02x?}: something else writes there")]
-    BytesChanged {
-        site: Box<SiteName>,
-        expected: Vec<u8>,
-        found: Vec<u8>,
-    },
+    BytesChanged { site: Box<SiteName>, expected: Vec<u8>, found: Vec<u8> },
     /// A transaction failed, and so did taking it back.
     #[error("{cause}; and taking the transaction back left {} sites in doubt: {sites:?}", sites.len())]
-    RollBackFailed {
-        cause: Box<Error>,
-        sites: Vec<(SiteName, Fate)>,
-    },
+    RollBackFailed { cause: Box<Error>, sites: Vec<(SiteName, Fate)> },
     /// The engine has no handler for what the sequence or the change needs.
     #[error("{site} needs a ramp to a {role} handler, and the engine has none: give it one when it is built")]
     NoHandler { site: Box<SiteName>, role: &'static str },
@@ -770,11 +544,7 @@ pub enum Error {
     #[error(
         "{site} reserves {reserved} bytes; to be live it needs {needed} there, and 9 anywhere: raise numBytes"
     )]
-    NoHead {
-        site: Box<SiteName>,
-        reserved: Len,
-        needed: Len,
-    },
+    NoHead { site: Box<SiteName>, reserved: Len, needed: Len },
     /// Code that is to be live may have run.
     #[error("{site} cannot be armed, as its code may have run: register it before its entry is handed out")]
     ArmedTooLate { site: Box<SiteName> },
@@ -782,11 +552,7 @@ pub enum Error {
     #[error(
         "{site} lies in memory written by {strategy}, which has no atomic store ({why}): let the engine load the code"
     )]
-    ArmedMemory {
-        site: Box<SiteName>,
-        strategy: &'static str,
-        why: String,
-    },
+    ArmedMemory { site: Box<SiteName>, strategy: &'static str, why: String },
     /// A change was asked for a shadow of a live module.
     #[error(
         "{site} is not armed, as it holds the function's own instructions; to change it live needs a trap at its first byte: invalidate the function's patchpoints"
@@ -802,62 +568,30 @@ pub enum Error {
     #[error(
         "the instructions at {addr} cannot run in a ramp at {ramp}: {reason}; resume at an address instead"
     )]
-    RampRelocation {
-        addr: CodeAddr,
-        ramp: CodeAddr,
-        reason: String,
-    },
+    RampRelocation { addr: CodeAddr, ramp: CodeAddr, reason: String },
     /// A register was not captured, or is narrower than the value asked for.
     #[error(
         "site {id} at {addr}: {size} bytes from bit {bit_offset} of {reg} asked for, {have} bytes were captured; ask for a part that this machine has"
     )]
-    FrameRegister {
-        id: RecordId,
-        addr: CodeAddr,
-        reg: DwarfReg,
-        bit_offset: i32,
-        size: u16,
-        have: u16,
-    },
+    FrameRegister { id: RecordId, addr: CodeAddr, reg: DwarfReg, bit_offset: i32, size: u16, have: u16 },
     /// The frame has no such value.
     #[error("site {id} at {addr}: no {what} {index}, there are {have}")]
-    FrameIndex {
-        id: RecordId,
-        addr: CodeAddr,
-        what: &'static str,
-        index: usize,
-        have: usize,
-    },
+    FrameIndex { id: RecordId, addr: CodeAddr, what: &'static str, index: usize, have: usize },
     /// The location is not one of the site's record.
     #[error(
         "site {id} at {addr}: {location:?} is not a location of its record; take it from the record of this site"
     )]
-    FrameLocation {
-        id: RecordId,
-        addr: CodeAddr,
-        location: crate::stackmap::Location,
-    },
+    FrameLocation { id: RecordId, addr: CodeAddr, location: crate::stackmap::Location },
     /// A value is wider than 64 bytes, or has another size than its location, or the location is a constant.
     #[error(
         "site {id} at {addr}: a value of {found} bytes does not fit {location:?}; at most {limit} bytes can be moved there"
     )]
-    FrameValue {
-        id: RecordId,
-        addr: CodeAddr,
-        location: crate::stackmap::Location,
-        found: u16,
-        limit: u16,
-    },
+    FrameValue { id: RecordId, addr: CodeAddr, location: crate::stackmap::Location, found: u16, limit: u16 },
     /// The frame cannot be left with this stack pointer.
     #[error(
         "site {id} at {addr}: the frame can be left with a stack pointer of {lowest:#x} or above, a multiple of 8, not {found:#x}; enter code that makes its own room below"
     )]
-    FrameStackPointer {
-        id: RecordId,
-        addr: CodeAddr,
-        lowest: u64,
-        found: u64,
-    },
+    FrameStackPointer { id: RecordId, addr: CodeAddr, lowest: u64, found: u64 },
     /// The frame cannot be left elsewhere while a shadow stack is active.
     #[error(
         "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame elsewhere; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"

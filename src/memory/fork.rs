@@ -21,10 +21,7 @@ fn mark() -> Option<&'static AtomicU32> {
 /// The process in which something was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Birth {
-    Marked {
-        mark: &'static AtomicU32,
-        generation: u32,
-    },
+    Marked { mark: &'static AtomicU32, generation: u32 },
     Pid(u32),
 }
 

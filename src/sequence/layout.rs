@@ -38,11 +38,7 @@ pub(super) struct Fill {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unreachable {
     /// An instruction of that operation does not reach.
-    Target {
-        op: u32,
-        from: CodeAddr,
-        target: CodeAddr,
-    },
+    Target { op: u32, from: CodeAddr, target: CodeAddr },
     /// An operation branches to a label that is not bound.
     Label { op: u32, label: Label },
 }

@@ -10,10 +10,7 @@ pub(crate) enum Problem {
     #[error("has no stack map: expected a section .llvm_stackmaps, or __llvm_stackmaps in Mach-O")]
     NoStackMap,
     #[error("section {section}: {error}")]
-    StackMap {
-        section: String,
-        error: Box<patchpoint::Error>,
-    },
+    StackMap { section: String, error: Box<patchpoint::Error> },
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the output cannot be written: {0}")]
