@@ -82,9 +82,8 @@ pub(super) unsafe fn look(place: &Place<'_>, ranges: &[CodeRange]) -> Found {
         }
         if word == place.restorer && word != 0 {
             // SAFETY: as above; the place of the saved counter is checked against the bounds inside.
-            if let Some(pc) = unsafe { saved_pc(at, place.high) }
-                && inside(ranges, pc)
-            {
+            let saved = unsafe { saved_pc(at, place.high) };
+            if let Some(pc) = saved.filter(|pc| inside(ranges, *pc)) {
                 return Found::Executes(pc);
             }
         }

@@ -74,9 +74,11 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     let code = unsafe { (*info).si_code };
     let counter = interrupted.uc_mcontext.gregs.get_mut(libc::REG_RIP as usize);
     // A breakpoint's code is SI_KERNEL; what was sent by kill or by single steps is none of ours.
-    if let Some(counter) = counter.filter(|_| code == libc::SI_KERNEL)
-        && let Some(ramp) = TABLE.find((*counter as u64).wrapping_sub(1))
-    {
+    let trap = counter.filter(|_| code == libc::SI_KERNEL).and_then(|counter| {
+        let ramp = TABLE.find((*counter as u64).wrapping_sub(1))?;
+        Some((counter, ramp))
+    });
+    if let Some((counter, ramp)) = trap {
         TAKEN.fetch_add(1, Ordering::Relaxed);
         *counter = ramp as i64;
         return;
