@@ -131,3 +131,25 @@ fn a_shadow_of_a_live_module_can_only_be_invalidated() {
     let refused = engine.restore_site(&shadow);
     assert!(refused.is_err(), "{refused:?}");
 }
+
+/// Two invalidations prepared for the same shadow: the second is refused, and must leave the first one's trap alone.
+#[test]
+fn an_invalidation_that_comes_too_late_leaves_the_trap_of_the_one_before() {
+    let entered = Arc::new(AtomicU64::new(0));
+    let engine = engine(&entered);
+    let module = register(&engine);
+    let hit = Sequence::new().load(result(), u64::at(arg(0), 24));
+    engine.patch(GET, &hit).unwrap();
+    let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
+    let prepare = || {
+        let change = engine.transaction().invalidate_site(&shadow).unwrap();
+        change.prepare().unwrap()
+    };
+    let (first, second) = (prepare(), prepare());
+    first.commit().unwrap();
+    let refused = second.commit();
+    assert!(matches!(refused, Err(Error::SiteChanged { .. })), "{refused:?}");
+    let object: Object = [0, 0, 0, 5];
+    assert_eq!(sum_fields(&module)([&object].as_ptr(), 1), 6);
+    assert_eq!(entered.load(Ordering::Relaxed), 1);
+}

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub(super) use arm::arm;
-pub(super) use trap::{forget_trap, forget_traps, note_traps};
+pub(super) use trap::{forget_trap, forget_traps, has_traps, note_traps};
 
 use super::fault::{Fault, Found, Outcome, Side};
 use super::prepare::{Failed, Item, Preparation};

@@ -388,11 +388,10 @@ impl Prepared<'_> {
             return Ok(Receipt { sites: 0 });
         }
         shared.publisher.check(self.level)?;
-        live::note_traps(&self.items);
-        let written = match self.live {
+        let written = self.note_traps(&states).and_then(|()| match self.live {
             true => self.write_live(&states),
             false => self.write_stopped(&states),
-        };
+        });
         if let Err(Failed { fault, exposed }) = written {
             let error = fault.explain(&self.items, &self.plan.found);
             mark_lost(&mut states, &mut self.items);
@@ -412,6 +411,15 @@ impl Prepared<'_> {
             _plan: mem::take(&mut self.plan),
         });
         Ok(Receipt { sites })
+    }
+
+    /// Notes the traps of the transaction, if it has any and is current: here, as noting may allocate.
+    fn note_traps(&self, states: &States) -> core::result::Result<(), Failed> {
+        if live::has_traps(&self.items) {
+            self.check_current(states)?;
+            live::note_traps(&self.items);
+        }
+        Ok(())
     }
 
     /// Exchanges the heads of a transaction that has only live sites, and publishes once.

@@ -555,7 +555,7 @@ pub enum Error {
     ArmedMemory { site: Box<SiteName>, strategy: &'static str, why: String },
     /// A change was asked for a shadow of a live module.
     #[error(
-        "{site} is not armed, as it holds the function's own instructions; to change it live needs a trap at its first byte: invalidate the function's patchpoints"
+        "{site} holds the function's own instructions, and its module is live: it can only be invalidated, by a trap"
     )]
     ShadowNotArmed { site: Box<SiteName> },
     /// A sequence that refuses a stub was given to a live site.

@@ -5,7 +5,8 @@
 //! audits the result against the function, the other records and the bytes that stand there; what is
 //! registered is never looked at with doubt again. Invariants of a registered [`Module`]: each site lies
 //! inside one function and one code range, no two sites overlap, no other record starts inside a site, and
-//! the bytes of a site decode to an instruction boundary at its end.
+//! the bytes of a site decode to an instruction boundary at its end (of a shadow: where its last instruction ends,
+//! which LLVM may let reach beyond the reserved bytes).
 //!
 //! Cost: registration reads each function once, n log n in its records; a site takes 40 bytes and as many as it has.
 

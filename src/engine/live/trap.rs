@@ -51,14 +51,21 @@ fn traps(items: &[Item]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
     exchanges.filter_map(|exchange| Some((exchange.range.start(), exchange.trap?)))
 }
 
-/// Notes the traps of a transaction, before anything is written and no thread is stopped.
+/// Whether a transaction has traps.
+pub(in crate::engine) fn has_traps(items: &[Item]) -> bool {
+    traps(items).next().is_some()
+}
+
+/// Notes the traps of a transaction, before anything is written and no thread is stopped. The transaction is known to
+/// be current: the note of another that was committed is not overwritten.
 pub(in crate::engine) fn note_traps(items: &[Item]) {
     traps(items).for_each(|(site, ramp)| table::note(site, ramp));
 }
 
-/// Forgets the traps of a transaction none of whose bytes has been written.
+/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own ramps.
 pub(in crate::engine) fn forget_traps(items: &[Item]) {
-    traps(items).for_each(|(site, _)| table::forget(site));
+    let noted = traps(items).filter(|(site, ramp)| table::ramp(*site) == Some(*ramp));
+    noted.for_each(|(site, _)| table::forget(site));
 }
 
 /// Forgets the trap of a site whose module goes.
@@ -94,6 +101,10 @@ mod table {
         }
     }
 
+    pub(super) fn ramp(site: CodeAddr) -> Option<CodeAddr> {
+        Traps::install().ok()?.ramp(site)
+    }
+
     pub(super) fn forget(site: CodeAddr) {
         if let Ok(traps) = Traps::install() {
             traps.clear(site);
@@ -113,6 +124,10 @@ mod table {
     }
 
     pub(super) fn note(_: CodeAddr, _: CodeAddr) {}
+
+    pub(super) fn ramp(_: CodeAddr) -> Option<CodeAddr> {
+        None
+    }
 
     pub(super) fn forget(_: CodeAddr) {}
 }
