@@ -15,7 +15,7 @@ use patchpoint::site::{Module, Site};
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages::{self, PAGE};
 use crate::ratios::{self, Loops};
-use crate::report::{Bare, Row};
+use crate::report::Row;
 use crate::subject::{self, RESERVED};
 
 /// The sites of one load of the object.
@@ -71,19 +71,6 @@ impl Other {
     fn stop(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
-    }
-}
-
-fn row(what: &'static str, [ours, figure]: [Figure; 2], bare: &'static str, goal: Option<f64>) -> Row {
-    Row {
-        what,
-        ours,
-        bare: Some(Bare {
-            what: bare,
-            figure,
-            goal,
-        }),
-        beside: false,
     }
 }
 
@@ -164,7 +151,7 @@ fn patches(sites: usize, size: usize, live: bool, bare: impl Fn(&[Site], usize) 
 fn back_to_back() -> Row {
     let view = pages::writable_view_of_code(11 * PAGE);
     let figures = patches(32, 1, false, |sites, number| copies(view, sites, number));
-    row(
+    Row::against(
         "Alias: commits of prepared single sites, one after another",
         figures,
         BARE,
@@ -175,7 +162,7 @@ fn back_to_back() -> Row {
 fn batch(size: usize, what: &'static str, goal: Option<f64>) -> Row {
     let view = pages::writable_view_of_code(11 * PAGE);
     let figures = patches(1000, size, false, |sites, number| copies(view, sites, number));
-    row(what, figures, BARE, goal)
+    Row::against(what, figures, BARE, goal)
 }
 
 fn eventual() -> Row {
@@ -189,7 +176,7 @@ fn eventual() -> Row {
             }
         })
     });
-    row(
+    Row::against(
         "live: commits of prepared single sites, Eventual",
         figures,
         "bare aligned store of 8 bytes to the view, serialize",
@@ -223,13 +210,13 @@ fn immediate() -> Vec<Row> {
     };
     let bare = "serialize and one bare membarrier";
     vec![
-        row(
+        Row::against(
             "live: commit of 1 invalidated site, Immediate",
             one(1),
             bare,
             None,
         ),
-        row(
+        Row::against(
             "live: commit of 100 invalidated sites, Immediate",
             one(HUNDRED),
             bare,

@@ -14,7 +14,7 @@ use patchpoint::verify;
 
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages::{self, PAGE};
-use crate::report::{Bare, Row};
+use crate::report::Row;
 use crate::subject::{self, Copies, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SHAPE, SLOWER};
 
 thread_local! {
@@ -36,19 +36,6 @@ const COMMITS: Effort = Effort {
     batches: 401,
     operations: SITES,
 };
-
-fn row(what: &'static str, [ours, figure]: [Figure; 2], bare: &'static str, goal: Option<f64>) -> Row {
-    Row {
-        what,
-        ours,
-        bare: Some(Bare {
-            what: bare,
-            figure,
-            goal,
-        }),
-        beside: false,
-    }
-}
 
 /// All of them.
 pub fn all() -> Vec<Row> {
@@ -152,7 +139,7 @@ fn alias_write() -> Row {
         })
     };
     let figures = interleave(COMMITS, [&mut ours, &mut bare]);
-    row(
+    Row::against(
         "Alias: CodeMemory::write of 32 bytes, serialize",
         figures,
         "bare copy of 32 bytes to the view, serialize",
@@ -175,7 +162,7 @@ fn alias_commit() -> Row {
             serialize();
         })
     });
-    row(
+    Row::against(
         "Alias: commit of a prepared site of 32 bytes",
         figures,
         "bare copy of 32 bytes to the view, serialize",
@@ -211,7 +198,7 @@ fn proc_mem_commit() -> Row {
             serialize();
         })
     });
-    row(
+    Row::against(
         "ProcMem: commit of a prepared site of 32 bytes",
         figures,
         "bare pwrite of 32 bytes to the same place, serialize",
@@ -235,7 +222,7 @@ fn toggle_commit() -> Row {
             serialize();
         })
     });
-    row(
+    Row::against(
         "Toggle: commit of a prepared site of 32 bytes",
         figures,
         "bare mprotect pair on the same page, copy, serialize",
@@ -379,19 +366,19 @@ fn hits() -> Vec<Row> {
     let (mut a, mut b, mut c, mut d) = (patched, handwritten, inline_asm, slower);
     let [patched, handwritten, inline_asm, slower] = interleave(HITS, [&mut a, &mut b, &mut c, &mut d]);
     vec![
-        row(
+        Row::against(
             "hit in the patched loop, per object",
             [patched.clone(), handwritten.clone()],
             "the same loop, check written by hand, no nops",
             Some(1.05),
         ),
-        row(
+        Row::against(
             "hit in the patched loop, per object",
             [patched, inline_asm],
             "the same source, check as inline assembly",
             None,
         ),
-        row(
+        Row::against(
             "sensitivity: one more dependent load in the check",
             [slower, handwritten],
             "the same loop, check written by hand, no nops",

@@ -29,6 +29,26 @@ pub struct Bare {
 }
 
 impl Row {
+    /// A time alone against the least that could do the same, with the highest ratio that is good.
+    pub fn against(
+        what: &'static str,
+        [ours, figure]: [Figure; 2],
+        bare: &'static str,
+        goal: Option<f64>,
+    ) -> Self {
+        let bare = Bare {
+            what: bare,
+            figure,
+            goal,
+        };
+        Self {
+            what,
+            ours,
+            bare: Some(bare),
+            beside: false,
+        }
+    }
+
     /// The medians' ratio.
     pub fn ratio(&self) -> Option<f64> {
         self.bare
