@@ -7,6 +7,8 @@
 pub(crate) mod backend;
 mod context;
 #[cfg(feature = "std")]
+pub(crate) mod live;
+#[cfg(feature = "std")]
 pub(crate) mod op;
 pub mod registers;
 mod regset;

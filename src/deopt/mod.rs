@@ -25,20 +25,12 @@
 
 mod answer;
 mod frame;
-mod ramp_x86_64;
+mod host;
+mod ramp;
 mod ramps;
 mod unwind;
 mod value;
-
-#[cfg(target_arch = "x86_64")]
-mod capture_x86_64;
-#[cfg(target_arch = "x86_64")]
-#[path = "state_x86_64.rs"]
-mod state;
-
-#[cfg(not(target_arch = "x86_64"))]
-#[path = "state_other.rs"]
-mod state;
+mod x86_64;
 
 #[cfg(test)]
 #[cfg(all(target_arch = "x86_64", unix))]
@@ -46,18 +38,19 @@ mod tests;
 
 pub use answer::{Answer, ReturnValue};
 pub use frame::{Frame, Values};
-pub use ramp_x86_64::{Resume, encode, max_len};
+pub use ramp::{Resume, encode, max_len};
 pub use ramps::Ramps;
 pub use unwind::UnwindInfo;
 pub use value::Value;
 
+use host::state;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
-#[cfg(target_arch = "x86_64")]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::arch::{Arch, SiteContext};
+use crate::arch::SiteContext;
 use crate::engine::Role;
 use crate::error::{Error, Result};
 
@@ -94,11 +87,10 @@ impl RampContext {
     /// There are no ramps for the site's architecture, or this host is of another one.
     pub unsafe fn new(role: Role, site: Arc<dyn RampSite>) -> Result<Box<Self>> {
         let arch = site.site().arch;
-        if arch != Arch::X86_64 || !cfg!(target_arch = "x86_64") {
+        if host::ARCH != Some(arch) {
             return Err(Error::RampArch { arch });
         }
-        #[cfg(target_arch = "x86_64")]
-        state::SaveLayout::get();
+        state::prepare();
         Ok(Box::new(Self { role, site }))
     }
 
@@ -124,17 +116,9 @@ impl fmt::Debug for RampContext {
     }
 }
 
-/// The address of the routine that all ramps call.
-fn capture_address() -> Result<u64> {
-    #[cfg(target_arch = "x86_64")]
-    return Ok(capture_x86_64::address());
-    #[cfg(not(target_arch = "x86_64"))]
-    Err(Error::RampArch { arch: Arch::X86_64 })
-}
-
 /// Called by the capture routine; returns what it is to do, see there.
-#[cfg(target_arch = "x86_64")]
-extern "sysv64" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
+#[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
+extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     // SAFETY: the capture routine passes its own stack.
     let context = unsafe { (*raw).context } as *const RampContext;
     // SAFETY: the ramp pushed the address of its context, which outlives it.

@@ -85,7 +85,7 @@ impl Exits for Ramps {
     }
 
     fn bound(&self, site: &Site, resumption: Resumption<'_>) -> Result<Len> {
-        Ok(max_len(&resume(site, resumption)))
+        max_len(site.module().arch(), &resume(site, resumption))
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {

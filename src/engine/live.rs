@@ -4,8 +4,8 @@
 //! site once, while nobody can execute it, as nops, one head, nops. Afterwards a sequence always stands in a stub;
 //! a patch fills a fresh stub, publishes it, and exchanges the head by one aligned store.
 //!
-//! Invariants: after arming, the bytes of a site change only in its head, and only from one instruction of 5
-//! bytes to another (checked by `verify::check_exchange`, which knows nothing of this module); a stub is
+//! Invariants: after arming, the bytes of a site change only in its head, and only between instructions that the
+//! architecture lets be exchanged (checked by `verify::check_exchange`, which knows nothing of this module); a stub is
 //! complete before a head leads to it and is retired, not freed, when it does no more; no call stands in a live
 //! site, so no return address points into one.
 //!
@@ -27,7 +27,7 @@ use super::prepare::{Failed, Item, Preparation};
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::x86_64::head::{self, Head, HeadBytes};
+use crate::arch::live::{Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::error::{Error, Fate, Result};
 use crate::memory::{CodeMemory, StubSlot};
@@ -43,7 +43,7 @@ pub(super) struct Armed {
     pub(super) stub: Option<StubSlot>,
 }
 
-/// The exchange of the bytes of one instruction: a head, or the first byte of a shadow for a trap.
+/// The exchange of the bytes of one instruction: a head, or the first bytes of a shadow for a trap.
 pub(super) struct HeadExchange {
     memory: Arc<dyn CodeMemory>,
     /// The bytes, which lie in one quadword.
@@ -55,7 +55,16 @@ pub(super) struct HeadExchange {
 }
 
 /// Bytes of one quadword.
-type Changed = SmallVec<[u8; head::LEN as usize]>;
+type Changed = SmallVec<[u8; 8]>;
+
+/// The site's architecture.
+fn backend(site: &Site) -> Result<&'static dyn Live> {
+    let arch = site.module().arch();
+    arch.live().ok_or_else(|| Error::NoAssembler {
+        site: site.name(),
+        arch,
+    })
+}
 
 // ---- preparing ----
 
@@ -94,7 +103,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>
         declared: body.declared,
         clobbers: body.clobbers,
         landings: Vec::new(),
-        used: used(head),
+        used: head.end(),
     };
     let sequence = Some(Arc::clone(sequence));
     lead(preparation, head, addr, assembled, Status::Patched, sequence)
@@ -115,7 +124,7 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
         },
         clobbers: RegSet::EMPTY,
         landings: Vec::new(),
-        used: used(head),
+        used: head.end(),
     };
     let sequence = preparation.state.sequence.clone();
     lead(preparation, head, ramp, assembled, Status::Invalidated, sequence)
@@ -124,19 +133,17 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
 /// The armed form comes back, whose bytes were checked when the site was armed.
 fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
     let new = Arc::clone(&preparation.state.original);
-    let item = preparation.item_of(Status::Original, new, used(head), Vec::new(), None);
+    let item = preparation.item_of(Status::Original, new, head.end(), Vec::new(), None);
     finish(head, item)
 }
 
-fn used(head: Head) -> Len {
-    Len::new(head.offset.get() + head::LEN)
-}
-
 fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
-    head::jump(head, to).ok_or_else(|| Error::StubOutOfReach {
-        site: site.name(),
-        stub: to,
-    })
+    backend(site)?
+        .jump(head, to)
+        .ok_or_else(|| Error::StubOutOfReach {
+            site: site.name(),
+            stub: to,
+        })
 }
 
 /// The item whose head jumps to `to`.
@@ -149,7 +156,8 @@ fn lead(
     sequence: Option<Arc<Sequence>>,
 ) -> Result<Item> {
     let site = preparation.site.clone();
-    assembled.code = head::armed(head, site.reserved(), jump(&site, head, to)?);
+    let live = backend(&site)?;
+    assembled.code = head.armed(live, site.reserved(), jump(&site, head, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
     finish(head, preparation.item(status, &assembled, sequence))
 }
@@ -158,16 +166,19 @@ fn lead(
 fn finish(head: Head, mut item: Item) -> Result<Item> {
     let context = item.site.context(&[]);
     verify::check_exchange(&context, &item.old, &item.new)?;
-    let (old, new) = (head::of_site(head, &item.old), head::of_site(head, &item.new));
+    let (old, new) = (head.of_site(&item.old), head.of_site(&item.new));
     let (Some(old), Some(new)) = (old, new) else {
         return Err(refused(&item.site, "it has no head"));
     };
-    if !head::exchangeable(old, new) {
-        return Err(refused(&item.site, "its head is no 5-byte nop or jump"));
+    if !backend(&item.site)?.exchangeable(&old, &new) {
+        return Err(refused(
+            &item.site,
+            "its head is no nop or jump that may be exchanged",
+        ));
     }
     item.live = Some(HeadExchange {
         memory: Arc::clone(item.site.memory()?),
-        range: CodeRange::new(head.addr, u64::from(head::LEN)).unwrap_or_default(),
+        range: CodeRange::new(head.addr, u64::from(head.len.get())).unwrap_or_default(),
         old: Changed::from_slice(&old),
         new: Changed::from_slice(&new),
         trap: None,

@@ -1,17 +1,18 @@
 //! The rule for sites that are changed while threads execute them.
 
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use super::check::isa;
-use super::facts::{Dest, Facts, Flow};
+use super::facts::{Exchange, Facts};
 #[cfg(test)]
 use crate::addr::CodeAddr;
 use crate::arch::SiteContext;
 use crate::error::{Error, Result, SiteName};
 
 /// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that differ
-/// belong to one instruction, which is in both a nop or a direct jump, of the same 5 bytes, inside one naturally
-/// aligned quadword (AMD64 APM volume 2, 7.6.1).
+/// belong to one instruction, which stands at the same place in both, lie inside one naturally aligned quadword,
+/// and both instructions are of those that the architecture lets be exchanged: see its decoder for the rule.
 ///
 /// # Errors
 /// [`Error::VerifyExchange`]; [`Error::VerifyArch`] for an architecture for which no such rule is known.
@@ -23,56 +24,67 @@ pub fn check_exchange(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<
     if old.len() != new.len() {
         return Err(refused("the old and the new bytes are not equally many"));
     }
-    let differing = || old.iter().zip(new).map(|(a, b)| a != b);
-    let (Some(first), Some(last)) = (
-        differing().position(|differs| differs),
-        old.len()
-            .checked_sub(1 + differing().rev().position(|d| d).unwrap_or(0)),
-    ) else {
+    let Some(differing) = differing(site.addr.get(), old, new) else {
         return Ok(());
     };
-    let first = site.addr.get().wrapping_add(first as u64);
-    let last = site.addr.get().wrapping_add(last as u64);
+    let (first, last) = (*differing.start(), *differing.end());
     let before = containing(site, old, first)?.ok_or_else(|| refused("the old bytes do not decode"))?;
     let after = containing(site, new, first)?.ok_or_else(|| refused("the new bytes do not decode"))?;
     if (before.addr, before.len) != (after.addr, after.len) || last >= before.end() {
         return Err(refused("more than one instruction changes"));
     }
-    if before.len != 5 || !exchangeable(&before) || !exchangeable(&after) {
-        return Err(refused("an instruction changes that is no 5-byte nop or jump"));
-    }
-    if before.addr / 8 != (before.end() - 1) / 8 {
-        return Err(refused("the changed instruction crosses an 8-byte boundary"));
+    let exchange = Exchange {
+        before: &before,
+        after: &after,
+        old: bytes_of(site, old, &before),
+        new: bytes_of(site, new, &after),
+        differing,
+    };
+    (isa(site.arch)?.exchange)(&exchange).map_err(refused)?;
+    if first / 8 != last / 8 {
+        return Err(refused("the bytes that change cross an 8-byte boundary"));
     }
     Ok(())
 }
 
-/// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first byte becomes a trap,
-/// which is no longer than any instruction, and nothing else changes (Intel SDM volume 2, INT3).
+/// The addresses of the first and the last byte that differ.
+fn differing(addr: u64, old: &[u8], new: &[u8]) -> Option<RangeInclusive<u64>> {
+    let differs = || old.iter().zip(new).map(|(a, b)| a != b);
+    let first = differs().position(|differs| differs)?;
+    let last = old
+        .len()
+        .checked_sub(1 + differs().rev().position(|differs| differs)?)?;
+    Some(addr.wrapping_add(first as u64)..=addr.wrapping_add(last as u64))
+}
+
+fn bytes_of<'a>(site: &SiteContext<'_>, bytes: &'a [u8], facts: &Facts) -> &'a [u8] {
+    let start = facts.addr.wrapping_sub(site.addr.get()) as usize;
+    bytes
+        .get(start..start.saturating_add(facts.len.into()))
+        .unwrap_or_default()
+}
+
+/// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first bytes become the trap,
+/// which is no longer than any instruction, inside one naturally aligned quadword, and nothing else changes.
 ///
 /// # Errors
 /// [`Error::VerifyExchange`]; [`Error::VerifyArch`] for an architecture for which no such rule is known.
 pub fn check_trap(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> {
     let trap = isa(site.arch)?.trap;
-    let ([_, kept @ ..], [first, rest @ ..]) = (old, new) else {
-        return Err(not_a_trap(site));
-    };
-    match *first == trap && kept == rest {
+    let at = site.addr.get();
+    let one_store = at / 8 == at.wrapping_add(trap.len() as u64 - 1) / 8;
+    let (kept, rest) = (old.get(trap.len()..), new.strip_prefix(trap));
+    match one_store && kept.is_some() && kept == rest {
         true => Ok(()),
         false => Err(not_a_trap(site)),
     }
 }
 
 fn not_a_trap(site: &SiteContext<'_>) -> Error {
-    let (site, what) = (
-        SiteName::of(site),
-        "more changes than the first byte, or not to a trap",
-    );
-    Error::VerifyExchange { site, what }
-}
-
-fn exchangeable(facts: &Facts) -> bool {
-    facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)))
+    Error::VerifyExchange {
+        site: SiteName::of(site),
+        what: "more changes than the first bytes, or not to a trap, or not by one aligned store",
+    }
 }
 
 /// The instruction that holds the byte at `addr`.

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
@@ -103,9 +104,24 @@ pub(super) struct Isa {
     pub(super) patchpoint_call: fn(&[u8]) -> Option<(u64, u32)>,
     /// The name of a register.
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
-    /// The shortest instruction that traps: one byte.
-    pub(super) trap: u8,
+    /// The instruction that traps and is no longer than any other.
+    pub(super) trap: &'static [u8],
+    /// Whether one instruction may become another under execution; if not, why.
+    pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
     pub(super) abi: Abi,
+}
+
+/// One instruction that becomes another while threads execute it: at the same address, of the same length.
+#[allow(dead_code, reason = "not every architecture needs all")]
+pub(super) struct Exchange<'a> {
+    pub(super) before: &'a Facts,
+    pub(super) after: &'a Facts,
+    /// Its bytes before.
+    pub(super) old: &'a [u8],
+    /// Its bytes afterwards.
+    pub(super) new: &'a [u8],
+    /// The addresses of the first and the last byte that differ.
+    pub(super) differing: RangeInclusive<u64>,
 }
 
 /// The platform's C convention, and what LLVM reserves.

@@ -14,15 +14,30 @@ use iced_x86::{
     RflagsBits, UsedMemory,
 };
 
-use super::facts::{Abi, Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
+use super::facts::{Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
+
+/// Two nops or direct jumps of 5 bytes, inside one naturally aligned quadword (AMD64 APM volume 2, 7.6.1).
+fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
+    let may = |facts: &Facts| facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)));
+    let before = exchange.before;
+    if before.len != 5 || !may(before) || !may(exchange.after) {
+        return Err("an instruction changes that is no 5-byte nop or jump");
+    }
+    if before.addr / 8 != (before.end() - 1) / 8 {
+        return Err("the changed instruction crosses an 8-byte boundary");
+    }
+    Ok(())
+}
 
 pub(super) static ISA: Isa = Isa {
     decode,
     text,
     patchpoint_call,
-    trap: 0xcc,
+    // int3 (Intel SDM volume 2).
+    trap: &[0xcc],
+    exchange,
     register: |reg| {
         NAMES
             .iter()

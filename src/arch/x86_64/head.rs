@@ -6,40 +6,19 @@
 //! lead, and those behind it, its tail, are written when the site is armed and never again: a thread may be
 //! between any two of them at any time.
 
-use alloc::vec::Vec;
-
-use super::nops;
 use crate::addr::{CodeAddr, Len};
+use crate::arch::live::{Head, HeadBytes, NoHead};
 
 /// The length of every head.
-pub(crate) const LEN: u32 = 5;
+const LEN: u32 = 5;
 /// The 5-byte nop (Intel SDM volume 2, NOP, table 4-12).
-pub(crate) const NOP: HeadBytes = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+pub(super) const NOP: [u8; LEN as usize] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+/// `int3` (Intel SDM volume 2): one byte, as the shortest instructions have.
+pub(super) const TRAP: [u8; 1] = [0xcc];
 /// `jmp rel32`.
 const JUMP: u8 = 0xe9;
 /// What one store changes.
 const WORD: u64 = 8;
-
-/// The bytes of a head.
-pub(crate) type HeadBytes = [u8; LEN as usize];
-
-/// Where the head of a site stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    /// Its distance from the site's start.
-    pub(crate) offset: Len,
-    /// Its address.
-    pub(crate) addr: CodeAddr,
-    /// The quadword that holds it: a multiple of 8.
-    pub(crate) word: CodeAddr,
-}
-
-/// A site has no room for a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoHead {
-    /// The least length of a site at this address that has.
-    pub(crate) needed: Len,
-}
 
 /// What can be a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,17 +36,17 @@ const EXCHANGEABLE: [(Kind, Kind); 4] = [
 ];
 
 impl Kind {
-    fn of(head: HeadBytes) -> Option<Self> {
+    fn of(head: &[u8]) -> Option<Self> {
         match head {
-            NOP => Some(Self::Nop),
-            [JUMP, ..] => Some(Self::Jump),
+            [0x0f, 0x1f, 0x44, 0x00, 0x00] => Some(Self::Nop),
+            [JUMP, _, _, _, _] => Some(Self::Jump),
             _ => None,
         }
     }
 }
 
 /// Whether the head may be exchanged live.
-pub(crate) fn exchangeable(old: HeadBytes, new: HeadBytes) -> bool {
+pub(super) fn exchangeable(old: &[u8], new: &[u8]) -> bool {
     match (Kind::of(old), Kind::of(new)) {
         (Some(old), Some(new)) => EXCHANGEABLE.contains(&(old, new)),
         _ => false,
@@ -75,57 +54,34 @@ pub(crate) fn exchangeable(old: HeadBytes, new: HeadBytes) -> bool {
 }
 
 /// Where the head of the site at `addr` stands: as early as it can. Any site of 9 bytes has one.
-pub(crate) fn plan_head(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
     let into = addr.get() % WORD;
     let lead = match into + u64::from(LEN) <= WORD {
         true => 0,
         false => WORD - into,
     };
     // At most 4.
-    let lead = Len::new(lead as u32);
-    let needed = Len::new(lead.get() + LEN);
-    let head = addr.plus(lead).filter(|_| len >= needed);
-    let addr = head.ok_or(NoHead { needed })?;
-    Ok(Head {
-        offset: lead,
-        addr,
-        word: CodeAddr::new(addr.get() - addr.get() % WORD),
-    })
+    Head::within(addr, len, Len::new(lead as u32), Len::new(LEN))
 }
 
 /// The head that jumps to `to`, if it reaches.
-pub(crate) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
+pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
     let distance = to.distance_from(head.addr).wrapping_sub(i64::from(LEN));
     let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
-    Some([JUMP, a, b, c, d])
-}
-
-/// All bytes of an armed site of `len` bytes: lead, head, tail.
-pub(crate) fn armed(head: Head, len: Len, bytes: HeadBytes) -> Vec<u8> {
-    let tail = len.get().saturating_sub(head.offset.get() + LEN);
-    let mut out = Vec::with_capacity(len.as_usize());
-    nops::put(head.offset.get(), &mut out);
-    out.extend(bytes);
-    nops::put(tail, &mut out);
-    out
-}
-
-/// The head in the bytes of an armed site.
-pub(crate) fn of_site(head: Head, site: &[u8]) -> Option<HeadBytes> {
-    let bytes = site.get(head.offset.as_usize()..)?;
-    bytes.first_chunk().copied()
+    Some(HeadBytes::new(&[JUMP, a, b, c, d]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Arch;
     use iced_x86::{Code, Decoder, DecoderOptions};
 
     /// The rule, stated once more without the planner's arithmetic.
     fn is_one_store(site: u64, len: u32, head: Head) -> bool {
         let (first, last) = (head.addr.get(), head.addr.get() + u64::from(LEN) - 1);
         first / 8 == last / 8
-            && head.word.get() == first / 8 * 8
+            && head.len == Len::new(LEN)
             && first >= site
             && last < site + u64::from(len)
             && first - site == u64::from(head.offset.get())
@@ -137,14 +93,14 @@ mod tests {
         for at in 0..64 {
             for len in 0..=64 {
                 let site = 0x7f00_0000_1000 + at;
-                match plan_head(CodeAddr::new(site), Len::new(len)) {
+                match plan(CodeAddr::new(site), Len::new(len)) {
                     Ok(head) => {
                         assert!(is_one_store(site, len, head), "{site:#x} {len} {head:?}");
                         planned += 1;
                     }
                     Err(NoHead { needed }) => {
                         assert!(len < 9 && len < needed.get(), "{site:#x} {len} {needed:?}");
-                        assert!(plan_head(CodeAddr::new(site), needed).is_ok());
+                        assert!(plan(CodeAddr::new(site), needed).is_ok());
                         // No other place in the site would do either.
                         for offset in 0..=len.saturating_sub(LEN) {
                             let first = site + u64::from(offset);
@@ -161,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_site_at_the_end_of_the_address_space_is_refused() {
-        assert!(plan_head(CodeAddr::new(u64::MAX), Len::new(64)).is_err());
+        assert!(plan(CodeAddr::new(u64::MAX), Len::new(64)).is_err());
     }
 
     #[test]
@@ -169,13 +125,14 @@ mod tests {
         for at in 0..64 {
             for len in 9..=64 {
                 let site = CodeAddr::new(0x7f00_0000_1000 + at);
-                let head = plan_head(site, Len::new(len)).unwrap();
+                let head = plan(site, Len::new(len)).unwrap();
                 let to = CodeAddr::new(0x7f00_1000_0000);
                 let jump = jump(head, to).unwrap();
-                for bytes in [NOP, jump] {
-                    let armed = armed(head, Len::new(len), bytes);
+                for bytes in [HeadBytes::new(&NOP), jump] {
+                    let live = Arch::X86_64.live().unwrap();
+                    let armed = head.armed(live, Len::new(len), bytes);
                     assert_eq!(armed.len(), len as usize);
-                    assert_eq!(of_site(head, &armed), Some(bytes));
+                    assert_eq!(head.of_site(&armed), Some(bytes));
                     let decoder = Decoder::with_ip(64, &armed, site.get(), DecoderOptions::NONE);
                     for instruction in decoder {
                         let is_head = instruction.ip() == head.addr.get();
@@ -199,7 +156,7 @@ mod tests {
     fn only_heads_are_exchanged() {
         let jump = [JUMP, 1, 2, 3, 4];
         for (old, new) in [(NOP, NOP), (NOP, jump), (jump, NOP), (jump, jump)] {
-            assert!(exchangeable(old, new));
+            assert!(exchangeable(&old, &new));
         }
         // mov eax, imm32; call rel32; nop, nop, xchg ax, ax.
         for other in [
@@ -207,13 +164,13 @@ mod tests {
             [0xe8, 1, 2, 3, 4],
             [0x90, 0x66, 0x90, 0x66, 0x90],
         ] {
-            assert!(!exchangeable(other, NOP) && !exchangeable(jump, other));
+            assert!(!exchangeable(&other, &NOP) && !exchangeable(&jump, &other));
         }
     }
 
     #[test]
     fn a_stub_out_of_reach_has_no_jump() {
-        let head = plan_head(CodeAddr::new(0x1000), Len::new(9)).unwrap();
+        let head = plan(CodeAddr::new(0x1000), Len::new(9)).unwrap();
         assert!(jump(head, CodeAddr::new(0x1005 + 0x7fff_ffff)).is_some());
         assert_eq!(jump(head, CodeAddr::new(0x1005 + 0x8000_0000)), None);
     }

@@ -10,11 +10,11 @@
 mod branch;
 mod emit;
 mod encode;
-pub(crate) mod head;
+mod head;
 mod insn;
 mod nops;
 mod regs;
-pub(crate) mod relocate;
+mod relocate;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,9 @@ use alloc::vec::Vec;
 
 use super::RegSet;
 use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
+use crate::addr::{CodeAddr, Len};
 
 /// The x86-64 backend.
 #[derive(Debug)]
@@ -54,5 +56,35 @@ impl Backend for X86_64 {
 
     fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
         nops::put(len, out);
+    }
+}
+
+impl Live for X86_64 {
+    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+        head::plan(addr, len)
+    }
+
+    fn nop(&self, _: Head) -> HeadBytes {
+        HeadBytes::new(&head::NOP)
+    }
+
+    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
+        head::jump(head, to)
+    }
+
+    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
+        head::exchangeable(old, new)
+    }
+
+    fn trap(&self) -> &'static [u8] {
+        &head::TRAP
+    }
+
+    fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {
+        relocate::bound(addr, bytes)
+    }
+
+    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>> {
+        relocate::relocate(at, addr, bytes)
     }
 }

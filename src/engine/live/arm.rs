@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{Armed, jump};
+use super::{Armed, backend, jump};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
-use crate::arch::x86_64::head::{self, Head, HeadBytes, NoHead};
-use crate::arch::x86_64::relocate;
+use crate::arch::live::{Head, HeadBytes, NoHead};
 use crate::engine::Shared;
 use crate::engine::state::{SiteState, States};
 use crate::error::{Error, Fate, Result};
@@ -68,21 +67,24 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
     if site.module().may_have_run() {
         return Err(Error::ArmedTooLate { site: site.name() });
     }
-    let head = head::plan_head(site.addr(), site.reserved()).map_err(|NoHead { needed }| Error::NoHead {
-        site: site.name(),
-        reserved: site.reserved(),
-        needed,
-    })?;
+    let live = backend(&site)?;
+    let head = live
+        .plan_head(site.addr(), site.reserved())
+        .map_err(|NoHead { needed }| Error::NoHead {
+            site: site.name(),
+            reserved: site.reserved(),
+            needed,
+        })?;
     let memory = Arc::clone(site.memory()?);
-    check_memory(&site, &*memory, head.word)?;
+    check_memory(&site, &*memory, word(head.addr))?;
     let original: Arc<[u8]> = site.read()?.into();
     let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
-        Original::Nops => (None, head::NOP),
+        Original::Nops => (None, live.nop(head)),
         Original::LlvmCall { .. } | Original::Instructions { .. } => {
             displace(shared, &site, head, &original)?
         }
     };
-    let armed = head::armed(head, site.reserved(), first).into();
+    let armed = head.armed(live, site.reserved(), first).into();
     Ok(Arming {
         site,
         memory,
@@ -96,8 +98,13 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
 /// The memory of a site of which one byte is to be exchanged.
 pub(super) fn exchangeable_memory(site: &Site) -> Result<Arc<dyn CodeMemory>> {
     let memory = site.memory()?;
-    check_memory(site, &**memory, CodeAddr::new(site.addr().get() & !7))?;
+    check_memory(site, &**memory, word(site.addr()))?;
     Ok(Arc::clone(memory))
+}
+
+/// The quadword that holds an address.
+fn word(addr: CodeAddr) -> CodeAddr {
+    CodeAddr::new(addr.get() & !7)
 }
 
 /// Tries the exchange of a quadword with what is there already: a memory without an atomic one refuses now, not later.
@@ -122,11 +129,13 @@ fn displace(
     head: Head,
     original: &[u8],
 ) -> Result<(Option<StubSlot>, HeadBytes)> {
-    let bound = relocate::bound(site.addr(), original);
+    let live = backend(site)?;
+    let bound = live.relocated_bound(site.addr(), original);
     let slot = shared
         .stubs
         .alloc(Len::new(u32::try_from(bound).unwrap_or(u32::MAX)), site.range())?;
-    let filled = relocate::relocate(slot.addr(), site.addr(), original)
+    let filled = live
+        .relocate(slot.addr(), site.addr(), original)
         .and_then(|code| shared.stubs.fill(&slot, &code))
         .and_then(|()| jump(site, head, slot.addr()));
     match filled {

@@ -1,19 +1,19 @@
 //! The live invalidation of a shadow, by a trap in place of its first instruction.
 //!
 //! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that no jump of
-//! several bytes can be put over them. Approach: one byte changes, the first, by the same aligned store that exchanges
-//! heads; a thread that executes the trap is sent to the site's ramp by the process's [handler](crate::publish), with all
+//! several bytes can be put over them. Approach: only the first bytes change, no more than any instruction has, by the same
+//! aligned store that exchanges heads; a thread that executes the trap is sent to the site's ramp by the process's [handler](crate::publish), with all
 //! registers as they were, and a thread that is past it goes on undisturbed.
 //!
-//! Invariants: the trap is in the handler's table before its byte is written, and stays there until its module
-//! goes, also when the byte has been taken back: a thread may have executed it in between.
+//! Invariants: the trap is in the handler's table before it is written, and stays there until its module
+//! goes, also when it has been taken back: a thread may have executed it in between.
 
-use smallvec::smallvec;
+use smallvec::SmallVec;
 
 use super::super::prepare::{Item, Preparation};
 use super::super::state::{States, Status};
 use super::super::transaction::Change;
-use super::{CodeAddr, CodeRange, Error, HeadExchange, Len, Result, Site};
+use super::{CodeAddr, CodeRange, Error, HeadExchange, Len, Result, Site, backend};
 use crate::verify;
 
 /// Prepares the change of a shadow of a live module.
@@ -29,21 +29,31 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
 fn invalidate(preparation: &mut Preparation<'_>) -> Result<Item> {
     let site = preparation.site.clone();
     table::check(&site)?;
+    let trap = backend(&site)?.trap();
     let ramp = preparation.invalidation_ramp()?;
     let mut new = preparation.state.original.to_vec();
-    let old = new
-        .first_mut()
-        .map_or(0, |first| std::mem::replace(first, table::TRAP));
+    let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(&site, trap))?;
+    let old = SmallVec::from_slice(changed);
+    changed.copy_from_slice(trap);
     verify::check_trap(&site.context(&[]), &preparation.state.original, &new)?;
-    let mut item = preparation.item_of(Status::Invalidated, new.into(), Len::new(1), Vec::new(), None);
+    let len = Len::new(trap.len() as u32);
+    let mut item = preparation.item_of(Status::Invalidated, new.into(), len, Vec::new(), None);
     item.live = Some(HeadExchange {
         memory: super::arm::exchangeable_memory(&site)?,
-        range: CodeRange::new(site.addr(), 1).unwrap_or_default(),
-        old: smallvec![old],
-        new: smallvec![table::TRAP],
+        range: CodeRange::new(site.addr(), trap.len() as u64).unwrap_or_default(),
+        old,
+        new: SmallVec::from_slice(trap),
         trap: Some(ramp),
     });
     Ok(item)
+}
+
+fn too_short(site: &Site, trap: &[u8]) -> Error {
+    Error::NoHead {
+        site: site.name(),
+        reserved: site.reserved(),
+        needed: Len::new(trap.len() as u32),
+    }
 }
 
 fn traps(items: &[Item]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
@@ -87,9 +97,7 @@ pub(super) fn keep_ramps(items: &mut [Item], states: &mut States) {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod table {
     use super::{CodeAddr, Result, Site};
-    use crate::publish::trap::{INT3, Traps};
-
-    pub(super) const TRAP: u8 = INT3;
+    use crate::publish::trap::Traps;
 
     pub(super) fn check(_: &Site) -> Result<()> {
         Traps::install().map(|_| ())
@@ -116,8 +124,6 @@ mod table {
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod table {
     use super::{CodeAddr, Error, Result, Site};
-
-    pub(super) const TRAP: u8 = 0xcc;
 
     pub(super) fn check(site: &Site) -> Result<()> {
         Err(Error::ShadowNotArmed { site: site.name() })

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{Entries, adding, call, engine, live_module, returning, site};
 use crate::addr::{CodeAddr, Len};
+use crate::arch::Arch;
 use crate::arch::OnReturn;
-use crate::arch::x86_64::head;
+use crate::arch::live::Head;
 use crate::engine::Engine;
 use crate::memory::testing::process::{End, end_of_child, in_child};
 use crate::publish::{Attached, Drained, Rest};
@@ -114,7 +115,7 @@ struct Race {
     engine: Engine,
     module: Module,
     site: Site,
-    head: head::Head,
+    head: Head,
     _entries: Entries,
 }
 
@@ -123,7 +124,11 @@ impl Race {
         let (engine, entries) = (engine(), Entries::new(1));
         let module = entries.live(&engine);
         let site = site(&engine, 0);
-        let head = head::plan_head(site.addr(), site.reserved()).unwrap();
+        let head = Arch::X86_64
+            .live()
+            .unwrap()
+            .plan_head(site.addr(), site.reserved())
+            .unwrap();
         Self {
             engine,
             module,
@@ -218,7 +223,7 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
             }
             race.write(
                 race.head.offset.as_usize(),
-                &head::jump(race.head, slot.addr()).unwrap(),
+                &Arch::X86_64.live().unwrap().jump(race.head, slot.addr()).unwrap(),
             );
             if !fill {
                 thread::sleep(Duration::from_micros(20));

@@ -1,6 +1,6 @@
 //! What the capture routine leaves on the stack, and how its parts are found.
 //!
-//! Invariant: [`RawState`] is written by the routine in `capture_x86_64.rs` push by push; its fields and
+//! Invariant: [`RawState`] is written by the routine in `capture.rs` push by push; its fields and
 //! [`BELOW_SITE`] change only together with it.
 
 #![allow(unsafe_code)]
@@ -8,29 +8,29 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::value::MAX;
 use crate::addr::{CodeAddr, DwarfReg};
+use crate::deopt::value::MAX;
 
 /// The registers that the System V x86-64 ABI makes a function preserve, but for the stack pointer:
 /// rbx, rbp, r12 to r15, by DWARF number.
-pub(super) const CALLEE_SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
+pub(in crate::deopt) const CALLEE_SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 /// rax.
-pub(super) const RESULT: DwarfReg = DwarfReg::new(0);
+pub(in crate::deopt) const RESULT: DwarfReg = DwarfReg::new(0);
 /// rdx, the second half of a 128-bit result.
-pub(super) const RESULT_HIGH: DwarfReg = DwarfReg::new(1);
+pub(in crate::deopt) const RESULT_HIGH: DwarfReg = DwarfReg::new(1);
 /// xmm0.
-pub(super) const FLOAT_RESULT: DwarfReg = DwarfReg::new(17);
+pub(in crate::deopt) const FLOAT_RESULT: DwarfReg = DwarfReg::new(17);
 /// rsp.
-pub(super) const STACK_POINTER: DwarfReg = DwarfReg::new(7);
+pub(in crate::deopt) const STACK_POINTER: DwarfReg = DwarfReg::new(7);
 /// The return address column.
-pub(super) const RETURN_ADDRESS: u16 = 16;
+pub(in crate::deopt) const RETURN_ADDRESS: u16 = 16;
 /// rdi, rsi, rdx, rcx, r8, r9: the integer arguments.
-pub(super) const ARGS: [u16; 6] = [5, 4, 1, 2, 8, 9];
+pub(in crate::deopt) const ARGS: [u16; 6] = [5, 4, 1, 2, 8, 9];
 /// xmm0 to xmm7: the floating-point arguments, by consecutive numbers.
-pub(super) const FLOAT_ARGS: core::ops::Range<u16> = 17..25;
+pub(in crate::deopt) const FLOAT_ARGS: core::ops::Range<u16> = 17..25;
 
 /// Bytes below the stack pointer that a leaf function may use (System V x86-64 ABI, section 3.2.2).
-pub(super) const RED_ZONE: u64 = 128;
+pub(in crate::deopt) const RED_ZONE: u64 = 128;
 
 /// CF, PF, AF, ZF, SF, DF, OF: what compiled code keeps in the flags.
 const WRITABLE_FLAGS: u64 = 0xcd5;
@@ -44,14 +44,14 @@ const WANTED: u64 = 0b1110_0111 | 1 << 19;
 
 /// The captured registers, as the routine pushes them.
 #[repr(C)]
-pub(super) struct RawState {
+pub(in crate::deopt) struct RawState {
     /// By DWARF number. The slot of rsp is filled by the dispatcher.
     gprs: [u64; 16],
     flags: u64,
     /// The return address into the ramp.
     return_to: u64,
     /// The context that the ramp pushed.
-    pub(super) context: u64,
+    pub(in crate::deopt) context: u64,
 }
 
 const STATE_SIZE: u64 = size_of::<RawState>() as u64;
@@ -61,18 +61,18 @@ const BELOW_SITE: u64 = STATE_SIZE + RED_ZONE;
 const EXIT_SIZE: u64 = 18 * 8;
 
 /// The XSAVE mask that the routine uses; 0 makes it use FXSAVE. Written before the first ramp exists.
-pub(super) static SAVE_MASK: AtomicU64 = AtomicU64::new(0);
+pub(in crate::deopt) static SAVE_MASK: AtomicU64 = AtomicU64::new(0);
 /// The size of the save area in bytes. Written before the first ramp exists.
-pub(super) static SAVE_SIZE: AtomicU64 = AtomicU64::new(512);
+pub(in crate::deopt) static SAVE_SIZE: AtomicU64 = AtomicU64::new(512);
 
 /// In whose presence a process of the tests behaves as on a machine without XSAVE.
 #[cfg(test)]
-pub(super) const NO_XSAVE: &str = "PATCHPOINT_TEST_NO_XSAVE";
+pub(in crate::deopt) const NO_XSAVE: &str = "PATCHPOINT_TEST_NO_XSAVE";
 
 /// Where the parts of the vector registers are in the save area.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SaveLayout {
-    pub(super) mask: u64,
+pub(in crate::deopt) struct SaveLayout {
+    pub(in crate::deopt) mask: u64,
     size: usize,
     /// Offsets by component number, 0 for those that are absent.
     offsets: [usize; 32],
@@ -80,7 +80,7 @@ pub(super) struct SaveLayout {
 
 impl SaveLayout {
     /// The layout of this machine. The first call also tells the capture routine.
-    pub(super) fn get() -> &'static Self {
+    pub(in crate::deopt) fn get() -> &'static Self {
         static LAYOUT: OnceLock<SaveLayout> = OnceLock::new();
         LAYOUT.get_or_init(|| {
             let layout = Self::detect();
@@ -166,7 +166,7 @@ fn component_place(component: u32) -> (usize, usize) {
 }
 
 /// The captured registers of one frame.
-pub(super) struct Captured<'f> {
+pub(in crate::deopt) struct Captured<'f> {
     raw: &'f mut RawState,
     save: &'f mut [u8],
     layout: &'static SaveLayout,
@@ -177,7 +177,7 @@ pub(super) struct Captured<'f> {
 impl<'f> Captured<'f> {
     /// # Safety
     /// Only for what the capture routine passes: `raw` and `save` are valid, unaliased, and outlive `'f`.
-    pub(super) unsafe fn new(raw: *mut RawState, save: *mut u8) -> Self {
+    pub(in crate::deopt) unsafe fn new(raw: *mut RawState, save: *mut u8) -> Self {
         let layout = SaveLayout::get();
         // SAFETY: as the caller promises.
         let raw = unsafe { &mut *raw };
@@ -197,20 +197,20 @@ impl<'f> Captured<'f> {
     }
 
     /// A general register as it was at the site: what addresses are made of.
-    pub(super) fn base(&self, reg: DwarfReg) -> Option<u64> {
+    pub(in crate::deopt) fn base(&self, reg: DwarfReg) -> Option<u64> {
         self.at_site.get(usize::from(reg.get())).copied()
     }
 
-    pub(super) fn flags(&self) -> u64 {
+    pub(in crate::deopt) fn flags(&self) -> u64 {
         self.raw.flags
     }
 
-    pub(super) fn set_flags(&mut self, flags: u64) {
+    pub(in crate::deopt) fn set_flags(&mut self, flags: u64) {
         self.raw.flags = self.raw.flags & !WRITABLE_FLAGS | flags & WRITABLE_FLAGS;
     }
 
     /// The whole register and its size in bytes, 0 when it was not captured.
-    pub(super) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
+    pub(in crate::deopt) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
         let mut bytes = [0; MAX];
         if let Some(word) = self.raw.gprs.get(usize::from(reg.get())) {
             if let Some(to) = bytes.first_chunk_mut() {
@@ -233,7 +233,7 @@ impl<'f> Captured<'f> {
     }
 
     /// Overwrites the first bytes of a register. The caller has checked that it has as many.
-    pub(super) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
+    pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         if let Some(word) = self.raw.gprs.get_mut(usize::from(reg.get())) {
             let mut whole = word.to_le_bytes();
             for (to, from) in whole.iter_mut().zip(bytes) {
@@ -288,7 +288,7 @@ impl<'f> Captured<'f> {
     /// # Safety
     /// The stack pointer is not below the one at the site, and from it upwards is the stack of the code at
     /// `at`; nothing of what lies between 128 bytes below it and the site is needed any more.
-    pub(super) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
+    pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
         let mut words = [0; 18];
         for (to, from) in words
             .iter_mut()
@@ -305,13 +305,18 @@ impl<'f> Captured<'f> {
     }
 
     /// Clears DF, as every return must.
-    pub(super) fn clear_direction(&mut self) {
+    pub(in crate::deopt) fn clear_direction(&mut self) {
         self.raw.flags &= !DIRECTION;
     }
 }
 
+/// To be called before the first ramp exists.
+pub(in crate::deopt) fn prepare() {
+    SaveLayout::get();
+}
+
 /// Whether this thread has a shadow stack, which checks every return.
-pub(super) fn has_shadow_stack() -> bool {
+pub(in crate::deopt) fn has_shadow_stack() -> bool {
     let pointer: u64;
     // SAFETY: RDSSPQ reads the shadow stack pointer; without a shadow stack it is a NOP and leaves the 0.
     unsafe {

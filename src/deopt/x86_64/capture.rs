@@ -119,7 +119,7 @@ core::arch::global_asm!(
     name = sym patchpoint_capture,
     mask = sym SAVE_MASK,
     size = sym SAVE_SIZE,
-    dispatch = sym super::dispatch,
+    dispatch = sym crate::deopt::dispatch,
 );
 
 unsafe extern "C" {
@@ -129,6 +129,6 @@ unsafe extern "C" {
 }
 
 /// The address of the routine.
-pub(super) fn address() -> u64 {
+pub(in crate::deopt) fn address() -> u64 {
     patchpoint_capture as *const () as u64
 }

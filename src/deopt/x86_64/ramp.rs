@@ -13,9 +13,10 @@
 
 use alloc::vec::Vec;
 
-use super::RampContext;
-use crate::addr::{CodeAddr, Len};
-use crate::arch::x86_64::relocate;
+use crate::addr::CodeAddr;
+use crate::arch::live::Live;
+use crate::arch::x86_64::X86_64;
+use crate::deopt::Resume;
 use crate::error::Result;
 
 /// `lea rsp, [rsp - 128]`
@@ -34,43 +35,22 @@ const LONGEST_JUMP: u64 = 6 + 8;
 /// Alignment, and two addresses.
 const TAIL: u64 = 7 + 16;
 
-/// What a ramp does when its handler answers [`resume`](super::Frame::resume).
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Resume<'a> {
-    /// Goes on at an address: the site's end.
-    At(CodeAddr),
-    /// Executes the instructions that stood at the site before it was patched, moved into the ramp, and goes on
-    /// behind them. A call among them has its return address in the ramp.
-    Original {
-        /// Where they stood.
-        addr: CodeAddr,
-        /// All of them; whole instructions.
-        bytes: &'a [u8],
-    },
-}
-
 /// A length that no ramp with this resumption exceeds.
-#[must_use]
-pub fn max_len(resume: &Resume<'_>) -> Len {
+pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     let moved = match resume {
         Resume::At(_) => LONGEST_JUMP,
-        Resume::Original { addr, bytes } => relocate::bound(*addr, bytes),
+        Resume::Original { addr, bytes } => X86_64.relocated_bound(*addr, bytes),
     };
-    Len::new(u32::try_from(HEAD + moved + TAIL).unwrap_or(u32::MAX))
+    HEAD + moved + TAIL
 }
 
-/// The bytes of a ramp to stand at `at`, where execution enters it. They call with `context`, which must stay where
-/// it is while a thread can reach the ramp or be in it.
-///
-/// # Errors
-/// The original instructions cannot be executed elsewhere: they do not decode, jump between or read their own
-/// bytes, or refer to something out of reach.
-pub fn encode(at: CodeAddr, context: &RampContext, resume: Resume<'_>) -> Result<Vec<u8>> {
-    assemble(at, &raw const *context as u64, super::capture_address()?, resume)
-}
-
-fn assemble(at: CodeAddr, context: u64, capture: u64, resume: Resume<'_>) -> Result<Vec<u8>> {
+/// The ramp at `at` that passes `context` to the routine at `capture`.
+pub(in crate::deopt) fn assemble(
+    at: CodeAddr,
+    context: u64,
+    capture: u64,
+    resume: Resume<'_>,
+) -> Result<Vec<u8>> {
     let resume_at = CodeAddr::new(at.get().wrapping_add(HEAD));
     let resume = resumption(resume_at, resume)?;
     let end = HEAD as usize + resume.len();
@@ -104,7 +84,7 @@ fn indirect(out: &mut Vec<u8>, opcode: [u8; 2], to: usize) {
 fn resumption(at: CodeAddr, resume: Resume<'_>) -> Result<Vec<u8>> {
     match resume {
         Resume::At(to) => Ok(jump(at, to)),
-        Resume::Original { addr, bytes } => relocate::relocate(at, addr, bytes),
+        Resume::Original { addr, bytes } => X86_64.relocate(at, addr, bytes),
     }
 }
 

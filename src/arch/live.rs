@@ -1,0 +1,138 @@
+//! What live patching needs to know of an architecture: heads, traps, and instructions executed elsewhere.
+//!
+//! A live site is lead nops, one head, and a tail. The lead and the tail are written when the site is armed and
+//! never again: a thread may be between any two of their instructions at any time. The head is one instruction,
+//! or the part of one, that a single aligned store exchanges.
+
+use alloc::vec::Vec;
+
+use super::Arch;
+use super::backend::Backend;
+use crate::addr::{CodeAddr, Len};
+use crate::error::Result;
+
+/// The most bytes that a head has.
+const MOST: usize = 8;
+
+/// The bytes of a head: at most one quadword.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadBytes {
+    bytes: [u8; MOST],
+    len: u8,
+}
+
+impl HeadBytes {
+    /// These bytes; those beyond a quadword are dropped.
+    pub(crate) fn new(from: &[u8]) -> Self {
+        let mut bytes = [0; MOST];
+        for (to, from) in bytes.iter_mut().zip(from) {
+            *to = *from;
+        }
+        Self {
+            bytes,
+            len: from.len().min(MOST) as u8,
+        }
+    }
+}
+
+impl core::ops::Deref for HeadBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+/// Where the head of a site stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its distance from the site's start.
+    pub(crate) offset: Len,
+    /// Its address.
+    pub(crate) addr: CodeAddr,
+    /// Its length.
+    pub(crate) len: Len,
+}
+
+/// A site has no room for a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoHead {
+    /// The least length of a site at this address that has.
+    pub(crate) needed: Len,
+}
+
+/// One architecture.
+pub(crate) trait Live: Backend {
+    /// Where the head of the site at `addr` stands: as early as it can.
+    fn plan_head(&self, addr: CodeAddr, len: Len) -> core::result::Result<Head, NoHead>;
+
+    /// The head that goes on to the tail.
+    fn nop(&self, head: Head) -> HeadBytes;
+
+    /// The head that jumps to `to`, if it reaches.
+    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes>;
+
+    /// Whether the head may be exchanged while threads execute either.
+    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool;
+
+    /// The instruction that traps and is no longer than any other.
+    fn trap(&self) -> &'static [u8];
+
+    /// A length that the relocated instructions and the jump behind them do not exceed.
+    fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
+
+    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to what
+    /// followed them.
+    ///
+    /// # Errors
+    /// [`Error::RampRelocation`](crate::Error::RampRelocation): one of them means something else there.
+    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>>;
+}
+
+impl Head {
+    /// The head at this offset of the site at `addr`, if a site of `len` bytes holds it.
+    pub(crate) fn within(
+        addr: CodeAddr,
+        len: Len,
+        offset: Len,
+        head: Len,
+    ) -> core::result::Result<Self, NoHead> {
+        let needed = Len::new(offset.get().saturating_add(head.get()));
+        let start = addr.plus(offset).filter(|_| len >= needed);
+        Ok(Self {
+            offset,
+            addr: start.ok_or(NoHead { needed })?,
+            len: head,
+        })
+    }
+
+    /// The bytes of the site up to the head's end.
+    pub(crate) fn end(self) -> Len {
+        Len::new(self.offset.get().saturating_add(self.len.get()))
+    }
+
+    /// All bytes of an armed site of `len` bytes: lead, head, tail.
+    pub(crate) fn armed(self, live: &dyn Live, len: Len, bytes: HeadBytes) -> Vec<u8> {
+        let mut out = Vec::with_capacity(len.as_usize());
+        live.put_nops(self.offset.get(), &mut out);
+        out.extend_from_slice(&bytes);
+        live.put_nops(len.get().saturating_sub(self.end().get()), &mut out);
+        out
+    }
+
+    /// The head in the bytes of an armed site.
+    pub(crate) fn of_site(self, site: &[u8]) -> Option<HeadBytes> {
+        let bytes = site.get(self.offset.as_usize()..self.end().as_usize())?;
+        Some(HeadBytes::new(bytes))
+    }
+}
+
+impl Arch {
+    /// What live patching needs of the architecture, if it can be patched live here.
+    pub(crate) fn live(self) -> Option<&'static dyn Live> {
+        match self {
+            Self::X86_64 => Some(&super::x86_64::X86_64),
+            _ => None,
+        }
+    }
+}

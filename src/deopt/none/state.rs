@@ -1,0 +1,52 @@
+//! Hosts without ramps: no frame is ever captured there, so nothing here can be called.
+
+use core::convert::Infallible;
+use core::marker::PhantomData;
+
+use crate::addr::{CodeAddr, DwarfReg};
+use crate::deopt::value::MAX;
+
+pub(in crate::deopt) const CALLEE_SAVED: [u16; 0] = [];
+pub(in crate::deopt) const RESULT: DwarfReg = DwarfReg::new(0);
+pub(in crate::deopt) const RESULT_HIGH: DwarfReg = DwarfReg::new(0);
+pub(in crate::deopt) const FLOAT_RESULT: DwarfReg = DwarfReg::new(0);
+pub(in crate::deopt) const STACK_POINTER: DwarfReg = DwarfReg::new(0);
+pub(in crate::deopt) const RETURN_ADDRESS: u16 = 0;
+pub(in crate::deopt) const ARGS: [u16; 0] = [];
+pub(in crate::deopt) const FLOAT_ARGS: core::ops::Range<u16> = 0..0;
+
+/// No frame.
+pub(in crate::deopt) struct Captured<'f> {
+    never: Infallible,
+    frame: PhantomData<&'f mut ()>,
+}
+
+impl Captured<'_> {
+    pub(in crate::deopt) fn base(&self, _: DwarfReg) -> Option<u64> {
+        match self.never {}
+    }
+    pub(in crate::deopt) fn flags(&self) -> u64 {
+        match self.never {}
+    }
+    pub(in crate::deopt) fn set_flags(&mut self, _: u64) {
+        match self.never {}
+    }
+    pub(in crate::deopt) fn read(&self, _: DwarfReg) -> ([u8; MAX], usize) {
+        match self.never {}
+    }
+    pub(in crate::deopt) fn write(&mut self, _: DwarfReg, _: &[u8]) {
+        match self.never {}
+    }
+    pub(in crate::deopt) unsafe fn leave(self, _: CodeAddr, _: u64) -> u64 {
+        match self.never {}
+    }
+    pub(in crate::deopt) fn clear_direction(&mut self) {
+        match self.never {}
+    }
+}
+
+pub(in crate::deopt) fn has_shadow_stack() -> bool {
+    false
+}
+
+pub(in crate::deopt) fn prepare() {}

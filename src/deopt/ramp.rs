@@ -1,0 +1,51 @@
+//! The bytes of one ramp.
+
+use alloc::vec::Vec;
+
+use super::{RampContext, host, x86_64};
+use crate::addr::{CodeAddr, Len};
+use crate::arch::Arch;
+use crate::error::{Error, Result};
+
+/// What a ramp does when its handler answers [`resume`](super::Frame::resume).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Resume<'a> {
+    /// Goes on at an address: the site's end.
+    At(CodeAddr),
+    /// Executes the instructions that stood at the site before it was patched, moved into the ramp, and goes on
+    /// behind them. A call among them has its return address in the ramp.
+    Original {
+        /// Where they stood.
+        addr: CodeAddr,
+        /// All of them; whole instructions.
+        bytes: &'a [u8],
+    },
+}
+
+/// A length that no ramp of the architecture with this resumption exceeds, in bytes.
+///
+/// # Errors
+/// There are no ramps for the architecture.
+pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Result<Len> {
+    let len = match arch {
+        Arch::X86_64 => x86_64::ramp::max_len(resume),
+        _ => return Err(Error::RampArch { arch }),
+    };
+    Ok(Len::new(u32::try_from(len).unwrap_or(u32::MAX)))
+}
+
+/// The bytes of a ramp to stand at `at`, where execution enters it. They call with `context`, which must stay where
+/// it is while a thread can reach the ramp or be in it.
+///
+/// # Errors
+/// The original instructions cannot be executed elsewhere: they do not decode, jump between or read their own
+/// bytes, or refer to something out of reach.
+pub fn encode(at: CodeAddr, context: &RampContext, resume: Resume<'_>) -> Result<Vec<u8>> {
+    let arch = context.site.site().arch;
+    let (context, capture) = (&raw const *context as u64, host::capture::address());
+    match arch {
+        Arch::X86_64 => x86_64::ramp::assemble(at, context, capture, resume),
+        _ => Err(Error::RampArch { arch }),
+    }
+}
