@@ -130,6 +130,19 @@ impl Cond {
     }
 }
 
+/// What is done to all 64 bits of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Bits {
+    /// Keeps the bits that the mask has.
+    And(u64),
+    /// Shifts to the left by 0 to 63 bits; zeros come in.
+    Left(u8),
+    /// Shifts to the right by 0 to 63 bits; zeros come in.
+    Right(u8),
+    /// Shifts to the right by 0 to 63 bits; copies of the sign come in.
+    RightSigned(u8),
+}
+
 /// A position inside a sequence that its branches may name. The runtime chooses the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Label(u32);
@@ -205,6 +218,8 @@ pub(crate) enum Op<'a> {
     Store { to: Address, src: Value, width: Width },
     /// Adds the low `width` bytes of `src`, extended, to all of `dst`.
     AddToReg { dst: DwarfReg, src: Value, width: Width, extension: Extension },
+    /// Changes all bits of `dst`, a general register. Shifts are by less than 64.
+    Bits { dst: DwarfReg, what: Bits },
     /// Adds `src` to memory.
     AddToMem { to: Address, src: Value, width: Width, atomic: bool },
     /// Branches if the condition holds between the low `width` bytes of the values.

@@ -8,7 +8,7 @@ use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind}
 use crate::error::Error;
 use crate::sequence::{
     Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble, assemble_out_of_line,
-    float_arg, float_result, live, location, reg, result,
+    float_arg, float_result, live, location, reg, result, temp,
 };
 use crate::stackmap::testing::{RecordSpec, constant, constant_index, direct, indirect, map, record};
 use crate::stackmap::{Endian, Location, StackMaps};
@@ -188,7 +188,7 @@ fn operand(choices: &mut Choices<'_>) -> Operand {
         0 | 1 => arg(n),
         2 | 3 => live(n),
         4 => location(n),
-        5 => float_arg(n),
+        5 => choices.pick(&[float_arg(n), temp()], temp()),
         6 => float_result(),
         7 => reg(DwarfReg::new(u16::from(choices.below(34)))),
         8 => Operand::Imm(immediate(choices)),
@@ -246,6 +246,16 @@ fn target(choices: &mut Choices<'_>) -> Target {
 
 const CONDITIONS: [Cond; 5] = [Cond::Eq, Cond::Ne, Cond::Below, Cond::AboveOrEqual, Cond::Greater];
 
+fn bits(sequence: Sequence, choices: &mut Choices<'_>) -> Sequence {
+    let (dst, by) = (operand(choices), choices.byte() % 66);
+    match choices.below(4) {
+        0 => sequence.and(dst, immediate(choices)),
+        1 => sequence.shift_left(dst, by),
+        2 => sequence.shift_right(dst, by),
+        _ => sequence.shift_right_signed(dst, by),
+    }
+}
+
 /// Up to eight operations, and whether raw bytes are among them, which may be anything.
 fn operations(choices: &mut Choices<'_>) -> (Sequence, bool) {
     let mut sequence = Sequence::new();
@@ -267,7 +277,8 @@ fn operations(choices: &mut Choices<'_>) -> (Sequence, bool) {
                 let at = choices.pick(&[0x7000_0020_0000, 0x4321_0000_0000], 0);
                 sequence.call(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
             }
-            11 => match choices.below(3) {
+            11 => match choices.below(4) {
+                3 => bits(sequence, choices),
                 0 => sequence.ret(),
                 1 => sequence.trap(),
                 _ => {

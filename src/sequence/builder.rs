@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::operand::{Field, Mem, Operand, Source, Target};
 use crate::addr::CodeAddr;
+use crate::arch::op::Bits;
 use crate::arch::{Cond, Label, OnReturn};
 
 /// One operation, unresolved.
@@ -27,6 +28,10 @@ pub(super) enum Operation {
     Add {
         dst: Operand,
         src: Source,
+    },
+    Bits {
+        dst: Operand,
+        what: Bits,
     },
     AddToMem {
         to: Mem,
@@ -169,6 +174,38 @@ impl Sequence {
             dst: dst.into(),
             src: src.into(),
         })
+    }
+
+    fn bits(self, dst: impl Into<Operand>, what: Bits) -> Self {
+        self.push(Operation::Bits {
+            dst: dst.into(),
+            what,
+        })
+    }
+
+    /// Clears the bits of `dst` that `mask` has not. `dst` is the result, written before, or a register that is
+    /// free at the site, as of the shifts.
+    #[must_use]
+    pub fn and(self, dst: impl Into<Operand>, mask: u64) -> Self {
+        self.bits(dst, Bits::And(mask))
+    }
+
+    /// Shifts all of `dst` to the left by `by` bits, 0 to 63; zeros come in.
+    #[must_use]
+    pub fn shift_left(self, dst: impl Into<Operand>, by: u8) -> Self {
+        self.bits(dst, Bits::Left(by))
+    }
+
+    /// Shifts all of `dst` to the right by `by` bits, 0 to 63; zeros come in.
+    #[must_use]
+    pub fn shift_right(self, dst: impl Into<Operand>, by: u8) -> Self {
+        self.bits(dst, Bits::Right(by))
+    }
+
+    /// Shifts all of `dst` to the right by `by` bits, 0 to 63; copies of its sign come in.
+    #[must_use]
+    pub fn shift_right_signed(self, dst: impl Into<Operand>, by: u8) -> Self {
+        self.bits(dst, Bits::RightSigned(by))
     }
 
     /// Adds a value to memory. Other threads may lose or see half of it.

@@ -40,4 +40,5 @@ pub use assemble::{
 pub use builder::Sequence;
 pub use operand::{
     Field, Mem, Operand, Part, Source, Target, arg, float_arg, float_result, live, location, reg, result,
+    temp,
 };

@@ -20,6 +20,9 @@ pub enum Operand {
     Result,
     /// The result of a patchpoint with the C convention that returns a floating-point number.
     FloatResult,
+    /// A general register that is free at the site, the same for the whole sequence. What it holds at the
+    /// beginning is not known.
+    Temp,
     /// A register by its DWARF number.
     Reg(DwarfReg),
     /// A constant; signed ones are sign-extended.
@@ -60,6 +63,13 @@ pub const fn result() -> Operand {
 #[must_use]
 pub const fn float_result() -> Operand {
     Operand::FloatResult
+}
+
+/// A general register that is free at the site, the same for the whole sequence: where a value stands that has to be
+/// taken apart before it is looked at.
+#[must_use]
+pub const fn temp() -> Operand {
+    Operand::Temp
 }
 
 /// A register by its DWARF number, as the constants of [`arch`](crate::arch) name them.

@@ -73,6 +73,7 @@ impl Resolver<'_, '_> {
     pub(super) fn operand(&self, operand: Operand) -> Result<Known> {
         let known = match operand {
             Operand::Reg(reg) => Known::all(Value::Reg(reg)),
+            Operand::Temp => Known::all(Value::Reg(self.temp()?)),
             Operand::Imm(value) => Known::all(Value::Imm(value)),
             Operand::Result | Operand::FloatResult => {
                 let size = self.written_size(operand);
@@ -107,6 +108,15 @@ impl Resolver<'_, '_> {
             Some(reg) => Err(self.reads_lost(reg)),
             None => Ok(known),
         }
+    }
+
+    /// The register of [`Operand::Temp`].
+    pub(super) fn temp(&self) -> Result<DwarfReg> {
+        self.free.temp.ok_or_else(|| Error::NoScratch {
+            site: SiteName::of(self.site),
+            op: self.op,
+            purpose: "a temporary value",
+        })
     }
 
     pub(super) fn is_c(&self) -> bool {

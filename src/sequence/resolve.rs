@@ -10,7 +10,7 @@ use super::places::result_register;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::backend::Registers;
-use crate::arch::op::{Dest, Op};
+use crate::arch::op::{Bits, Dest, Op};
 use crate::arch::registers::register_name;
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
@@ -20,7 +20,7 @@ pub(super) struct Resolver<'s, 'a> {
     pub(super) site: &'s SiteContext<'a>,
     pub(super) registers: &'static Registers,
     env: &'s Environment,
-    free: Free,
+    pub(super) free: Free,
     /// The index of the operation that is being resolved.
     pub(super) op: u32,
     pub(super) flow: Flow<'s>,
@@ -43,8 +43,9 @@ fn ever_lost(sequence: &Sequence, registers: &Registers) -> RegSet {
 /// What any operation of the sequence writes by name, or as the result.
 fn ever_written(sequence: &Sequence, free: &Free) -> RegSet {
     let writes = sequence.operations.iter().map(|operation| match operation {
-        Operation::Move { dst, .. } | Operation::Add { dst, .. } => match dst {
+        Operation::Move { dst, .. } | Operation::Add { dst, .. } | Operation::Bits { dst, .. } => match dst {
             Operand::Reg(reg) => RegSet::of(&[*reg]),
+            Operand::Temp => free.temp.into_iter().collect(),
             _ => free.results,
         },
         _ => RegSet::EMPTY,
@@ -120,6 +121,16 @@ impl<'s, 'a> Resolver<'s, 'a> {
                     extension,
                 }
             }
+            Operation::Bits { dst, what } => {
+                if let Bits::Left(64..) | Bits::Right(64..) | Bits::RightSigned(64..) = what {
+                    return self.unusable("a shift by more than 63 bits");
+                }
+                self.operand(*dst)?;
+                Op::Bits {
+                    dst: self.written(*dst)?,
+                    what: *what,
+                }
+            }
             Operation::Store { to, src } => {
                 let (to, src, width) = self.stored(to, src)?;
                 Op::Store { to, src, width }
@@ -166,6 +177,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
         let reg = match dst {
             Operand::Result | Operand::FloatResult => self.result(dst)?,
             Operand::Reg(reg) => reg,
+            Operand::Temp => self.temp()?,
             _ => return self.unusable("a destination other than the result or a free register"),
         };
         let is_output = matches!(dst, Operand::Result | Operand::FloatResult)

@@ -21,6 +21,8 @@ pub(super) struct Free {
     scratch: RegSet,
     /// The result register, if it is free up to and including the operation of that index.
     result_until: Option<(DwarfReg, usize)>,
+    /// The register of [`Operand::Temp`], if the sequence names it and one is free.
+    pub(super) temp: Option<DwarfReg>,
     /// What the sequence may write by name.
     pub(super) writable: RegSet,
     /// Registers that the record's locations need.
@@ -59,6 +61,16 @@ impl Free {
             .intersection(registers.caller_saved)
             .difference(named)
             .difference(arguments);
+        // The registers that are free everywhere are the only ones that far branches may count on.
+        let temp = uses_temp(sequence)
+            .then(|| {
+                scratch
+                    .difference(registers.always_free)
+                    .first()
+                    .or(scratch.first())
+            })
+            .flatten();
+        let scratch = scratch.difference(temp.into_iter().collect());
         let result_until = result
             .filter(|reg| !entry && !registers.vectors.contains(*reg))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
@@ -66,6 +78,7 @@ impl Free {
         Self {
             scratch,
             result_until,
+            temp,
             writable,
             recorded,
             kept_for_the_function: if entry { results } else { RegSet::EMPTY },
@@ -142,6 +155,14 @@ fn named(sequence: &Sequence) -> RegSet {
     named
 }
 
+fn uses_temp(sequence: &Sequence) -> bool {
+    let mut uses = false;
+    for operation in &sequence.operations {
+        operation.each_operand(|operand, _| uses |= operand == Operand::Temp);
+    }
+    uses
+}
+
 /// The first operation that writes the result, if the result is not read until then and no operation can be
 /// executed twice.
 fn first_write(sequence: &Sequence) -> Option<usize> {
@@ -207,6 +228,7 @@ impl Operation {
                 visit(of(src), Access::Read);
                 visit(*dst, Access::ReadWrite);
             }
+            Self::Bits { dst, .. } => visit(*dst, Access::ReadWrite),
             Self::Store { to, src } | Self::AddToMem { to, src, .. } => {
                 visit(of(src), Access::Read);
                 visit(to.base, Access::Read);

@@ -9,7 +9,7 @@ use super::regs::{Hw, SCRATCH_ORDER, hw};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
 use crate::arch::backend::{BranchKind, Code, Origin, Refusal};
-use crate::arch::op::{Address, Base, Cond, Dest, Extension, Op, Value, Width};
+use crate::arch::op::{Address, Base, Bits, Cond, Dest, Extension, Op, Value, Width};
 
 /// A distance that is in reach of a 32-bit displacement from anywhere in a sequence.
 const SURE_REACH: i64 = (1 << 31) - (1 << 20);
@@ -30,6 +30,7 @@ pub(super) fn emit(op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Ref
             width,
             extension,
         } => emitter.add_to_reg(dst, src, width, extension),
+        Op::Bits { dst, what } => emitter.bits(dst, what),
         Op::AddToMem {
             to,
             src,
@@ -333,6 +334,34 @@ impl Emitter<'_> {
                 self.mov(temp, src, width, extension)?;
                 insn::add::rm_reg(rm, gpr(temp)?, Width::B8, false, self.code);
             }
+        }
+        Ok(())
+    }
+
+    fn bits(&mut self, dst: DwarfReg, what: Bits) -> Result<(), Refusal> {
+        let reg = gpr(dst)?;
+        self.code.clobbers = self.code.clobbers.with(dst);
+        match what {
+            Bits::And(mask) => return self.and(reg, mask),
+            Bits::Left(by) => insn::shift::left(reg, by, &mut self.code.bytes),
+            Bits::Right(by) => insn::shift::right(reg, by, &mut self.code.bytes),
+            Bits::RightSigned(by) => insn::shift::right_signed(reg, by, &mut self.code.bytes),
+        }
+        Ok(())
+    }
+
+    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+        let rm = Rm::Reg(reg);
+        if let Some(imm) = Imm::shortest(mask as i64, Width::B8) {
+            insn::and::rm_imm(rm, imm, Width::B8, false, self.code);
+        } else if let Ok(low) = u32::try_from(mask) {
+            // Writing the low half clears the other.
+            let low = low as i32;
+            let imm = Imm::shortest(i64::from(low), Width::B4).unwrap_or(Imm::I32(low));
+            insn::and::rm_imm(rm, imm, Width::B4, false, self.code);
+        } else {
+            let mask = self.in_temp(Value::Imm(mask), Width::B8, "a 64-bit immediate")?;
+            insn::and::rm_reg(rm, mask, Width::B8, false, self.code);
         }
         Ok(())
     }

@@ -348,6 +348,7 @@ macro_rules! arithmetic {
             }
 
             /// `op reg, mem`.
+            #[allow(dead_code, reason = "not every instruction of the group is needed with memory")]
             pub(in super::super) fn reg_mem(reg: Gpr, src: Mem, width: Width, code: &mut Code) {
                 let d = reg.0;
                 let mut asm = Asm::with_mem(code).operand(reg, width);
@@ -415,4 +416,27 @@ macro_rules! arithmetic {
 }
 
 arithmetic!(add);
+arithmetic!(and);
 arithmetic!(cmp);
+
+/// Shifts of all 64 bits by a constant.
+pub(super) mod shift {
+    use super::*;
+
+    macro_rules! shifts {
+        ($($name:ident: $insn:ident;)*) => {
+            $(
+                #[doc = concat!("`", stringify!($insn), " reg, by`.")]
+                pub(in super::super) fn $name(reg: Gpr, by: u8, out: &mut Vec<u8>) {
+                    if by != 0 {
+                        let mut asm = Asm::new(out);
+                        regs!(asm, $insn Rq(reg.0), BYTE by as i8);
+                        asm.finish();
+                    }
+                }
+            )*
+        };
+    }
+
+    shifts! { left: shl; right: shr; right_signed: sar; }
+}

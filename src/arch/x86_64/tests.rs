@@ -286,6 +286,36 @@ impl Cases {
         }
     }
 
+    fn bits(&mut self) {
+        for reg in gprs() {
+            let text = name(reg, Width::B8);
+            let other = Gpr(reg.0 ^ 9);
+            self.add(format!("and {text}, {}", name(other, Width::B8)), |code| {
+                insn::and::rm_reg(Rm::Reg(reg), other, Width::B8, false, code)
+            });
+            for width in [Width::B4, Width::B8] {
+                for value in immediates(width) {
+                    let imm = Imm::shortest(value, width).unwrap();
+                    self.add(format!("and {}, {value}", name(reg, width)), |code| {
+                        insn::and::rm_imm(Rm::Reg(reg), imm, width, false, code)
+                    });
+                }
+            }
+            // LLVM has a form of its own for shifts by 1, which dynasm has not.
+            for by in [2, 31, 32, 63] {
+                self.add(format!("shl {text}, {by}"), |code| {
+                    insn::shift::left(reg, by, &mut code.bytes)
+                });
+                self.add(format!("shr {text}, {by}"), |code| {
+                    insn::shift::right(reg, by, &mut code.bytes)
+                });
+                self.add(format!("sar {text}, {by}"), |code| {
+                    insn::shift::right_signed(reg, by, &mut code.bytes)
+                });
+            }
+        }
+    }
+
     fn vectors(&mut self) {
         for n in 0..16u8 {
             for m in [n, n ^ 8, n ^ 3] {
@@ -348,6 +378,7 @@ fn cases() -> BTreeMap<String, Vec<u8>> {
     cases.stores();
     cases.constants();
     cases.arithmetic();
+    cases.bits();
     cases.vectors();
     cases.control();
     cases.0

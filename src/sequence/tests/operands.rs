@@ -296,6 +296,40 @@ fn conditions_are_negated_in_guards() {
 }
 
 #[test]
+fn bits_of_a_temporary_and_of_the_result() {
+    let taken_apart = seq()
+        .mov(temp(), arg(0))
+        .and(temp(), 7)
+        .guard_eq(temp(), 1, Target::Miss)
+        .mov(result(), arg(0))
+        .shift_right_signed(result(), 3)
+        .shift_left(result(), 1)
+        .shift_right(result(), 0)
+        .and(result(), 0xffff_ffff);
+    expect(
+        &taken_apart,
+        &any_reg(48),
+        &[
+            "mov r11, rdi",
+            "and r11, 0x7",
+            "cmp r11, 0x1",
+            "jne 0x500000",
+            "mov rax, rdi",
+            "sar rax, 0x3",
+            "shl rax, 0x1",
+            "and eax, 0xffffffff",
+        ],
+    );
+    let two = seq().mov(temp(), arg(0)).and(temp(), 1 << 40);
+    assert!(matches!(refused(&two, &any_reg(48)), Error::NoScratch { .. }));
+    let far = seq().mov(result(), arg(0)).shift_left(result(), 64);
+    assert!(matches!(
+        refused(&far, &any_reg(48)),
+        Error::OperandUnusable { .. }
+    ));
+}
+
+#[test]
 fn additions() {
     let add = |value: Source| seq().mov(result(), arg(0)).add(result(), value);
     let first = "mov rax, rdi";

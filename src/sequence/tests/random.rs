@@ -176,6 +176,7 @@ impl Random {
             float_result(),
             reg_operand(x86::R11),
             reg_operand(x86::R8),
+            temp(),
         ])
     }
 
@@ -185,7 +186,7 @@ impl Random {
 
     fn operation(&mut self, sequence: Sequence) -> Sequence {
         let counter = CodeAddr::new(self.one_of(&[0x1000, 0x50_0000, 0x7f00_0001_0000, 0x7fff_0000_0000]));
-        match self.below(16) {
+        match self.below(18) {
             0..=4 => sequence.guard(self.cond(), self.source(), self.source(), self.target()),
             5 | 6 => sequence.load(self.destination(), self.mem()),
             7 | 8 => sequence.store(self.mem(), self.source()),
@@ -195,6 +196,8 @@ impl Random {
             12 => sequence.count(counter),
             13 => sequence.call(HELPER, self.one_of(&[OnReturn::PreservesAll, OnReturn::FollowsC])),
             14 => sequence.bind(label(self.below(2) as u32)),
+            15 => sequence.and(self.destination(), self.next()),
+            16 => sequence.shift_right_signed(self.destination(), self.below(66) as u8),
             _ => sequence.jump(self.target()),
         }
     }
