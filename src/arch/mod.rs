@@ -32,8 +32,10 @@ pub enum Arch {
     X86_64,
     /// AArch64, little endian.
     AArch64,
-    /// 64-bit PowerPC: ELFv2 little endian, ELFv1 big endian.
+    /// 64-bit PowerPC, big endian, with the conventions of ELFv1: function addresses are those of descriptors.
     PowerPc64,
+    /// 64-bit PowerPC, little endian, with the conventions of ELFv2.
+    PowerPc64Le,
     /// SystemZ (s390x), big endian.
     SystemZ,
     /// 64-bit RISC-V.
@@ -46,6 +48,7 @@ impl fmt::Display for Arch {
             Self::X86_64 => "x86_64",
             Self::AArch64 => "aarch64",
             Self::PowerPc64 => "powerpc64",
+            Self::PowerPc64Le => "powerpc64le",
             Self::SystemZ => "s390x",
             Self::RiscV64 => "riscv64",
         })

@@ -94,7 +94,7 @@ fn unit(arch: Option<Arch>, bytes: &[u8]) -> usize {
 fn plain(arch: Option<Arch>, endian: Endian, bytes: &[u8], offset: u64, is_cut: bool) -> Instruction {
     // The code of big endian AArch64 is little endian all the same.
     let little = endian == Endian::Little || arch == Some(Arch::AArch64);
-    let is_nop = is_nop(arch, little, bytes);
+    let is_nop = is_nop(arch, bytes);
     let encoding = if little {
         bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect()
     } else {
@@ -110,11 +110,10 @@ fn plain(arch: Option<Arch>, endian: Endian, bytes: &[u8], offset: u64, is_cut: 
     }
 }
 
-fn is_nop(arch: Option<Arch>, little: bool, bytes: &[u8]) -> bool {
+fn is_nop(arch: Option<Arch>, bytes: &[u8]) -> bool {
     match (arch, bytes) {
         (Some(Arch::AArch64), [0x1f, 0x20, 0x03, 0xd5]) => true,
-        (Some(Arch::PowerPc64), [0, 0, 0, 0x60]) => little,
-        (Some(Arch::PowerPc64), [0x60, 0, 0, 0]) => !little,
+        (Some(Arch::PowerPc64Le), [0, 0, 0, 0x60]) | (Some(Arch::PowerPc64), [0x60, 0, 0, 0]) => true,
         (Some(Arch::RiscV64), [0x13, 0, 0, 0] | [0x01, 0]) => true,
         // `bcr`, `bc` and `brcl` with a mask of 0.
         (Some(Arch::SystemZ), [0x07, 0..=0x0f] | [0x47, 0..=0x0f, _, _] | [0xc0, 0x04, _, _, _, _]) => true,

@@ -60,6 +60,7 @@ impl<'data> ObjectFile<'data> {
         match self.file.architecture() {
             Architecture::X86_64 | Architecture::X86_64_X32 => Some(Arch::X86_64),
             Architecture::Aarch64 | Architecture::Aarch64_Ilp32 => Some(Arch::AArch64),
+            Architecture::PowerPc64 if self.file.is_little_endian() => Some(Arch::PowerPc64Le),
             Architecture::PowerPc | Architecture::PowerPc64 => Some(Arch::PowerPc64),
             Architecture::S390x => Some(Arch::SystemZ),
             Architecture::Riscv32 | Architecture::Riscv64 => Some(Arch::RiscV64),
