@@ -122,10 +122,16 @@ impl Code {
 /// What a sequence needs to know of an architecture's registers and conventions.
 #[derive(Debug)]
 pub(crate) struct Registers {
-    /// Free at the first instruction of every site.
+    /// Free at the first instruction of every patchpoint and shadow.
     pub(crate) always_free: RegSet,
+    /// Free at the first instruction of every `anyregcc` patchpoint.
+    pub(crate) free_at_any_reg: RegSet,
+    /// Free at the first instruction of every function.
+    pub(crate) free_at_entry: RegSet,
     /// General registers that a C call may change.
     pub(crate) caller_saved: RegSet,
+    /// Registers that are neither general ones nor hold vectors, which the encoder asks for: conditions, links.
+    pub(crate) special: RegSet,
     /// All registers that a C call may change, vector registers included.
     pub(crate) lost_in_c_call: RegSet,
     /// Integer arguments of the C convention, in order.

@@ -50,24 +50,26 @@ impl Free {
         let arguments = arguments(site, registers);
         let results = results(site, registers, result);
         let needed = recorded.union(live_outs(site).difference(results));
-        let free_here = if site.shape.kind() == SiteKind::Patchpoint && is_c(site) {
-            registers.always_free.union(registers.lost_in_c_call)
-        } else {
-            registers.always_free
+        let free_here = match site.shape.kind() {
+            SiteKind::Patchpoint if is_c(site) => registers.always_free.union(registers.lost_in_c_call),
+            SiteKind::Patchpoint => registers.free_at_any_reg,
+            SiteKind::Shadow => registers.always_free,
+            SiteKind::Entry => registers.free_at_entry,
         };
         let writable = free_here.difference(needed).difference(results);
         let named = named(sequence);
         let scratch = writable
-            .intersection(registers.caller_saved)
+            .intersection(registers.caller_saved.union(registers.special))
             .difference(named)
             .difference(arguments);
         // The registers that are free everywhere are the only ones that far branches may count on.
         let temp = uses_temp(sequence)
             .then(|| {
-                scratch
+                let general = scratch.difference(registers.special);
+                general
                     .difference(registers.always_free)
                     .first()
-                    .or(scratch.first())
+                    .or(general.first())
             })
             .flatten();
         let scratch = scratch.difference(temp.into_iter().collect());

@@ -128,8 +128,12 @@ pub(super) struct Exchange<'a> {
 pub(super) struct Abi {
     /// Registers that a location or live-out can name.
     pub(super) known: RegSet,
-    /// The register that LLVM keeps free at patchpoints and stackmaps, which calls may lose.
-    pub(super) scratch: DwarfReg,
+    /// The registers that LLVM keeps free at patchpoints and stackmaps, which calls may lose.
+    pub(super) scratch: RegSet,
+    /// The registers that are free at `anyregcc` patchpoints.
+    pub(super) scratch_at_any_reg: RegSet,
+    /// The registers that are free at the first instruction of a function.
+    pub(super) scratch_at_entry: RegSet,
     pub(super) callee_saved: RegSet,
     /// The stack and frame pointers.
     pub(super) frame: RegSet,

@@ -2,7 +2,7 @@
 
 use super::facts::{Abi, Isa};
 use crate::addr::DwarfReg;
-use crate::arch::{Convention, Declared, RegSet, SiteContext, SiteKind};
+use crate::arch::{Arch, Convention, Declared, RegSet, SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::stackmap::{Location, Place, Record};
 
@@ -24,9 +24,12 @@ impl Policy {
         let recorded = Recorded::of(site, isa)?;
         let abi = &isa.abi;
         let (free, result) = match (site.shape.kind(), site.shape.convention()) {
-            (SiteKind::Entry, _) => (scratch(abi, recorded.values), abi.returned),
-            (SiteKind::Shadow, _) => (scratch(abi, recorded.values), RegSet::EMPTY),
-            (SiteKind::Patchpoint, Convention::AnyReg) => (scratch(abi, recorded.values), recorded.result),
+            (SiteKind::Entry, _) => (abi.scratch_at_entry.difference(recorded.values), abi.returned),
+            (SiteKind::Shadow, _) => (abi.scratch.difference(recorded.values), RegSet::EMPTY),
+            (SiteKind::Patchpoint, Convention::AnyReg) => (
+                abi.scratch_at_any_reg.difference(recorded.values),
+                recorded.result,
+            ),
             (SiteKind::Patchpoint, Convention::C) => {
                 let result = match site.shape.has_result() {
                     true => abi.result,
@@ -49,10 +52,6 @@ impl Policy {
             result,
         })
     }
-}
-
-fn scratch(abi: &Abi, recorded: RegSet) -> RegSet {
-    RegSet::of(&[abi.scratch]).difference(recorded)
 }
 
 /// What a C call may lose that nobody will look at.
@@ -120,8 +119,8 @@ impl Recorded {
     }
 
     fn read(&mut self, site: &SiteContext<'_>, isa: &Isa, record: &Record<'_>) -> Result<()> {
-        let known = |reg: DwarfReg| match isa.abi.known.contains(reg) {
-            true => Ok(reg),
+        let known = |reg: DwarfReg| match isa.abi.known.contains(whole(site.arch, reg)) {
+            true => Ok(whole(site.arch, reg)),
             false => Err(Error::VerifyRegister {
                 site: SiteName::of(site),
                 register: reg,
@@ -144,6 +143,15 @@ impl Recorded {
             self.live_outs = self.live_outs.with(known(live.reg)?);
         }
         Ok(())
+    }
+}
+
+/// The register of which LLVM's number names all or a part: on PowerPC the 32-bit halves of r0 to r31 have numbers
+/// of their own, from 1200 on.
+fn whole(arch: Arch, reg: DwarfReg) -> DwarfReg {
+    match (arch, reg.get().checked_sub(1200)) {
+        (Arch::PowerPc64 | Arch::PowerPc64Le, Some(number)) => DwarfReg::new(number),
+        _ => reg,
     }
 }
 

@@ -395,7 +395,7 @@ impl<'a> Walk<'a> {
                     target: CodeAddr::new(to),
                 });
             }
-            OnReturn::PreservesAll => RegSet::of(&[abi.scratch]),
+            OnReturn::PreservesAll => abi.scratch,
             OnReturn::FollowsC => abi.known.difference(abi.callee_saved).difference(abi.frame),
         };
         // A site that has a result expects a call to deliver it, declared or not.

@@ -46,7 +46,9 @@ pub(super) static ISA: Isa = Isa {
     },
     abi: Abi {
         known: KNOWN,
-        scratch: reg(11),
+        scratch: RegSet::of(&[reg(11)]),
+        scratch_at_any_reg: RegSet::of(&[reg(11)]),
+        scratch_at_entry: RegSet::of(&[reg(11)]),
         callee_saved: RegSet::of(&[reg(3), reg(6), reg(12), reg(13), reg(14), reg(15)]),
         frame: RegSet::of(&[reg(RSP), reg(6)]),
         result: RegSet::of(&[reg(0), reg(17)]),

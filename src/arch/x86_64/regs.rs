@@ -43,7 +43,10 @@ const fn numbers(first: u16, last: u16) -> RegSet {
 /// System V: every vector and mask register is the caller's to save.
 pub(super) const REGISTERS: Registers = Registers {
     always_free: RegSet::of(&[R11]),
+    free_at_any_reg: RegSet::of(&[R11]),
+    free_at_entry: RegSet::of(&[R11]),
     caller_saved: CALLER_SAVED,
+    special: RegSet::EMPTY,
     lost_in_c_call: CALLER_SAVED.union(VECTORS).union(MASKS),
     int_args: &[RDI, RSI, RDX, RCX, R8, R9],
     float_args: &FLOAT_ARGS,
