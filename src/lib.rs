@@ -148,6 +148,9 @@ pub mod engine;
 #[cfg(feature = "std")]
 pub mod deopt;
 
+#[cfg(feature = "std")]
+pub mod ic;
+
 #[cfg(all(feature = "std", any(test, feature = "fuzzing")))]
 pub mod fuzzing;
 

@@ -77,6 +77,12 @@ impl WeakEngine {
     pub fn upgrade(&self) -> Option<Engine> {
         self.shared.upgrade().map(|shared| Engine { shared })
     }
+
+    /// Whether it names this engine.
+    #[must_use]
+    pub fn names(&self, engine: &Engine) -> bool {
+        std::ptr::eq(self.shared.as_ptr(), Arc::as_ptr(&engine.shared))
+    }
 }
 
 impl fmt::Debug for WeakEngine {
@@ -220,6 +226,15 @@ impl Engine {
     #[must_use]
     pub fn stub_stats(&self) -> StubStats {
         self.shared.stubs.stats()
+    }
+
+    /// How many bytes of stubs and ramps the site has now.
+    #[must_use]
+    pub fn stub_bytes(&self, site: &Site) -> u64 {
+        let states = self.shared.states.lock();
+        let mine = self.shared.check_registered(site).is_ok();
+        let state = states.get(site.key()).filter(|_| mine);
+        state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
     /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).

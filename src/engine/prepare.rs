@@ -375,6 +375,13 @@ impl<'a> Preparation<'a> {
 }
 
 impl Prepared<'_> {
+    /// Makes the commit wait for all threads. Where the world is stopped they wait for it already.
+    pub(super) fn be_immediate(&mut self) {
+        if self.live {
+            self.level = Level::Immediate;
+        }
+    }
+
     /// Stops the world, compares what stands in the sites with what should, writes, publishes and reads back.
     ///
     /// # Errors

@@ -154,6 +154,14 @@ impl SiteState {
             .chain(self.published)
     }
 
+    /// The same, where it is.
+    pub(super) fn slots(&self) -> impl Iterator<Item = &StubSlot> {
+        let ramps = self.ramps.iter().map(|ramp| &ramp.slot);
+        let stubs = self.stub.iter().chain(&self.doubtful).map(|stub| &stub.slot);
+        let armed = self.live.iter().filter_map(|armed| armed.stub.as_ref());
+        ramps.chain(stubs).chain(armed).chain(&self.published)
+    }
+
     pub(super) fn ramp(&self, kind: RampKind) -> Option<CodeAddr> {
         self.ramps
             .iter()

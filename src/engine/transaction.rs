@@ -33,6 +33,7 @@ pub struct Transaction<'e> {
     sites: HashSet<crate::site::SiteKey>,
     drained: Option<Drained>,
     quiescent: bool,
+    immediate: bool,
 }
 
 impl<'e> Transaction<'e> {
@@ -43,6 +44,7 @@ impl<'e> Transaction<'e> {
             sites: HashSet::new(),
             drained: None,
             quiescent: false,
+            immediate: false,
         }
     }
 
@@ -111,6 +113,13 @@ impl<'e> Transaction<'e> {
         self
     }
 
+    /// When the commit returns, no thread begins to execute what stood in the sites before, of live ones too: as after
+    /// an invalidation. One that is inside of a stub goes on there.
+    pub fn immediate(mut self) -> Self {
+        self.immediate = true;
+        self
+    }
+
     fn add(&mut self, site: Site, change: Change) -> Result<()> {
         if !self.sites.insert(site.key()) {
             return Err(Error::SiteTwice { site: site.name() });
@@ -129,7 +138,11 @@ impl<'e> Transaction<'e> {
         }
         // A proof that was found out holds for what nothing leads to; something leads to sites.
         let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
-        prepare::prepare(self.engine, self.changes, promised || self.quiescent)
+        let mut prepared = prepare::prepare(self.engine, self.changes, promised || self.quiescent)?;
+        if self.immediate {
+            prepared.be_immediate();
+        }
+        Ok(prepared)
     }
 
     /// Prepares the changes and makes them.

@@ -50,6 +50,15 @@ pub enum Error {
     /// The section is too long to be kept.
     #[error("a stack map section of {len} bytes is too long: register modules of less than 4 GiB")]
     StackMapTooLong { len: u64 },
+    // ---- ic ----
+    /// The displacement of a field cannot be had.
+    #[error(
+        "{site}: a field of a cache entry is more than 2 GiB from its object: give a displacement in reach"
+    )]
+    CacheField { site: Box<SiteName> },
+    /// Caches belong to one engine.
+    #[error("{site}: these caches are attached to sites of another engine: make caches for each engine")]
+    CacheEngine { site: Box<SiteName> },
     // ---- arch, sequence ----
     /// There is no assembler for the architecture.
     #[error("{site}: sequences cannot be assembled for {arch}")]

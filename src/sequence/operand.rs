@@ -87,6 +87,14 @@ pub struct Mem {
     pub(super) extension: Extension,
 }
 
+impl Mem {
+    /// The same field of what is at `base` plus `by`; `None` beyond 2 GiB.
+    pub(crate) fn of(self, base: Operand, by: i32) -> Option<Self> {
+        let disp = self.disp.checked_add(by)?;
+        Some(Self { base, disp, ..self })
+    }
+}
+
 /// The low bytes of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {

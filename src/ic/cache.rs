@@ -1,0 +1,353 @@
+//! One cache: its entries, and the change of its site from one state to the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::caches::Settings;
+use super::entry::{Entry, Key};
+use super::lower::{self, Counter};
+use super::policy::{Decision, History};
+use super::stats::{CacheStats, Counting, Order};
+use crate::addr::CodeAddr;
+use crate::engine::{Engine, Status};
+use crate::error::{Error, Result};
+use crate::sequence::{Sequence, Target};
+use crate::site::Site;
+
+/// What a cache has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// No entry: every execution misses.
+    Uninitialized,
+    /// One entry.
+    Monomorphic,
+    /// A chain of entries.
+    Polymorphic,
+    /// The runtime's generic path.
+    Megamorphic,
+    /// The site has been invalidated, or a failed roll-back left it in doubt: the cache learns nothing any more.
+    Dead,
+}
+
+/// A cache that is attached to a site. Cloning clones a handle.
+#[derive(Clone, Debug)]
+pub struct Cache(pub(super) Arc<Cell>);
+
+impl Cache {
+    /// Its site.
+    #[must_use]
+    pub fn site(&self) -> &Site {
+        &self.0.site
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.0.lock().state
+    }
+
+    /// Its entries, in the order in which they are tested, with the hits of each where they are counted.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(Entry, Option<u64>)> {
+        let inner = self.0.lock();
+        let entry = |installed: &Installed| (installed.entry.as_ref().clone(), installed.hits());
+        inner.entries.iter().map(entry).collect()
+    }
+
+    /// Why the last entry was refused that could not be installed.
+    #[must_use]
+    pub fn last_refusal(&self) -> Option<Error> {
+        self.0.lock().refusal.clone()
+    }
+}
+
+/// A cache.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) site: Site,
+    pub(super) misses: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+/// What changes together with the site.
+#[derive(Debug)]
+pub(super) struct Inner {
+    state: State,
+    entries: Vec<Installed>,
+    /// All counters that the site's code has ever used. Those that no entry uses are used again: code that still
+    /// counts there adds a few hits to the wrong entry, but never to freed memory.
+    counters: Vec<Arc<AtomicU64>>,
+    /// The misses when the state last changed.
+    changed_at: u64,
+    /// No entry is installed before that many misses.
+    patient_until: u64,
+    refusal: Option<Error>,
+    installed: u64,
+    refused: u64,
+    retracted: u64,
+    retractions: u64,
+    megamorphic: u64,
+    transitions: u64,
+}
+
+/// An entry in the site.
+#[derive(Clone, Debug)]
+struct Installed {
+    entry: Arc<Entry>,
+    /// Where it counts, and what was there when it began.
+    counter: Option<(Arc<AtomicU64>, u64)>,
+}
+
+impl Installed {
+    fn hits(&self) -> Option<u64> {
+        let (counter, from) = self.counter.as_ref()?;
+        Some(counter.load(Ordering::Relaxed).wrapping_sub(*from))
+    }
+}
+
+/// What a cache is about to become.
+pub(super) struct Next {
+    state: State,
+    entries: Vec<Installed>,
+    /// The sequence of its site.
+    pub(super) sequence: Sequence,
+}
+
+impl Cell {
+    pub(super) fn new(site: Site) -> Self {
+        Self {
+            site,
+            misses: AtomicU64::new(0),
+            inner: Mutex::new(Inner {
+                state: State::Uninitialized,
+                entries: Vec::new(),
+                counters: Vec::new(),
+                changed_at: 0,
+                patient_until: 0,
+                refusal: None,
+                installed: 0,
+                refused: 0,
+                retracted: 0,
+                retractions: 0,
+                megamorphic: 0,
+                transitions: 0,
+            }),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        self.inner.try_lock()
+    }
+
+    pub(super) fn stats(&self, engine: Option<&Engine>) -> CacheStats {
+        let inner = self.lock();
+        let count = |counter: &Arc<AtomicU64>| counter.load(Ordering::Relaxed);
+        let hits: u64 = inner.counters.iter().map(count).sum();
+        CacheStats {
+            state: inner.state,
+            entries: inner.entries.len(),
+            hits: (!inner.counters.is_empty()).then_some(hits),
+            misses: self.misses.load(Ordering::Relaxed),
+            installed: inner.installed,
+            refused: inner.refused,
+            retracted: inner.retracted,
+            transitions: inner.transitions,
+            stub_bytes: engine.map_or(0, |engine| engine.stub_bytes(&self.site)),
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn is_dead(&self) -> bool {
+        self.state == State::Dead
+    }
+
+    pub(super) fn depends_on(&self, keys: &[Key]) -> bool {
+        self.entries.iter().any(|installed| depends(installed, keys))
+    }
+
+    /// What becomes of the cache with an entry that a lookup has handed over; `None` if nothing changes.
+    pub(super) fn learn(&mut self, cell: &Cell, entry: Entry, settings: &Settings) -> Result<Option<Next>> {
+        let all_misses = cell.misses.load(Ordering::Relaxed);
+        let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
+        if self.is_dead() || all_misses < self.patient_until || self.entries.iter().any(known) {
+            return Ok(None);
+        }
+        let history = History {
+            state: self.state,
+            entries: self.entries.len(),
+            misses: all_misses.saturating_sub(self.changed_at),
+            all_misses,
+            retractions: self.retractions,
+            megamorphic: self.megamorphic,
+        };
+        let kept = match settings.policy.decide(&history) {
+            Decision::Ignore => return Ok(None),
+            Decision::GoMegamorphic => return Ok(Some(Self::generic(settings))),
+            Decision::Install => self.ordered(settings.order),
+            Decision::Replace => Vec::new(),
+        };
+        let new = Installed {
+            entry: Arc::new(entry),
+            counter: self.counter(settings.counting, &kept),
+        };
+        let mut entries = kept;
+        match settings.order {
+            Order::MostRecent => entries.insert(0, new),
+            Order::MostFrequent => entries.push(new),
+        }
+        self.chain(cell, entries, settings).map(Some)
+    }
+
+    /// What becomes of the cache without the entries that depend on one of the keys.
+    pub(super) fn without(&self, cell: &Cell, keys: &[Key], settings: &Settings) -> Result<Next> {
+        let mut entries = self.entries.clone();
+        entries.retain(|installed| !depends(installed, keys));
+        self.chain(cell, entries, settings)
+    }
+
+    /// The cache without entries.
+    pub(super) fn empty() -> Next {
+        Next {
+            state: State::Uninitialized,
+            entries: Vec::new(),
+            sequence: Sequence::new().jump(Target::Miss),
+        }
+    }
+
+    fn generic(settings: &Settings) -> Next {
+        let generic = settings.generic.clone();
+        Next {
+            state: State::Megamorphic,
+            entries: Vec::new(),
+            sequence: generic.unwrap_or_else(|| Sequence::new().jump(Target::Miss)),
+        }
+    }
+
+    fn chain(&self, cell: &Cell, entries: Vec<Installed>, settings: &Settings) -> Result<Next> {
+        let state = match entries.len() {
+            0 => State::Uninitialized,
+            1 => State::Monomorphic,
+            _ => State::Polymorphic,
+        };
+        let listed = entries.iter().map(|installed| {
+            let at = |counter: &Arc<AtomicU64>| CodeAddr::new(counter.as_ptr() as u64);
+            let counter = match (&installed.counter, settings.counting) {
+                (Some((counter, _)), Counting::Plain) => Counter::Plain(at(counter)),
+                (Some((counter, _)), Counting::Atomic) => Counter::Atomic(at(counter)),
+                _ => Counter::Off,
+            };
+            (installed.entry.as_ref(), counter)
+        });
+        let sequence = lower::chain(&cell.site, listed)?;
+        Ok(Next {
+            state,
+            entries,
+            sequence,
+        })
+    }
+
+    /// The entries, the most useful first.
+    fn ordered(&self, order: Order) -> Vec<Installed> {
+        let mut entries = self.entries.clone();
+        if order == Order::MostFrequent {
+            entries.sort_by_key(|installed| core::cmp::Reverse(installed.hits()));
+        }
+        entries
+    }
+
+    /// A counter that none of the kept entries uses.
+    fn counter(&mut self, counting: Counting, kept: &[Installed]) -> Option<(Arc<AtomicU64>, u64)> {
+        if counting == Counting::Off {
+            return None;
+        }
+        let used = |counter: &Arc<AtomicU64>| {
+            let mut others = kept.iter().filter_map(|installed| installed.counter.as_ref());
+            others.any(|(other, _)| Arc::ptr_eq(other, counter))
+        };
+        let free = self.counters.iter().find(|counter| !used(counter)).cloned();
+        let counter = free.unwrap_or_else(|| {
+            let new = Arc::new(AtomicU64::new(0));
+            self.counters.push(Arc::clone(&new));
+            new
+        });
+        let from = counter.load(Ordering::Relaxed);
+        Some((counter, from))
+    }
+
+    /// The site has become what was planned.
+    pub(super) fn become_next(&mut self, cell: &Cell, next: Next) {
+        let gone = |installed: &&Installed| {
+            let mut now = next.entries.iter();
+            !now.any(|other| Arc::ptr_eq(&other.entry, &installed.entry))
+        };
+        let new = |installed: &&Installed| {
+            let mut before = self.entries.iter();
+            !before.any(|other| Arc::ptr_eq(&other.entry, &installed.entry))
+        };
+        let (gone, new) = (
+            self.entries.iter().filter(gone).count() as u64,
+            next.entries.iter().filter(new).count() as u64,
+        );
+        self.installed += new;
+        if new == 0 && next.state != State::Megamorphic {
+            self.retracted += gone;
+            self.retractions += u64::from(gone > 0);
+        }
+        self.entries = next.entries;
+        self.enter(cell, next.state);
+    }
+
+    fn enter(&mut self, cell: &Cell, state: State) {
+        if self.state != state {
+            self.transitions += 1;
+            self.megamorphic += u64::from(state == State::Megamorphic);
+            self.changed_at = cell.misses.load(Ordering::Relaxed);
+            self.state = state;
+        }
+    }
+
+    /// The site refused what was planned, and stayed as it was. What it has refused once it will refuse again, so the
+    /// next tries come ever later.
+    pub(super) fn refused(&mut self, cell: &Cell, why: Error) {
+        if is_final(&why) {
+            self.die(cell);
+        } else {
+            self.patient_until = cell.misses.load(Ordering::Relaxed) + (1 << self.refused.min(16));
+            self.refused += 1;
+        }
+        self.refusal = Some(why);
+    }
+
+    /// Whether the site can be changed no more; the cache learns nothing then.
+    pub(super) fn check_alive(&mut self, cell: &Cell, engine: &Engine) -> bool {
+        if matches!(engine.status(&cell.site), Status::Invalidated | Status::Lost) {
+            self.die(cell);
+        }
+        !self.is_dead()
+    }
+
+    fn die(&mut self, cell: &Cell) {
+        self.entries.clear();
+        self.enter(cell, State::Dead);
+    }
+}
+
+fn depends(installed: &Installed, keys: &[Key]) -> bool {
+    installed.entry.keys.iter().any(|key| keys.contains(key))
+}
+
+/// Whether the site will never take a sequence again.
+pub(super) fn is_final(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::SiteInvalidated { .. } | Error::SiteLost { .. } | Error::SiteForeign { .. }
+    )
+}

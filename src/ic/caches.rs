@@ -1,0 +1,425 @@
+//! All caches of a runtime: what they have in common, the way in from a miss, and changes of many at once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use super::cache::{Cache, Cell, Inner, Next, is_final};
+use super::entry::{Entry, Key};
+use super::miss::{Learn, Lookup, Miss};
+use super::policy::{Chain, Policy};
+use super::stats::{CacheStats, Counting, Order, Totals};
+use crate::addr::{CodeAddr, Len, RecordId};
+use crate::deopt::{Answer, Frame, Ramps};
+use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role, WeakEngine};
+use crate::error::{Error, Result};
+use crate::sequence::Sequence;
+use crate::site::{ModuleId, Site};
+
+/// What all caches have in common.
+pub(super) struct Settings {
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) counting: Counting,
+    pub(super) order: Order,
+    /// What a megamorphic site does.
+    pub(super) generic: Option<Sequence>,
+}
+
+/// Describes caches.
+pub struct Builder {
+    settings: Settings,
+}
+
+impl Builder {
+    /// Who decides what a cache becomes; [`Chain`] if nobody is named.
+    #[must_use]
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.settings.policy = Box::new(policy);
+        self
+    }
+
+    /// Whether hits are counted; they are not if nothing is said.
+    #[must_use]
+    pub fn counting(mut self, counting: Counting) -> Self {
+        self.settings.counting = counting;
+        self
+    }
+
+    /// In which order entries are tested; the most recent first if nothing is said.
+    #[must_use]
+    pub fn order(mut self, order: Order) -> Self {
+        self.settings.order = order;
+        self
+    }
+
+    /// What a megamorphic site does: the runtime's generic path. If nothing is said, it misses.
+    #[must_use]
+    pub fn megamorphic(mut self, sequence: Sequence) -> Self {
+        self.settings.generic = Some(sequence);
+        self
+    }
+
+    /// The caches, whose misses go to this lookup.
+    #[must_use]
+    pub fn lookup<L>(self, lookup: L) -> Caches
+    where
+        L: for<'f> Fn(&mut Miss<'_, 'f>) -> Learn<'f> + Send + Sync + 'static,
+    {
+        self.lookup_by(lookup)
+    }
+
+    /// The same for a type that implements [`Lookup`].
+    #[must_use]
+    pub fn lookup_by(self, lookup: impl Lookup + 'static) -> Caches {
+        Caches {
+            shared: Arc::new(Shared {
+                lookup: Box::new(lookup),
+                settings: self.settings,
+                engine: RwLock::new(None),
+                cells: RwLock::new(HashMap::new()),
+                keys: Mutex::new(HashMap::new()),
+                retractions: AtomicU64::new(0),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("counting", &self.settings.counting)
+            .field("order", &self.settings.order)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The inline caches of an engine. Cloning clones a handle.
+#[derive(Clone)]
+pub struct Caches {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    lookup: Box<dyn Lookup>,
+    settings: Settings,
+    /// The engine whose sites have the caches, once one has.
+    engine: RwLock<Option<WeakEngine>>,
+    cells: RwLock<HashMap<CodeAddr, Arc<Cell>>>,
+    /// The sites with an entry that depends, or depended, on a key.
+    keys: Mutex<HashMap<Key, BTreeSet<CodeAddr>>>,
+    /// How often entries have been taken back: what was looked up before is not installed after.
+    retractions: AtomicU64,
+}
+
+/// What a retraction or reset has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retracted {
+    /// How many caches have lost entries.
+    pub caches: usize,
+}
+
+impl Caches {
+    /// Starts to describe caches.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            settings: Settings {
+                policy: Box::new(Chain::default()),
+                counting: Counting::default(),
+                order: Order::default(),
+                generic: None,
+            },
+        }
+    }
+
+    /// The exits of an engine that has these caches, without a handler of deoptimizations.
+    #[must_use]
+    pub fn ramps(&self) -> impl Exits + use<> {
+        self.exits(Ramps::new())
+    }
+
+    /// The exits of an engine that has these caches, and the other handlers of these ramps. Their handler of misses is
+    /// replaced.
+    #[must_use]
+    pub fn exits(&self, ramps: Ramps) -> impl Exits + use<> {
+        let shared = Arc::clone(&self.shared);
+        CacheExits {
+            ramps: ramps.on_miss(move |frame| shared.miss(frame)),
+            caches: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Gives a patchpoint a cache, which is empty: every execution goes to the lookup. A site that has one keeps it.
+    ///
+    /// # Errors
+    /// [`Error::CacheEngine`] for another engine than before; and as [`Engine::patch_site`]: nothing has changed then.
+    pub fn attach(&self, engine: &Engine, site: &Site) -> Result<Cache> {
+        self.shared.bind(engine, site)?;
+        let cell = {
+            let mut cells = self.shared.cells.write();
+            if let Some(cell) = cells.get(&site.addr()) {
+                return Ok(Cache(Arc::clone(cell)));
+            }
+            let cell = Arc::new(Cell::new(site.clone()));
+            cells.insert(site.addr(), Arc::clone(&cell));
+            cell
+        };
+        let inner = cell.lock();
+        let patched = engine.patch_site(site, &Inner::empty().sequence);
+        drop(inner);
+        if let Err(error) = patched {
+            self.shared.cells.write().remove(&site.addr());
+            return Err(error);
+        }
+        Ok(Cache(cell))
+    }
+
+    /// Gives every site with that ID a cache.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSite`], and as [`attach`](Self::attach); the sites before the one that is refused have theirs.
+    pub fn attach_all(&self, engine: &Engine, id: impl Into<RecordId>) -> Result<Vec<Cache>> {
+        let sites = engine.sites(id)?;
+        sites.iter().map(|site| self.attach(engine, site)).collect()
+    }
+
+    /// The cache of a site.
+    #[must_use]
+    pub fn at(&self, site: &Site) -> Option<Cache> {
+        self.shared.cells.read().get(&site.addr()).cloned().map(Cache)
+    }
+
+    /// Takes every entry back that depends on one of these keys, from all caches, in one transaction. When it returns,
+    /// no thread begins to execute one any more; see the [module](super) for those that have begun.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`](crate::engine::Transaction::commit): all entries are still there then.
+    pub fn retract(&self, keys: &[Key]) -> Result<Retracted> {
+        let shared = &self.shared;
+        shared.retractions.fetch_add(1, Ordering::SeqCst);
+        let addrs = shared.dependents(keys);
+        let done = shared.change(&addrs, |cell, inner| {
+            let plan = || inner.without(cell, keys, &shared.settings);
+            inner.depends_on(keys).then(plan).transpose()
+        });
+        if done.is_err() {
+            keys.iter()
+                .for_each(|key| shared.index(*key, addrs.iter().copied()));
+        }
+        done
+    }
+
+    /// Empties all caches, megamorphic ones too, in one transaction.
+    ///
+    /// # Errors
+    /// As [`retract`](Self::retract).
+    pub fn reset(&self) -> Result<Retracted> {
+        self.shared.retractions.fetch_add(1, Ordering::SeqCst);
+        let addrs: BTreeSet<CodeAddr> = self.shared.cells.read().keys().copied().collect();
+        self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
+    }
+
+    /// Empties one cache.
+    ///
+    /// # Errors
+    /// As [`retract`](Self::retract).
+    pub fn reset_one(&self, cache: &Cache) -> Result<Retracted> {
+        self.shared.retractions.fetch_add(1, Ordering::SeqCst);
+        let addrs = BTreeSet::from([cache.site().addr()]);
+        self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
+    }
+
+    /// The figures of one cache.
+    #[must_use]
+    pub fn stats(&self, cache: &Cache) -> CacheStats {
+        cache.0.stats(self.shared.engine().as_ref())
+    }
+
+    /// The figures of all caches.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let engine = self.shared.engine();
+        let cells: Vec<Arc<Cell>> = self.shared.cells.read().values().cloned().collect();
+        let mut totals = Totals::default();
+        for cell in cells {
+            totals.add(&cell.stats(engine.as_ref()));
+        }
+        totals
+    }
+}
+
+impl Shared {
+    fn engine(&self) -> Option<Engine> {
+        self.engine.read().as_ref().and_then(WeakEngine::upgrade)
+    }
+
+    fn bind(&self, engine: &Engine, site: &Site) -> Result<()> {
+        let mut bound = self.engine.write();
+        match &*bound {
+            Some(known) if !known.names(engine) => Err(Error::CacheEngine { site: site.name() }),
+            Some(_) => Ok(()),
+            None => {
+                *bound = Some(engine.downgrade());
+                Ok(())
+            }
+        }
+    }
+
+    // ---- misses ----
+
+    fn miss<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
+        let cell = self.cells.read().get(&frame.pc()).cloned();
+        let seen = self.retractions.load(Ordering::SeqCst);
+        if let Some(cell) = &cell {
+            cell.misses.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut miss = Miss {
+            frame,
+            site: cell.as_ref().map(|cell| &cell.site),
+        };
+        match self.lookup.lookup(&mut miss) {
+            Learn::Leave(answer) => return answer,
+            Learn::Nothing => {}
+            Learn::Entry(entry) => {
+                if let Some(cell) = &cell {
+                    self.learn(cell, entry, seen);
+                }
+            }
+        }
+        frame.resume()
+    }
+
+    /// Installs what a lookup has found that began after `seen` retractions. Another thread that is changing the cache
+    /// is not waited for: this execution has its result already.
+    fn learn(&self, cell: &Cell, entry: Entry, seen: u64) {
+        let (Some(engine), Some(mut inner)) = (self.engine(), cell.try_lock()) else {
+            return;
+        };
+        // A retraction that comes now finds the site, and waits for the lock; one that came before is seen.
+        for key in &entry.keys {
+            self.index(*key, [cell.site.addr()]);
+        }
+        if self.retractions.load(Ordering::SeqCst) != seen {
+            return;
+        }
+        let done = inner.learn(cell, entry, &self.settings).and_then(|next| {
+            if let Some(next) = &next {
+                engine.patch_site(&cell.site, &next.sequence)?;
+            }
+            Ok(next)
+        });
+        match done {
+            Ok(Some(next)) => inner.become_next(cell, next),
+            Ok(None) => {}
+            Err(why) => inner.refused(cell, why),
+        }
+    }
+
+    // ---- changes of many ----
+
+    fn index(&self, key: Key, addrs: impl IntoIterator<Item = CodeAddr>) {
+        self.keys.lock().entry(key).or_default().extend(addrs);
+    }
+
+    /// The sites that may have entries that depend on the keys. They are forgotten.
+    fn dependents(&self, keys: &[Key]) -> BTreeSet<CodeAddr> {
+        let mut index = self.keys.lock();
+        keys.iter()
+            .filter_map(|key| index.remove(key))
+            .flatten()
+            .collect()
+    }
+
+    /// Changes the caches at these addresses as planned, in one transaction.
+    fn change(
+        &self,
+        addrs: &BTreeSet<CodeAddr>,
+        plan: impl Fn(&Cell, &Inner) -> Result<Option<Next>>,
+    ) -> Result<Retracted> {
+        let Some(engine) = self.engine() else {
+            return Ok(Retracted::default());
+        };
+        let cells: Vec<Arc<Cell>> = {
+            let all = self.cells.read();
+            addrs.iter().filter_map(|addr| all.get(addr)).cloned().collect()
+        };
+        // In ascending address, as everybody who locks more than one.
+        let mut locked: Vec<(&Cell, MutexGuard<'_, Inner>)> =
+            cells.iter().map(|cell| (&**cell, cell.lock())).collect();
+        loop {
+            match self.try_change(&engine, &mut locked, &plan) {
+                // A site was invalidated in between: the others are changed without it.
+                Err(error) if is_final(&error) => {
+                    let before = locked.len();
+                    locked.retain_mut(|(cell, inner)| inner.check_alive(cell, &engine));
+                    if locked.len() == before {
+                        return Err(error);
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn try_change(
+        &self,
+        engine: &Engine,
+        locked: &mut [(&Cell, MutexGuard<'_, Inner>)],
+        plan: &impl Fn(&Cell, &Inner) -> Result<Option<Next>>,
+    ) -> Result<Retracted> {
+        let mut planned = Vec::new();
+        let mut transaction = engine.transaction().immediate();
+        for (cell, inner) in locked.iter_mut().filter(|(_, inner)| !inner.is_dead()) {
+            if let Some(next) = plan(cell, inner)? {
+                transaction = transaction.patch_site(&cell.site, &next.sequence)?;
+                planned.push((*cell, inner, next));
+            }
+        }
+        transaction.commit()?;
+        let caches = planned.len();
+        for (cell, inner, next) in planned {
+            inner.become_next(cell, next);
+        }
+        Ok(Retracted { caches })
+    }
+
+    fn forget(&self, module: ModuleId) {
+        self.cells
+            .write()
+            .retain(|_, cell| cell.site.module().id() != module);
+    }
+}
+
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caches").field("totals", &self.totals()).finish()
+    }
+}
+
+/// Ramps whose misses go to caches.
+struct CacheExits {
+    ramps: Ramps,
+    caches: Arc<Shared>,
+}
+
+impl Exits for CacheExits {
+    fn handles(&self, role: Role) -> bool {
+        self.ramps.handles(role)
+    }
+
+    fn bound(&self, site: &Site, resumption: Resumption<'_>) -> Result<Len> {
+        self.ramps.bound(site, resumption)
+    }
+
+    fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
+        self.ramps.encode(request)
+    }
+
+    fn forget(&self, module: ModuleId) {
+        self.ramps.forget(module);
+        self.caches.forget(module);
+    }
+}

@@ -1,0 +1,154 @@
+//! From entries to the sequence of a site.
+//!
+//! ```text
+//!     guards of the first entry, else to 0
+//!     its action; to the end
+//! 0:  guards of the second, else to a miss
+//!     its action
+//! ```
+
+use super::entry::{Act, Boxing, Entry, Guard, Pointer, Test};
+use crate::addr::CodeAddr;
+use crate::error::{Error, Result};
+use crate::sequence::{Field, Label, Operand, Sequence, Source, Target, result, temp};
+use crate::site::Site;
+
+/// How an entry counts its hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counter {
+    Off,
+    /// Counts of several threads may be lost.
+    Plain(CodeAddr),
+    Atomic(CodeAddr),
+}
+
+/// The sequence that tests the entries in order and misses behind the last.
+pub(super) fn chain<'e>(
+    site: &Site,
+    entries: impl ExactSizeIterator<Item = (&'e Entry, Counter)>,
+) -> Result<Sequence> {
+    let count = entries.len();
+    if count == 0 {
+        return Ok(Sequence::new().jump(Target::Miss));
+    }
+    let mut sequence = Sequence::new();
+    for (number, (entry, counter)) in entries.enumerate() {
+        let next = Label::new(number as u32);
+        let last = number + 1 == count;
+        let miss = if last { Target::Miss } else { next.into() };
+        sequence = one(site, sequence, entry, counter, miss)?;
+        if !last {
+            sequence = sequence.jump(Target::End).bind(next);
+        }
+    }
+    Ok(sequence)
+}
+
+fn one(
+    site: &Site,
+    mut sequence: Sequence,
+    entry: &Entry,
+    counter: Counter,
+    miss: Target,
+) -> Result<Sequence> {
+    for guard in &entry.guards {
+        sequence = test(site, sequence, guard, miss)?;
+    }
+    sequence = match counter {
+        Counter::Off => sequence,
+        Counter::Plain(at) => sequence.count(at),
+        Counter::Atomic(at) => sequence.atomic_count(at),
+    };
+    act(site, sequence, &entry.action.0)
+}
+
+fn test(site: &Site, sequence: Sequence, guard: &Guard, miss: Target) -> Result<Sequence> {
+    Ok(match &guard.0 {
+        Test::Equal { value, to } => sequence.guard_eq(*value, *to, miss),
+        Test::FieldEqual { pointer, field, to } => {
+            let (sequence, base, by) = unbox(sequence, *pointer, temp());
+            let mem = field.of(base, by).ok_or_else(|| too_far(site))?;
+            sequence.guard_eq(mem, *to, miss)
+        }
+        Test::ThroughEqual {
+            pointer,
+            at,
+            field,
+            to,
+        } => {
+            let (sequence, base, by) = unbox(sequence, *pointer, temp());
+            let at = at.checked_add(by).ok_or_else(|| too_far(site))?;
+            let mem = field.of(temp(), 0).ok_or_else(|| too_far(site))?;
+            sequence.load(temp(), u64::at(base, at)).guard_eq(mem, *to, miss)
+        }
+        Test::Masked { value, mask, to } => match part(*value, *mask) {
+            Some(part) => sequence.guard_eq(part, *to, miss),
+            None => sequence
+                .mov(temp(), *value)
+                .and(temp(), *mask)
+                .guard_eq(temp(), *to, miss),
+        },
+        Test::High { value, from, to } => {
+            sequence
+                .mov(temp(), *value)
+                .shift_right(temp(), *from)
+                .guard_eq(temp(), *to, miss)
+        }
+    })
+}
+
+/// The low bytes that the mask stands for, if it does.
+fn part(value: Operand, mask: u64) -> Option<Source> {
+    match mask {
+        0xff => Some(u8::of(value).into()),
+        0xffff => Some(u16::of(value).into()),
+        0xffff_ffff => Some(u32::of(value).into()),
+        u64::MAX => Some(value.into()),
+        _ => None,
+    }
+}
+
+/// A base to address from, and what is to be added to displacements. Boxed pointers are taken apart in `into`.
+fn unbox(sequence: Sequence, pointer: Pointer, into: Operand) -> (Sequence, Operand, i32) {
+    match pointer.boxing {
+        Boxing::Plain => (sequence, pointer.value, 0),
+        Boxing::Tagged(tag) => (sequence, pointer.value, -tag),
+        Boxing::Boxed(bits) => {
+            let by = 64 - bits;
+            let sequence = sequence
+                .mov(into, pointer.value)
+                .shift_left(into, by)
+                .shift_right(into, by);
+            (sequence, into, 0)
+        }
+    }
+}
+
+fn act(site: &Site, sequence: Sequence, action: &Act) -> Result<Sequence> {
+    Ok(match action {
+        Act::Load { from, field } => {
+            let (sequence, base, by) = unbox(sequence, *from, result());
+            let mem = field.of(base, by).ok_or_else(|| too_far(site))?;
+            sequence.load(result(), mem)
+        }
+        Act::LoadThrough { pointer, at, field } => {
+            // No guard comes any more, so the result can hold what is on the way.
+            let (sequence, base, by) = unbox(sequence, *pointer, result());
+            let at = at.checked_add(by).ok_or_else(|| too_far(site))?;
+            let mem = field.of(result(), 0).ok_or_else(|| too_far(site))?;
+            sequence.load(result(), u64::at(base, at)).load(result(), mem)
+        }
+        Act::Store { to, field, value } => {
+            let (sequence, base, by) = unbox(sequence, *to, temp());
+            let mem = field.of(base, by).ok_or_else(|| too_far(site))?;
+            sequence.store(mem, *value)
+        }
+        Act::Call { target, on_return } => sequence.call(*target, *on_return),
+        Act::Constant(value) => sequence.mov(result(), *value),
+        Act::Custom(append) => append(sequence),
+    })
+}
+
+fn too_far(site: &Site) -> Error {
+    Error::CacheField { site: site.name() }
+}

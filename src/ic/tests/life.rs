@@ -1,0 +1,234 @@
+//! The states of a cache, and what leads from one to another.
+
+use super::*;
+use crate::Error;
+use crate::publish::Drained;
+use crate::sequence::{Sequence, Target, result};
+
+#[test]
+fn from_uninitialized_to_megamorphic_and_back() {
+    let policy = Chain {
+        limit: 3,
+        back_off: 1,
+        cool_down: 5,
+    };
+    let lab = Lab::new(Caches::builder().policy(policy));
+    assert_eq!(lab.cache.state(), State::Uninitialized);
+    let states = [State::Monomorphic, State::Polymorphic, State::Polymorphic];
+    for (shape, state) in (0..).zip(states) {
+        lab.read(shape);
+        assert_eq!(lab.cache.state(), state);
+        let lookups = lab.lookups();
+        (0..=shape).for_each(|known| lab.read(known));
+        assert_eq!(lab.lookups(), lookups, "what is known does not miss");
+    }
+    lab.read(3);
+    assert_eq!((lab.cache.state(), lab.lookups()), (State::Megamorphic, 4));
+    for _ in 0..5 {
+        lab.read(0);
+        assert_eq!(lab.cache.state(), State::Megamorphic);
+    }
+    lab.read(5);
+    assert_eq!((lab.cache.state(), lab.lookups()), (State::Monomorphic, 10));
+    lab.read(5);
+    let stats = lab.stats();
+    assert_eq!((stats.misses, stats.installed, stats.transitions), (10, 4, 4));
+    assert_eq!((stats.refused, stats.retracted, stats.hits), (0, 0, None));
+    assert!(stats.stub_bytes > 0 && stats.entries == 1);
+}
+
+#[test]
+fn a_generic_path_of_the_runtime() {
+    let generic = Sequence::new().load(result(), u64::at(arg(0), value_at(1)));
+    let policy = Chain {
+        limit: 1,
+        ..Chain::default()
+    };
+    let lab = Lab::new(Caches::builder().policy(policy).megamorphic(generic));
+    lab.read(1);
+    lab.read(2);
+    assert_eq!(lab.cache.state(), State::Megamorphic);
+    lab.read(5);
+    assert_eq!(lab.lookups(), 2, "the generic path does not miss");
+    lab.caches.reset_one(&lab.cache).unwrap();
+    assert_eq!(lab.cache.state(), State::Uninitialized);
+    lab.read(2);
+    assert_eq!((lab.cache.state(), lab.lookups()), (State::Monomorphic, 3));
+}
+
+#[test]
+fn retraction_takes_back_what_depends_on_a_key_and_nothing_else() {
+    let lab = Lab::new(Caches::builder());
+    (0..3).for_each(|shape| lab.read(shape));
+    assert_eq!(lab.caches.retract(&[Key::new(7)]).unwrap().caches, 0);
+    // The class changes: the property is elsewhere now. Without the retraction the next read would be wrong.
+    lab.runtime.define(1, 3);
+    assert_eq!(lab.caches.retract(&[Key::new(1)]).unwrap().caches, 1);
+    assert_eq!(lab.cache.entries().len(), 2);
+    let before = lab.lookups();
+    lab.read(0);
+    lab.read(2);
+    assert_eq!(lab.lookups(), before);
+    lab.read(1);
+    lab.read(1);
+    assert_eq!(lab.lookups(), before + 1);
+    let stats = lab.stats();
+    assert_eq!((stats.retracted, stats.installed, stats.entries), (1, 4, 3));
+    assert_eq!(lab.caches.reset().unwrap().caches, 1);
+    assert_eq!(lab.cache.state(), State::Uninitialized);
+    assert_eq!(lab.caches.totals().caches, 1);
+}
+
+#[test]
+fn what_was_looked_up_before_a_retraction_is_not_installed_after_it() {
+    let runtime = Arc::new(Runtime::default());
+    let caches: Arc<std::sync::OnceLock<Caches>> = Arc::default();
+    let (lookup, retracts) = (Arc::clone(&runtime), Arc::clone(&caches));
+    let made = Caches::builder().lookup(move |miss| {
+        let learnt = lookup.lookup(miss);
+        if lookup.lookups.load(Ordering::Relaxed) == 1 {
+            // Another thread changes the class while this one still holds what it has found.
+            lookup.define(1, 3);
+            retracts.get().unwrap().retract(&[Key::new(1)]).unwrap();
+        }
+        learnt
+    });
+    assert!(caches.set(made.clone()).is_ok());
+    let lab = Lab::with(runtime, made, false);
+    let object = Object::new(1, [1, 2, 3, 4]);
+    assert_eq!(
+        lab.call_word(&raw const object as u64),
+        2,
+        "found before the change"
+    );
+    assert_eq!(lab.cache.state(), State::Uninitialized);
+    lab.read(1);
+    assert_eq!((lab.cache.state(), lab.lookups()), (State::Monomorphic, 2));
+    lab.read(1);
+}
+
+#[test]
+fn a_cache_that_keeps_losing_its_entries_backs_off() {
+    let lab = Lab::new(Caches::builder());
+    let mut lookups = Vec::new();
+    for _ in 0..5 {
+        let before = lab.lookups();
+        while lab.cache.state() == State::Uninitialized {
+            lab.read(1);
+        }
+        lookups.push(lab.lookups() - before);
+        lab.caches.retract(&[Key::new(1)]).unwrap();
+    }
+    assert_eq!(lookups, [1, 1, 2, 4, 8]);
+}
+
+#[test]
+fn hits_are_counted_and_put_the_frequent_first() {
+    for counting in [Counting::Plain, Counting::Atomic] {
+        let builder = Caches::builder().counting(counting).order(Order::MostFrequent);
+        let lab = Lab::new(builder);
+        lab.read(0);
+        lab.read(1);
+        (0..3).for_each(|_| lab.read(0));
+        (0..9).for_each(|_| lab.read(1));
+        let hits = |lab: &Lab| {
+            lab.cache
+                .entries()
+                .iter()
+                .map(|(_, hits)| *hits)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(hits(&lab), [Some(3), Some(9)]);
+        lab.read(2);
+        assert_eq!(hits(&lab), [Some(9), Some(3), Some(0)]);
+        assert_eq!(lab.stats().hits, Some(12));
+        // A counter that is free is used again, and begins at nothing.
+        lab.caches.retract(&[Key::new(1)]).unwrap();
+        (0..2).for_each(|_| lab.read(3));
+        assert_eq!(hits(&lab), [Some(3), Some(0), Some(1)]);
+        assert_eq!(lab.caches.totals().hits, 13);
+    }
+}
+
+#[test]
+fn the_most_recent_is_tested_first() {
+    let lab = Lab::new(Caches::builder());
+    (0..3).for_each(|shape| lab.read(shape));
+    let keys: Vec<u64> = lab
+        .cache
+        .entries()
+        .iter()
+        .map(|(entry, _)| entry.keys[0].get())
+        .collect();
+    assert_eq!(keys, [2, 1, 0]);
+}
+
+#[test]
+fn an_invalidated_site_learns_nothing_any_more() {
+    let lab = Lab::new(Caches::builder());
+    lab.read(1);
+    lab.engine
+        .invalidate(&lab.module.function("get").unwrap())
+        .unwrap();
+    // The handler resumes, with what stood there before.
+    lab.read(1);
+    lab.read(2);
+    assert_eq!(lab.cache.state(), State::Dead);
+    assert!(matches!(
+        lab.cache.last_refusal(),
+        Some(Error::SiteInvalidated { .. })
+    ));
+    assert_eq!(lab.caches.retract(&[Key::new(1)]).unwrap().caches, 0);
+    assert_eq!(lab.caches.reset().unwrap().caches, 0);
+}
+
+#[test]
+fn a_retraction_goes_on_without_a_site_that_was_invalidated() {
+    let lab = Lab::new(Caches::builder());
+    let sum = lab.module.function("sum_fields");
+    let other = sum.unwrap().sites().find(|site| site.id().get() == GET).unwrap();
+    let other = lab.caches.attach(&lab.engine, &other).unwrap();
+    lab.read(1);
+    lab.engine.invalidate(&other.site().function()).unwrap();
+    assert_eq!(lab.caches.reset().unwrap().caches, 1);
+    assert_eq!(
+        (lab.cache.state(), other.state()),
+        (State::Uninitialized, State::Dead)
+    );
+}
+
+#[test]
+fn caches_go_with_their_module_and_belong_to_one_engine() {
+    let lab = Lab::new(Caches::builder());
+    let site = lab.cache.site().clone();
+    assert_eq!(lab.caches.at(&site).unwrap().site().key(), site.key());
+    let again = lab.caches.attach(&lab.engine, &site).unwrap();
+    assert!(Arc::ptr_eq(&again.0, &lab.cache.0), "a site keeps its cache");
+    let stranger = Lab::new(Caches::builder());
+    let refused = lab.caches.attach(&stranger.engine, stranger.cache.site());
+    assert!(matches!(refused, Err(Error::CacheEngine { .. })));
+    // SAFETY: this is the only thread, and it is not in the code.
+    let drained = unsafe { Drained::promise() };
+    lab.engine.unregister(lab.module.clone(), &drained).unwrap();
+    assert!(lab.caches.at(&site).is_none());
+    assert_eq!(lab.caches.totals().caches, 0);
+}
+
+#[test]
+fn a_site_without_a_cache_misses_and_learns_nothing() {
+    let lab = Lab::new(Caches::builder());
+    let site = lab.cache.site().clone();
+    let alone = Lab::new(Caches::builder());
+    drop(site);
+    let miss = Sequence::new().jump(Target::Miss);
+    let sum = alone.module.function("sum_fields").unwrap();
+    let other = sum.sites().find(|site| site.id().get() == GET).unwrap();
+    alone.engine.patch_site(&other, &miss).unwrap();
+    let object = Object::new(1, [1, 2, 3, 4]);
+    let objects = [&object, &object];
+    // SAFETY: that is the function's signature in the IR.
+    let call: extern "C" fn(*const &Object, u64) -> u64 =
+        unsafe { std::mem::transmute(sum.entry().get() as usize) };
+    assert_eq!(call(objects.as_ptr(), 2), 2 + 2 + 2 + 1);
+    assert_eq!((alone.lookups(), alone.caches.totals().misses), (2, 0));
+}

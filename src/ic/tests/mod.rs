@@ -1,0 +1,153 @@
+//! Caches on the property read of `examples/objects/inline_cache.o`: `get(object) -> u64`, one argument in a register
+//! that LLVM chose, a result, 32 bytes.
+#![allow(unsafe_code)]
+
+mod entries;
+mod life;
+mod threads;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::arch::CallShape;
+use crate::deopt::Ramps;
+use crate::engine::Engine;
+use crate::publish::{NeverStopped, SingleThreaded};
+use crate::sequence::{Field, arg};
+use crate::site::Module;
+
+const GET: u64 = 78;
+const SHAPE: i32 = 8;
+
+/// An object: a class, a shape, and values.
+#[repr(C)]
+struct Object {
+    class: u64,
+    shape: u32,
+    unused: u32,
+    values: [u64; 4],
+}
+
+impl Object {
+    fn new(shape: u32, values: [u64; 4]) -> Self {
+        Self {
+            class: 0,
+            shape,
+            unused: 0,
+            values,
+        }
+    }
+}
+
+/// The displacement of a value.
+fn value_at(index: usize) -> i32 {
+    16 + 8 * index as i32
+}
+
+/// Where the property is in each shape, and what has been looked up.
+#[derive(Default)]
+struct Runtime {
+    places: Mutex<HashMap<u32, usize>>,
+    lookups: AtomicU64,
+}
+
+impl Runtime {
+    fn define(&self, shape: u32, place: usize) {
+        self.places.lock().insert(shape, place);
+    }
+
+    fn lookup<'f>(&self, miss: &mut Miss<'_, 'f>) -> Learn<'f> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        let at = miss.arg(0).unwrap().u64().unwrap() as *const Object;
+        // SAFETY: the tests pass objects.
+        let object = unsafe { &*at };
+        let place = self.places.lock()[&object.shape];
+        miss.set_result(object.values[place]).unwrap();
+        Learn::Entry(entry(object.shape, place))
+    }
+}
+
+fn entry(shape: u32, place: usize) -> Entry {
+    Entry::new(Action::load::<u64>(Pointer::plain(arg(0)), value_at(place)))
+        .guard(Guard::equal(u32::at(arg(0), SHAPE), shape.into()))
+        .depends_on(u64::from(shape))
+}
+
+struct Lab {
+    runtime: Arc<Runtime>,
+    caches: Caches,
+    engine: Engine,
+    module: Module,
+    cache: Cache,
+}
+
+impl Lab {
+    fn new(builder: Builder) -> Self {
+        let runtime = Arc::new(Runtime::default());
+        let lookup = Arc::clone(&runtime);
+        let caches = builder.lookup(move |miss| lookup.lookup(miss));
+        Self::with(runtime, caches, false)
+    }
+
+    /// Live, if many threads are to run it.
+    fn with(runtime: Arc<Runtime>, caches: Caches, live: bool) -> Self {
+        for shape in 0..8 {
+            runtime.define(shape, shape as usize % 4);
+        }
+        let exits = caches.exits(Ramps::new().on_deopt(|frame| frame.resume()));
+        // SAFETY: the test's thread is the only one that runs the code of a module that is not live.
+        let alone = unsafe { SingleThreaded::promise() };
+        let builder = match live {
+            true => Engine::builder().world(NeverStopped),
+            false => Engine::builder().world(alone),
+        };
+        let engine = builder.exits(exits).build().unwrap();
+        let object = include_bytes!("../../../examples/objects/inline_cache.o");
+        let code = engine.load(object, |_| None).unwrap();
+        let shape = |id: u64| (id == GET).then(|| CallShape::any_reg(32).result().args(1));
+        let registration = engine.registration(code);
+        let registration = match live {
+            true => registration.live(),
+            false => registration,
+        };
+        let module = registration.register(|record| shape(record.id().get())).unwrap();
+        let site = module.function("get").unwrap().sites().next().unwrap();
+        let cache = caches.attach(&engine, &site).unwrap();
+        Self {
+            runtime,
+            caches,
+            engine,
+            module,
+            cache,
+        }
+    }
+
+    /// Calls `get` with any word.
+    fn call_word(&self, word: u64) -> u64 {
+        let entry = self.module.function("get").unwrap().entry().get();
+        // SAFETY: that is the function's signature in the IR; the module stays registered.
+        let get: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
+        get(word)
+    }
+
+    /// Reads the property of an object of that shape; checks the result.
+    fn read(&self, shape: u32) {
+        let values = [10, 20, 30, 40].map(|v| v + u64::from(shape));
+        let object = Object::new(shape, values);
+        let place = self.runtime.places.lock()[&shape];
+        let found = self.call_word(&raw const object as u64);
+        assert_eq!(found, values[place], "shape {shape}");
+    }
+
+    fn lookups(&self) -> u64 {
+        self.runtime.lookups.load(Ordering::Relaxed)
+    }
+
+    fn stats(&self) -> CacheStats {
+        self.caches.stats(&self.cache)
+    }
+}

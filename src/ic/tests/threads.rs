@@ -1,0 +1,121 @@
+//! Many threads on one live site.
+
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+const THREADS: usize = 8;
+
+fn live_lab() -> Lab {
+    let runtime = Arc::new(Runtime::default());
+    let lookup = Arc::clone(&runtime);
+    let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));
+    Lab::with(runtime, caches, true)
+}
+
+/// Every thread is in its lookup before any has its result.
+#[test]
+fn all_threads_miss_at_once_and_one_entry_is_installed() {
+    for _ in 0..20 {
+        let (runtime, barrier) = (Arc::new(Runtime::default()), Arc::new(Barrier::new(THREADS)));
+        let (lookup, together) = (Arc::clone(&runtime), Arc::clone(&barrier));
+        let caches = Caches::builder().lookup(move |miss| {
+            let learnt = lookup.lookup(miss);
+            together.wait();
+            // One after the other, so that each finds what those before it have done.
+            thread::sleep(Duration::from_micros(200 * thread_number()));
+            learnt
+        });
+        let lab = Lab::with(runtime, caches, true);
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                let lab = &lab;
+                scope.spawn(move || {
+                    THREAD.set(number as u64);
+                    lab.read(5);
+                });
+            }
+        });
+        assert_eq!(lab.lookups(), THREADS as u64);
+        assert_eq!((lab.stats().installed, lab.cache.entries().len()), (1, 1));
+        lab.read(5);
+        assert_eq!(lab.lookups(), THREADS as u64, "the next read hits");
+    }
+}
+
+thread_local! {
+    static THREAD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+fn thread_number() -> u64 {
+    THREAD.get()
+}
+
+/// The property moves between two places. A read that begins after a retraction has returned, and ends before the next
+/// one begins, finds the new place; any other finds one of the two.
+#[test]
+fn retraction_during_hits() {
+    const VALUES: [u64; 2] = [100, 200];
+    let lab = live_lab();
+    lab.runtime.define(1, 0);
+    let object = Object::new(1, [VALUES[0], VALUES[1], 0, 0]);
+    let at = &raw const object as u64;
+    let (begun, done, certain) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let before = done.load(Ordering::SeqCst);
+                    let found = lab.call_word(at);
+                    assert!(VALUES.contains(&found));
+                    if begun.load(Ordering::SeqCst) == before {
+                        assert_eq!(found, VALUES[before as usize % 2]);
+                        certain.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        for round in 1..300 {
+            begun.store(round, Ordering::SeqCst);
+            lab.runtime.define(1, round as usize % 2);
+            lab.caches.retract(&[Key::new(1)]).unwrap();
+            done.store(round, Ordering::SeqCst);
+            for _ in 0..50 {
+                assert_eq!(lab.call_word(at), VALUES[round as usize % 2], "round {round}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(certain.load(Ordering::Relaxed) > 0);
+    assert!(lab.stats().retracted > 0, "{:?}", lab.stats());
+}
+
+#[test]
+fn invalidation_during_hits() {
+    let lab = live_lab();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for shape in [1, 2] {
+            let (lab, stop) = (&lab, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    lab.read(shape);
+                }
+            });
+        }
+        while lab.cache.state() != State::Polymorphic {
+            thread::yield_now();
+        }
+        lab.engine
+            .invalidate(&lab.module.function("get").unwrap())
+            .unwrap();
+        lab.read(1);
+        lab.read(6);
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(lab.cache.state(), State::Dead);
+}
