@@ -132,6 +132,8 @@ pub(crate) struct Registers {
     pub(crate) caller_saved: RegSet,
     /// Registers that are neither general ones nor hold vectors, which the encoder asks for: conditions, links.
     pub(crate) special: RegSet,
+    /// What every call loses, also one of a target that preserves all registers: what the call itself needs.
+    pub(crate) lost_in_any_call: RegSet,
     /// All registers that a C call may change, vector registers included.
     pub(crate) lost_in_c_call: RegSet,
     /// Integer arguments of the C convention, in order.
@@ -156,6 +158,9 @@ pub(crate) struct Registers {
 pub(crate) trait Backend: Sync {
     /// Its registers.
     fn registers(&self) -> &'static Registers;
+
+    /// The unit of instruction lengths and addresses, in bytes: a power of two.
+    fn unit(&self) -> u32;
 
     /// Appends `op`. Registers in `free` may be clobbered; nothing else that `op` does not name is.
     fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal>;

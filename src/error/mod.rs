@@ -70,6 +70,12 @@ pub enum Error {
         if *.stub_would_fit { ", or allow a stub" } else { "" }
     )]
     SequenceTooLong { site: Box<SiteName>, needed: Len, available: Len, reserved: Len, stub_would_fit: bool },
+    /// A site is no whole number of instructions.
+    #[error(
+        "{site}: {what} {value:#x} is no multiple of {unit} bytes, as instructions of this architecture are: \
+         reserve whole instructions, and check the function's address"
+    )]
+    NotWholeInstructions { site: Box<SiteName>, what: &'static str, value: u64, unit: u32 },
     /// No register is free.
     #[error(
         "{site}: operation {op} needs a free register for {purpose} and the site has none left there: use \

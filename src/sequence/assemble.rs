@@ -191,6 +191,24 @@ struct Job<'s, 'a> {
     end: CodeAddr,
 }
 
+/// Where a site starts, ends and is returned to must be where instructions can be.
+fn check_unit(site: &SiteContext<'_>, unit: u32) -> Result<()> {
+    let whole = |what, value: u64| match value % u64::from(unit.max(1)) {
+        0 => Ok(()),
+        _ => Err(Error::NotWholeInstructions {
+            site: SiteName::of(site),
+            what,
+            value,
+            unit,
+        }),
+    };
+    whole("address", site.addr.get())?;
+    whole("reserved length", site.shape.reserved().get().into())?;
+    site.landings
+        .iter()
+        .try_for_each(|landing| whole("landing", u64::from(*landing)))
+}
+
 /// Encoded operations whose branches have no form yet.
 struct Lowered {
     code: Code,
@@ -214,6 +232,7 @@ impl<'s, 'a> Job<'s, 'a> {
             .addr
             .get()
             .wrapping_add(u64::from(site.shape.reserved().get()));
+        check_unit(site, backend.unit())?;
         let job = Self {
             sequence,
             site,
@@ -342,7 +361,7 @@ impl<'s, 'a> Job<'s, 'a> {
         if call.follows_c() {
             registers.lost_in_c_call
         } else {
-            registers.always_free
+            registers.lost_in_any_call
         }
     }
 

@@ -34,7 +34,7 @@ fn ever_lost(sequence: &Sequence, registers: &Registers) -> RegSet {
             on_return: OnReturn::FollowsC,
             ..
         } => registers.lost_in_c_call,
-        Operation::Call { .. } => registers.always_free,
+        Operation::Call { .. } => registers.lost_in_any_call,
         _ => RegSet::EMPTY,
     });
     calls.fold(RegSet::EMPTY, RegSet::union)
@@ -276,11 +276,21 @@ impl<'s, 'a> Resolver<'s, 'a> {
             OnReturn::Never => {
                 return self.unusable("a call of something that does not come back: jump there");
             }
-            OnReturn::PreservesAll => self.flow.call(self.registers.always_free, RegSet::EMPTY),
+            OnReturn::PreservesAll => self.lose_in_call()?,
             OnReturn::FollowsC => self.lose_caller_saved()?,
         }
         self.declare(addr, on_return);
         Ok(Op::Call(addr))
+    }
+
+    /// A target that preserves all registers still costs those that the call itself needs.
+    fn lose_in_call(&mut self) -> Result<()> {
+        let lost = self.registers.lost_in_any_call;
+        if let Some(reg) = lost.intersection(self.free.needed).first() {
+            return Err(self.overwrites(reg));
+        }
+        self.flow.call(lost, RegSet::EMPTY);
+        Ok(())
     }
 
     fn lose_caller_saved(&mut self) -> Result<()> {

@@ -55,6 +55,42 @@ pub(super) enum StackStore {
     Anywhere,
 }
 
+/// How a register comes to hold a constant.
+#[allow(dead_code, reason = "x86-64 loads constants by one instruction")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Constant {
+    /// The register becomes this value.
+    Is(DwarfReg, u64),
+    /// `to` becomes what the step makes of the constant in `from`, if one is certain to be there.
+    Of { to: DwarfReg, from: DwarfReg, step: Step },
+}
+
+/// What is done to a constant. Architectures build long ones by several instructions.
+#[allow(dead_code, reason = "each architecture needs some of them")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Adds, modulo 2^64.
+    Add(i64),
+    /// Adds, and extends the sign of the low 32 bits.
+    AddWord(i64),
+    /// Rotates to the left by so many bits, then keeps the bits of the mask: shifts, too.
+    Rotate { left: u32, keep: u64 },
+    /// Keeps the bits of the mask and sets those of `bits`.
+    Insert { keep: u64, bits: u64 },
+}
+
+impl Step {
+    /// The constant after the step.
+    pub(super) const fn apply(self, value: u64) -> u64 {
+        match self {
+            Self::Add(by) => value.wrapping_add_signed(by),
+            Self::AddWord(by) => value.wrapping_add_signed(by) as i32 as u64,
+            Self::Rotate { left, keep } => value.rotate_left(left) & keep,
+            Self::Insert { keep, bits } => value & keep | bits,
+        }
+    }
+}
+
 /// One instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
@@ -69,8 +105,8 @@ pub(super) struct Facts {
     pub(super) writes: RegSet,
     pub(super) stack: StackPointer,
     pub(super) store: StackStore,
-    /// The register that it sets to a constant, and the constant.
-    pub(super) constant: Option<(DwarfReg, u64)>,
+    /// The register that becomes a constant, or stays one.
+    pub(super) constant: Option<Constant>,
     /// Why no sequence may execute it.
     pub(super) refused: Option<&'static str>,
 }
@@ -134,6 +170,8 @@ pub(super) struct Abi {
     pub(super) scratch_at_any_reg: RegSet,
     /// The registers that are free at the first instruction of a function.
     pub(super) scratch_at_entry: RegSet,
+    /// What every call loses, also one of a target that preserves all registers.
+    pub(super) lost_in_any_call: RegSet,
     pub(super) callee_saved: RegSet,
     /// The stack and frame pointers.
     pub(super) frame: RegSet,
@@ -147,4 +185,27 @@ pub(super) struct Abi {
     pub(super) return_address: i64,
     /// The alignment of the stack pointer at a call, in bytes.
     pub(super) stack_align: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Step;
+
+    #[test]
+    fn steps_build_constants() {
+        let value = 0x8765_4321;
+        assert_eq!(Step::Add(-1).apply(0), u64::MAX);
+        assert_eq!(Step::AddWord(1).apply(0x7fff_ffff), 0xffff_ffff_8000_0000);
+        assert_eq!(Step::AddWord(0).apply(value), 0xffff_ffff_8765_4321);
+        let left = Step::Rotate {
+            left: 32,
+            keep: !0 << 32,
+        };
+        assert_eq!(left.apply(0x1_0000_0000 | value), value << 32);
+        let insert = Step::Insert {
+            keep: !0xffff_0000,
+            bits: 0x1234_0000,
+        };
+        assert_eq!(insert.apply(value), 0x1234_4321);
+    }
 }

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore};
+use super::facts::{Constant, Dest, Facts, Flow, Isa, StackPointer, StackStore};
 use super::policy::{self, Policy};
 use super::{Checked, Chunk};
 use crate::addr::{CodeAddr, DwarfReg};
@@ -32,6 +32,19 @@ struct Part<'a> {
     /// Its instructions: indices into all of them.
     first: usize,
     last: usize,
+}
+
+/// The register that holds a constant after an instruction. One is enough: a far branch builds its target at once.
+fn known_after(facts: &Facts, before: Option<(DwarfReg, u64)>) -> Option<(DwarfReg, u64)> {
+    let kept = before.filter(|(reg, _)| !facts.writes.contains(*reg));
+    match facts.constant {
+        None => kept,
+        Some(Constant::Is(reg, value)) => Some((reg, value)),
+        Some(Constant::Of { to, from, step }) => match before {
+            Some((reg, value)) if reg == from => Some((to, step.apply(value))),
+            _ => kept,
+        },
+    }
 }
 
 struct Walk<'a> {
@@ -229,9 +242,7 @@ impl<'a> Walk<'a> {
         let after = State {
             depth: self.moved(index, &facts, before.depth)?,
             written: before.written.union(facts.writes),
-            known: facts
-                .constant
-                .or(before.known.filter(|(reg, _)| !facts.writes.contains(*reg))),
+            known: known_after(&facts, before.known),
         };
         self.clobbers = self.clobbers.union(facts.writes);
         match facts.flow {
@@ -395,7 +406,7 @@ impl<'a> Walk<'a> {
                     target: CodeAddr::new(to),
                 });
             }
-            OnReturn::PreservesAll => abi.scratch,
+            OnReturn::PreservesAll => abi.lost_in_any_call,
             OnReturn::FollowsC => abi.known.difference(abi.callee_saved).difference(abi.frame),
         };
         // A site that has a result expects a call to deliver it, declared or not.

@@ -14,7 +14,7 @@ use iced_x86::{
     RflagsBits, UsedMemory,
 };
 
-use super::facts::{Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
+use super::facts::{Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
 
@@ -49,6 +49,7 @@ pub(super) static ISA: Isa = Isa {
         scratch: RegSet::of(&[reg(11)]),
         scratch_at_any_reg: RegSet::of(&[reg(11)]),
         scratch_at_entry: RegSet::of(&[reg(11)]),
+        lost_in_any_call: RegSet::of(&[reg(11)]),
         callee_saved: RegSet::of(&[reg(3), reg(6), reg(12), reg(13), reg(14), reg(15)]),
         frame: RegSet::of(&[reg(RSP), reg(6)]),
         result: RegSet::of(&[reg(0), reg(17)]),
@@ -300,7 +301,7 @@ fn store(sum: StackStore, used: &UsedMemory) -> StackStore {
 }
 
 /// The register that is set to a constant.
-fn constant(instruction: &Instruction) -> Option<(DwarfReg, u64)> {
+fn constant(instruction: &Instruction) -> Option<Constant> {
     let register = instruction.op0_register();
     let wide = register.is_gpr64() || register.is_gpr32();
     if instruction.op0_kind() != OpKind::Register || !wide {
@@ -317,7 +318,7 @@ fn constant(instruction: &Instruction) -> Option<(DwarfReg, u64)> {
         true => value,
         false => value & u64::from(u32::MAX),
     };
-    Some((reg(number(full(register))?), value))
+    Some(Constant::Is(reg(number(full(register))?), value))
 }
 
 fn refused(instruction: &Instruction, written: &Written, ambiguous: bool) -> Option<&'static str> {

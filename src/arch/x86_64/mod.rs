@@ -38,6 +38,10 @@ impl Backend for X86_64 {
         &regs::REGISTERS
     }
 
+    fn unit(&self) -> u32 {
+        1
+    }
+
     fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
         emit::emit(op, free, code)
     }

@@ -47,6 +47,7 @@ pub(super) const REGISTERS: Registers = Registers {
     free_at_entry: RegSet::of(&[R11]),
     caller_saved: CALLER_SAVED,
     special: RegSet::EMPTY,
+    lost_in_any_call: RegSet::of(&[R11]),
     lost_in_c_call: CALLER_SAVED.union(VECTORS).union(MASKS),
     int_args: &[RDI, RSI, RDX, RCX, R8, R9],
     float_args: &FLOAT_ARGS,
