@@ -24,6 +24,7 @@
 #![allow(unsafe_code)]
 
 mod answer;
+mod assumptions;
 mod frame;
 mod host;
 mod ramp;
@@ -37,6 +38,7 @@ mod x86_64;
 mod tests;
 
 pub use answer::{Answer, ReturnValue};
+pub use assumptions::{Assumption, Assumptions};
 pub use frame::{Frame, Values};
 pub use ramp::{Resume, encode, max_len};
 pub use ramps::Ramps;

@@ -505,6 +505,11 @@ pub enum Error {
     #[error("a module cannot have more than {limit} different shapes: register it in parts")]
     TooManyShapes { limit: u32 },
     // ---- engine, deopt ----
+    /// Code was compiled under an assumption that does not hold any more.
+    #[error(
+        "{function} depends on assumption {assumption}, which has broken: do not enter it, compile it without,          or renew the assumption"
+    )]
+    AssumptionBroken { function: String, assumption: String },
     /// The engine was given no world.
     #[error(
         "an engine needs a world: say how the runtime's threads are stopped, or promise that there is one thread"

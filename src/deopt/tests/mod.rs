@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+mod assumptions;
 mod leaving;
 mod locations;
 mod machine;

@@ -1,0 +1,185 @@
+//! What compiled code takes for granted, and giving it up.
+//!
+//! A runtime compiles a function under assumptions: no subclass overrides this method, this global is never written.
+//! It says so here before the code can run; when an assumption breaks, every function that depends on it is invalidated
+//! in one transaction. Code that was compiled under an assumption that has broken meanwhile is refused.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::engine::{Engine, Receipt};
+use crate::error::{Error, Result};
+use crate::site::{Function, ModuleId};
+
+/// Names an assumption, by a number or a name that the runtime chooses.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Assumption(Name);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Name {
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl From<u64> for Assumption {
+    fn from(number: u64) -> Self {
+        Self(Name::Number(number))
+    }
+}
+
+impl From<&str> for Assumption {
+    fn from(name: &str) -> Self {
+        Self(Name::Text(name.into()))
+    }
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Name::Number(number) => write!(f, "{number}"),
+            Name::Text(name) => write!(f, "`{name}`"),
+        }
+    }
+}
+
+impl fmt::Debug for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What is known of an assumption that somebody depends on, or that has broken.
+enum Standing {
+    Holds(Vec<Function>),
+    Broken,
+}
+
+/// The assumptions of an engine's functions.
+///
+/// Threads that call this at once wait for each other, also while functions are invalidated; such a thread must count
+/// as stopped for the runtime's [`World`](crate::publish::World), as one that waits for the engine must.
+#[derive(Default)]
+pub struct Assumptions {
+    known: Mutex<HashMap<Assumption, Standing>>,
+}
+
+impl Assumptions {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The function is valid only while these hold. To be said before its code can run.
+    ///
+    /// # Errors
+    /// [`Error::AssumptionBroken`] if one of them does not hold any more: the function depends on none of them then,
+    /// and is not to be entered.
+    pub fn depend<A: Into<Assumption>>(
+        &self,
+        function: &Function,
+        on: impl IntoIterator<Item = A>,
+    ) -> Result<()> {
+        let mut known = self.known.lock();
+        let on: Vec<Assumption> = on.into_iter().map(Into::into).collect();
+        let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Standing::Broken));
+        if let Some(broken) = on.iter().find(broken) {
+            return Err(Error::AssumptionBroken {
+                function: function.name().into(),
+                assumption: broken.to_string(),
+            });
+        }
+        for assumption in on {
+            let standing = known
+                .entry(assumption)
+                .or_insert_with(|| Standing::Holds(Vec::new()));
+            if let Standing::Holds(functions) = standing {
+                functions.push(function.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The assumption does not hold any more: every function that depends on it is invalidated, in one transaction.
+    /// When this returns, no thread begins to execute a site of theirs as it was. Breaking a broken one changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`](crate::engine::Transaction::commit): the assumption counts as holding then, and can be
+    /// broken again.
+    pub fn break_one(&self, engine: &Engine, assumption: impl Into<Assumption>) -> Result<Receipt> {
+        let mut known = self.known.lock();
+        let standing = match known.entry(assumption.into()) {
+            Entry::Vacant(vacant) => vacant.insert(Standing::Holds(Vec::new())),
+            Entry::Occupied(occupied) => occupied.into_mut(),
+        };
+        let functions = match standing {
+            Standing::Holds(functions) => core::mem::take(functions),
+            Standing::Broken => return Ok(Receipt { sites: 0 }),
+        };
+        match invalidate(engine, &functions) {
+            Ok(receipt) => {
+                *standing = Standing::Broken;
+                Ok(receipt)
+            }
+            Err(error) => {
+                *standing = Standing::Holds(functions);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the assumption has broken.
+    pub fn is_broken(&self, assumption: impl Into<Assumption>) -> bool {
+        matches!(self.known.lock().get(&assumption.into()), Some(Standing::Broken))
+    }
+
+    /// The assumption holds again, for functions that will be compiled; those that were invalidated stay so.
+    pub fn renew(&self, assumption: impl Into<Assumption>) {
+        let assumption = assumption.into();
+        let mut known = self.known.lock();
+        if let Some(Standing::Broken) = known.get(&assumption) {
+            known.remove(&assumption);
+        }
+    }
+
+    /// Forgets the functions of a module that has been unregistered.
+    pub fn forget(&self, module: ModuleId) {
+        for standing in self.known.lock().values_mut() {
+            if let Standing::Holds(functions) = standing {
+                functions.retain(|function| function.module().id() != module);
+            }
+        }
+    }
+}
+
+/// Every function once, whatever it depends on twice.
+fn invalidate(engine: &Engine, functions: &[Function]) -> Result<Receipt> {
+    let mut distinct: Vec<&Function> = functions.iter().collect();
+    let name = |function: &&Function| (function.module().id(), function.addr());
+    distinct.sort_by_key(name);
+    distinct.dedup_by_key(|function| name(function));
+    let mut transaction = engine.transaction();
+    for function in distinct {
+        transaction = transaction.invalidate(function)?;
+    }
+    transaction.commit()
+}
+
+impl fmt::Debug for Assumptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.known.lock();
+        let mut map = f.debug_map();
+        for (assumption, standing) in known.iter() {
+            match standing {
+                Standing::Holds(functions) => map.entry(assumption, &functions.len()),
+                Standing::Broken => map.entry(assumption, &"broken"),
+            };
+        }
+        map.finish()
+    }
+}

@@ -1,0 +1,99 @@
+//! Functions that depend on assumptions, in two modules.
+
+use super::super::{Assumptions, Ramps};
+use crate::Error;
+use crate::arch::CallShape;
+use crate::engine::{Engine, Status};
+use crate::publish::{Drained, SingleThreaded};
+use crate::site::{Function, Module};
+
+fn engine() -> Engine {
+    // SAFETY: no code is run.
+    let world = unsafe { SingleThreaded::promise() };
+    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
+    Engine::builder().world(world).exits(ramps).build().unwrap()
+}
+
+fn module(engine: &Engine) -> Module {
+    let object = include_bytes!("../../../examples/objects/inline_cache.o");
+    let code = engine.load(object, |_| None).unwrap();
+    let shape = |id| (id == 78).then(|| CallShape::any_reg(32).result().args(1));
+    engine.register(code, |record| shape(record.id().get())).unwrap()
+}
+
+fn invalidated(engine: &Engine, function: &Function) -> bool {
+    let mut sites = function.sites();
+    sites.all(|site| engine.status(&site) == Status::Invalidated)
+}
+
+#[test]
+fn breaking_one_invalidates_all_its_functions_in_one_transaction() {
+    let engine = engine();
+    let (first, second) = (module(&engine), module(&engine));
+    let [get, sum] = ["get", "sum_fields"].map(|name| first.function(name).unwrap());
+    let other = second.function("get").unwrap();
+    let assumptions = Assumptions::new();
+    assumptions.depend(&get, ["no subclass", "pi is 3"]).unwrap();
+    assumptions.depend(&get, ["no subclass"]).unwrap();
+    assumptions.depend(&other, ["no subclass"]).unwrap();
+    assumptions.depend(&sum, [5]).unwrap();
+    let before = engine.journal().len();
+    assert_eq!(assumptions.break_one(&engine, "no subclass").unwrap().sites, 2);
+    assert!(invalidated(&engine, &get) && invalidated(&engine, &other));
+    assert!(!invalidated(&engine, &sum));
+    assert_eq!(engine.journal().len() - before, 2);
+    assert!(assumptions.is_broken("no subclass") && !assumptions.is_broken("pi is 3"));
+    // Again, and another on which an invalidated function depends: nothing is left to do.
+    assert_eq!(assumptions.break_one(&engine, "no subclass").unwrap().sites, 0);
+    assert_eq!(assumptions.break_one(&engine, "pi is 3").unwrap().sites, 0);
+    assert_eq!(assumptions.break_one(&engine, 5).unwrap().sites, 1);
+}
+
+#[test]
+fn code_compiled_under_a_broken_assumption_is_refused() {
+    let engine = engine();
+    let module = module(&engine);
+    let get = module.function("get").unwrap();
+    let assumptions = Assumptions::new();
+    // Nobody depends on it yet; it is broken all the same.
+    assert_eq!(assumptions.break_one(&engine, 1).unwrap().sites, 0);
+    let refused = assumptions.depend(&get, [2, 1]).unwrap_err();
+    assert!(matches!(&refused, Error::AssumptionBroken { assumption, .. } if assumption == "1"));
+    assert_eq!(
+        assumptions.break_one(&engine, 2).unwrap().sites,
+        0,
+        "it depends on neither"
+    );
+    assumptions.renew(1);
+    assumptions.depend(&get, [1]).unwrap();
+    assert_eq!(assumptions.break_one(&engine, 1).unwrap().sites, 1);
+}
+
+#[test]
+fn a_break_that_fails_can_be_tried_again() {
+    // SAFETY: no code is run.
+    let world = unsafe { SingleThreaded::promise() };
+    let without_handler = Engine::builder().world(world).build().unwrap();
+    let module = module(&without_handler);
+    let get = module.function("get").unwrap();
+    let assumptions = Assumptions::new();
+    assumptions.depend(&get, [1]).unwrap();
+    for _ in 0..2 {
+        let failed = assumptions.break_one(&without_handler, 1);
+        assert!(matches!(failed, Err(Error::NoHandler { .. })));
+        assert!(!assumptions.is_broken(1));
+    }
+}
+
+#[test]
+fn modules_that_go_are_forgotten() {
+    let engine = engine();
+    let module = module(&engine);
+    let assumptions = Assumptions::new();
+    assumptions.depend(&module.function("get").unwrap(), [1]).unwrap();
+    assumptions.forget(module.id());
+    // SAFETY: no thread is in the code, which has never run.
+    let drained = unsafe { Drained::promise() };
+    engine.unregister(module, &drained).unwrap();
+    assert_eq!(assumptions.break_one(&engine, 1).unwrap().sites, 0);
+}
