@@ -183,6 +183,7 @@ impl Arch {
     pub(crate) fn backend(self) -> Option<&'static dyn Backend> {
         match self {
             Self::X86_64 => Some(&super::x86_64::X86_64),
+            Self::SystemZ => Some(&super::systemz::SystemZ),
             _ => None,
         }
     }

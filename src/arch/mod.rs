@@ -14,6 +14,8 @@ pub mod registers;
 mod regset;
 mod shape;
 #[cfg(feature = "std")]
+pub mod systemz;
+#[cfg(feature = "std")]
 pub mod x86_64;
 
 pub use context::{Declared, DeclaredTarget, OnReturn, SiteContext};

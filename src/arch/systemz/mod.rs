@@ -1,0 +1,70 @@
+//! SystemZ (s390x): registers, conventions, encodings.
+//!
+//! Instructions are those of the z10, LLVM's default processor: besides the base of z/Architecture the
+//! long-displacement (z990), extended-immediate (z9-109), FPR-GR-transfer and general-instructions-extension
+//! (z10) facilities, which every system that runs 64-bit Linux today has. The newer `laa`, which adds to memory
+//! atomically, is not among them: that is a loop of `cs`.
+//!
+//! Instructions have 2, 4 or 6 bytes and stand at even addresses; branches count halfwords. Register 0 is no
+//! base: as one it reads as zero. The condition code is free at a patchpoint, which clobbers it as a call
+//! does; at a stackmap it may be live, which matters to those only who resume there.
+//!
+//! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 (formats) and 7 (general
+//! instructions); ELF Application Binary Interface, s390x Supplement, sections 1.1.4 (registers) and 1.2
+//! (calls), table 1.11 (DWARF numbers); for sites `getScratchRegisters` in LLVM's
+//! `llvm/lib/Target/SystemZ/SystemZISelLowering.h`.
+
+mod add;
+mod atomic;
+mod branch;
+mod compare;
+mod emit;
+mod insn;
+mod memory;
+mod nops;
+mod regs;
+
+#[cfg(test)]
+mod tests;
+
+pub use regs::*;
+
+use alloc::vec::Vec;
+
+use super::RegSet;
+use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::op::Op;
+
+/// The SystemZ backend.
+#[derive(Debug)]
+pub(crate) struct SystemZ;
+
+impl Backend for SystemZ {
+    fn registers(&self) -> &'static Registers {
+        &regs::REGISTERS
+    }
+
+    fn unit(&self) -> u32 {
+        2
+    }
+
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
+        emit::emit(op, free, code)
+    }
+
+    fn branch_len(&self, branch: &Branch, form: Form) -> u32 {
+        branch::len(branch, form)
+    }
+
+    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+        branch::reaches(branch, form, from, to)
+    }
+
+    fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
+        branch::put(branch, from, to, out);
+    }
+
+    fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
+        nops::put(len, out);
+    }
+}
