@@ -43,11 +43,9 @@ fn is_comparable(relocation: Relocation, definition: Definition, object: &Object
         Definition::Section(id, _) => object.sections()[id.index()].name() == "COMMON",
         _ => false,
     };
-    match relocation {
-        Relocation::Abs64 | Relocation::Abs32 | Relocation::Abs32S | Relocation::Pc32 | Relocation::Pc64 => {
-            !common
-        }
-        Relocation::Plt32 => matches!(definition, Definition::Section(..)) && !common,
+    match relocation.name() {
+        "R_X86_64_64" | "R_X86_64_32" | "R_X86_64_32S" | "R_X86_64_PC32" | "R_X86_64_PC64" => !common,
+        "R_X86_64_PLT32" => matches!(definition, Definition::Section(..)) && !common,
         _ => false,
     }
 }

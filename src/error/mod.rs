@@ -295,7 +295,10 @@ pub enum Error {
     VerifyExchange { site: Box<SiteName>, what: &'static str },
     // ---- image ----
     /// The bytes are no object that the loader reads.
-    #[error("cannot load {found}: needs an ELF x86-64 relocatable object (llc -filetype=obj, clang -c)")]
+    #[error(
+        "cannot load {found}: needs a 64-bit ELF relocatable object (llc -filetype=obj, clang -c) for x86-64, AArch64, \
+         PowerPC64, s390x or RISC-V"
+    )]
     ObjectUnsupported { found: String },
     /// The object file contradicts itself or ends too early.
     #[error("malformed object: {what}: {reason}")]
@@ -314,17 +317,33 @@ pub enum Error {
     RelocationOutsideSection { relocation: &'static str, section: String, offset: ByteOffset, size: u64 },
     /// A relocation's value does not fit.
     #[error(
-        "{relocation} at {section}+{offset} ({from}) cannot reach `{symbol}` ({to}) in {bytes} bytes: {mend}"
+        "{relocation} at {section}+{offset} ({from}) cannot reach `{symbol}` ({to}): {value} does not fit into {bits} \
+         bits: {mend}"
     )]
     RelocationOutOfReach {
         relocation: &'static str,
         section: String,
         offset: ByteOffset,
-        symbol: String,
+        symbol: Box<str>,
         from: CodeAddr,
         to: CodeAddr,
-        bytes: u8,
+        value: i64,
+        bits: u8,
         mend: &'static str,
+    },
+    /// A relocation's value is no multiple of the unit that its instruction counts in.
+    #[error(
+        "{relocation} at {section}+{offset} cannot lead to `{symbol}` ({to}): {value} is no multiple of {align}: \
+         align the symbol"
+    )]
+    RelocationMisaligned {
+        relocation: &'static str,
+        section: String,
+        offset: ByteOffset,
+        symbol: Box<str>,
+        to: CodeAddr,
+        value: i64,
+        align: u32,
     },
     /// Symbols that neither the object nor the resolver defines.
     #[error("undefined: {}: define them in the resolver", symbols.join(", "))]

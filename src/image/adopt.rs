@@ -76,7 +76,18 @@ impl Adoption {
             name: name.into(),
             addr,
             len,
+            pointer: addr,
         });
+        self
+    }
+
+    /// The last function added is called through this pointer: on PowerPC ELFv1, the address of its descriptor. Its own
+    /// address, given before, is that of its code there too, as are those in the stack map.
+    #[must_use]
+    pub fn called_at(mut self, pointer: CodeAddr) -> Self {
+        if let Some(function) = self.image.functions.last_mut() {
+            function.pointer = pointer;
+        }
         self
     }
 

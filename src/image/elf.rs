@@ -10,68 +10,78 @@ use core::mem::size_of;
 
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
-use object::{LittleEndian as LE, SectionIndex, SymbolIndex};
+use object::{Endianness, SectionIndex, SymbolIndex};
 
+use super::descriptors::Descriptors;
 use super::graph::{Definition, Edge, Object, Section, SectionId, SectionRole, Symbol, SymbolId};
+use super::machine::Machine;
+use super::pairs::Pairs;
 use super::relocation::{self, Relocation};
-use super::{MAX_ALIGN, MAX_SIZE};
+use super::{MAX_ALIGN, MAX_SIZE, align};
 use crate::addr::ByteOffset;
 use crate::error::{Error, Result};
 
-type Header = FileHeader64<LE>;
+type Header = FileHeader64<Endianness>;
 
 /// `SHN_X86_64_LCOMMON`: common symbols of the large data model.
 const LARGE_COMMON: u16 = 0xff02;
 
 impl<'data> Object<'data> {
-    /// Reads an ELF x86-64 relocatable object, as `llc -filetype=obj` or `clang -c` write it.
+    /// Reads an ELF relocatable object for any architecture of [`Arch`](crate::arch::Arch), as `llc -filetype=obj` or `clang -c` write it.
     ///
     /// # Errors
     /// Something else, a damaged file, a section that needs more than loading (constructors, thread-local
     /// storage, code that is writable, compression), an unknown relocation.
     pub fn parse(bytes: &'data [u8]) -> Result<Self> {
-        let header = header(bytes)?;
+        let (header, endian, machine) = header(bytes)?;
         let sections = header
-            .sections(LE, bytes)
+            .sections(endian, bytes)
             .map_err(malformed("the section table"))?;
         let table = sections
-            .symbols(LE, bytes, elf::SHT_SYMTAB)
+            .symbols(endian, bytes, elf::SHT_SYMTAB)
             .map_err(malformed("the symbol table"))?;
         let reader = Reader {
             bytes,
+            endian,
+            machine,
             names: Cell::new(NAMES_PER_BYTE.saturating_mul(bytes.len() as u64)),
             sections,
             table,
         };
         let mut object = Self {
+            machine,
             sections: reader.sections()?,
             symbols: Vec::new(),
+            descriptors: Descriptors::default(),
+            pairs: Pairs::default(),
         };
         reader.symbols(&mut object)?;
         reader.edges(&mut object)?;
+        align::carry_out(&mut object)?;
+        object.descriptors = Descriptors::find(&object);
+        object.pairs = Pairs::find(&object)?;
         Ok(object)
     }
 }
 
-fn header(bytes: &[u8]) -> Result<&Header> {
+fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Machine)> {
     let unsupported = |found: String| Error::ObjectUnsupported { found };
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(unsupported(
             "bytes that do not start with the ELF magic number".into(),
         ));
     }
-    if bytes.get(4) != Some(&elf::ELFCLASS64) || bytes.get(5) != Some(&elf::ELFDATA2LSB) {
-        return Err(unsupported("an ELF file that is not 64-bit little-endian".into()));
+    if bytes.get(4) != Some(&elf::ELFCLASS64) {
+        return Err(unsupported("an ELF file that is not 64-bit".into()));
     }
     let header = Header::parse(bytes).map_err(malformed("the file header"))?;
-    let (machine, kind) = (header.e_machine.get(LE), header.e_type.get(LE));
-    if machine != elf::EM_X86_64 {
-        return Err(unsupported(format!("an ELF file for machine {machine}")));
-    }
+    let endian = header.endian().map_err(malformed("the file header"))?;
+    let machine = Machine::new(header.e_machine.get(endian), endian, header.e_flags.get(endian))?;
+    let kind = header.e_type.get(endian);
     if kind != elf::ET_REL {
         return Err(unsupported(format!("an ELF file of type {kind}")));
     }
-    Ok(header)
+    Ok((header, endian, machine))
 }
 
 fn malformed(what: &'static str) -> impl Fn(object::read::Error) -> Error {
@@ -87,6 +97,8 @@ const NAMES_PER_BYTE: u64 = 16;
 
 struct Reader<'data> {
     bytes: &'data [u8],
+    endian: Endianness,
+    machine: Machine,
     /// The bytes that names may still have.
     names: Cell<u64>,
     sections: SectionTable<'data, Header>,
@@ -116,14 +128,14 @@ impl<'data> Reader<'data> {
         Ok(sections)
     }
 
-    fn section(&self, header: &'data SectionHeader64<LE>) -> Result<Section<'data>> {
+    fn section(&self, header: &'data SectionHeader64<Endianness>) -> Result<Section<'data>> {
         let name = self
             .sections
-            .section_name(LE, header)
+            .section_name(self.endian, header)
             .map_err(malformed("a section's name"))?;
         let name = self.name(name)?;
-        let size = header.sh_size.get(LE);
-        let role = role(&name, header)?;
+        let size = header.sh_size.get(self.endian);
+        let role = role(self.machine, self.endian, &name, header)?;
         let mut section = Section {
             name,
             role,
@@ -135,7 +147,7 @@ impl<'data> Reader<'data> {
         if role == SectionRole::Ignored {
             return Ok(section);
         }
-        let align = header.sh_addralign.get(LE).max(1);
+        let align = header.sh_addralign.get(self.endian).max(1);
         section.align = match u32::try_from(align) {
             Ok(align) if align.is_power_of_two() && align <= MAX_ALIGN => align,
             _ => {
@@ -151,7 +163,7 @@ impl<'data> Reader<'data> {
         })?;
         section.bytes = Cow::Borrowed(
             header
-                .data(LE, self.bytes)
+                .data(self.endian, self.bytes)
                 .map_err(malformed("a section's bytes"))?,
         );
         Ok(section)
@@ -169,10 +181,10 @@ impl<'data> Reader<'data> {
         for (index, raw) in self.table.enumerate() {
             let name = self
                 .table
-                .symbol_name(LE, raw)
+                .symbol_name(self.endian, raw)
                 .map_err(malformed("a symbol's name"))?;
             let mut name = self.name(name)?;
-            let section = usize::from(raw.st_shndx.get(LE));
+            let section = usize::from(raw.st_shndx.get(self.endian));
             if let (elf::STT_SECTION, true, Some(section)) =
                 (raw.st_type(), name.is_empty(), object.sections.get(section))
             {
@@ -182,9 +194,10 @@ impl<'data> Reader<'data> {
             symbols.push(Symbol {
                 name,
                 definition,
-                size: raw.st_size.get(LE),
+                size: raw.st_size.get(self.endian),
                 function: raw.st_type() == elf::STT_FUNC,
                 global: raw.st_bind() != elf::STB_LOCAL,
+                other: raw.st_other,
             });
         }
         if symbols.is_empty() {
@@ -201,7 +214,7 @@ impl<'data> Reader<'data> {
         &self,
         object: &Object<'data>,
         index: SymbolIndex,
-        raw: &Sym64<LE>,
+        raw: &Sym64<Endianness>,
         name: &str,
         common: &mut Common,
     ) -> Result<Definition> {
@@ -218,33 +231,38 @@ impl<'data> Reader<'data> {
             elf::STT_TLS => return Ok(Definition::Refused("it is thread-local")),
             _ => {}
         }
+        if self.machine.local_entry(raw.st_other).is_none() {
+            return Ok(Definition::Refused(
+                "the place of its local entry is reserved by the ABI",
+            ));
+        }
         let weak = raw.st_bind() == elf::STB_WEAK;
-        let value = raw.st_value.get(LE);
+        let value = raw.st_value.get(self.endian);
         let section = self
             .table
-            .symbol_section(LE, raw, index)
+            .symbol_section(self.endian, raw, index)
             .map_err(malformed("a symbol's section"))?;
         if let Some(section) = section {
             return in_section(object, section, value, name);
         }
-        match raw.st_shndx.get(LE) {
+        match raw.st_shndx.get(self.endian) {
             elf::SHN_ABS => Ok(Definition::Absolute(value)),
-            elf::SHN_COMMON | LARGE_COMMON => common.place(name, value, raw.st_size.get(LE)),
-            _ if name == "_GLOBAL_OFFSET_TABLE_" => Ok(Definition::GotBase),
+            elf::SHN_COMMON | LARGE_COMMON => common.place(name, value, raw.st_size.get(self.endian)),
+            _ if name == self.machine.got_symbol() => Ok(Definition::GotBase),
             _ => Ok(Definition::Undefined { weak }),
         }
     }
 
     /// The relocations of every section that is placed or kept.
     fn edges(&self, object: &mut Object<'data>) -> Result<()> {
-        let mut left = self.bytes.len() / size_of::<Rela64<LE>>();
+        let mut left = self.bytes.len() / size_of::<Rela64<Endianness>>();
         for header in self.sections.iter() {
-            let kind = header.sh_type.get(LE);
+            let kind = header.sh_type.get(self.endian);
             if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL) {
                 continue;
             }
             let symbols = object.symbols.len();
-            let index = header.sh_info.get(LE) as usize;
+            let index = header.sh_info.get(self.endian) as usize;
             let Some(section) = object.sections.get_mut(index) else {
                 let reason = format!("section {index} is not there");
                 return Err(Error::ObjectMalformed {
@@ -255,7 +273,10 @@ impl<'data> Reader<'data> {
             if section.role == SectionRole::Ignored {
                 continue;
             }
-            let Some((edges, link)) = header.rela(LE, self.bytes).map_err(malformed("relocations"))? else {
+            let Some((edges, link)) = header
+                .rela(self.endian, self.bytes)
+                .map_err(malformed("relocations"))?
+            else {
                 return Err(refuse(
                     &section.name,
                     "its relocations are not of the type SHT_RELA",
@@ -278,11 +299,52 @@ impl<'data> Reader<'data> {
             left = rest;
             section.edges.reserve(edges.len());
             for raw in edges {
-                let edge = edge(section, raw, symbols)?;
+                let edge = self.edge(section, raw, symbols)?;
                 section.edges.push(edge);
             }
         }
         Ok(())
+    }
+
+    fn edge(&self, section: &Section<'_>, raw: &Rela64<Endianness>, symbols: usize) -> Result<Edge> {
+        let offset = raw.r_offset.get(self.endian);
+        let number = raw.r_type(self.endian, false);
+        let Some(relocation) = Relocation::from_elf(self.machine, number) else {
+            let (relocation, reason) = relocation::why_refused(self.machine, number);
+            return Err(Error::RelocationUnsupported {
+                relocation,
+                section: section.name.clone().into_owned(),
+                offset: ByteOffset::new(offset),
+                reason,
+            });
+        };
+        let place = u32::try_from(offset).ok().filter(|_| {
+            let end = offset.checked_add(u64::from(relocation.width()));
+            end.is_some_and(|end| end <= section.bytes.len() as u64)
+        });
+        let Some(place) = place else {
+            return Err(Error::RelocationOutsideSection {
+                relocation: relocation.name(),
+                section: section.name.clone().into_owned(),
+                offset: ByteOffset::new(offset),
+                size: section.bytes.len() as u64,
+            });
+        };
+        let target = raw.r_sym(self.endian, false);
+        // Index 0 without a symbol table is the undefined symbol: only relocations without a symbol use it.
+        if target as usize >= symbols {
+            let reason = format!("symbol {target} of {} at {offset:#x} is not there", section.name);
+            return Err(Error::ObjectMalformed {
+                what: "a relocation's symbol",
+                reason,
+            });
+        }
+        Ok(Edge {
+            offset: place,
+            target: SymbolId(target),
+            addend: raw.r_addend.get(self.endian),
+            relocation,
+        })
     }
 }
 
@@ -294,13 +356,18 @@ fn refuse(section: &str, reason: &'static str) -> Error {
 }
 
 /// What becomes of a section, by its flags and, where flags do not tell, its name.
-fn role(name: &str, header: &SectionHeader64<LE>) -> Result<SectionRole> {
-    let (flags, kind) = (header.sh_flags.get(LE), header.sh_type.get(LE));
+fn role(
+    machine: Machine,
+    endian: Endianness,
+    name: &str,
+    header: &SectionHeader64<Endianness>,
+) -> Result<SectionRole> {
+    let (flags, kind) = (header.sh_flags.get(endian), header.sh_type.get(endian));
     let has = |flag: u32| flags & u64::from(flag) != 0;
     if name == ".llvm_stackmaps" && kind == elf::SHT_PROGBITS {
         return Ok(SectionRole::StackMaps);
     }
-    if !has(elf::SHF_ALLOC) || kind == elf::SHT_NULL || header.sh_size.get(LE) == 0 {
+    if !has(elf::SHF_ALLOC) || kind == elf::SHT_NULL || header.sh_size.get(endian) == 0 {
         return empty_role(has, kind);
     }
     if has(elf::SHF_TLS) {
@@ -325,10 +392,25 @@ fn role(name: &str, header: &SectionHeader64<LE>) -> Result<SectionRole> {
     match (has(elf::SHF_EXECINSTR), has(elf::SHF_WRITE)) {
         (true, true) => Err(refuse(name, "it would be writable and executable at once")),
         (true, false) => Ok(SectionRole::Code),
-        (false, true) if !name.starts_with(".data.rel.ro") => Ok(SectionRole::Data),
+        (false, true) if !only_linker_writes(machine, name) => Ok(SectionRole::Data),
         (false, _) if name == ".eh_frame" => Ok(SectionRole::EhFrame),
         (false, _) => Ok(SectionRole::ReadOnly),
     }
+}
+
+/// Whether nothing but relocation writes to the section, though it is flagged as writable.
+fn only_linker_writes(machine: Machine, name: &str) -> bool {
+    name.starts_with(".data.rel.ro") || machine.is_powerpc() && (is_toc(name) || is_descriptors(name))
+}
+
+/// Whether the section is part of PowerPC's table of addresses, which code reaches by the TOC pointer.
+pub(super) fn is_toc(name: &str) -> bool {
+    name == ".toc" || name.starts_with(".toc.")
+}
+
+/// Whether the section holds the function descriptors of PowerPC ELFv1.
+pub(super) fn is_descriptors(name: &str) -> bool {
+    name == ".opd" || name.starts_with(".opd.")
 }
 
 /// An empty section is placed all the same if it could hold symbols, such as an unused `.text`.
@@ -414,45 +496,4 @@ impl Common {
             edges: Vec::new(),
         })
     }
-}
-
-fn edge(section: &Section<'_>, raw: &Rela64<LE>, symbols: usize) -> Result<Edge> {
-    let offset = raw.r_offset.get(LE);
-    let number = raw.r_type(LE, false);
-    let Some(relocation) = Relocation::from_elf(number) else {
-        let (name, reason) = relocation::refused(number);
-        return Err(Error::RelocationUnsupported {
-            relocation: name.map_or_else(|| format!("relocation type {number}"), String::from),
-            section: section.name.clone().into_owned(),
-            offset: ByteOffset::new(offset),
-            reason,
-        });
-    };
-    let place = u32::try_from(offset).ok().filter(|_| {
-        let end = offset.checked_add(u64::from(relocation.width()));
-        end.is_some_and(|end| end <= section.bytes.len() as u64)
-    });
-    let Some(place) = place else {
-        return Err(Error::RelocationOutsideSection {
-            relocation: relocation.name(),
-            section: section.name.clone().into_owned(),
-            offset: ByteOffset::new(offset),
-            size: section.bytes.len() as u64,
-        });
-    };
-    let target = raw.r_sym(LE, false);
-    // Index 0 without a symbol table is the undefined symbol: only relocations without a symbol use it.
-    if target as usize >= symbols {
-        let reason = format!("symbol {target} of {} at {offset:#x} is not there", section.name);
-        return Err(Error::ObjectMalformed {
-            what: "a relocation's symbol",
-            reason,
-        });
-    }
-    Ok(Edge {
-        offset: place,
-        target: SymbolId(target),
-        addend: raw.r_addend.get(LE),
-        relocation,
-    })
 }

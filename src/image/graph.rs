@@ -4,6 +4,9 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::descriptors::Descriptors;
+use super::machine::Machine;
+use super::pairs::Pairs;
 use super::relocation::Relocation;
 use crate::arch::Arch;
 use crate::stackmap::Endian;
@@ -13,8 +16,11 @@ use crate::stackmap::Endian;
 /// It borrows the bytes that it was read from. [`Object::layout`](super::Object::layout) is the next step.
 #[derive(Clone, Debug)]
 pub struct Object<'data> {
+    pub(super) machine: Machine,
     pub(super) sections: Vec<Section<'data>>,
     pub(super) symbols: Vec<Symbol<'data>>,
+    pub(super) descriptors: Descriptors,
+    pub(super) pairs: Pairs,
 }
 
 /// An index into [`Object::sections`].
@@ -93,7 +99,7 @@ pub enum Definition {
         /// Where it is nowhere, its address is 0.
         weak: bool,
     },
-    /// The global offset table of the image: the symbol `_GLOBAL_OFFSET_TABLE_`.
+    /// The global offset table of the image: the symbol `_GLOBAL_OFFSET_TABLE_`, on PowerPC `.TOC.`.
     GotBase,
     /// Nowhere that could be linked to, for this reason: no edge may lead there.
     Refused(&'static str),
@@ -107,19 +113,28 @@ pub struct Symbol<'data> {
     pub(super) size: u64,
     pub(super) function: bool,
     pub(super) global: bool,
+    /// `st_other`: what PowerPC's callers must know of a function.
+    pub(super) other: u8,
 }
 
 impl<'data> Object<'data> {
-    /// The architecture. Only x86-64 is loaded.
+    /// The architecture.
     #[must_use]
     pub fn arch(&self) -> Arch {
-        Arch::X86_64
+        self.machine.arch()
     }
 
-    /// The byte order.
+    /// The byte order of data, and of instructions.
     #[must_use]
     pub fn endian(&self) -> Endian {
-        Endian::Little
+        self.machine.endian()
+    }
+
+    /// Whether functions are known by descriptors, as on PowerPC ELFv1: the address of a function's symbol is then that
+    /// of three words, the code's address, a TOC pointer and an environment pointer.
+    #[must_use]
+    pub fn has_descriptors(&self) -> bool {
+        self.machine.has_descriptors()
     }
 
     /// The sections under their indices in the file, and behind them one for common symbols.
@@ -212,6 +227,7 @@ impl Symbol<'_> {
             size: 0,
             function: false,
             global: false,
+            other: 0,
         }
     }
 

@@ -2,15 +2,17 @@
 //!
 //! Sections of one role follow each other in the file's order. Behind the code come stubs, one for every
 //! symbol outside the object that a branch leads to; behind the read-only data the global offset table, with
-//! an entry for every symbol that a relocation or a stub wants one for. Whether a stub is used is decided
-//! when the addresses are known; its room is there in any case. Cost: linear in sections and edges.
+//! an entry for every symbol that a relocation or a stub wants one for. On PowerPC the table starts with the object's own
+//! part of it, the `.toc` sections. Whether a stub is used is decided when the addresses are known; its room is there in any
+//! case. Cost: linear in sections and edges.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::MAX_SIZE;
-use super::graph::{Definition, Object, SectionRole, SymbolId};
-use super::relocation::Relocation;
+use super::elf::is_toc;
+use super::graph::{Definition, Edge, Object, SectionRole, SymbolId};
+use super::relocation::Formula;
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
 
@@ -107,6 +109,8 @@ pub struct Layout<'data> {
     /// By section: the offset in the kept stack maps.
     pub(super) stack_maps: Vec<(usize, u32)>,
     pub(super) stack_maps_size: u32,
+    /// The global offset table's start in the read-only segment.
+    pub(super) got_start: u32,
     pub(super) got: Slots,
     pub(super) stubs: Slots,
     reach: Reach,
@@ -116,6 +120,8 @@ pub struct Layout<'data> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     pub(super) place: u32,
+    /// Of one, in bytes.
+    pub(super) size: u32,
     /// The symbol of each slot.
     pub(super) owners: Vec<SymbolId>,
     by_symbol: Vec<Option<u32>>,
@@ -125,13 +131,17 @@ pub(super) struct Slots {
 /// size (`__register_frame`). Compilers leave it to the linker.
 const EH_FRAME_END: u64 = 4;
 
-/// The size of a stub and of an entry of the global offset table.
-pub(super) const SLOT: u32 = 8;
+/// The size of an entry of the global offset table.
+const ENTRY: u32 = 8;
+
+/// The alignment of the stubs.
+const STUBS_ALIGN: u32 = 16;
 
 impl Slots {
-    fn new(symbols: usize) -> Self {
+    fn new(symbols: usize, size: u32) -> Self {
         Self {
             place: 0,
+            size,
             owners: Vec::new(),
             by_symbol: alloc::vec![None; symbols],
         }
@@ -148,11 +158,11 @@ impl Slots {
     /// The offset of the symbol's slot in its segment.
     pub(super) fn offset(&self, symbol: SymbolId) -> Option<u32> {
         let slot = self.by_symbol.get(symbol.index()).copied().flatten()?;
-        self.place.checked_add(slot.checked_mul(SLOT)?)
+        self.place.checked_add(slot.checked_mul(self.size)?)
     }
 
-    fn size(&self) -> u64 {
-        self.owners.len() as u64 * u64::from(SLOT)
+    fn total(&self) -> u64 {
+        self.owners.len() as u64 * u64::from(self.size)
     }
 }
 
@@ -205,14 +215,17 @@ impl<'data> Object<'data> {
             places: alloc::vec![None; self.sections.len()],
             stack_maps: Vec::new(),
             stack_maps_size: 0,
+            got_start: 0,
             got,
             stubs,
             reach,
             object: self,
         };
         let [code, read_only, data] = &mut segments;
+        let toc = |name: &str| layout.object.machine.is_powerpc() && is_toc(name);
         for (index, (section, place)) in layout.object.sections.iter().zip(&mut layout.places).enumerate() {
             let segment = match section.role {
+                SectionRole::ReadOnly if toc(&section.name) => continue,
                 SectionRole::Code => &mut *code,
                 SectionRole::ReadOnly | SectionRole::EhFrame => &mut *read_only,
                 SectionRole::Data => &mut *data,
@@ -231,10 +244,19 @@ impl<'data> Object<'data> {
             *place = Some(segment.push(u64::from(section.size) + terminator, section.align)?);
         }
         if !layout.stubs.owners.is_empty() {
-            layout.stubs.place = code.push(layout.stubs.size(), 16)?.offset;
+            layout.stubs.place = code.push(layout.stubs.total(), STUBS_ALIGN)?.offset;
         }
         // Without entries, too, the table has an address for what is relative to it.
-        layout.got.place = read_only.push(layout.got.size(), SLOT)?.offset;
+        let mut start = None;
+        for (section, place) in layout.object.sections.iter().zip(&mut layout.places) {
+            if section.role == SectionRole::ReadOnly && toc(&section.name) {
+                let at = read_only.push(u64::from(section.size), section.align.max(ENTRY))?;
+                start.get_or_insert(at.offset);
+                *place = Some(at);
+            }
+        }
+        layout.got.place = read_only.push(layout.got.total(), ENTRY)?.offset;
+        layout.got_start = start.unwrap_or(layout.got.place);
         layout.stack_maps_size = size_of(&maps)?;
         layout.check_total(&segments)?;
         for (request, grown) in layout.segments.iter_mut().zip(&segments) {
@@ -247,27 +269,55 @@ impl<'data> Object<'data> {
     /// Which symbols need an entry or a stub, and whether addresses must fit into 32 bits.
     fn slots(&self) -> (Slots, Slots, Reach) {
         let count = self.symbols.len();
-        let (mut got, mut stubs, mut reach) = (Slots::new(count), Slots::new(count), Reach::Anywhere);
+        let mut got = Slots::new(count, ENTRY);
+        let mut stubs = Slots::new(count, self.machine.stub_size());
+        let mut reach = Reach::Anywhere;
         for edge in self.sections.iter().flat_map(|section| &section.edges) {
-            let inside = matches!(
-                self.symbols
-                    .get(edge.target.index())
-                    .map(|symbol| symbol.definition),
-                Some(Definition::Section(..) | Definition::GotBase)
-            );
             if edge.relocation.formula().needs_got() {
                 got.want(edge.target);
             }
-            match edge.relocation {
-                Relocation::Plt32 if !inside => {
-                    stubs.want(edge.target);
+            if edge.relocation.formula().is_branch() && self.may_need_stub(edge) {
+                stubs.want(edge.target);
+                if self.machine.stub_needs_got() {
                     got.want(edge.target);
                 }
-                Relocation::Abs32 | Relocation::Abs32S if inside => reach = Reach::Low2GiB,
-                _ => {}
+            }
+            if edge.relocation.needs_low() && self.is_inside(edge) {
+                reach = Reach::Low2GiB;
             }
         }
         (got, stubs, reach)
+    }
+
+    fn is_inside(&self, edge: &Edge) -> bool {
+        let symbol = self.symbols.get(edge.target.index());
+        matches!(
+            symbol.map(|symbol| symbol.definition),
+            Some(Definition::Section(..) | Definition::GotBase)
+        )
+    }
+
+    /// Whether a branch may have to go through a stub: to the outside always, within the object where caller and callee do
+    /// not agree about the TOC pointer.
+    fn may_need_stub(&self, edge: &Edge) -> bool {
+        !self.is_inside(edge) || self.needs_toc_stub(edge)
+    }
+
+    /// Whether a branch within the object has to go through a stub because its caller has no TOC pointer and its callee
+    /// needs one, or the caller has one that the callee may change (ELFv2 ABI, section 3.4.1: 1 in the three bits).
+    pub(super) fn needs_toc_stub(&self, edge: &Edge) -> bool {
+        let other = self
+            .symbols
+            .get(edge.target.index())
+            .map_or(0, |symbol| symbol.other);
+        if !self.machine.is_powerpc() || self.machine.has_descriptors() {
+            return false;
+        }
+        match edge.relocation.formula() {
+            Formula::Branch => other >> 5 == 1,
+            Formula::BranchNoToc => other >> 5 > 1,
+            _ => false,
+        }
     }
 }
 

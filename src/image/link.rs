@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use std::collections::HashMap;
 
+use super::descriptors::Spot;
 use super::graph::{Definition, Edge, Section, SectionRole};
 use super::layout::{Layout, Place, Reach, SegmentAddrs, SegmentKind};
 use super::{EhFrame, FunctionRange, Image};
@@ -42,7 +43,8 @@ pub struct LinkedImage {
 }
 
 impl LinkedImage {
-    /// The address of a symbol that the object defines for others.
+    /// The address of a symbol that the object defines for others: of a function what a pointer to it holds, which on
+    /// PowerPC ELFv1 is the address of its descriptor.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
         self.symbols.get(name).copied()
@@ -68,7 +70,7 @@ pub(super) struct Linker<'a, 'data> {
     addrs: SegmentAddrs,
     /// By symbol.
     pub(super) values: Vec<Value>,
-    /// The address of the global offset table.
+    /// The address that stands for the global offset table; on PowerPC the TOC pointer.
     pub(super) got: u64,
 }
 
@@ -77,7 +79,9 @@ impl Layout<'_> {
     /// executed.
     ///
     /// `resolve` is asked once for every undefined symbol that a relocation needs. `None` is an error, but
-    /// for weak symbols, whose address is then 0.
+    /// for weak symbols, whose address is then 0. Where functions are known by descriptors
+    /// ([`Object::has_descriptors`](super::Object::has_descriptors)), the address of a function is that of its descriptor,
+    /// as a pointer to it is.
     ///
     /// # Errors
     /// A segment is misaligned, overlaps another or is more than 2 GiB away from it; a symbol is not found; a
@@ -99,7 +103,10 @@ impl Layout<'_> {
             layout: self,
             addrs: *addrs,
             values: Vec::new(),
-            got: got.get().wrapping_add(u64::from(self.got.place)),
+            got: got
+                .get()
+                .wrapping_add(u64::from(self.got_start))
+                .wrapping_add(self.object.machine.got_bias()),
         };
         linker.values = linker.resolve_all(resolve);
         linker.link()
@@ -167,6 +174,12 @@ impl Linker<'_, '_> {
             .wrapping_add(u64::from(place.offset))
     }
 
+    /// The address of a byte of a section that is placed.
+    pub(super) fn spot(&self, (section, offset): Spot) -> Option<u64> {
+        let place = self.layout.places.get(section.index()).copied().flatten()?;
+        Some(self.address(place).wrapping_add(u64::from(offset)))
+    }
+
     fn resolve_all(&self, resolve: &dyn Fn(&str) -> Option<CodeAddr>) -> Vec<Value> {
         let object = &self.layout.object;
         let mut wanted = alloc::vec![false; object.symbols.len()];
@@ -205,7 +218,10 @@ impl Linker<'_, '_> {
             .map(|request| alloc::vec![0; request.size.as_usize()]);
         let [code, _, _] = &mut buffers;
         // A stub or padding that is run by mistake traps.
-        code.fill(0xcc);
+        let trap = self.layout.object.machine.trap();
+        for (byte, trap) in code.iter_mut().zip(trap.iter().cycle()) {
+            *byte = *trap;
+        }
         let mut eh_frames = Vec::new();
         for (section, place) in self.layout.object.sections.iter().zip(&self.layout.places) {
             let Some(place) = place else { continue };
@@ -213,9 +229,7 @@ impl Linker<'_, '_> {
             let Some(bytes) = self.fill(section, *place, &mut buffers) else {
                 continue;
             };
-            for edge in &section.edges {
-                self.apply(section, edge, Some(at), bytes)?;
-            }
+            self.apply_all(section, Some(at), bytes)?;
             if section.role == SectionRole::EhFrame {
                 eh_frames.push(EhFrame {
                     addr: CodeAddr::new(at),
@@ -286,9 +300,7 @@ impl Linker<'_, '_> {
                 continue;
             };
             bytes.copy_from_slice(&section.bytes);
-            for edge in &section.edges {
-                self.apply(section, edge, None, bytes)?;
-            }
+            self.apply_all(section, None, bytes)?;
         }
         Ok(all)
     }
@@ -326,7 +338,12 @@ impl Linker<'_, '_> {
         let object = &self.layout.object;
         let mut found = Vec::new();
         for (symbol, value) in object.symbols.iter().zip(&self.values) {
-            let (Definition::Section(id, offset), Value::Known(addr)) = (symbol.definition, value) else {
+            let (Definition::Section(id, offset), Value::Known(pointer)) = (symbol.definition, value) else {
+                continue;
+            };
+            // A descriptor stands for its code.
+            let (id, offset) = object.descriptors.code((id, offset)).unwrap_or((id, offset));
+            let Some(addr) = self.spot((id, offset)) else {
                 continue;
             };
             let Some(section) = object
@@ -338,14 +355,14 @@ impl Linker<'_, '_> {
             if symbol.function {
                 let room = section.size.saturating_sub(offset);
                 let len = u32::try_from(symbol.size).unwrap_or(u32::MAX).min(room);
-                found.push((*addr, len, room, symbol.name.to_string()));
+                found.push((addr, len, room, symbol.name.to_string(), *pointer));
             }
         }
         found.sort_by(|a, b| (a.0, &a.3).cmp(&(b.0, &b.3)));
         let mut functions: Vec<FunctionRange> = Vec::with_capacity(found.len());
         let mut next = u64::MAX;
         let mut current = u64::MAX;
-        for (addr, len, room, name) in found.into_iter().rev() {
+        for (addr, len, room, name, pointer) in found.into_iter().rev() {
             if addr != current {
                 (next, current) = (current, addr);
             }
@@ -355,6 +372,7 @@ impl Linker<'_, '_> {
                 name,
                 addr: CodeAddr::new(addr),
                 len: Len::new(len),
+                pointer: CodeAddr::new(pointer),
             });
         }
         functions.reverse();

@@ -38,12 +38,17 @@ use crate::arch::Arch;
 use crate::stackmap::Endian;
 
 mod adopt;
+mod align;
 mod apply;
+mod descriptors;
 mod elf;
 mod graph;
 mod layout;
 mod link;
+mod machine;
+mod pairs;
 mod relocation;
+mod stubs;
 #[cfg(test)]
 mod tests;
 
@@ -66,7 +71,7 @@ pub struct Image {
     pub arch: Arch,
     /// The byte order of the stack maps.
     pub endian: Endian,
-    /// The stack map section, with function addresses as they are in memory.
+    /// The stack map section, with the functions' addresses as they are in memory: those of code, never of descriptors.
     pub stack_maps: Vec<u8>,
     /// The functions, ascending by address.
     pub functions: Vec<FunctionRange>,
@@ -85,6 +90,8 @@ pub struct FunctionRange {
     pub addr: CodeAddr,
     /// Its length in bytes.
     pub len: Len,
+    /// What a pointer to it holds: the address of its first byte, but on PowerPC ELFv1 that of its descriptor.
+    pub pointer: CodeAddr,
 }
 
 /// An `.eh_frame` section.

@@ -125,7 +125,7 @@ fn what_is_no_object_is_named() {
         ),
         (
             b"\x7fELF\x01\x01\x01",
-            "cannot load an ELF file that is not 64-bit little-endian",
+            "cannot load an ELF file that is not 64-bit",
         ),
         (b"\x7fELF\x02\x01\x01", "malformed object: the file header: "),
     ];
@@ -134,10 +134,10 @@ fn what_is_no_object_is_named() {
         assert!(error.starts_with(expected), "{error}");
     }
     let mut other = OBJECT.to_vec();
-    other[18] = 183;
+    other[18] = 40;
     let error = Object::parse(&other).unwrap_err().to_string();
     assert!(
-        error.starts_with("cannot load an ELF file for machine 183"),
+        error.starts_with("cannot load an ELF file for machine 40, little-endian"),
         "{error}"
     );
     let mut other = OBJECT.to_vec();

@@ -1,0 +1,70 @@
+//! Function descriptors of PowerPC ELFv1: the symbol of a function names three words in `.opd`, the first of which is
+//! the address of its code (64-bit PowerPC ELF ABI Supplement 1.9, section 3.2.1).
+//!
+//! Stack maps and pointers to functions hold addresses of descriptors. Sites are in code, so each descriptor of the
+//! object is read here once, by the relocation of its first word.
+
+use alloc::vec::Vec;
+
+use super::elf::is_descriptors;
+use super::graph::{Definition, Object, SectionId, SectionRole};
+use super::relocation::Formula;
+
+/// Where a byte of the object is: a section and the offset in it.
+pub(super) type Spot = (SectionId, u32);
+
+/// The code of each descriptor, by the descriptor's place.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Descriptors(Vec<(Spot, Spot)>);
+
+impl Descriptors {
+    pub(super) fn find(object: &Object<'_>) -> Self {
+        let mut found = Vec::new();
+        if !object.machine.has_descriptors() {
+            return Self(found);
+        }
+        for (index, section) in object.sections.iter().enumerate() {
+            if !is_descriptors(&section.name) {
+                continue;
+            }
+            let words = section.edges.iter().filter(|edge| {
+                edge.relocation.formula() == Formula::Absolute && edge.relocation.width() == 8
+            });
+            for edge in words {
+                let Some(spot) = object.spot(edge.target.index(), edge.addend) else {
+                    continue;
+                };
+                let in_code = object
+                    .section(spot.0)
+                    .is_some_and(|section| section.role == SectionRole::Code && spot.1 < section.size);
+                if in_code {
+                    found.push(((SectionId(index as u32), edge.offset), spot));
+                }
+            }
+        }
+        found.sort_unstable();
+        Self(found)
+    }
+
+    /// The code of the descriptor at this place, if there is one.
+    pub(super) fn code(&self, descriptor: Spot) -> Option<Spot> {
+        let index = self.0.binary_search_by_key(&descriptor, |(at, _)| *at).ok()?;
+        self.0.get(index).map(|(_, code)| *code)
+    }
+}
+
+impl Object<'_> {
+    /// Where a symbol and an addend lead within the object.
+    pub(super) fn spot(&self, symbol: usize, addend: i64) -> Option<Spot> {
+        let Definition::Section(section, offset) = self.symbols.get(symbol)?.definition else {
+            return None;
+        };
+        let offset = i64::from(offset).checked_add(addend)?;
+        Some((section, u32::try_from(offset).ok()?))
+    }
+
+    /// The code of the function whose descriptor a symbol and an addend lead to.
+    pub(super) fn described(&self, symbol: usize, addend: i64) -> Option<Spot> {
+        self.descriptors.code(self.spot(symbol, addend)?)
+    }
+}
