@@ -30,7 +30,9 @@ mod host;
 mod ramp;
 mod ramps;
 mod unwind;
+mod unwinds;
 mod value;
+mod walk;
 mod x86_64;
 
 #[cfg(test)]
@@ -44,6 +46,7 @@ pub use ramp::{Resume, encode, max_len};
 pub use ramps::Ramps;
 pub use unwind::UnwindInfo;
 pub use value::Value;
+pub use walk::{Caller, Callers, Walker};
 
 use host::state;
 

@@ -1,10 +1,8 @@
 //! The ramps of an engine: its sites, the runtime's handlers, and the unwind information of its modules.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
+use super::unwinds::Unwinds;
 use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, encode, max_len};
 use crate::addr::Len;
 use crate::arch::SiteContext;
@@ -23,8 +21,7 @@ type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
 pub struct Ramps {
     miss: Option<Handler>,
     deopt: Option<Handler>,
-    /// Unwind information, read once per module.
-    unwind: Mutex<HashMap<ModuleId, Arc<[Arc<UnwindInfo>]>>>,
+    unwinds: Unwinds,
 }
 
 impl Ramps {
@@ -61,22 +58,6 @@ impl Ramps {
             Role::Deopt => self.deopt.as_ref(),
         }
     }
-
-    fn unwind(&self, site: &Site) -> Result<Option<Arc<UnwindInfo>>> {
-        let module = site.module();
-        let mut known = self.unwind.lock();
-        if let Some(infos) = known.get(&module.id()) {
-            return Ok(covering(infos, site));
-        }
-        let read = module
-            .eh_frames()
-            .iter()
-            .map(|frame| UnwindInfo::new(frame.addr, &frame.bytes).map(Arc::new));
-        let infos: Arc<[_]> = read.collect::<Result<Vec<_>>>()?.into();
-        let unwind = covering(&infos, site);
-        known.insert(site.module().id(), infos);
-        Ok(unwind)
-    }
 }
 
 impl Exits for Ramps {
@@ -95,7 +76,7 @@ impl Exits for Ramps {
             site: site.name(),
             role: role.name(),
         })?;
-        let unwind = self.unwind(site)?;
+        let unwind = self.unwinds.covering(site.module(), site.addr())?;
         let site = Arc::new(SiteExit {
             site: site.clone(),
             handler,
@@ -109,16 +90,8 @@ impl Exits for Ramps {
     }
 
     fn forget(&self, module: ModuleId) {
-        self.unwind.lock().remove(&module);
+        self.unwinds.forget(module);
     }
-}
-
-/// The unwind information that knows the site's function, if any does.
-fn covering(infos: &[Arc<UnwindInfo>], site: &Site) -> Option<Arc<UnwindInfo>> {
-    infos
-        .iter()
-        .find(|info| info.can_return(site.addr()).is_ok())
-        .cloned()
 }
 
 fn resume<'a>(site: &Site, resumption: Resumption<'a>) -> Resume<'a> {

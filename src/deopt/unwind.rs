@@ -213,6 +213,15 @@ impl Row {
         Ok(unsafe { (at as *const u64).read_unaligned() })
     }
 
+    /// Where in memory the function saved a register of its caller, if it did by a plain rule.
+    pub(super) fn saved_at(&self, reg: DwarfReg, frame: u64) -> Option<u64> {
+        let (_, how) = self.saved.iter().find(|(saved, _)| *saved == reg)?;
+        match how {
+            Saved::At(by) => Some(frame.wrapping_add_signed(*by)),
+            _ => None,
+        }
+    }
+
     fn register(&self, registers: Registers<'_>, reg: DwarfReg) -> Result<u64> {
         registers(reg).ok_or_else(|| self.refused(format!("the value of {reg} is not known")))
     }

@@ -207,6 +207,26 @@ impl Engine {
         self.shared.table.read().by_addr(addr)
     }
 
+    /// The module whose code contains `addr`.
+    #[must_use]
+    pub fn module_at(&self, addr: CodeAddr) -> Option<Module> {
+        self.shared.table.read().module_at(addr).cloned()
+    }
+
+    /// The function that contains `addr`.
+    #[must_use]
+    pub fn function_at(&self, addr: CodeAddr) -> Option<Function> {
+        self.shared.table.read().module_at(addr)?.function_at(addr)
+    }
+
+    /// The site one of whose stubs or ramps contains `addr`. Takes time in the number of changed sites.
+    #[must_use]
+    pub fn site_of_stub(&self, addr: CodeAddr) -> Option<Site> {
+        let states = self.shared.states.lock();
+        let key = states.site_of_stub(addr)?;
+        self.shared.table.read().get(key)
+    }
+
     /// The registered modules, in no particular order.
     #[must_use]
     pub fn modules(&self) -> Vec<Module> {

@@ -226,6 +226,13 @@ impl States {
         }
     }
 
+    /// The site one of whose stubs or ramps contains `addr`.
+    pub(super) fn site_of_stub(&self, addr: CodeAddr) -> Option<SiteKey> {
+        let holds = |state: &SiteState| state.slots().any(|slot| slot.range().contains(addr));
+        let mut sites = self.sites.iter();
+        sites.find(|(_, state)| holds(state)).map(|(key, _)| *key)
+    }
+
     pub(super) fn get(&self, key: SiteKey) -> Option<&SiteState> {
         self.sites.get(&key)
     }

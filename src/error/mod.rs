@@ -524,6 +524,12 @@ pub enum Error {
     #[error("a module cannot have more than {limit} different shapes: register it in parts")]
     TooManyShapes { limit: u32 },
     // ---- engine, deopt ----
+    /// A value of a frame that waits for a callee cannot be had.
+    #[error(
+        "{location:?} of {function} at {pc} cannot be read or written while it waits for a callee: only registers \
+         that callees preserve are known, and only saved ones can be written"
+    )]
+    CallerValue { function: String, pc: CodeAddr, location: stackmap::Location },
     /// Code was compiled under an assumption that does not hold any more.
     #[error(
         "{function} depends on assumption {assumption}, which has broken: do not enter it, compile it without,          or renew the assumption"

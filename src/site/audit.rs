@@ -162,6 +162,24 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
         .collect()
 }
 
+/// Every record with the address that its offset stands for.
+pub(super) fn record_addresses(parts: &ModuleParts) -> Result<impl Iterator<Item = (CodeAddr, RecordRef)>> {
+    let mut found = Vec::new();
+    for (map, stack_map) in parts.maps.maps() {
+        for (function, records) in attribute(parts, &stack_map)? {
+            let Some(function) = parts.functions.get(function as usize) else {
+                continue;
+            };
+            let addresses = records.filter_map(|record| {
+                let addr = function.addr.at(record.offset())?;
+                Some((addr, parts.maps.reference(map, &record)))
+            });
+            found.extend(addresses);
+        }
+    }
+    Ok(found.into_iter())
+}
+
 fn audit_function<S: IntoShape>(
     parts: &ModuleParts,
     index: u32,

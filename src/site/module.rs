@@ -149,6 +149,29 @@ impl Module {
         })
     }
 
+    /// The function that contains `addr`.
+    #[must_use]
+    pub fn function_at(&self, addr: CodeAddr) -> Option<Function> {
+        let functions = &self.0.parts.functions;
+        let after = functions.partition_point(|function| function.addr <= addr);
+        let index = after.checked_sub(1)?;
+        let function = functions.get(index)?;
+        addr.is_within(function.addr, function.len).then(|| Function {
+            module: self.clone(),
+            index: index as u32,
+        })
+    }
+
+    /// Every record with the address that its offset stands for: of a statepoint, the return address.
+    pub(crate) fn record_addresses(&self) -> Result<impl Iterator<Item = (CodeAddr, RecordRef)>> {
+        super::audit::record_addresses(&self.0.parts)
+    }
+
+    /// The record of a reference, with its constants.
+    pub(crate) fn record(&self, reference: RecordRef) -> Option<(Record<'_>, Constants<'_>)> {
+        self.0.parts.maps.get(reference)
+    }
+
     /// The site that contains `addr`.
     #[must_use]
     pub fn site_at(&self, addr: CodeAddr) -> Option<Site> {

@@ -73,11 +73,13 @@ impl SiteTable {
 
     /// The site that contains `addr`.
     pub(crate) fn by_addr(&self, addr: CodeAddr) -> Option<Site> {
+        self.module_at(addr)?.site_at(addr)
+    }
+
+    /// The module whose code contains `addr`.
+    pub(crate) fn module_at(&self, addr: CodeAddr) -> Option<&Module> {
         let (_, (range, id)) = self.ranges.range(..=addr).next_back()?;
-        if !range.contains(addr) {
-            return None;
-        }
-        self.modules.get(id)?.site_at(addr)
+        self.modules.get(id).filter(|_| range.contains(addr))
     }
 
     /// The site of that key.

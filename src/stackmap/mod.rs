@@ -15,6 +15,7 @@ mod bytes;
 mod map;
 mod owned;
 mod record;
+mod statepoint;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -24,3 +25,4 @@ pub use bytes::Endian;
 pub use map::{Constants, Function, Functions, StackMap, StackMaps, StackSize, Version};
 pub use owned::{OwnedMaps, RecordRef};
 pub use record::{LiveOut, LiveOuts, Location, Locations, Place, Record, Records};
+pub use statepoint::{Reference, Statepoint};

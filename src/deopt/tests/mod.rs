@@ -11,3 +11,4 @@ mod process;
 mod registers;
 mod relocation;
 mod site;
+mod walk;

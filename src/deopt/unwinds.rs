@@ -1,0 +1,39 @@
+//! The unwind information of modules, each read once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::UnwindInfo;
+use crate::addr::CodeAddr;
+use crate::error::Result;
+use crate::site::{Module, ModuleId};
+
+/// Unwind information by module.
+#[derive(Default)]
+pub(super) struct Unwinds(Mutex<HashMap<ModuleId, Arc<[Arc<UnwindInfo>]>>>);
+
+impl Unwinds {
+    /// The unwind information that covers an address of the module, if any does.
+    ///
+    /// # Errors
+    /// A section of the module cannot be read.
+    pub(super) fn covering(&self, module: &Module, pc: CodeAddr) -> Result<Option<Arc<UnwindInfo>>> {
+        let mut known = self.0.lock();
+        let infos = match known.get(&module.id()) {
+            Some(infos) => infos,
+            None => {
+                let frames = module.eh_frames().iter();
+                let read = frames.map(|frame| UnwindInfo::new(frame.addr, &frame.bytes).map(Arc::new));
+                let infos = read.collect::<Result<Vec<_>>>()?.into();
+                known.entry(module.id()).or_insert(infos)
+            }
+        };
+        Ok(infos.iter().find(|info| info.can_return(pc).is_ok()).cloned())
+    }
+
+    pub(super) fn forget(&self, module: ModuleId) {
+        self.0.lock().remove(&module);
+    }
+}

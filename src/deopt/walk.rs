@@ -1,0 +1,384 @@
+//! The compiled frames above the one in which a handler was called.
+//!
+//! Problem: a collector must find every reference on the stack, and a deoptimizer the frames that called the one it
+//! gives up. Approach: from the captured registers, the unwind information of each function tells where the caller's
+//! registers are, and the return address which record describes the caller's values. Registers that a callee saved
+//! are known with the place where they were saved, so that a moved reference can be written back.
+//!
+//! The walk ends where a return address is not in registered code: at a frame of the runtime.
+
+#![allow(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::Frame;
+use super::host::state;
+use super::unwinds::Unwinds;
+use super::value::Value;
+use crate::addr::{CodeAddr, DwarfReg};
+use crate::engine::{Engine, WeakEngine};
+use crate::error::{Error, Result};
+use crate::site::{Function, Module, ModuleId, Site};
+use crate::stackmap::{Constants, Location, Place, Record, RecordRef, Statepoint};
+
+/// Walks the stacks of an engine's code. It remembers the unwind information of modules, so one is best kept; it does
+/// not keep the engine, so a handler may hold it.
+pub struct Walker {
+    engine: WeakEngine,
+    unwinds: Unwinds,
+    /// The records by the addresses to which their calls return.
+    records: Mutex<HashMap<ModuleId, Arc<BTreeMap<CodeAddr, RecordRef>>>>,
+}
+
+/// A register of a frame whose callees have run on: its value, and where it has been saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    value: u64,
+    /// `None` while it is still in the register itself.
+    at: Option<u64>,
+}
+
+type Registers = HashMap<DwarfReg, Known>;
+
+impl Walker {
+    /// A walker of the engine's code.
+    #[must_use]
+    pub fn new(engine: &Engine) -> Self {
+        Self {
+            engine: engine.downgrade(),
+            unwinds: Unwinds::default(),
+            records: Mutex::default(),
+        }
+    }
+
+    /// The frames that called this one, the nearest first.
+    #[must_use]
+    pub fn callers<'w>(&'w self, frame: &'w Frame<'_>) -> Callers<'w> {
+        let known = |reg: &u16| {
+            let reg = DwarfReg::new(*reg);
+            let at = None;
+            Some((
+                reg,
+                Known {
+                    value: frame.captured.base(reg)?,
+                    at,
+                },
+            ))
+        };
+        let special = [state::STACK_POINTER.get(), state::RETURN_ADDRESS];
+        let registers = state::CALLEE_SAVED
+            .iter()
+            .chain(&special)
+            .filter_map(known)
+            .collect();
+        Callers {
+            walker: self,
+            frame: PhantomData,
+            pc: frame.pc(),
+            is_site: true,
+            registers,
+            outside: None,
+        }
+    }
+
+    /// Forgets a module that has been unregistered.
+    pub fn forget(&self, module: ModuleId) {
+        self.unwinds.forget(module);
+        self.records.lock().remove(&module);
+    }
+
+    fn record_returning_to(&self, module: &Module, pc: CodeAddr) -> Result<Option<RecordRef>> {
+        let mut all = self.records.lock();
+        let records = match all.get(&module.id()) {
+            Some(records) => records,
+            None => {
+                let records = Arc::new(module.record_addresses()?.collect());
+                all.entry(module.id()).or_insert(records)
+            }
+        };
+        Ok(records.get(&pc).copied())
+    }
+}
+
+impl fmt::Debug for Walker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walker").finish_non_exhaustive()
+    }
+}
+
+/// Iterates over the callers of a frame. After an error there is no further one.
+pub struct Callers<'w> {
+    walker: &'w Walker,
+    frame: PhantomData<&'w ()>,
+    /// The address in the frame whose caller comes next, and whether it is a site's, from which the frame was left,
+    /// rather than a return address.
+    pc: CodeAddr,
+    is_site: bool,
+    registers: Registers,
+    outside: Option<CodeAddr>,
+}
+
+impl<'w> Callers<'w> {
+    /// The return address that ended the walk: it is in no registered code. `None` while it goes on.
+    #[must_use]
+    pub fn outside(&self) -> Option<CodeAddr> {
+        self.outside
+    }
+
+    /// An address of the instruction that the frame is executing.
+    fn executing(&self) -> CodeAddr {
+        match self.is_site {
+            true => self.pc,
+            false => CodeAddr::new(self.pc.get().wrapping_sub(1)),
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Caller<'w>>> {
+        let executing = self.executing();
+        let Some(engine) = self.walker.engine.upgrade() else {
+            return Ok(None);
+        };
+        let Some(module) = engine.module_at(executing) else {
+            return Ok(None);
+        };
+        let unwind = self.walker.unwinds.covering(&module, executing)?;
+        let unwind = unwind.ok_or(Error::UnwindMissing { pc: executing })?;
+        let row = unwind.row(executing)?;
+        let of = |reg: DwarfReg| self.registers.get(&reg).map(|known| known.value);
+        // SAFETY: the frame is one of those above a frame that stands at a registered site; its module's unwind
+        // information, for which the runtime vouched, describes it.
+        let frame = unsafe { row.frame(&of) }?;
+        // SAFETY: as above.
+        let back = unsafe { row.in_caller(DwarfReg::new(state::RETURN_ADDRESS), frame, &of) }?;
+        let mut registers = Registers::new();
+        for reg in state::CALLEE_SAVED.into_iter().map(DwarfReg::new) {
+            // SAFETY: as above.
+            let Ok(value) = (unsafe { row.in_caller(reg, frame, &of) }) else {
+                continue;
+            };
+            let before = self.registers.get(&reg).and_then(|known| known.at);
+            let at = row.saved_at(reg, frame).or(before);
+            registers.insert(reg, Known { value, at });
+        }
+        let at = None;
+        registers.insert(state::STACK_POINTER, Known { value: frame, at });
+        (self.pc, self.is_site, self.registers) = (CodeAddr::new(back), false, registers);
+        self.caller(&engine)
+    }
+
+    /// The frame that has been reached, if it is of registered code.
+    fn caller(&mut self, engine: &Engine) -> Result<Option<Caller<'w>>> {
+        let executing = self.executing();
+        // A call of a live site's sequence returns into a stub, where the frame is as at the site.
+        let from_stub = engine.site_of_stub(executing);
+        if let Some(site) = &from_stub {
+            (self.pc, self.is_site) = (site.addr(), true);
+        }
+        let Some(function) = engine.function_at(self.executing()) else {
+            self.outside = Some(self.pc);
+            return Ok(None);
+        };
+        let site = from_stub.or_else(|| engine.site_at(executing));
+        let record = match &site {
+            Some(_) => None,
+            None => self.walker.record_returning_to(function.module(), self.pc)?,
+        };
+        Ok(Some(Caller {
+            pc: self.pc,
+            function,
+            site,
+            record,
+            registers: self.registers.clone(),
+            frame: PhantomData,
+        }))
+    }
+}
+
+impl<'w> Iterator for Callers<'w> {
+    type Item = Result<Caller<'w>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.outside.is_some() {
+            return None;
+        }
+        let step = self.step().transpose();
+        if !matches!(step, Some(Ok(_))) && self.outside.is_none() {
+            self.outside = Some(self.pc);
+        }
+        step
+    }
+}
+
+impl fmt::Debug for Callers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callers")
+            .field("pc", &self.pc)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A compiled frame that waits for a callee to return.
+///
+/// Of its registers those are known that the callee had to preserve.
+#[derive(Clone)]
+pub struct Caller<'w> {
+    pc: CodeAddr,
+    function: Function,
+    site: Option<Site>,
+    record: Option<RecordRef>,
+    registers: Registers,
+    /// The stack stays while the handler has its frame.
+    frame: PhantomData<&'w ()>,
+}
+
+impl Caller<'_> {
+    /// Where it goes on; for one that was left from a live site's stub, the site.
+    #[must_use]
+    pub fn pc(&self) -> CodeAddr {
+        self.pc
+    }
+
+    /// Its function.
+    #[must_use]
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// The site that holds the call, if one does.
+    #[must_use]
+    pub fn site(&self) -> Option<&Site> {
+        self.site.as_ref()
+    }
+
+    /// Its stack pointer.
+    #[must_use]
+    pub fn stack_pointer(&self) -> u64 {
+        self.register(state::STACK_POINTER).unwrap_or(0)
+    }
+
+    /// A register, if it is known.
+    #[must_use]
+    pub fn register(&self, reg: DwarfReg) -> Option<u64> {
+        self.registers.get(&reg).map(|known| known.value)
+    }
+
+    /// The record that describes its values: that of the site, or of the statepoint whose call returns here.
+    #[must_use]
+    pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
+        match &self.site {
+            Some(site) => site.record(),
+            None => self.function.module().record(self.record?),
+        }
+    }
+
+    /// The record as one of a statepoint, if it is one.
+    #[must_use]
+    pub fn statepoint(&self) -> Option<Statepoint<'_>> {
+        let (record, constants) = self.record()?;
+        match self.site {
+            Some(_) => None,
+            None => Statepoint::of(&record, constants),
+        }
+    }
+
+    /// The value of a location of its record.
+    ///
+    /// # Errors
+    /// [`Error::CallerValue`]: it is in a register that is not known, or larger than a value can be.
+    pub fn read(&self, location: Location) -> Result<Value> {
+        self.place_of(location)?
+            .read(location.size)
+            .ok_or_else(|| self.no_value(location))
+    }
+
+    /// Writes a location of its record: after a collector has moved an object.
+    ///
+    /// # Errors
+    /// [`Error::CallerValue`]: as for [`read`](Self::read); or the location is no place, or the value has not its
+    /// size, or is in a register that no callee has saved: [`Frame::set_register`] writes that.
+    pub fn write(&self, location: Location, value: Value) -> Result<()> {
+        match self.place_of(location)? {
+            Spot::Memory(at) if value.size() == location.size => {
+                let bytes = value.bytes();
+                // SAFETY: the record or the unwind information says that the frame has a value of this size there.
+                unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+                Ok(())
+            }
+            _ => Err(self.no_value(location)),
+        }
+    }
+
+    fn place_of(&self, location: Location) -> Result<Spot> {
+        let base = |reg| self.registers.get(&reg).ok_or_else(|| self.no_value(location));
+        let (_, constants) = self.record().ok_or_else(|| self.no_value(location))?;
+        Ok(match location.place {
+            Place::Register { reg, bit_offset: 0 } => match base(reg)? {
+                Known { at: Some(at), .. } if location.size <= 8 => {
+                    Spot::Memory(low_part(*at, location.size))
+                }
+                known => Spot::Value(known.value),
+            },
+            Place::Register { .. } => return Err(self.no_value(location)),
+            Place::Direct { reg, offset } => Spot::Value(base(reg)?.value.wrapping_add_signed(offset.into())),
+            Place::Indirect { reg, offset } => {
+                Spot::Memory(base(reg)?.value.wrapping_add_signed(offset.into()))
+            }
+            Place::Constant { value } => Spot::Value(i64::from(value) as u64),
+            Place::ConstantIndex { index } => {
+                Spot::Value(constants.get(index).ok_or_else(|| self.no_value(location))?)
+            }
+        })
+    }
+
+    fn no_value(&self, location: Location) -> Error {
+        Error::CallerValue {
+            function: self.function.name().into(),
+            pc: self.pc,
+            location,
+        }
+    }
+}
+
+/// The address of the low `size` bytes of a register that has been saved at `at`.
+fn low_part(at: u64, size: u16) -> u64 {
+    match cfg!(target_endian = "big") {
+        true => at.wrapping_add(8 - u64::from(size)),
+        false => at,
+    }
+}
+
+/// Where a value is.
+enum Spot {
+    Memory(u64),
+    Value(u64),
+}
+
+impl Spot {
+    fn read(self, size: u16) -> Option<Value> {
+        match self {
+            Self::Value(value) => Value::sign_extended(value as i64, size),
+            Self::Memory(at) => {
+                let mut bytes = [0; super::value::MAX];
+                let to = bytes.get_mut(..usize::from(size))?;
+                // SAFETY: the record or the unwind information says that the frame has a value of this size there.
+                unsafe { core::ptr::copy_nonoverlapping(at as *const u8, to.as_mut_ptr(), to.len()) };
+                Value::from_bytes(to)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Caller<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller")
+            .field("function", &self.function)
+            .field("pc", &self.pc)
+            .field("site", &self.site.as_ref().map(Site::id))
+            .finish_non_exhaustive()
+    }
+}
