@@ -28,6 +28,7 @@ struct Seen {
 }
 
 struct Lab {
+    _engine: Engine,
     module: Module,
     seen: Arc<Mutex<Seen>>,
 }
@@ -113,7 +114,11 @@ impl Lab {
             .patch(2, &Sequence::new().call(inner, OnReturn::FollowsC))
             .unwrap();
         assert!(walker.set(Walker::new(&engine)).is_ok());
-        Self { module, seen }
+        Self {
+            _engine: engine,
+            module,
+            seen,
+        }
     }
 
     fn collects(&self, x: u64, object: &u64) -> u64 {
