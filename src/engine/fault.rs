@@ -3,7 +3,8 @@
 //! A world may stop its threads anywhere, so one of them may hold the allocator's lock. What fails is therefore
 //! noted by number, in room that was made before, and told in full when the threads go on.
 
-use super::prepare::Item;
+use super::work::Work;
+use crate::addr::CodeAddr;
 use crate::error::{Error, SiteName};
 use crate::memory::CodeMemory;
 use smallvec::SmallVec;
@@ -13,15 +14,6 @@ use smallvec::SmallVec;
 pub(super) enum Side {
     Old,
     New,
-}
-
-impl Side {
-    pub(super) fn of(self, item: &Item) -> &[u8] {
-        match self {
-            Self::Old => &item.old,
-            Self::New => &item.new,
-        }
-    }
 }
 
 /// What went wrong.
@@ -50,43 +42,53 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn for_items(items: &[Item]) -> Self {
-        let longest = items.iter().map(|item| item.old.len()).max();
+    pub(super) fn of_len(len: usize) -> Self {
         Self {
-            bytes: SmallVec::from_elem(0, longest.unwrap_or(0)),
+            bytes: SmallVec::from_elem(0, len),
         }
     }
 
-    /// Compares a site with one side of its item, and notes what stands there if that is something else.
+    /// Compares a site with what one side of its item says, and notes what stands there if that is something else.
     #[inline]
     pub(super) fn compare(
         &mut self,
         memory: &dyn CodeMemory,
         number: usize,
-        item: &Item,
+        (addr, expected): (CodeAddr, &[u8]),
         side: Side,
     ) -> Outcome {
-        let expected = side.of(item);
-        if memory.holds(item.addr, expected)? {
-            return Ok(());
+        match memory.holds(addr, expected) {
+            Ok(true) => Ok(()),
+            other => Err(self.note(memory, number, (addr, expected.len()), side, other.err())),
         }
-        if let Some(room) = self.bytes.get_mut(..expected.len()) {
-            memory.read(item.addr, room)?;
-        }
-        Err(Fault::Changed(number, side))
+    }
+
+    #[cold]
+    fn note(
+        &mut self,
+        memory: &dyn CodeMemory,
+        number: usize,
+        (addr, len): (CodeAddr, usize),
+        side: Side,
+        refused: Option<Error>,
+    ) -> Fault {
+        let room = self.bytes.get_mut(..len).unwrap_or_default();
+        let read = refused.map_or_else(|| memory.read(addr, room), Err);
+        read.map_or_else(Fault::Refused, |()| Fault::Changed(number, side))
     }
 }
 
 impl Fault {
     /// Tells it, with the sites that taking the transaction back has left in doubt.
     #[cold]
-    pub(super) fn explain(self, items: &[Item], found: &Found) -> Error {
+    pub(super) fn explain(self, work: &Work) -> Error {
+        let items = &work.items;
         let name = |number: usize| items.get(number).map(|item| item.site.name());
         let cause = match self {
             Self::Refused(error) => Some(error),
             Self::Stale(number) => name(number).map(|site| Error::SiteChanged { site }),
             Self::Lost(number) => name(number).map(|site| Error::SiteLost { site }),
-            Self::Changed(number, side) => items.get(number).map(|item| changed(item, side, found)),
+            Self::Changed(number, side) => changed(work, number, side),
         };
         // Numbers are positions in the same list.
         let cause = cause.unwrap_or(Error::ModuleForeign);
@@ -104,13 +106,18 @@ impl Fault {
     }
 }
 
-fn changed(item: &Item, side: Side, found: &Found) -> Error {
-    let expected = side.of(item);
-    Error::BytesChanged {
-        site: item.site.name(),
+fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
+    let (_, expected) = work.parts.sides().get(number, side)?;
+    Some(Error::BytesChanged {
+        site: work.items.get(number)?.site.name(),
         expected: expected.to_vec(),
-        found: found.bytes.get(..expected.len()).unwrap_or_default().to_vec(),
-    }
+        found: work
+            .found
+            .bytes
+            .get(..expected.len())
+            .unwrap_or_default()
+            .to_vec(),
+    })
 }
 
 /// A result that fails without an allocation.

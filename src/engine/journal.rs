@@ -1,15 +1,19 @@
 //! What was changed, newest last: a bounded ring of the committed changes.
 //!
-//! Recording moves two references to bytes that the change has made anyway, and reads the clock once per
-//! transaction. Names are looked up when the journal is read.
+//! What a transaction is to leave here is made when it is prepared, generations included, as a commit refuses sites
+//! that have changed since. Recording it is then moving one pointer and reading a clock, however many sites there
+//! are. Names are looked up when the journal is read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use smallvec::SmallVec;
+
 use super::state::Status;
 use crate::addr::CodeAddr;
 use crate::error::SiteName;
+use crate::publish::coarse_time;
 use crate::site::SiteKey;
 
 /// How many changes are kept where nothing else is asked for.
@@ -35,13 +39,34 @@ pub struct JournalEntry {
     pub before: Arc<[u8]>,
     /// Its bytes after.
     pub after: Arc<[u8]>,
-    /// When: the same for all sites of a transaction.
+    /// When, as of the system's last tick (on Linux one to ten milliseconds ago at most): the same for all sites of a
+    /// transaction. What came before what is said by [`number`](Self::number).
     pub time: SystemTime,
+}
+
+/// A change of one site, to be made.
+pub(super) struct Record {
+    pub(super) generation: u64,
+    pub(super) site: SiteKey,
+    pub(super) addr: CodeAddr,
+    pub(super) became: Status,
+    pub(super) before: Arc<[u8]>,
+    pub(super) after: Arc<[u8]>,
+}
+
+/// The changes of a transaction, or as many of its last as the journal can hold.
+pub(super) struct Chapter {
+    /// The number of the first record, when it is in the journal.
+    first: u64,
+    time: SystemTime,
+    records: SmallVec<[Record; 1]>,
 }
 
 /// The ring.
 pub(super) struct Journal {
-    entries: VecDeque<JournalEntry>,
+    chapters: VecDeque<Box<Chapter>>,
+    /// How many records these have.
+    kept: usize,
     capacity: usize,
     recorded: u64,
 }
@@ -49,48 +74,83 @@ pub(super) struct Journal {
 impl Journal {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
-            entries: VecDeque::with_capacity(capacity),
+            // With as many chapters to come, of commits between which nothing is prepared.
+            chapters: VecDeque::with_capacity(capacity.saturating_mul(2)),
+            kept: 0,
             capacity,
             recorded: 0,
         }
     }
 
-    /// The time of the changes that follow; the epoch if nobody will read it.
-    pub(super) fn now(&self) -> SystemTime {
-        match self.capacity {
-            0 => SystemTime::UNIX_EPOCH,
-            _ => SystemTime::now(),
+    /// What will be recorded of these changes; `None` if nothing is.
+    pub(super) fn chapter(&self, changes: impl ExactSizeIterator<Item = Record>) -> Option<Box<Chapter>> {
+        let over = changes.len().saturating_sub(self.capacity);
+        let records: SmallVec<[Record; 1]> = changes.skip(over).collect();
+        (!records.is_empty()).then(|| {
+            Box::new(Chapter {
+                first: 0,
+                time: SystemTime::UNIX_EPOCH,
+                records,
+            })
+        })
+    }
+
+    /// Frees what is not shown any more.
+    pub(super) fn make_room(&mut self) {
+        let is_over = |journal: &Self| {
+            let oldest = journal.chapters.front();
+            oldest.is_some_and(|oldest| journal.kept - oldest.records.len() >= journal.capacity)
+        };
+        while is_over(self) {
+            self.drop_oldest();
         }
     }
 
-    /// Makes room for changes to come, so that recording them neither allocates nor frees. Entries beyond the
-    /// capacity are not shown, and go here.
-    pub(super) fn make_room(&mut self, changes: usize) {
-        if self.capacity == 0 {
+    /// Adds what was made of that many changes.
+    #[inline]
+    pub(super) fn record(&mut self, changes: usize, chapter: Option<Box<Chapter>>) {
+        self.recorded += changes as u64;
+        let Some(mut chapter) = chapter else {
             return;
+        };
+        // There are no fewer than the capacity, so that the oldest is not shown with the new one.
+        if self.chapters.len() == self.chapters.capacity() {
+            self.drop_oldest();
         }
-        let over = self.entries.len().saturating_sub(self.capacity);
-        self.entries.drain(..over);
-        // More than the capacity would be dropped before it is read.
-        self.entries.reserve(changes.min(self.capacity));
+        chapter.time = coarse_time();
+        chapter.first = self.recorded + 1 - chapter.records.len() as u64;
+        self.kept += chapter.records.len();
+        self.chapters.push_back(chapter);
     }
 
-    /// Adds a change, in the place of the oldest if there is no room.
-    pub(super) fn record(&mut self, mut entry: JournalEntry) {
-        self.recorded += 1;
-        if self.capacity == 0 {
-            return;
-        }
-        if self.entries.len() >= self.entries.capacity() {
-            self.entries.pop_front();
-        }
-        entry.number = self.recorded;
-        self.entries.push_back(entry);
+    #[cold]
+    fn drop_oldest(&mut self) {
+        let oldest = self.chapters.pop_front();
+        self.kept -= oldest.map_or(0, |oldest| oldest.records.len());
     }
 
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
-        let over = self.entries.len().saturating_sub(self.capacity);
-        self.entries.iter().skip(over).cloned().collect()
+        let over = self.kept.saturating_sub(self.capacity);
+        let all = self.chapters.iter().flat_map(|chapter| chapter.entries());
+        all.skip(over).collect()
+    }
+}
+
+impl Chapter {
+    fn entries(&self) -> impl Iterator<Item = JournalEntry> + '_ {
+        (self.first..)
+            .zip(&self.records)
+            .map(|(number, record)| JournalEntry {
+                number,
+                generation: record.generation,
+                site: record.site,
+                addr: record.addr,
+                name: None,
+                became: record.became,
+                before: Arc::clone(&record.before),
+                after: Arc::clone(&record.after),
+                time: self.time,
+            })
     }
 }
 
@@ -105,40 +165,64 @@ mod tests {
     use super::*;
     use crate::site::ModuleId;
 
-    fn entry(addr: u64) -> JournalEntry {
-        JournalEntry {
-            number: 0,
+    fn record(addr: u64) -> Record {
+        Record {
             generation: 1,
             site: SiteKey {
                 module: ModuleId(0),
                 index: 0,
             },
             addr: CodeAddr::new(addr),
-            name: None,
             became: Status::Patched,
             before: Arc::from([1]),
             after: Arc::from([2]),
-            time: SystemTime::UNIX_EPOCH,
         }
+    }
+
+    fn change(journal: &mut Journal, addrs: &[u64]) {
+        let chapter = journal.chapter(addrs.iter().copied().map(record));
+        journal.record(addrs.len(), chapter);
+    }
+
+    fn kept(journal: &Journal) -> Vec<(u64, u64)> {
+        journal
+            .entries()
+            .iter()
+            .map(|entry| (entry.number, entry.addr.get()))
+            .collect()
     }
 
     #[test]
     fn the_oldest_is_dropped_and_its_number_missing() {
         let mut journal = Journal::new(2);
-        (1..=3).for_each(|addr| journal.record(entry(addr)));
-        let kept: Vec<_> = journal
-            .entries()
-            .iter()
-            .map(|e| (e.number, e.addr.get()))
-            .collect();
-        assert_eq!(kept, [(2, 2), (3, 3)]);
-        assert_eq!(journal.entries.capacity(), Journal::new(2).entries.capacity());
+        (1..=3).for_each(|addr| change(&mut journal, &[addr]));
+        assert_eq!(kept(&journal), [(2, 2), (3, 3)]);
+        let capacity = journal.chapters.capacity();
+        (4..=100).for_each(|addr| change(&mut journal, &[addr]));
+        assert_eq!(kept(&journal), [(99, 99), (100, 100)]);
+        assert_eq!(journal.chapters.capacity(), capacity);
+        journal.make_room();
+        assert_eq!(kept(&journal), [(99, 99), (100, 100)]);
+        assert_eq!(journal.kept, 2);
+    }
+
+    #[test]
+    fn of_a_transaction_the_last_changes_are_kept() {
+        let mut journal = Journal::new(3);
+        change(&mut journal, &[1, 2]);
+        change(&mut journal, &[3, 4, 5, 6, 7]);
+        assert_eq!(kept(&journal), [(5, 5), (6, 6), (7, 7)]);
+        change(&mut journal, &[8]);
+        assert_eq!(kept(&journal), [(6, 6), (7, 7), (8, 8)]);
+        journal.make_room();
+        assert_eq!(kept(&journal), [(6, 6), (7, 7), (8, 8)]);
+        assert_eq!(journal.kept, 4);
     }
 
     #[test]
     fn without_capacity_nothing_is_kept() {
         let mut journal = Journal::new(0);
-        journal.record(entry(1));
-        assert!(journal.entries().is_empty() && journal.now() == SystemTime::UNIX_EPOCH);
+        change(&mut journal, &[1]);
+        assert!(journal.entries().is_empty() && journal.recorded == 1);
     }
 }

@@ -17,21 +17,22 @@ mod trap;
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 pub(super) use arm::arm;
-pub(super) use trap::{forget_trap, forget_traps, has_traps, note_traps};
+pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
-use super::fault::{Fault, Found, Outcome, Side};
-use super::prepare::{Failed, Item, Preparation};
+use super::commit::Failed;
+use super::fault::{Fault, Outcome, Side};
+use super::prepare::Preparation;
+use super::retire::Retiree;
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
+use super::work::{Draft, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::error::{Error, Fate, Result};
 use crate::memory::{CodeMemory, StubSlot};
-use crate::publish::{Level, Publisher, Rest};
+use crate::publish::{Level, Moment, Publisher, Rest};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
@@ -43,19 +44,22 @@ pub(super) struct Armed {
     pub(super) stub: Option<StubSlot>,
 }
 
-/// The exchange of the bytes of one instruction: a head, or the first bytes of a shadow for a trap.
+/// The exchange of the bytes of one instruction: a head, or the first bytes of a shadow for a trap. The bytes lie in
+/// one quadword.
 pub(super) struct HeadExchange {
     memory: Arc<dyn CodeMemory>,
-    /// The bytes, which lie in one quadword.
+    /// The number of the item.
+    item: usize,
+    /// The quadword.
+    word: CodeAddr,
+    /// The bits that change; zeros elsewhere in `old` and `new`.
+    mask: u64,
+    old: u64,
+    new: u64,
     range: CodeRange,
-    old: Changed,
-    new: Changed,
     /// Where the trap leads, if it is one.
     trap: Option<CodeAddr>,
 }
-
-/// Bytes of one quadword.
-type Changed = SmallVec<[u8; 8]>;
 
 /// The site's architecture.
 fn backend(site: &Site) -> Result<&'static dyn Live> {
@@ -69,8 +73,8 @@ fn backend(site: &Site) -> Result<&'static dyn Live> {
 // ---- preparing ----
 
 /// Prepares the change of a site of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Item> {
-    let Some(armed) = &preparation.state.live else {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Draft> {
+    let Some(armed) = &preparation.state.lasting.live else {
         return trap::change(preparation, change);
     };
     let head = armed.head;
@@ -81,7 +85,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
     }
 }
 
-fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>) -> Result<Item> {
+fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>) -> Result<Draft> {
     let site = preparation.site.clone();
     if sequence.is_in_place_only() {
         return Err(Error::LiveInPlace { site: site.name() });
@@ -91,11 +95,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>
     let len = sequence::stub_len(sequence, &context, &environment)?;
     let slot = preparation.shared.stubs.alloc(len, site.range())?;
     let addr = slot.addr();
-    preparation.stub = Some(Stub {
-        slot,
-        code: Vec::new(),
-        calls: true,
-    });
+    preparation.stub = Some(Stub::empty(slot));
     let body = sequence::assemble_stub(sequence, &context, &environment, addr)?;
     let assembled = Assembled {
         code: Vec::new(),
@@ -109,7 +109,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>
     lead(preparation, head, addr, assembled, Status::Patched, sequence)
 }
 
-fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
+fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {
     let ramp = preparation.invalidation_ramp()?;
     let target = DeclaredTarget {
         addr: ramp,
@@ -126,15 +126,15 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
         landings: Vec::new(),
         used: head.end(),
     };
-    let sequence = preparation.state.sequence.clone();
+    let sequence = preparation.state.standing.sequence.clone();
     lead(preparation, head, ramp, assembled, Status::Invalidated, sequence)
 }
 
 /// The armed form comes back, whose bytes were checked when the site was armed.
-fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Item> {
-    let new = Arc::clone(&preparation.state.original);
-    let item = preparation.item_of(Status::Original, new, head.end(), Vec::new(), None);
-    finish(head, item)
+fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {
+    let new = Arc::clone(&preparation.state.lasting.original);
+    let draft = preparation.draft_of(Status::Original, new, head.end(), Vec::new(), None);
+    finish(head, draft)
 }
 
 fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
@@ -154,36 +154,32 @@ fn lead(
     mut assembled: Assembled,
     status: Status,
     sequence: Option<Arc<Sequence>>,
-) -> Result<Item> {
+) -> Result<Draft> {
     let site = preparation.site.clone();
     let live = backend(&site)?;
     assembled.code = head.armed(live, site.reserved(), jump(&site, head, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
-    finish(head, preparation.item(status, &assembled, sequence))
+    finish(head, preparation.draft(status, &assembled, sequence))
 }
 
-/// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the item.
-fn finish(head: Head, mut item: Item) -> Result<Item> {
-    let context = item.site.context(&[]);
-    verify::check_exchange(&context, &item.old, &item.new)?;
-    let (old, new) = (head.of_site(&item.old), head.of_site(&item.new));
-    let (Some(old), Some(new)) = (old, new) else {
-        return Err(refused(&item.site, "it has no head"));
+/// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the change.
+fn finish(head: Head, mut draft: Draft) -> Result<Draft> {
+    let site = &draft.site;
+    let (old, new) = (&draft.old, &draft.standing.bytes);
+    verify::check_exchange(&site.context(&[]), old, new)?;
+    let (Some(old), Some(new)) = (head.of_site(old), head.of_site(new)) else {
+        return Err(refused(site, "it has no head"));
     };
-    if !backend(&item.site)?.exchangeable(&old, &new) {
-        return Err(refused(
-            &item.site,
-            "its head is no nop or jump that may be exchanged",
-        ));
+    if !backend(site)?.exchangeable(&old, &new) {
+        return Err(refused(site, "its head is no nop or jump that may be exchanged"));
     }
-    item.live = Some(HeadExchange {
-        memory: Arc::clone(item.site.memory()?),
-        range: CodeRange::new(head.addr, u64::from(head.len.get())).unwrap_or_default(),
-        old: Changed::from_slice(&old),
-        new: Changed::from_slice(&new),
-        trap: None,
-    });
-    Ok(item)
+    draft.live = Some(HeadExchange::new(
+        Arc::clone(site.memory()?),
+        head.addr,
+        (&old, &new),
+        None,
+    ));
+    Ok(draft)
 }
 
 fn refused(site: &Site, what: &'static str) -> Error {
@@ -195,132 +191,164 @@ fn refused(site: &Site, what: &'static str) -> Error {
 
 // ---- committing ----
 
-/// Exchanges the heads of the live items, or none. What the new heads lead to is in every instruction cache before
+/// Exchanges the heads of the live sites, or none. What the new heads lead to is in every instruction cache before
 /// they are.
-pub(super) fn exchange(
-    publisher: &Publisher,
-    items: &mut [Item],
-    found: &mut Found,
-) -> core::result::Result<(), Failed> {
-    compare(items, found, Side::Old)?;
-    for range in items.iter().flat_map(Item::outside) {
-        publisher.maintain(range);
-    }
-    let refused = items.iter().enumerate().find_map(|(at, item)| {
-        let made = item.live.as_ref().map_or(Ok(()), HeadExchange::make);
-        Some((at, made.err()?))
-    });
-    let Some((at, cause)) = refused else {
+#[inline]
+pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> core::result::Result<(), Failed> {
+    if work.exchanges.is_empty() {
         return Ok(());
-    };
-    let done = items.get_mut(..at).unwrap_or_default();
-    Err(undo(publisher, done, &[], cause.into(), Level::Eventual))
+    }
+    compare(work, Side::Old)?;
+    for range in &work.outside {
+        publisher.maintain(*range);
+    }
+    for (at, exchange) in work.exchanges.iter().enumerate() {
+        if let Err(cause) = exchange.make() {
+            return Err(undo_some(publisher, work, at, cause.into(), Level::Eventual));
+        }
+    }
+    Ok(())
 }
 
-/// Compares the live sites with what they have become.
-pub(super) fn read_back(items: &[Item], found: &mut Found) -> Outcome {
-    compare(items, found, Side::New)
+/// Publishes what was exchanged, and compares the sites with what they have become.
+#[inline]
+pub(super) fn publish(publisher: &Publisher, work: &mut Work) -> Outcome {
+    publisher.publish(&work.ranges, work.level)?;
+    compare(work, Side::New)
 }
 
 /// Takes back the exchanges of a transaction that has failed after them.
 #[cold]
-pub(super) fn undo(
-    publisher: &Publisher,
-    items: &mut [Item],
-    ranges: &[CodeRange],
-    fault: Fault,
-    level: Level,
-) -> Failed {
-    let exposed = items.iter().any(|item| item.live.is_some());
+pub(super) fn undo(publisher: &Publisher, work: &mut Work, fault: Fault) -> Failed {
+    let (all, level) = (work.exchanges.len(), work.level);
+    undo_some(publisher, work, all, fault, level)
+}
+
+/// Takes back the first so many exchanges. Sites whose head resists are given their fate.
+#[cold]
+fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, fault: Fault, level: Level) -> Failed {
+    let Work {
+        exchanges,
+        parts,
+        items,
+        ranges,
+        ..
+    } = work;
+    let done = exchanges.get(..count).unwrap_or_default();
+    for exchange in done.iter().rev().filter(|exchange| exchange.take_back().is_err()) {
+        let new = parts.sides().get(exchange.item, Side::New);
+        let is_new = new.map(|(addr, bytes)| exchange.memory.holds(addr, bytes));
+        if let Some(item) = items.get_mut(exchange.item) {
+            item.fate = Some(match is_new {
+                Some(Ok(true)) => Fate::New,
+                _ => Fate::Unknown,
+            });
+        }
+    }
+    let exposed = !done.is_empty();
     if exposed {
-        take_back(items);
         // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
         let _ = publisher.publish(ranges, level);
     }
     Failed { fault, exposed }
 }
 
-/// Exchanges the heads back. Sites whose head resists are given their fate.
-#[cold]
-fn take_back(items: &mut [Item]) {
-    for item in items.iter_mut().rev() {
-        let Some(live) = &item.live else {
-            continue;
-        };
-        if live.take_back().is_err() {
-            item.fate = Some(match live.memory.holds(item.addr, &item.new) {
-                Ok(true) => Fate::New,
-                _ => Fate::Unknown,
-            });
+/// Compares all bytes of the live sites with what should stand there.
+#[inline]
+fn compare(work: &mut Work, side: Side) -> Outcome {
+    let parts = work.parts.sides();
+    for exchange in &work.exchanges {
+        if let Some(bytes) = parts.get(exchange.item, side) {
+            work.found
+                .compare(&*exchange.memory, exchange.item, bytes, side)?;
         }
     }
-}
-
-/// Compares all bytes of the live sites with what should stand there.
-fn compare(items: &[Item], found: &mut Found, side: Side) -> Outcome {
-    items
-        .iter()
-        .enumerate()
-        .try_for_each(|(number, item)| match &item.live {
-            Some(live) => found.compare(&*live.memory, number, item, side),
-            None => Ok(()),
-        })
+    Ok(())
 }
 
 /// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.
-pub(super) fn retire(items: &mut [Item], states: &mut States) {
-    trap::keep_ramps(items, states);
-    for item in items.iter_mut().filter(|item| item.live.is_some()) {
-        for retiree in item.take_code() {
+#[cold]
+pub(super) fn retire(work: &mut Work, states: &mut States) {
+    trap::keep_ramps(work, states);
+    let since = Moment::now();
+    for (number, item) in work.items.iter_mut().enumerate().filter(|(_, item)| item.is_live) {
+        let ramps = item.ramps.drain(..).map(|ramp| Retiree::ramp(ramp, since));
+        let stub = work
+            .parts
+            .take_stub(number)
+            .map(|stub| Retiree::stub(stub, since));
+        for retiree in ramps.chain(stub) {
             states.retired.retire(Rest::Quiescent, retiree);
         }
     }
 }
 
 impl HeadExchange {
+    /// An exchange of bytes at an address, which lie in one quadword.
+    fn new(
+        memory: Arc<dyn CodeMemory>,
+        addr: CodeAddr,
+        (old, new): (&[u8], &[u8]),
+        trap: Option<CodeAddr>,
+    ) -> Self {
+        let word = CodeAddr::new(addr.get() & !7);
+        let into = addr.distance_from(word) as usize;
+        let in_word = |bytes: &mut dyn Iterator<Item = u8>| {
+            let mut word = [0; 8];
+            let part = word.iter_mut().skip(into);
+            part.zip(bytes).for_each(|(to, from)| *to = from);
+            u64::from_ne_bytes(word)
+        };
+        Self {
+            memory,
+            item: 0,
+            word,
+            mask: in_word(&mut old.iter().map(|_| 0xff)),
+            old: in_word(&mut old.iter().copied()),
+            new: in_word(&mut new.iter().copied()),
+            range: CodeRange::new(addr, old.len() as u64).unwrap_or_default(),
+            trap,
+        }
+    }
+
+    /// The same as part of a transaction, for the item of that number.
+    pub(super) fn of_item(self, item: usize) -> Self {
+        Self { item, ..self }
+    }
+
+    pub(super) fn is_trap(&self) -> bool {
+        self.trap.is_some()
+    }
+
     fn make(&self) -> Result<()> {
-        self.store(&self.old, &self.new)
+        self.store(self.old, self.new)
     }
 
     fn take_back(&self) -> Result<()> {
-        self.store(&self.new, &self.old)
+        self.store(self.new, self.old)
     }
 
     /// One aligned store. The rest of the quadword is what stands there: neighbours under the same lock.
-    fn store(&self, old: &[u8], new: &[u8]) -> Result<()> {
+    fn store(&self, old: u64, new: u64) -> Result<()> {
         let memory = self.memory.live().ok_or_else(|| self.no_store())?;
         let mut word = [0; 8];
-        memory.read(self.word(), &mut word)?;
-        let into = self.range.start().distance_from(self.word()) as usize;
-        let (mut before, mut after) = (word, word);
-        set(&mut before, into, old);
-        set(&mut after, into, new);
-        memory.exchange(self.word(), before, after)
+        memory.read(self.word, &mut word)?;
+        let rest = u64::from_ne_bytes(word) & !self.mask;
+        memory.exchange(self.word, (rest | old).to_ne_bytes(), (rest | new).to_ne_bytes())
     }
 
     #[cold]
     fn no_store(&self) -> Error {
         Error::NoAtomicStore {
             strategy: self.memory.strategy().name(),
-            at: self.word(),
+            at: self.word,
             why: "it is no LiveMemory any more",
             mend: "answer the same in every call of `live`",
         }
     }
 
-    /// The quadword that holds the bytes.
-    fn word(&self) -> CodeAddr {
-        CodeAddr::new(self.range.start().get() & !7)
-    }
-
     pub(super) fn range(&self) -> CodeRange {
         self.range
-    }
-}
-
-fn set(word: &mut [u8; 8], into: usize, bytes: &[u8]) {
-    for (to, from) in word.iter_mut().skip(into).zip(bytes.iter().copied()) {
-        *to = from;
     }
 }
 

@@ -19,6 +19,7 @@
 //! [`World`].
 
 mod builder;
+mod commit;
 mod exits;
 mod fault;
 mod journal;
@@ -33,6 +34,7 @@ mod stubs;
 #[cfg(target_arch = "x86_64")]
 mod tests;
 mod transaction;
+mod work;
 mod write;
 
 use std::fmt;
@@ -42,10 +44,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock};
 
 pub use builder::Builder;
+pub use commit::Prepared;
 pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role};
 pub use journal::JournalEntry;
 pub use load::{Code, Registration};
-pub use prepare::Prepared;
 pub use state::Status;
 pub use transaction::Transaction;
 
@@ -238,8 +240,8 @@ impl Engine {
     pub fn status(&self, site: &Site) -> Status {
         let states = self.shared.states.lock();
         let mine = self.shared.check_registered(site).is_ok();
-        let state = states.get(site.key()).filter(|_| mine);
-        state.map_or(Status::Original, |state| state.status)
+        let state = states.of(site.key()).filter(|_| mine);
+        state.map_or(Status::Original, |state| state.standing.status)
     }
 
     /// How much memory stubs and ramps use.
@@ -253,7 +255,7 @@ impl Engine {
     pub fn stub_bytes(&self, site: &Site) -> u64 {
         let states = self.shared.states.lock();
         let mine = self.shared.check_registered(site).is_ok();
-        let state = states.get(site.key()).filter(|_| mine);
+        let state = states.of(site.key()).filter(|_| mine);
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
@@ -292,7 +294,7 @@ impl Engine {
         drop(states);
         let count = passed.len();
         for retiree in passed {
-            shared.stubs.discard(retiree.slot);
+            shared.stubs.discard(retiree.into_slot());
         }
         Ok(count)
     }
@@ -305,7 +307,7 @@ impl Engine {
         states
             .retired
             .iter()
-            .map(|retiree| retiree.slot.range())
+            .map(|retiree| retiree.slot().range())
             .collect()
     }
 
@@ -315,12 +317,12 @@ impl Engine {
     /// # Errors
     /// The memory refuses; the stubs are lost then.
     pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
-        let is_drained = |retiree: &Retiree| retiree.slot.is_drained(drained);
+        let is_drained = |retiree: &Retiree| retiree.is_drained(drained);
         let retired = self.shared.states.lock().retired.take_where(is_drained);
         let count = retired.len();
         retired
             .into_iter()
-            .map(|retiree| self.shared.stubs.free(retiree.slot, drained))
+            .map(|retiree| self.shared.stubs.free(retiree.into_slot(), drained))
             .fold(Ok(()), Result::and)?;
         Ok(count)
     }
@@ -347,8 +349,10 @@ impl Engine {
         if module.is_live() {
             module.sites().for_each(|site| live::forget_trap(&site));
         }
-        let slots = module.sites().filter_map(|site| states.remove(site.key()));
-        let slots: Vec<_> = slots.flat_map(state::SiteState::into_slots).collect();
+        let slots: Vec<_> = module
+            .sites()
+            .flat_map(|site| states.remove(site.key()))
+            .collect();
         // A slot that is refused does not keep the others from being given back.
         slots
             .into_iter()
@@ -374,7 +378,7 @@ impl Shared {
     }
 
     /// Gives back what was allocated for a change that was not made: nothing has ever led to it.
-    fn release(&self, ramps: Vec<Ramp>, stub: Option<Stub>) {
+    fn release(&self, ramps: Vec<Ramp>, stub: Option<Box<Stub>>) {
         let slots = ramps
             .into_iter()
             .map(|ramp| ramp.slot)

@@ -2,51 +2,53 @@
 
 use core::fmt;
 
-use super::prepare::{Item, Prepared};
+use super::commit::Prepared;
+use super::fault::Side;
+use super::work::{Item, Part, Work};
 use crate::addr::CodeAddr;
 use crate::verify::{self, Line};
 
 impl fmt::Debug for Prepared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, item) in self.items.iter().enumerate() {
+        let Some(work) = self.work() else {
+            return Ok(());
+        };
+        for (number, (item, part)) in work.both().enumerate() {
             if number > 0 {
                 writeln!(f)?;
             }
-            item.fmt(f)?;
+            show(f, work, number, item, part)?;
         }
         Ok(())
     }
 }
 
-impl fmt::Debug for Item {
-    /// One site: a line with its address, ID, reserved length and slack, then what stands there and what will.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (reserved, used) = (self.site.reserved().get(), self.used.get());
-        let slack = reserved.saturating_sub(used);
-        writeln!(
-            f,
-            "{:?}: {reserved} bytes reserved, {used} used, {slack} slack",
-            self.site
-        )?;
-        writeln!(f, "  before")?;
-        self.listing(f, self.site.addr(), &self.old)?;
-        writeln!(f, "  after")?;
-        self.listing(f, self.site.addr(), &self.new)?;
-        if let Some(stub) = &self.stub {
-            writeln!(f, "  stub")?;
-            self.listing(f, stub.slot.addr(), &stub.code)?;
-        }
-        Ok(())
+/// One site: a line with its address, ID, reserved length and slack, then what stands there and what will.
+fn show(f: &mut fmt::Formatter<'_>, work: &Work, number: usize, item: &Item, part: &Part) -> fmt::Result {
+    let (reserved, used) = (item.site.reserved().get(), item.used.get());
+    let slack = reserved.saturating_sub(used);
+    writeln!(
+        f,
+        "{:?}: {reserved} bytes reserved, {used} used, {slack} slack",
+        item.site
+    )?;
+    for (title, side) in [("before", Side::Old), ("after", Side::New)] {
+        writeln!(f, "  {title}")?;
+        let (addr, bytes) = work.parts.sides().get(number, side).unwrap_or_default();
+        listing(f, item, addr, bytes)?;
     }
+    if let Some(stub) = part.standing.as_ref().and_then(|standing| standing.stub.as_ref()) {
+        writeln!(f, "  stub")?;
+        listing(f, item, stub.slot.addr(), &stub.code)?;
+    }
+    Ok(())
 }
 
-impl Item {
-    fn listing(&self, f: &mut fmt::Formatter<'_>, addr: CodeAddr, bytes: &[u8]) -> fmt::Result {
-        for line in verify::disassemble(self.site.module().arch(), addr, bytes) {
-            writeln!(f, "    {}", Listed(&line))?;
-        }
-        Ok(())
+fn listing(f: &mut fmt::Formatter<'_>, item: &Item, addr: CodeAddr, bytes: &[u8]) -> fmt::Result {
+    for line in verify::disassemble(item.site.module().arch(), addr, bytes) {
+        writeln!(f, "    {}", Listed(&line))?;
     }
+    Ok(())
 }
 
 /// A line of disassembly in columns: address, bytes, text.

@@ -5,38 +5,54 @@
 //! the epoch that begins then; every attached thread reports that epoch or a later one; it is freed.
 //! A rolled-back exchange ends the same way: threads may have gone through it.
 
-use core::any::Any;
-use std::sync::Arc;
-
 use super::state::{Ramp, Stub};
 use crate::memory::StubSlot;
-use crate::publish::{Passed, Rest};
-use crate::sequence::Sequence;
+use crate::publish::{Drained, Moment, Passed, Rest};
 
-/// What is retired: a stub or ramp.
+/// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees the stub.
 pub(super) struct Retiree {
-    pub(super) slot: StubSlot,
-    /// What the code of a ramp refers to.
-    pub(super) _keep: Option<Box<dyn Any + Send + Sync>>,
-    /// What was known of the stub: a commit leaves freeing it to whoever frees the stub.
-    pub(super) _known: (Vec<u8>, Option<Arc<Sequence>>),
+    code: Code,
+    since: Moment,
+}
+
+enum Code {
+    Stub(Box<Stub>),
+    /// What a ramp's code refers to lives as long as it does.
+    Ramp(Box<Ramp>),
 }
 
 impl Retiree {
-    pub(super) fn stub(stub: Stub, sequence: Option<Arc<Sequence>>) -> Self {
-        Self {
-            slot: stub.slot.retire(),
-            _keep: None,
-            _known: (stub.code, sequence),
+    /// A stub to which nothing has led since then.
+    pub(super) fn stub(stub: Box<Stub>, since: Moment) -> Self {
+        let code = Code::Stub(stub);
+        Self { code, since }
+    }
+
+    /// A ramp to which nothing has led since then.
+    pub(super) fn ramp(ramp: Ramp, since: Moment) -> Self {
+        let code = Code::Ramp(Box::new(ramp));
+        Self { code, since }
+    }
+
+    pub(super) fn slot(&self) -> &StubSlot {
+        match &self.code {
+            Code::Stub(stub) => &stub.slot,
+            Code::Ramp(ramp) => &ramp.slot,
         }
     }
 
-    pub(super) fn ramp(ramp: Ramp) -> Self {
-        Self {
-            slot: ramp.slot.retire(),
-            _keep: Some(ramp._keep),
-            _known: (Vec::new(), None),
-        }
+    /// Its code memory, which knows since when nothing leads there.
+    pub(super) fn into_slot(self) -> StubSlot {
+        let slot = match self.code {
+            Code::Stub(stub) => stub.slot,
+            Code::Ramp(ramp) => ramp.slot,
+        };
+        slot.retired_at(self.since)
+    }
+
+    /// Whether the proof is about it.
+    pub(super) fn is_drained(&self, drained: &Drained) -> bool {
+        drained.covers(self.slot().range(), Some(self.since))
     }
 }
 

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::journal::Journal;
 use super::live::Armed;
-use super::prepare::Leftover;
 use super::retire::{Limbo, Retiree};
+use super::work::Work;
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
@@ -54,30 +54,43 @@ pub(super) struct Ramp {
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
 pub(super) type Landings = SmallVec<[u32; 4]>;
 
-/// The state of a site that has been changed, or for which a change has been prepared.
-pub(super) struct SiteState {
+/// What stands in a site, and what is known of it: what a commit exchanges, by its pointer.
+pub(super) struct Standing {
     pub(super) status: Status,
+    pub(super) bytes: Arc<[u8]>,
+    /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
+    pub(super) landings: Landings,
+    /// Offsets to which calls of the bytes return. Ascending.
+    pub(super) returns: Vec<u32>,
+    /// The sequence that stands there now, or stood there when it was invalidated.
+    pub(super) sequence: Option<Arc<Sequence>>,
+    pub(super) stub: Option<Box<Stub>>,
+    /// Counts the changes.
+    pub(super) generation: u64,
+}
+
+/// The state of a site that has been changed, or for which a change has been prepared. It is small: states lie side
+/// by side, and a commit touches this much of each.
+pub(super) struct SiteState {
+    /// Never the same twice for a place in [`States`], so that a change which was prepared for another is found out.
+    version: u64,
+    pub(super) standing: Box<Standing>,
+    pub(super) lasting: Box<Lasting>,
+}
+
+/// What stays with a site whatever stands there.
+pub(super) struct Lasting {
     pub(super) original: Arc<[u8]>,
     /// The original instructions that lose bytes to a sequence: the original bytes, and of a shadow the rest of its
     /// last instruction.
     pub(super) displaced: Arc<[u8]>,
-    pub(super) current: Arc<[u8]>,
-    /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
-    pub(super) landings: Landings,
-    /// Offsets to which calls of the current bytes return. Ascending.
-    pub(super) returns: Vec<u32>,
-    /// The sequence that stands there now, or stood there when it was invalidated.
-    pub(super) sequence: Option<Arc<Sequence>>,
-    pub(super) stub: Option<Stub>,
     /// The stub of the sequence that a lost site may hold.
-    pub(super) doubtful: Option<Stub>,
+    pub(super) doubtful: Option<Box<Stub>>,
     /// Stubs that the runtime has published for it.
     pub(super) published: Vec<StubSlot>,
     pub(super) ramps: Vec<Ramp>,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
-    /// Counts the changes.
-    pub(super) generation: u64,
 }
 
 /// Out-of-line code of a sequence.
@@ -86,6 +99,43 @@ pub(super) struct Stub {
     pub(super) code: Vec<u8>,
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
+}
+
+impl Stub {
+    /// One whose code is not there yet.
+    pub(super) fn empty(slot: StubSlot) -> Box<Self> {
+        Box::new(Self {
+            slot,
+            code: Vec::new(),
+            calls: true,
+        })
+    }
+}
+
+impl Standing {
+    /// What stands in a site that has not been changed.
+    fn original(bytes: &Arc<[u8]>, returns: Vec<u32>) -> Self {
+        Self {
+            status: Status::Original,
+            bytes: Arc::clone(bytes),
+            landings: Landings::new(),
+            returns,
+            sequence: None,
+            stub: None,
+            generation: 0,
+        }
+    }
+
+    /// The landings that hold while these bytes are replaced.
+    pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Landings {
+        if drained || !may_have_run {
+            return Landings::new();
+        }
+        let mut landings: Landings = self.landings.iter().chain(&self.returns).copied().collect();
+        landings.sort_unstable();
+        landings.dedup();
+        landings
+    }
 }
 
 impl SiteState {
@@ -97,73 +147,79 @@ impl SiteState {
             .get(..site.reserved().as_usize())
             .unwrap_or_default()
             .into();
-        Ok(Self {
-            status: Status::Original,
-            current: Arc::clone(&original),
-            original,
-            displaced: displaced.into(),
-            landings: Landings::new(),
-            returns,
-            sequence: None,
-            stub: None,
-            doubtful: None,
-            published: Vec::new(),
-            ramps: Vec::new(),
-            live: None,
-            generation: 0,
-        })
+        Ok(Self::new(original, displaced.into(), returns, None))
     }
 
     /// The state of a live site that has just been armed. What `restore` puts back is its armed form.
     pub(super) fn armed(displaced: Arc<[u8]>, armed: Arc<[u8]>, live: Armed) -> Self {
+        Self::new(armed, displaced, Vec::new(), Some(live))
+    }
+
+    fn new(original: Arc<[u8]>, displaced: Arc<[u8]>, returns: Vec<u32>, live: Option<Armed>) -> Self {
         Self {
-            status: Status::Original,
-            current: Arc::clone(&armed),
-            original: armed,
-            displaced,
-            landings: Landings::new(),
-            returns: Vec::new(),
-            sequence: None,
-            stub: None,
-            doubtful: None,
-            published: Vec::new(),
-            ramps: Vec::new(),
-            live: Some(live),
-            generation: 0,
+            version: 0,
+            standing: Box::new(Standing::original(&original, returns)),
+            lasting: Box::new(Lasting {
+                original,
+                displaced,
+                doubtful: None,
+                published: Vec::new(),
+                ramps: Vec::new(),
+                live,
+            }),
         }
     }
 
-    /// The landings that hold while the current bytes are replaced.
-    pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Landings {
-        if drained || !may_have_run {
-            return Landings::new();
-        }
-        let mut landings: Landings = self.landings.iter().chain(&self.returns).copied().collect();
-        landings.sort_unstable();
-        landings.dedup();
-        landings
+    /// Whether nothing has changed here since [`version`](Self::version) said so.
+    #[inline]
+    pub(super) fn is_still(&self, version: u64) -> bool {
+        self.version == version
+    }
+
+    /// A number that changes with the site.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     /// Everything outside the site that belongs to it.
-    pub(super) fn into_slots(self) -> impl Iterator<Item = StubSlot> {
-        self.ramps
+    fn into_slots(self) -> impl Iterator<Item = StubSlot> {
+        let Lasting {
+            doubtful,
+            published,
+            ramps,
+            live,
+            ..
+        } = *self.lasting;
+        let stubs = self.standing.stub.into_iter().chain(doubtful);
+        ramps
             .into_iter()
             .map(|ramp| ramp.slot)
-            .chain(self.stub.into_iter().chain(self.doubtful).map(|stub| stub.slot))
-            .chain(self.live.and_then(|armed| armed.stub))
-            .chain(self.published)
+            .chain(stubs.map(|stub| stub.slot))
+            .chain(live.and_then(|armed| armed.stub))
+            .chain(published)
     }
 
     /// The same, where it is.
     pub(super) fn slots(&self) -> impl Iterator<Item = &StubSlot> {
-        let ramps = self.ramps.iter().map(|ramp| &ramp.slot);
-        let stubs = self.stub.iter().chain(&self.doubtful).map(|stub| &stub.slot);
-        let armed = self.live.iter().filter_map(|armed| armed.stub.as_ref());
-        ramps.chain(stubs).chain(armed).chain(&self.published)
+        let Lasting {
+            doubtful,
+            published,
+            ramps,
+            live,
+            ..
+        } = &*self.lasting;
+        let stubs = self.standing.stub.iter().chain(doubtful);
+        let armed = live.iter().filter_map(|armed| armed.stub.as_ref());
+        let ramps = ramps.iter().map(|ramp| &ramp.slot);
+        ramps
+            .chain(stubs.map(|stub| &stub.slot))
+            .chain(armed)
+            .chain(published)
     }
 
     pub(super) fn ramp(&self, kind: RampKind) -> Option<CodeAddr> {
-        self.ramps
+        self.lasting
+            .ramps
             .iter()
             .find(|ramp| ramp.kind == kind)
             .map(|ramp| ramp.slot.addr())
@@ -192,18 +248,24 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// How many commits may leave something over before the next preparation frees it.
-const LEFTOVERS: usize = 64;
+/// The number of a site's place in [`States`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(usize);
 
 /// The states of all sites that have one.
 #[derive(Default)]
 pub(super) struct States {
-    pub(super) sites: HashMap<SiteKey, SiteState, BuildHasherDefault<KeyHasher>>,
+    /// Side by side, so that a commit finds those of its sites without a search.
+    places: Vec<Option<SiteState>>,
+    free: Vec<Place>,
+    by_site: HashMap<SiteKey, Place, BuildHasherDefault<KeyHasher>>,
+    /// Counts what gives states their versions.
+    versions: u64,
     /// Stubs that no site leads to any more, but into which a callee could still return.
     pub(super) retired: Limbo<Retiree>,
     pub(super) journal: Journal,
     /// What commits have left over.
-    leftovers: Vec<Leftover>,
+    leftovers: Option<Box<Work>>,
 }
 
 impl States {
@@ -214,50 +276,125 @@ impl States {
         }
     }
 
-    pub(super) fn insert(&mut self, key: SiteKey, state: SiteState) {
-        self.sites.insert(key, state);
+    /// Gives a site its state.
+    pub(super) fn insert(&mut self, key: SiteKey, mut state: SiteState) -> Place {
+        state.version = self.next_version();
+        let place = self.free.pop().unwrap_or(Place(self.places.len()));
+        match self.places.get_mut(place.0) {
+            Some(empty) => *empty = Some(state),
+            None => self.places.push(Some(state)),
+        }
+        self.by_site.insert(key, place);
+        place
     }
 
-    /// The state of a site, which is made from what it held at its registration the first time.
-    pub(super) fn of(&mut self, site: &Site) -> Result<&mut SiteState> {
-        match self.sites.entry(site.key()) {
-            std::collections::hash_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
-            std::collections::hash_map::Entry::Vacant(entry) => Ok(entry.insert(SiteState::unchanged(site)?)),
+    /// The place of a site. Its state is made from what the site held at its registration the first time.
+    pub(super) fn place_of(&mut self, site: &Site) -> Result<Place> {
+        match self.by_site.get(&site.key()) {
+            Some(place) => Ok(*place),
+            None => Ok(self.insert(site.key(), SiteState::unchanged(site)?)),
         }
     }
 
     /// The site one of whose stubs or ramps contains `addr`.
     pub(super) fn site_of_stub(&self, addr: CodeAddr) -> Option<SiteKey> {
         let holds = |state: &SiteState| state.slots().any(|slot| slot.range().contains(addr));
-        let mut sites = self.sites.iter();
-        sites.find(|(_, state)| holds(state)).map(|(key, _)| *key)
+        let mut sites = self.by_site.iter();
+        let found = sites.find(|(_, place)| self.at(**place).is_some_and(holds));
+        found.map(|(key, _)| *key)
     }
 
-    pub(super) fn get(&self, key: SiteKey) -> Option<&SiteState> {
-        self.sites.get(&key)
+    /// The state of a site, if it has one.
+    pub(super) fn of(&self, key: SiteKey) -> Option<&SiteState> {
+        self.at(*self.by_site.get(&key)?)
+    }
+
+    pub(super) fn of_mut(&mut self, key: SiteKey) -> Option<&mut SiteState> {
+        let place = *self.by_site.get(&key)?;
+        self.places.get_mut(place.0)?.as_mut()
+    }
+
+    #[inline]
+    pub(super) fn at(&self, place: Place) -> Option<&SiteState> {
+        self.places.get(place.0)?.as_ref()
+    }
+
+    /// Marks a site as left in doubt. What its new bytes may lead to is kept with it until its module goes.
+    pub(super) fn lose(&mut self, place: Place, ramps: &mut Vec<Ramp>, stub: Option<Box<Stub>>) {
+        let version = self.next_version();
+        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
+            state.version = version;
+            state.standing.status = Status::Lost;
+            state.standing.generation += 1;
+            state.lasting.ramps.append(ramps);
+            state.lasting.doubtful = stub;
+        }
+    }
+
+    /// Adds ramps to those of a site.
+    #[cold]
+    pub(super) fn keep_ramps(&mut self, place: Place, ramps: &mut Vec<Ramp>) {
+        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
+            state.lasting.ramps.append(ramps);
+        }
+    }
+
+    /// Lets a site keep the stub of what has just been replaced.
+    #[cold]
+    pub(super) fn keep_stub(&mut self, place: Place, stub: Box<Stub>) {
+        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
+            state.standing.stub = Some(stub);
+        }
+    }
+
+    /// Puts what stands in a site from now on into its state, under a version that was never there, and returns what
+    /// stood there.
+    #[inline]
+    pub(super) fn exchange(
+        &mut self,
+        place: Place,
+        standing: Box<Standing>,
+        version: u64,
+    ) -> Option<Box<Standing>> {
+        let state = self.places.get_mut(place.0)?.as_mut()?;
+        state.version = version;
+        Some(std::mem::replace(&mut state.standing, standing))
+    }
+
+    /// A version that no state has had.
+    #[inline]
+    pub(super) fn next_version(&mut self) -> u64 {
+        self.versions += 1;
+        self.versions
     }
 
     /// Makes room, so that a commit of that many sites does not allocate.
     pub(super) fn make_room(&mut self, sites: usize) {
-        self.journal.make_room(sites);
+        self.journal.make_room();
         self.retired.make_room(sites);
-        self.leftovers.reserve(LEFTOVERS);
     }
 
-    /// Keeps what a commit has left over, where there is room for it, else frees it.
-    pub(super) fn leave(&mut self, leftover: Leftover) {
-        if self.leftovers.len() < self.leftovers.capacity() {
-            self.leftovers.push(leftover);
-        }
+    /// Keeps what a commit has left over. It was allocated already, so there is always room for it.
+    #[inline]
+    pub(super) fn leave(&mut self, mut work: Box<Work>) {
+        work.next = self.leftovers.take();
+        self.leftovers = Some(work);
     }
 
     /// Frees what commits have left over.
     pub(super) fn free_leftovers(&mut self) {
-        self.leftovers.clear();
+        let mut next = self.leftovers.take();
+        while let Some(mut work) = next {
+            next = work.next.take();
+        }
     }
 
-    pub(super) fn remove(&mut self, key: SiteKey) -> Option<SiteState> {
-        self.sites.remove(&key)
+    /// Forgets a site, and returns everything outside of it that belongs to it.
+    pub(super) fn remove(&mut self, key: SiteKey) -> impl Iterator<Item = StubSlot> + use<> {
+        let place = self.by_site.remove(&key);
+        let state = place.and_then(|place| self.places.get_mut(place.0)?.take());
+        self.free.extend(place);
+        state.into_iter().flat_map(SiteState::into_slots)
     }
 }
 

@@ -20,7 +20,7 @@ impl Engine {
         shared.check_registered(site)?;
         let mut states = shared.states.lock();
         let mut preparation = Preparation::new(shared, &mut states, site.clone(), false)?;
-        let placed = state::check_changeable(site, preparation.state.status)
+        let placed = state::check_changeable(site, preparation.state.standing.status)
             .and_then(|()| preparation.copy_out_of_line(sequence));
         let (ramps, stub) = (preparation.ramps, preparation.stub);
         let range = stub.as_ref().map(|stub| stub.slot.range()).unwrap_or_default();
@@ -33,9 +33,10 @@ impl Engine {
                 return Err(error);
             }
         };
-        let state = states.of(site)?;
-        state.ramps.extend(ramps);
-        state.published.extend(stub.map(|stub| stub.slot));
+        if let Some(state) = states.of_mut(site.key()) {
+            state.lasting.ramps.extend(ramps);
+            state.lasting.published.extend(stub.map(|stub| stub.slot));
+        }
         Ok(addr)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::prepare::{self, Prepared};
-use super::{Engine, Receipt};
+use super::commit::Prepared;
+use super::{Engine, Receipt, prepare};
 use crate::addr::RecordId;
 use crate::error::{Error, Result};
 use crate::publish::Drained;

@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::fault::{Fault, Found, Outcome, Side};
-use super::prepare::Item;
+use super::fault::{Found, Outcome, Side};
+use super::work::{Item, Parts, Sides, Work};
 use crate::addr::CodeRange;
 use crate::error::{Fate, Result};
 use crate::memory::{CodeMemory, PageRun};
-use crate::publish::{Level, Publisher, Stopped};
+use crate::publish::{Publisher, Stopped};
 
 /// The items of one memory with the pages they touch. Lists have room for one site, of which most transactions are.
-struct Group {
+pub(super) struct Group {
     memory: Arc<dyn CodeMemory>,
     runs: SmallVec<[PageRun; 1]>,
     /// The numbers of the items, by address.
@@ -28,85 +28,72 @@ struct Group {
     good: bool,
 }
 
-/// Everything about a transaction's writes that can be known before the world is stopped.
-#[derive(Default)]
-pub(super) struct Plan {
-    groups: SmallVec<[Group; 1]>,
-    /// What is published: the sites, and what has been written outside of them.
-    pub(super) ranges: SmallVec<[CodeRange; 2]>,
-    pub(super) found: Found,
-}
-
-impl Plan {
-    /// Plans the writes of the items that are not live.
+impl Group {
+    /// The groups of the items that are not live, in the order of their first items.
     ///
     /// # Errors
-    /// [`Error::OutsideMemory`] for a site whose pages do not exist.
-    pub(super) fn of(items: &[Item]) -> Result<Self> {
-        let mut plan = Self {
-            groups: SmallVec::new(),
-            ranges: items.iter().flat_map(Item::ranges).collect(),
-            found: Found::for_items(items),
-        };
-        for (number, item) in items.iter().enumerate().filter(|(_, item)| item.live.is_none()) {
-            plan.add(number, item.site.memory()?);
+    /// [`Error::OutsideMemory`](crate::Error::OutsideMemory) for a site whose pages do not exist.
+    pub(super) fn all(items: &[Item], parts: &Parts) -> Result<SmallVec<[Self; 1]>> {
+        let mut places = SmallVec::<[Place<'_>; 1]>::new();
+        let quiescent = items.iter().zip(parts.iter()).enumerate();
+        for (number, (item, part)) in quiescent.filter(|(_, (item, _))| !item.is_live) {
+            let (memory, range) = (item.site.memory()?, part.range());
+            places.push(Place {
+                memory,
+                range,
+                number,
+            });
         }
-        let range = |number: &usize| items.get(*number).map_or(CodeRange::default(), Item::range);
-        for group in &mut plan.groups {
-            group.items.sort_unstable_by_key(range);
-            let mut ranges: SmallVec<[CodeRange; 1]> = group.items.iter().map(range).collect();
-            group.runs = PageRun::cover(&mut ranges)?;
-            group.memory.make_room(group.runs.len());
-        }
-        Ok(plan)
+        places.sort_unstable_by_key(|place| (place.address(), place.range));
+        let mut groups = places
+            .chunk_by(|a, b| a.address() == b.address())
+            .map(Self::of)
+            .collect::<Result<SmallVec<[Self; 1]>>>()?;
+        groups.sort_by_cached_key(|group| group.items.iter().min().copied());
+        Ok(groups)
     }
 
-    fn add(&mut self, number: usize, memory: &Arc<dyn CodeMemory>) {
-        let address = |memory: &Arc<dyn CodeMemory>| Arc::as_ptr(memory).addr();
-        let mut groups = self.groups.iter_mut();
-        if let Some(group) = groups.find(|group| address(&group.memory) == address(memory)) {
-            group.items.push(number);
-            return;
-        }
-        self.groups.push(Group {
-            memory: Arc::clone(memory),
-            runs: SmallVec::new(),
-            items: SmallVec::from_buf([number]),
+    /// The group of items of the same memory, by address.
+    fn of(places: &[Place<'_>]) -> Result<Self> {
+        let mut ranges: SmallVec<[CodeRange; 1]> = places.iter().map(|place| place.range).collect();
+        let runs = PageRun::cover(&mut ranges)?;
+        let memory = places.first().map(|place| place.memory);
+        let memory = Arc::clone(memory.ok_or(crate::Error::ModuleForeign)?);
+        memory.make_room(runs.len());
+        Ok(Self {
+            memory,
+            runs,
+            items: places.iter().map(|place| place.number).collect(),
             good: true,
-        });
-    }
-}
-
-/// A transaction while it is written.
-pub(super) struct Writing<'a> {
-    pub(super) plan: &'a mut Plan,
-    pub(super) items: &'a mut [Item],
-    pub(super) stopped: &'a Stopped,
-    pub(super) publisher: &'a Publisher,
-    pub(super) level: Level,
-}
-
-impl Group {
-    /// Its items with their numbers.
-    fn each<'a>(&'a self, items: &'a [Item]) -> impl Iterator<Item = (usize, &'a Item)> {
-        self.items
-            .iter()
-            .filter_map(|number| Some((*number, items.get(*number)?)))
+        })
     }
 
-    fn compare(&self, items: &[Item], found: &mut Found, side: Side) -> Outcome {
-        self.each(items)
-            .try_for_each(|(number, item)| found.compare(&*self.memory, number, item, side))
+    #[inline]
+    fn compare(&self, parts: Sides<'_>, found: &mut Found, side: Side) -> Outcome {
+        for number in &self.items {
+            if let Some((addr, bytes)) = parts.get(*number, side) {
+                found.compare(&*self.memory, *number, (addr, bytes), side)?;
+            }
+        }
+        Ok(())
     }
 
-    fn write(&self, items: &[Item]) -> Result<()> {
-        self.each(items)
-            .try_for_each(|(_, item)| self.memory.write(item.addr, &item.new))
+    #[inline]
+    fn write(&self, parts: Sides<'_>) -> Result<()> {
+        for number in &self.items {
+            if let Some((addr, bytes)) = parts.get(*number, Side::New) {
+                self.memory.write(addr, bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// What a site is after its roll-back, unless that is what it should be.
-    fn fate(&self, item: &Item) -> Option<Fate> {
-        let holds = |side: Side| self.memory.holds(item.addr, side.of(item)) == Ok(true);
+    fn fate(&self, parts: Sides<'_>, number: usize) -> Option<Fate> {
+        let holds = |side| {
+            let side = parts.get(number, side);
+            side.is_some_and(|(addr, bytes)| self.memory.holds(addr, bytes) == Ok(true))
+        };
         match (holds(Side::Old), self.good) {
             (true, true) => None,
             (true, false) => Some(Fate::OldNotExecutable),
@@ -116,47 +103,77 @@ impl Group {
     }
 }
 
+/// Where an item is.
+struct Place<'a> {
+    memory: &'a Arc<dyn CodeMemory>,
+    range: CodeRange,
+    number: usize,
+}
+
+impl Place<'_> {
+    /// What tells memories apart.
+    fn address(&self) -> usize {
+        Arc::as_ptr(self.memory).addr()
+    }
+}
+
+/// A transaction while it is written.
+pub(super) struct Writing<'a> {
+    pub(super) work: &'a mut Work,
+    pub(super) stopped: &'a Stopped,
+    pub(super) publisher: &'a Publisher,
+}
+
 impl Writing<'_> {
     /// Writes the new bytes of every item, or leaves the old ones. Items whose sites have neither, or are not
     /// executable, are given their fate.
     pub(super) fn run(mut self) -> Outcome {
         self.compare(Side::Old)?;
         self.begin()?;
-        if let Err(cause) = self
-            .plan
-            .groups
-            .iter()
-            .try_for_each(|group| group.write(self.items))
-        {
+        if let Err(cause) = self.write() {
             self.roll_back(Open::Yes);
             return Err(cause.into());
         }
-        let published = self
-            .end()
-            .and_then(|()| self.publisher.publish(&self.plan.ranges, self.level));
-        let done = published
-            .map_err(Fault::from)
-            .and_then(|()| self.compare(Side::New));
+        let done = self.finish();
         if done.is_err() {
             self.roll_back(Open::No);
         }
         done
     }
 
-    fn compare(&mut self, side: Side) -> Outcome {
-        let Plan { groups, found, .. } = &mut *self.plan;
-        groups
-            .iter()
-            .try_for_each(|group| group.compare(self.items, found, side))
+    #[inline]
+    fn finish(&mut self) -> Outcome {
+        self.end()?;
+        self.publisher.publish(&self.work.ranges, self.work.level)?;
+        self.compare(Side::New)
     }
 
+    #[inline]
+    fn compare(&mut self, side: Side) -> Outcome {
+        let Work {
+            groups, parts, found, ..
+        } = &mut *self.work;
+        let parts = parts.sides();
+        for group in groups.iter() {
+            group.compare(parts, found, side)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&self) -> Result<()> {
+        let Work { groups, parts, .. } = &*self.work;
+        let parts = parts.sides();
+        for group in groups {
+            group.write(parts)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
     fn begin(&mut self) -> Result<()> {
-        let groups = &mut self.plan.groups;
-        for at in 0..groups.len() {
-            let begun = groups
-                .get(at)
-                .map_or(Ok(()), |group| group.memory.begin(&group.runs, self.stopped));
-            if let Err(cause) = begun {
+        for (at, group) in self.work.groups.iter().enumerate() {
+            if let Err(cause) = group.memory.begin(&group.runs, self.stopped) {
                 self.close_unwritten(at);
                 return Err(cause);
             }
@@ -167,20 +184,23 @@ impl Writing<'_> {
     /// Nothing has been written: the groups that were begun, the first `count`, only need their protection back.
     #[cold]
     fn close_unwritten(&mut self, count: usize) {
-        for group in self.plan.groups.iter().take(count) {
+        for group in self.work.groups.iter().take(count) {
             if group.memory.end(&group.runs).is_err() {
-                set_fates(self.items, group, |_| Some(Fate::OldNotExecutable));
+                set_fates(&mut self.work.items, group, |_| Some(Fate::OldNotExecutable));
             }
         }
     }
 
     /// Ends every group, also after one has failed.
+    #[inline]
     fn end(&self) -> Result<()> {
-        self.plan
-            .groups
-            .iter()
-            .map(|group| group.memory.end(&group.runs))
-            .fold(Ok(()), Result::and)
+        let mut first = None;
+        for group in &self.work.groups {
+            if let Err(cause) = group.memory.end(&group.runs) {
+                first.get_or_insert(cause);
+            }
+        }
+        first.map_or(Ok(()), Err)
     }
 
     /// Writes the old bytes of every group again and notes what came of it. A transaction is taken back that has
@@ -188,14 +208,17 @@ impl Writing<'_> {
     #[cold]
     fn roll_back(&mut self, open: Open) {
         self.restore(open);
-        for group in &self.plan.groups {
-            set_fates(self.items, group, |item| group.fate(item));
-        }
-        if self.publisher.publish(&self.plan.ranges, self.level).is_err() {
-            // The old bytes are in place, but a core may go on executing the new ones.
-            for group in &self.plan.groups {
-                set_fates(self.items, group, |_| Some(Fate::Unknown));
-            }
+        let published = self.publisher.publish(&self.work.ranges, self.work.level);
+        let Work {
+            groups, parts, items, ..
+        } = &mut *self.work;
+        let parts = parts.sides();
+        for group in groups.iter() {
+            set_fates(items, group, |number| match &published {
+                Ok(()) => group.fate(parts, number),
+                // The old bytes are in place, but a core may go on executing the new ones.
+                Err(_) => Some(Fate::Unknown),
+            });
         }
     }
 
@@ -204,14 +227,16 @@ impl Writing<'_> {
     ///
     /// All groups are written before the first ends: two memories may share a page.
     fn restore(&mut self, open: Open) {
-        let groups = &mut self.plan.groups;
+        let Work { groups, parts, .. } = &mut *self.work;
+        let parts = parts.sides();
         for group in groups.iter_mut() {
             group.good = open == Open::Yes || group.memory.begin(&group.runs, self.stopped).is_ok();
         }
         for group in groups.iter().filter(|group| group.good) {
-            for (_, item) in group.each(self.items) {
+            for number in &group.items {
+                let old = parts.get(*number, Side::Old);
                 // A refused write leaves bytes that the comparison afterwards finds.
-                let _ = group.memory.write(item.addr, &item.old);
+                let _ = old.map(|(addr, bytes)| group.memory.write(addr, bytes));
             }
         }
         for group in groups.iter_mut().filter(|group| group.good) {
@@ -220,10 +245,10 @@ impl Writing<'_> {
     }
 }
 
-fn set_fates(items: &mut [Item], group: &Group, fate: impl Fn(&Item) -> Option<Fate>) {
+fn set_fates(items: &mut [Item], group: &Group, fate: impl Fn(usize) -> Option<Fate>) {
     for number in &group.items {
         if let Some(item) = items.get_mut(*number) {
-            item.fate = fate(item);
+            item.fate = fate(*number);
         }
     }
 }

@@ -66,8 +66,13 @@ impl StubSlot {
     /// Notes that nothing leads there any more, and that this has been published: a drain that begins later can be
     /// about it.
     #[must_use]
-    pub fn retire(mut self) -> Self {
-        self.retired = Some(Moment::now());
+    pub fn retire(self) -> Self {
+        self.retired_at(Moment::now())
+    }
+
+    /// As [`retire`](Self::retire), at a moment that has passed.
+    pub(crate) fn retired_at(mut self, moment: Moment) -> Self {
+        self.retired = Some(moment);
         self
     }
 

@@ -9,6 +9,7 @@
 //! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`Drained`] are the proofs
 //! that functions ask for, so that a missing stop does not compile.
 
+mod clock;
 mod epoch;
 mod icache;
 mod others;
@@ -25,6 +26,7 @@ pub mod trap;
 mod turn;
 mod world;
 
+pub(crate) use clock::coarse_time;
 #[cfg(all(test, loom))]
 pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, Rest, ThreadHandle};

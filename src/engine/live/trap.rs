@@ -8,16 +8,15 @@
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its module
 //! goes, also when it has been taken back: a thread may have executed it in between.
 
-use smallvec::SmallVec;
-
-use super::super::prepare::{Item, Preparation};
+use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
 use super::super::transaction::Change;
-use super::{CodeAddr, CodeRange, Error, HeadExchange, Len, Result, Site, backend};
+use super::super::work::{Draft, Work};
+use super::{CodeAddr, Error, HeadExchange, Len, Result, Site, backend};
 use crate::verify;
 
 /// Prepares the change of a shadow of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Item> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Draft> {
     match change {
         Change::Invalidate => invalidate(preparation),
         Change::Patch(_) | Change::Restore => Err(Error::ShadowNotArmed {
@@ -26,26 +25,21 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
     }
 }
 
-fn invalidate(preparation: &mut Preparation<'_>) -> Result<Item> {
+fn invalidate(preparation: &mut Preparation<'_>) -> Result<Draft> {
     let site = preparation.site.clone();
     table::check(&site)?;
     let trap = backend(&site)?.trap();
     let ramp = preparation.invalidation_ramp()?;
-    let mut new = preparation.state.original.to_vec();
+    let mut new = preparation.state.lasting.original.to_vec();
     let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(&site, trap))?;
-    let old = SmallVec::from_slice(changed);
+    let old = changed.to_vec();
     changed.copy_from_slice(trap);
-    verify::check_trap(&site.context(&[]), &preparation.state.original, &new)?;
+    verify::check_trap(&site.context(&[]), &preparation.state.lasting.original, &new)?;
     let len = Len::new(trap.len() as u32);
-    let mut item = preparation.item_of(Status::Invalidated, new.into(), len, Vec::new(), None);
-    item.live = Some(HeadExchange {
-        memory: super::arm::exchangeable_memory(&site)?,
-        range: CodeRange::new(site.addr(), trap.len() as u64).unwrap_or_default(),
-        old,
-        new: SmallVec::from_slice(trap),
-        trap: Some(ramp),
-    });
-    Ok(item)
+    let mut draft = preparation.draft_of(Status::Invalidated, new.into(), len, Vec::new(), None);
+    let memory = super::arm::exchangeable_memory(&site)?;
+    draft.live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
+    Ok(draft)
 }
 
 fn too_short(site: &Site, trap: &[u8]) -> Error {
@@ -56,25 +50,20 @@ fn too_short(site: &Site, trap: &[u8]) -> Error {
     }
 }
 
-fn traps(items: &[Item]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
-    let exchanges = items.iter().filter_map(|item| item.live.as_ref());
-    exchanges.filter_map(|exchange| Some((exchange.range.start(), exchange.trap?)))
-}
-
-/// Whether a transaction has traps.
-pub(in crate::engine) fn has_traps(items: &[Item]) -> bool {
-    traps(items).next().is_some()
+fn traps(exchanges: &[HeadExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
+    let traps = exchanges.iter();
+    traps.filter_map(|exchange| Some((exchange.range.start(), exchange.trap?)))
 }
 
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The transaction is known to
 /// be current: the note of another that was committed is not overwritten.
-pub(in crate::engine) fn note_traps(items: &[Item]) {
-    traps(items).for_each(|(site, ramp)| table::note(site, ramp));
+pub(in crate::engine) fn note_traps(exchanges: &[HeadExchange]) {
+    traps(exchanges).for_each(|(site, ramp)| table::note(site, ramp));
 }
 
 /// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own ramps.
-pub(in crate::engine) fn forget_traps(items: &[Item]) {
-    let noted = traps(items).filter(|(site, ramp)| table::ramp(*site) == Some(*ramp));
+pub(in crate::engine) fn forget_traps(exchanges: &[HeadExchange]) {
+    let noted = traps(exchanges).filter(|(site, ramp)| table::ramp(*site) == Some(*ramp));
     noted.for_each(|(site, _)| table::forget(site));
 }
 
@@ -84,11 +73,11 @@ pub(in crate::engine) fn forget_trap(site: &Site) {
 }
 
 /// Keeps the ramps of traps that were taken back with their sites: a thread may still be on its way there.
-pub(super) fn keep_ramps(items: &mut [Item], states: &mut States) {
-    let trapped = |item: &&mut Item| item.live.as_ref().is_some_and(|live| live.trap.is_some());
-    for item in items.iter_mut().filter(trapped) {
-        if let Some(state) = states.sites.get_mut(&item.site.key()) {
-            state.ramps.append(&mut item.ramps);
+pub(super) fn keep_ramps(work: &mut Work, states: &mut States) {
+    let trapped = work.exchanges.iter().filter(|exchange| exchange.is_trap());
+    for number in trapped.map(|exchange| exchange.item) {
+        if let Some((item, part)) = work.items.get_mut(number).zip(work.parts.get(number)) {
+            states.keep_ramps(part.place, &mut item.ramps);
         }
     }
 }

@@ -1,0 +1,315 @@
+//! Committing what was prepared.
+//!
+//! One pass over the parts for each step: whether the sites are still as they were, the writes (see `write` for
+//! quiescent sites and `live` for the others), the states. Nothing is derived here that could be when it was prepared;
+//! see `work`.
+
+use std::mem;
+
+use super::fault::{Fault, Outcome};
+use super::live;
+use super::retire::Retiree;
+use super::state::{States, Status};
+use super::work::{OldStub, Part, Work};
+use super::write::Writing;
+use super::{Engine, Receipt, Shared};
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::error::{Error, Result};
+use crate::memory::Strategy;
+use crate::publish::{Level, Moment, Stopped};
+
+/// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
+/// reachable. `{:#?}` shows each site with its slack and its disassembly before and after.
+///
+/// Dropping it changes nothing.
+#[must_use = "a prepared transaction changes nothing until it is committed"]
+pub struct Prepared<'e> {
+    engine: &'e Engine,
+    /// There is one until it has been committed.
+    work: Option<Box<Work>>,
+}
+
+impl<'e> Prepared<'e> {
+    pub(super) fn new(engine: &'e Engine, work: Box<Work>) -> Self {
+        let work = Some(work);
+        Self { engine, work }
+    }
+
+    pub(super) fn work(&self) -> Option<&Work> {
+        self.work.as_deref()
+    }
+
+    /// Makes the commit wait for all threads. Where the world is stopped they wait for it already.
+    pub(super) fn be_immediate(&mut self) {
+        if let Some(work) = self.work.as_deref_mut().filter(|work| work.is_live()) {
+            work.level = Level::Immediate;
+        }
+    }
+
+    /// Stops the world, compares what stands in the sites with what should, writes, publishes and reads back.
+    ///
+    /// # Errors
+    /// [`Error::SiteChanged`] if a site was changed, or its code first run, meanwhile; [`Error::BytesChanged`] if something else wrote
+    /// there; whatever the memory or the world refuses. No site has been changed then, unless the error is
+    /// [`Error::RollBackFailed`].
+    pub fn commit(mut self) -> Result<Receipt> {
+        let shared = &self.engine.shared;
+        let Some(work) = self.work.as_deref_mut().filter(|work| !work.items.is_empty()) else {
+            return Ok(Receipt { sites: 0 });
+        };
+        let mut states = shared.states.lock();
+        shared.publisher.check(work.level)?;
+        let Failed { fault, exposed } = match work.write_all(shared, &states) {
+            Ok(()) => {
+                work.install(shared, &mut states);
+                let sites = work.parts.len();
+                if let Some(work) = self.work.take() {
+                    states.leave(work);
+                }
+                return Ok(Receipt { sites });
+            }
+            Err(failed) => failed,
+        };
+        let error = fault.explain(work);
+        work.mark_lost(&mut states);
+        match exposed {
+            true => live::retire(work, &mut states),
+            false => live::forget_traps(&work.exchanges),
+        }
+        Err(error)
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        if let Some(work) = &mut self.work {
+            work.release(&self.engine.shared);
+        }
+    }
+}
+
+/// A commit that has failed.
+pub(super) struct Failed {
+    pub(super) fault: Fault,
+    /// Whether a head has led to what the items have made, so that threads may be there.
+    pub(super) exposed: bool,
+}
+
+impl<T: Into<Fault>> From<T> for Failed {
+    /// A failure before the first exchange.
+    fn from(fault: T) -> Self {
+        Self {
+            fault: fault.into(),
+            exposed: false,
+        }
+    }
+}
+
+type Written = core::result::Result<(), Failed>;
+
+impl Work {
+    /// Gives back what was allocated for changes that were not made.
+    pub(super) fn release(&mut self, shared: &Shared) {
+        for (number, item) in self.items.iter_mut().enumerate() {
+            shared.release(mem::take(&mut item.ramps), self.parts.take_stub(number));
+        }
+    }
+
+    fn write_all(&mut self, shared: &Shared, states: &States) -> Written {
+        if self.has_traps {
+            // Here, as noting may allocate. The note of another that was committed is not overwritten.
+            self.check_current(states)?;
+            live::note_traps(&self.exchanges);
+        }
+        match self.is_live() {
+            true => self.write_live(shared, states),
+            false => self.write_stopped(shared, states),
+        }
+    }
+
+    /// Exchanges the heads of a transaction that has only live sites, and publishes once.
+    fn write_live(&mut self, shared: &Shared, states: &States) -> Written {
+        self.check_current(states)?;
+        let publisher = &shared.publisher;
+        live::exchange(publisher, self)?;
+        match live::publish(publisher, self) {
+            Ok(()) => Ok(()),
+            Err(fault) => Err(live::undo(publisher, self, fault)),
+        }
+    }
+
+    /// Writes the quiescent sites while the world is stopped, and exchanges the heads of live ones among them.
+    fn write_stopped(&mut self, shared: &Shared, states: &States) -> Written {
+        let mut vacated = Vec::new();
+        if shared.world.stops_anywhere() {
+            vacated = self.vacated(states)?;
+        }
+        let mut written = Ok(());
+        let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
+            written = self.write_while(shared, states, stopped);
+        });
+        match stopped {
+            Ok(()) => written,
+            Err(error) => Err(self.name_site(error).into()),
+        }
+    }
+
+    /// What happens while the world is stopped. It neither allocates nor frees: see [`super::fault`].
+    fn write_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Written {
+        // Not before: only now does no thread start to run code that had not been run.
+        self.check_current(states)?;
+        let publisher = &shared.publisher;
+        live::exchange(publisher, self)?;
+        let work = &mut *self;
+        let writing = Writing {
+            work,
+            stopped,
+            publisher,
+        };
+        match writing.run() {
+            Ok(()) => Ok(()),
+            Err(fault) => Err(live::undo(publisher, self, fault)),
+        }
+    }
+
+    /// Whether every site is still as it was when this was prepared: not changed, and not run where landings would
+    /// have had to be kept for that.
+    fn check_current(&self, states: &States) -> Outcome {
+        for part in self.parts.iter() {
+            if !is_current(part, states) {
+                return Err(self.why_not_current(states));
+            }
+        }
+        for module in &self.not_run {
+            if module.may_have_run() {
+                return Err(self.why_not_current(states));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn why_not_current(&self, states: &States) -> Fault {
+        let mut both = self.both().enumerate();
+        let stale = both.find(|(_, (item, part))| {
+            !is_current(part, states) || item.until_run && item.site.module().may_have_run()
+        });
+        // One was found already.
+        let (number, part) = stale.map_or((0, None), |(number, (_, part))| (number, Some(part)));
+        let state = part.and_then(|part| states.at(part.place));
+        match state.map(|state| state.standing.status) {
+            Some(Status::Lost) => Fault::Lost(number),
+            _ => Fault::Stale(number),
+        }
+    }
+
+    /// The bytes in which no thread may be, or return to, while they change. Memory is refused whose writing
+    /// allocates, as a stopped thread may be in the allocator.
+    fn vacated(&self, states: &States) -> Result<Vec<CodeRange>> {
+        let mut vacated = Vec::new();
+        for (item, part) in self.both() {
+            let strategy = item.site.memory()?.strategy();
+            if strategy == Strategy::Toggle {
+                return Err(Error::MemoryAllocates {
+                    site: item.site.name(),
+                    strategy: strategy.name(),
+                });
+            }
+            vacated.extend(vacated_by(part, states));
+        }
+        Ok(vacated)
+    }
+
+    /// Says in which site a thread is, where the world said at which address.
+    #[cold]
+    fn name_site(&self, error: Error) -> Error {
+        let Error::ThreadInside {
+            thread, at, returns, ..
+        } = error
+        else {
+            return error;
+        };
+        match self.items.iter().find(|item| item.site.range().contains(at)) {
+            Some(item) => Error::ThreadInSite {
+                site: item.site.name(),
+                thread,
+                offset: Len::new(at.distance_from(item.site.addr()) as u32),
+                returns,
+            },
+            None => error,
+        }
+    }
+
+    /// Makes what was prepared the sites' states, and records it. What the sites had takes its place.
+    fn install(&mut self, shared: &Shared, states: &mut States) {
+        let version = states.next_version();
+        let mut since = None;
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            part.standing = match part.standing.take() {
+                Some(new) => states.exchange(part.place, new, version),
+                None => None,
+            };
+            if part.has_ramps {
+                let item = self.items.get_mut(number);
+                item.into_iter()
+                    .for_each(|item| states.keep_ramps(part.place, &mut item.ramps));
+            }
+            if part.old_stub != OldStub::None {
+                let since = *since.get_or_insert_with(Moment::now);
+                part.settle(shared, states, since);
+            }
+        }
+        states.journal.record(self.parts.len(), self.chapter.take());
+    }
+
+    /// Marks the sites that a failed roll-back has left in doubt.
+    #[cold]
+    fn mark_lost(&mut self, states: &mut States) {
+        for (number, item) in self.items.iter_mut().enumerate() {
+            let lost = item.fate.and_then(|_| Some(self.parts.get(number)?.place));
+            if let Some(place) = lost {
+                states.lose(place, &mut item.ramps, self.parts.take_stub(number));
+            }
+        }
+    }
+}
+
+#[inline]
+fn is_current(part: &Part, states: &States) -> bool {
+    states
+        .at(part.place)
+        .is_some_and(|state| state.is_still(part.version))
+}
+
+/// The bytes of a site in which no thread may be, or return to, while they change. At the site's first byte a thread
+/// executes the new bytes from their start; the landings are kept by the new bytes. A stub that is given back
+/// at once must be left too.
+fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = CodeRange> {
+    let (start, end) = (part.addr.get(), part.range().end().get());
+    let landings = part.standing.iter().flat_map(|standing| standing.landings.iter());
+    let kept = || landings.clone().map(|landing| start + u64::from(*landing));
+    let holes = std::iter::once(start).chain(kept()).map(|at| at + 1);
+    let ends = kept().chain(std::iter::once(end));
+    let parts = holes
+        .zip(ends)
+        .filter_map(|(from, to)| CodeRange::new(CodeAddr::new(from), to.checked_sub(from)?))
+        .filter(|part| !part.is_empty());
+    let old = states.at(part.place).map(|state| &state.standing);
+    let stub = old.and_then(|old| old.stub.as_ref()).filter(|stub| !stub.calls);
+    let stub = stub.map(|stub| stub.slot.range());
+    parts.chain(stub).collect::<Vec<_>>().into_iter()
+}
+
+impl Part {
+    /// Finds a place for the stub of what it has replaced.
+    fn settle(&mut self, shared: &Shared, states: &mut States, since: Moment) {
+        let Some(stub) = self.standing.as_mut().and_then(|old| old.stub.take()) else {
+            return;
+        };
+        match self.old_stub {
+            OldStub::Retired(rest) => states.retired.retire(rest, Retiree::stub(stub, since)),
+            OldStub::Kept => states.keep_stub(self.place, stub),
+            OldStub::Freed | OldStub::None => shared.stubs.discard(stub.slot),
+        }
+    }
+}
