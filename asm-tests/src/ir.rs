@@ -3,6 +3,8 @@
 
 use patchpoint::CallShape;
 
+use crate::Folder;
+
 /// A source: LLVM IR.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
@@ -71,22 +73,27 @@ impl Source {
     }
 
     /// Reads a source, or returns the line that it does not understand.
-    pub(crate) fn parse(name: &str, text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(name: &str, text: &str, folder: Folder) -> Result<Self, String> {
         let mut source = Self {
             name: name.to_owned(),
             ..Self::default()
         };
         let mut function = String::new();
+        let mut left_out = false;
         for line in text.lines() {
             let complain = || line.to_owned();
             if line.starts_with("define ") {
                 let found = parse_function(line).ok_or_else(complain)?;
                 function.clone_from(&found.name);
+                left_out = found.avx && folder != Folder::X86_64;
+                if left_out {
+                    continue;
+                }
                 if !line.starts_with("define internal") {
                     source.functions.push(found);
                 }
-            } else if line.contains("@llvm.experimental.") && !line.starts_with("declare") {
-                let site = parse_site(line, &function).ok_or_else(complain)?;
+            } else if line.contains("@llvm.experimental.") && !line.starts_with("declare") && !left_out {
+                let site = parse_site(line, &function, folder).ok_or_else(complain)?;
                 source.sites.push(site);
             }
         }
@@ -129,13 +136,13 @@ fn operand<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     text.split_at_checked(end)
 }
 
-fn parse_site(line: &str, function: &str) -> Option<Site> {
+fn parse_site(line: &str, function: &str, folder: Folder) -> Option<Site> {
     let (head, call) = line.split_once("@llvm.experimental.")?;
     let (_, operands) = call.split_once('(')?;
     let (id, rest) = operand(operands, "i64 ")?;
     let id = id.parse::<i64>().ok()? as u64;
     let (reserved, rest) = operand(rest, "i32 ")?;
-    let reserved = reserved.parse().ok()?;
+    let reserved = folder.reserved(call.starts_with("stackmap"), reserved.parse().ok()?);
     let site = |shape, target| {
         Some(Site {
             function: function.to_owned(),
@@ -157,6 +164,7 @@ fn parse_site(line: &str, function: &str) -> Option<Site> {
         shape = shape.result();
     }
     let target = match target.strip_prefix('@') {
+        Some(_) if folder.has_no_symbol_targets() => Target::Null,
         Some(symbol) => Target::Symbol(symbol.to_owned()),
         None if target == "null" => Target::Null,
         None => Target::Constant,
@@ -172,7 +180,7 @@ mod tests {
     fn reads_a_site_with_a_nested_target() {
         let line = "  %r = call anyregcc i64 (i64, i32, ptr, i32, ...) @llvm.experimental.patchpoint.i64(i64 -1, \
                     i32 24, ptr inttoptr (i64 20015998341120 to ptr), i32 2, i64 %a, i64 %b)";
-        let site = parse_site(line, "f").unwrap();
+        let site = parse_site(line, "f", Folder::X86_64).unwrap();
         assert_eq!(site.id, u64::MAX);
         assert_eq!(site.target, Target::Constant);
         assert_eq!(site.shape, CallShape::any_reg(24).result().args(2));

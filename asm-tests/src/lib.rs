@@ -1,8 +1,9 @@
 //! Real objects for the tests: sources, what llc 14 and 19 made of them, and what each function must return.
 //!
 //! Problem: a test of a patched function needs to know what the function should then return, for sources
-//! that nobody wants to calculate by hand. Approach: every source under `objects/` obeys one contract, and
-//! LLVM itself compiles a reference from it.
+//! that nobody wants to calculate by hand. Approach: every source under `objects/ir` obeys one contract, and
+//! LLVM itself compiles a reference from it. Each [`Folder`] has the objects of one architecture; those of [`NATIVE`] run
+//! on this machine.
 //!
 //! The contract:
 //!
@@ -20,10 +21,12 @@
     reason = "test support: a fixture that is missing is a failed test"
 )]
 
+mod folder;
 mod ir;
 pub mod live;
 mod symbols;
 
+pub use folder::{Folder, NATIVE};
 pub use ir::{Function, Param, Site, Source, Target};
 pub use symbols::resolve;
 
@@ -32,6 +35,8 @@ use std::path::{Path, PathBuf};
 /// An object that is checked in.
 #[derive(Clone, Debug)]
 pub struct TestObject {
+    /// Where it is.
+    pub folder: Folder,
     /// The file name.
     pub name: String,
     /// The source's name, such as `live` for `live.ll`.
@@ -47,7 +52,7 @@ pub struct TestObject {
 }
 
 impl TestObject {
-    /// What `llvm-readobj --stackmap` of the same LLVM prints for it.
+    /// What `llvm-readobj --stackmap` of the same LLVM prints for it. Only for x86-64.
     ///
     /// # Panics
     ///
@@ -55,24 +60,27 @@ impl TestObject {
     #[must_use]
     pub fn readobj(&self) -> String {
         let name = self.name.strip_suffix(".o").unwrap_or(&self.name);
-        String::from_utf8_lossy(&read(&folder().join(format!("{name}.readobj.txt")))).into_owned()
+        String::from_utf8_lossy(&read(&self.folder.path().join(format!("{name}.readobj.txt")))).into_owned()
     }
 }
 
-/// Where the sources and objects are.
+/// Where the objects for x86-64 are.
 #[must_use]
 pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("objects/x86_64")
+    Folder::X86_64.path()
+}
+
+fn sources_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("objects/ir")
 }
 
 fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The names in the folder with this suffix, without it, sorted.
-fn names(suffix: &str) -> Vec<String> {
-    let folder = folder();
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+/// The names in a folder with this suffix, without it, sorted.
+fn names(folder: &Path, suffix: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<String> = entries
         .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(suffix)?.to_owned()))
         .collect();
@@ -80,62 +88,55 @@ fn names(suffix: &str) -> Vec<String> {
     names
 }
 
-/// Every object with a stack map, in the order of their names; the references are not among them.
+/// Every object with a stack map that runs on this machine.
+///
+/// # Panics
+///
+/// If a folder cannot be read.
+#[must_use]
+pub fn native_objects() -> Vec<TestObject> {
+    NATIVE.iter().flat_map(|folder| folder.objects()).collect()
+}
+
+/// Every object for x86-64 with a stack map: [`Folder::objects`].
 ///
 /// # Panics
 ///
 /// If the folder cannot be read.
 #[must_use]
 pub fn objects() -> Vec<TestObject> {
-    names(".o").into_iter().filter_map(|name| object(&name)).collect()
+    Folder::X86_64.objects()
 }
 
-fn object(stem: &str) -> Option<TestObject> {
-    let mut parts = stem.split('.');
-    let source = parts.next()?.to_owned();
-    let llc = parts.next()?.strip_prefix("llc")?.parse().ok()?;
-    let level = parts.next()?.strip_prefix('O')?.parse().ok()?;
-    let name = format!("{stem}.o");
-    Some(TestObject {
-        source,
-        llc,
-        level,
-        variant: parts.next().unwrap_or("").to_owned(),
-        bytes: read(&folder().join(&name)),
-        name,
-    })
-}
-
-/// Every source, in the order of their names.
+/// Every source as it was compiled for x86-64, in the order of their names.
 ///
 /// # Panics
 ///
 /// If a file cannot be read or has a line that breaks the contract.
 #[must_use]
 pub fn sources() -> Vec<Source> {
-    names(".ll").iter().map(|name| source(name)).collect()
+    let names = names(&sources_folder(), ".ll");
+    names.iter().map(|name| source(name)).collect()
 }
 
-/// The source of this name.
+/// The source of this name as it was compiled for x86-64: [`Folder::source`].
 ///
 /// # Panics
 ///
 /// If the file cannot be read or has a line that breaks the contract.
 #[must_use]
 pub fn source(name: &str) -> Source {
-    let text = String::from_utf8_lossy(&read(&folder().join(format!("{name}.ll")))).into_owned();
-    Source::parse(name, &text).unwrap_or_else(|line| panic!("{name}.ll: cannot read: {line}"))
+    Folder::X86_64.source(name)
 }
 
-/// The object with the reference functions of a source: the same names, every site replaced by what it is
-/// patched with. It has no stack map.
+/// The reference functions of a source for x86-64: [`Folder::reference`].
 ///
 /// # Panics
 ///
 /// If the file cannot be read.
 #[must_use]
 pub fn reference(source: &str) -> Vec<u8> {
-    read(&folder().join(format!("{source}.ref.o")))
+    Folder::X86_64.reference(source)
 }
 
 #[cfg(test)]
@@ -143,41 +144,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_compilers_and_levels_are_there() {
-        let objects = objects();
-        for llc in [14, 19] {
-            for level in [0, 2] {
-                assert!(
-                    objects
-                        .iter()
-                        .filter(|o| o.llc == llc && o.level == level)
-                        .count()
-                        >= 8
-                );
+    fn every_compiler_and_level_is_in_every_folder() {
+        for folder in Folder::ALL {
+            let objects = folder.objects();
+            for (llc, level) in folder.versions().iter().flat_map(|llc| [(*llc, 0), (*llc, 2)]) {
+                let of_this = objects.iter().filter(|o| o.llc == llc && o.level == level);
+                assert!(of_this.count() >= 8, "{folder:?} {llc} O{level}");
+            }
+            for object in &objects {
+                assert!(folder.reference(&object.source).starts_with(b"\x7fELF"));
             }
         }
-        for object in &objects {
+        for object in objects() {
             assert!(object.readobj().contains(&format!("File: {}\n", object.name)));
         }
     }
 
     #[test]
     fn every_source_keeps_the_contract() {
-        let mut sites = 0;
-        for source in sources() {
-            assert!(!source.sites.is_empty(), "{}", source.name);
-            assert!(reference(&source.name).starts_with(b"\x7fELF"));
-            for site in &source.sites {
-                assert_eq!(
-                    source.shape(site.id),
-                    Some(site.shape),
-                    "{} {}",
-                    source.name,
-                    site.id
-                );
+        for folder in Folder::ALL {
+            let mut sites = 0;
+            for source in names(&sources_folder(), ".ll")
+                .iter()
+                .map(|name| folder.source(name))
+            {
+                assert!(!source.sites.is_empty(), "{}", source.name);
+                for site in &source.sites {
+                    assert_eq!(
+                        source.shape(site.id),
+                        Some(site.shape),
+                        "{} {}",
+                        source.name,
+                        site.id
+                    );
+                }
+                sites += source.sites.len();
             }
-            sites += source.sites.len();
+            assert!(sites >= 70, "{folder:?} {sites}");
         }
-        assert!(sites >= 70, "{sites}");
     }
 }
