@@ -69,7 +69,7 @@ pub(crate) struct PcRelative {
 pub(crate) enum Origin {
     /// At this address.
     At(CodeAddr),
-    /// Somewhere within 2 GiB of this address: lengths are upper bounds.
+    /// Somewhere in reach of a near jump from this address: lengths are upper bounds.
     Near(CodeAddr),
 }
 
@@ -183,6 +183,7 @@ impl Arch {
     pub(crate) fn backend(self) -> Option<&'static dyn Backend> {
         match self {
             Self::X86_64 => Some(&super::x86_64::X86_64),
+            Self::AArch64 => Some(&super::aarch64::AArch64),
             Self::SystemZ => Some(&super::systemz::SystemZ),
             _ => None,
         }

@@ -4,6 +4,8 @@
 //! Everything here is pure: every architecture can be asked, and assembled for, on every host.
 
 #[cfg(feature = "std")]
+pub mod aarch64;
+#[cfg(feature = "std")]
 pub(crate) mod backend;
 mod context;
 #[cfg(feature = "std")]
@@ -13,6 +15,8 @@ pub(crate) mod op;
 pub mod registers;
 mod regset;
 mod shape;
+#[cfg(feature = "std")]
+mod sink;
 #[cfg(feature = "std")]
 pub mod systemz;
 #[cfg(feature = "std")]

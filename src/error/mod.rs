@@ -85,7 +85,7 @@ pub enum Error {
     /// A branch or a memory operand cannot reach its target.
     #[error(
         "{site}: operation {op} at {from} does not reach {target} and no register is free to go further: \
-         place the target within 2 GiB"
+         place the target nearer"
     )]
     TargetOutOfReach { site: Box<SiteName>, op: u32, from: CodeAddr, target: CodeAddr },
     /// An operand that the site does not have.
@@ -130,7 +130,10 @@ pub enum Error {
     #[error("{site}: operation {op} calls, which only a patchpoint allows: jump to a ramp instead")]
     CallNotAllowed { site: Box<SiteName>, op: u32 },
     /// The stub is too far from its site for the jump in place.
-    #[error("{site}: its stub at {stub} is out of reach of a jump: place stubs within 2 GiB of the code")]
+    #[error(
+        "{site}: its stub at {stub} is out of reach of a jump: place stubs nearer to the code (2 GiB on x86_64, \
+         128 MiB on aarch64, 32 MiB on powerpc64, 4 GiB on s390x, 1 MiB on riscv64)"
+    )]
     StubOutOfReach { site: Box<SiteName>, stub: CodeAddr },
     /// A branch to a label that nothing binds.
     #[error("{site}: operation {op} branches to label {label}, which is not bound")]

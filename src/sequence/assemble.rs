@@ -76,7 +76,7 @@ pub enum Fit {
     InPlace(Assembled),
     /// It needs a stub near the site, see [`assemble_out_of_line`].
     OutOfLine {
-        /// The most bytes that the stub can need, wherever within 2 GiB of the site it stands.
+        /// The most bytes that the stub can need, wherever in reach of a jump from the site it stands.
         stub_len: Len,
     },
 }
@@ -173,7 +173,7 @@ pub fn assemble_stub(
     Job::new(sequence, site, env)?.stub(at)
 }
 
-/// The most bytes that [`assemble_stub`] can need within 2 GiB of the site.
+/// The most bytes that [`assemble_stub`] can need in reach of a jump from the site.
 ///
 /// # Errors
 /// As [`assemble`].
