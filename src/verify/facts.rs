@@ -185,6 +185,8 @@ pub(super) struct Abi {
     pub(super) return_address: i64,
     /// The alignment of the stack pointer at a call, in bytes.
     pub(super) stack_align: i64,
+    /// Live-outs can name a register that LLVM does not number, as 65535.
+    pub(super) unnumbered_live_outs: bool,
 }
 
 #[cfg(test)]

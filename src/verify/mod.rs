@@ -61,6 +61,8 @@ mod original;
 #[cfg(feature = "std")]
 mod policy;
 #[cfg(feature = "std")]
+mod systemz;
+#[cfg(feature = "std")]
 mod walk;
 #[cfg(feature = "std")]
 mod x86_64;

@@ -140,11 +140,18 @@ impl Recorded {
             }
         }
         for live in record.live_outs() {
+            if isa.abi.unnumbered_live_outs && live.reg == UNNUMBERED {
+                continue;
+            }
             self.live_outs = self.live_outs.with(known(live.reg)?);
         }
         Ok(())
     }
 }
+
+/// What LLVM writes for a register without a DWARF number. On SystemZ these are pairs of registers, both of which
+/// are then listed themselves, and the floating-point control register, which no sequence may write.
+const UNNUMBERED: DwarfReg = DwarfReg::new(u16::MAX);
 
 /// The register of which LLVM's number names all or a part: on PowerPC the 32-bit halves of r0 to r31 have numbers
 /// of their own, from 1200 on.

@@ -57,6 +57,7 @@ pub(super) static ISA: Isa = Isa {
         red_zone: 128,
         return_address: 8,
         stack_align: 16,
+        unnumbered_live_outs: false,
     },
 };
 

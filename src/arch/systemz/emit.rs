@@ -4,7 +4,7 @@
 //! is noted in [`Code::clobbers`]. The condition code is dead between operations and so may be written.
 
 use super::insn::{self, Mem, Rs, Rx};
-use super::regs::{ADDRESS_ORDER, Fpr, Gpr, Hw, VALUE_ORDER, hw};
+use super::regs::{BRANCH_ORDER, Fpr, Gpr, Hw, VALUE_ORDER, hw};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
 use crate::arch::backend::{BranchKind, Code, Refusal};
@@ -171,7 +171,7 @@ impl Emitter<'_> {
 
     fn put_branch(&mut self, kind: BranchKind, dest: Dest) {
         let scratch = match dest {
-            Dest::Addr(_) => self.first_free(&ADDRESS_ORDER),
+            Dest::Addr(_) => self.first_free(&BRANCH_ORDER),
             Dest::Label(_) | Dest::End => None,
         };
         self.code.branch(kind, dest, scratch);

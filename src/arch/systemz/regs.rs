@@ -71,6 +71,9 @@ pub(super) const VALUE_ORDER: [DwarfReg; 14] = [R0, R14, R1, R5, R4, R3, R2, R6,
 /// The order in which free registers are taken for addresses. r0 as a base reads as zero.
 pub(super) const ADDRESS_ORDER: [DwarfReg; 13] = [R1, R14, R5, R4, R3, R2, R6, R7, R8, R9, R10, R12, R13];
 
+/// The order in which free registers are taken for branches: a branch through r14 is a return.
+pub(super) const BRANCH_ORDER: [DwarfReg; 5] = [R1, R5, R4, R3, R2];
+
 /// A general register, 0 to 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gpr(pub(super) u8);
