@@ -67,7 +67,7 @@ fn asm(text: &str) -> Vec<u8> {
         let found = all.into_iter().find(|(known, _)| *known == text);
         bytes_of(found.unwrap_or_else(|| panic!("{text} is in no list")).1)
     };
-    text.split("; ").flat_map(|one| listed(one)).collect()
+    text.split("; ").flat_map(listed).collect()
 }
 
 /// `brcl` or `brasl` at `from`, written without the decoder's help.
