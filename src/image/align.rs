@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::graph::{Definition, Object, Section, SectionId};
-use super::machine::Machine;
+use crate::arch::Arch;
 use crate::error::{Error, Result};
 
 const R_RISCV_ALIGN: u32 = object::elf::R_RISCV_ALIGN;
@@ -22,7 +22,7 @@ const SHORT_NOP: [u8; 2] = [1, 0];
 type Cuts = Vec<(u32, u32)>;
 
 pub(super) fn carry_out(object: &mut Object<'_>) -> Result<()> {
-    if object.machine != Machine::RiscV64 {
+    if object.arch != Arch::RiscV64 {
         return Ok(());
     }
     for index in 0..object.sections.len() {

@@ -22,11 +22,11 @@ impl Linker<'_, '_> {
     pub(super) fn fill_slots(&self, buffers: &mut [Vec<u8>; 3]) -> Result<()> {
         let [code, read_only, _] = buffers;
         let (got, stubs) = (&self.layout.got, &self.layout.stubs);
-        let machine = self.layout.object.machine;
+        let arch = self.layout.object.arch;
         let entries = read_only.get_mut(got.place as usize..).unwrap_or_default();
         for (entry, owner) in entries.chunks_exact_mut(got.size as usize).zip(&got.owners) {
             let value = self.value(*owner)?;
-            entry.copy_from_slice(&match machine.endian() {
+            entry.copy_from_slice(&match arch.endian() {
                 Endian::Little => value.to_le_bytes(),
                 Endian::Big => value.to_be_bytes(),
             });
@@ -35,7 +35,7 @@ impl Linker<'_, '_> {
         for (room, owner) in code.chunks_exact_mut(stubs.size as usize).zip(&stubs.owners) {
             let Some(at) = self.stub(*owner) else { continue };
             let entry = self.entry(*owner).unwrap_or(0);
-            let stub = machine.stub(at, entry, self.value(*owner)?);
+            let stub = arch.stub(at, entry, self.value(*owner)?);
             for (byte, new) in room.iter_mut().zip(stub) {
                 *byte = new;
             }
@@ -204,13 +204,13 @@ impl Linker<'_, '_> {
 
     /// The distance to the target, or to its stub where the target itself is out of reach or may not be entered.
     fn branch(&self, edge: &Edge, place: u64) -> Result<u64> {
-        let machine = self.layout.object.machine;
+        let arch = self.layout.object.arch;
         let addend = edge.addend as u64;
         let stub = self.stub(edge.target);
         if let (true, Some(stub)) = (self.needs_stub(edge), stub) {
             self.value(edge.target)?;
             let entry = match edge.relocation.formula() {
-                Formula::BranchNoToc => machine.stub_entry_without_toc(),
+                Formula::BranchNoToc => arch.stub_entry_without_toc(),
                 _ => 0,
             };
             return Ok(stub.wrapping_add(entry).wrapping_sub(place));
@@ -225,7 +225,7 @@ impl Linker<'_, '_> {
             .symbols
             .get(edge.target.index())
             .map_or(0, |symbol| symbol.other);
-        let local = machine.local_entry(other).unwrap_or(0);
+        let local = arch.local_entry(other).unwrap_or(0);
         let direct = self
             .value(edge.target)?
             .wrapping_add(addend)
@@ -248,7 +248,7 @@ impl Linker<'_, '_> {
             .get(edge.target.index())
             .map(|symbol| symbol.definition);
         let inside = matches!(definition, Some(Definition::Section(..)));
-        object.machine.is_powerpc() && (!inside || object.needs_toc_stub(edge))
+        object.arch.is_powerpc() && (!inside || object.needs_toc_stub(edge))
     }
 
     /// Whether a call goes through a stub that saves the TOC pointer.
@@ -258,8 +258,8 @@ impl Linker<'_, '_> {
 
     /// Replaces the nop behind a call by what restores the TOC pointer. `bytes` start with the call.
     fn restore_toc(&self, section: &Section<'_>, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
-        let machine = self.layout.object.machine;
-        let big = machine.endian() == Endian::Big;
+        let arch = self.layout.object.arch;
+        let big = arch.endian() == Endian::Big;
         let word = |bytes: &[u8; 4]| {
             if big {
                 u32::from_be_bytes(*bytes)
@@ -273,7 +273,7 @@ impl Linker<'_, '_> {
         let links = word(call) & 1 != 0;
         match rest.split_first_chunk_mut::<4>() {
             Some((next, _)) if links && TOC_RESTORE_ROOM.contains(&word(next)) => {
-                let restore = toc_restore(machine.has_descriptors());
+                let restore = toc_restore(arch.has_descriptors());
                 *next = if big {
                     restore.to_be_bytes()
                 } else {

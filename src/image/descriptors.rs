@@ -20,7 +20,7 @@ pub(super) struct Descriptors(Vec<(Spot, Spot)>);
 impl Descriptors {
     pub(super) fn find(object: &Object<'_>) -> Self {
         let mut found = Vec::new();
-        if !object.machine.has_descriptors() {
+        if !object.arch.has_descriptors() {
             return Self(found);
         }
         for (index, section) in object.sections.iter().enumerate() {

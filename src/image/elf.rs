@@ -14,11 +14,11 @@ use object::{Endianness, SectionIndex, SymbolIndex};
 
 use super::descriptors::Descriptors;
 use super::graph::{Definition, Edge, Object, Section, SectionId, SectionRole, Symbol, SymbolId};
-use super::machine::Machine;
 use super::pairs::Pairs;
 use super::relocation::{self, Relocation};
 use super::{MAX_ALIGN, MAX_SIZE, align};
 use crate::addr::ByteOffset;
+use crate::arch::Arch;
 use crate::error::{Error, Result};
 
 type Header = FileHeader64<Endianness>;
@@ -33,7 +33,7 @@ impl<'data> Object<'data> {
     /// Something else, a damaged file, a section that needs more than loading (constructors, thread-local
     /// storage, code that is writable, compression), an unknown relocation.
     pub fn parse(bytes: &'data [u8]) -> Result<Self> {
-        let (header, endian, machine) = header(bytes)?;
+        let (header, endian, arch) = header(bytes)?;
         let sections = header
             .sections(endian, bytes)
             .map_err(malformed("the section table"))?;
@@ -43,13 +43,13 @@ impl<'data> Object<'data> {
         let reader = Reader {
             bytes,
             endian,
-            machine,
+            arch,
             names: Cell::new(NAMES_PER_BYTE.saturating_mul(bytes.len() as u64)),
             sections,
             table,
         };
         let mut object = Self {
-            machine,
+            arch,
             sections: reader.sections()?,
             symbols: Vec::new(),
             descriptors: Descriptors::default(),
@@ -64,7 +64,7 @@ impl<'data> Object<'data> {
     }
 }
 
-fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Machine)> {
+fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Arch)> {
     let unsupported = |found: String| Error::ObjectUnsupported { found };
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(unsupported(
@@ -76,12 +76,12 @@ fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Machine)> {
     }
     let header = Header::parse(bytes).map_err(malformed("the file header"))?;
     let endian = header.endian().map_err(malformed("the file header"))?;
-    let machine = Machine::new(header.e_machine.get(endian), endian, header.e_flags.get(endian))?;
+    let arch = Arch::from_elf(header.e_machine.get(endian), endian, header.e_flags.get(endian))?;
     let kind = header.e_type.get(endian);
     if kind != elf::ET_REL {
         return Err(unsupported(format!("an ELF file of type {kind}")));
     }
-    Ok((header, endian, machine))
+    Ok((header, endian, arch))
 }
 
 fn malformed(what: &'static str) -> impl Fn(object::read::Error) -> Error {
@@ -98,7 +98,7 @@ const NAMES_PER_BYTE: u64 = 16;
 struct Reader<'data> {
     bytes: &'data [u8],
     endian: Endianness,
-    machine: Machine,
+    arch: Arch,
     /// The bytes that names may still have.
     names: Cell<u64>,
     sections: SectionTable<'data, Header>,
@@ -135,7 +135,7 @@ impl<'data> Reader<'data> {
             .map_err(malformed("a section's name"))?;
         let name = self.name(name)?;
         let size = header.sh_size.get(self.endian);
-        let role = role(self.machine, self.endian, &name, header)?;
+        let role = role(self.arch, self.endian, &name, header)?;
         let mut section = Section {
             name,
             role,
@@ -231,7 +231,7 @@ impl<'data> Reader<'data> {
             elf::STT_TLS => return Ok(Definition::Refused("it is thread-local")),
             _ => {}
         }
-        if self.machine.local_entry(raw.st_other).is_none() {
+        if self.arch.local_entry(raw.st_other).is_none() {
             return Ok(Definition::Refused(
                 "the place of its local entry is reserved by the ABI",
             ));
@@ -248,7 +248,7 @@ impl<'data> Reader<'data> {
         match raw.st_shndx.get(self.endian) {
             elf::SHN_ABS => Ok(Definition::Absolute(value)),
             elf::SHN_COMMON | LARGE_COMMON => common.place(name, value, raw.st_size.get(self.endian)),
-            _ if name == self.machine.got_symbol() => Ok(Definition::GotBase),
+            _ if name == self.arch.got_symbol() => Ok(Definition::GotBase),
             _ => Ok(Definition::Undefined { weak }),
         }
     }
@@ -309,8 +309,8 @@ impl<'data> Reader<'data> {
     fn edge(&self, section: &Section<'_>, raw: &Rela64<Endianness>, symbols: usize) -> Result<Edge> {
         let offset = raw.r_offset.get(self.endian);
         let number = raw.r_type(self.endian, false);
-        let Some(relocation) = Relocation::from_elf(self.machine, number) else {
-            let (relocation, reason) = relocation::why_refused(self.machine, number);
+        let Some(relocation) = Relocation::from_elf(self.arch, number) else {
+            let (relocation, reason) = relocation::why_refused(self.arch, number);
             return Err(Error::RelocationUnsupported {
                 relocation,
                 section: section.name.clone().into_owned(),
@@ -357,7 +357,7 @@ fn refuse(section: &str, reason: &'static str) -> Error {
 
 /// What becomes of a section, by its flags and, where flags do not tell, its name.
 fn role(
-    machine: Machine,
+    arch: Arch,
     endian: Endianness,
     name: &str,
     header: &SectionHeader64<Endianness>,
@@ -392,15 +392,15 @@ fn role(
     match (has(elf::SHF_EXECINSTR), has(elf::SHF_WRITE)) {
         (true, true) => Err(refuse(name, "it would be writable and executable at once")),
         (true, false) => Ok(SectionRole::Code),
-        (false, true) if !only_linker_writes(machine, name) => Ok(SectionRole::Data),
+        (false, true) if !only_linker_writes(arch, name) => Ok(SectionRole::Data),
         (false, _) if name == ".eh_frame" => Ok(SectionRole::EhFrame),
         (false, _) => Ok(SectionRole::ReadOnly),
     }
 }
 
 /// Whether nothing but relocation writes to the section, though it is flagged as writable.
-fn only_linker_writes(machine: Machine, name: &str) -> bool {
-    name.starts_with(".data.rel.ro") || machine.is_powerpc() && (is_toc(name) || is_descriptors(name))
+fn only_linker_writes(arch: Arch, name: &str) -> bool {
+    name.starts_with(".data.rel.ro") || arch.is_powerpc() && (is_toc(name) || is_descriptors(name))
 }
 
 /// Whether the section is part of PowerPC's table of addresses, which code reaches by the TOC pointer.

@@ -5,7 +5,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::descriptors::Descriptors;
-use super::machine::Machine;
 use super::pairs::Pairs;
 use super::relocation::Relocation;
 use crate::arch::Arch;
@@ -16,7 +15,7 @@ use crate::stackmap::Endian;
 /// It borrows the bytes that it was read from. [`Object::layout`](super::Object::layout) is the next step.
 #[derive(Clone, Debug)]
 pub struct Object<'data> {
-    pub(super) machine: Machine,
+    pub(super) arch: Arch,
     pub(super) sections: Vec<Section<'data>>,
     pub(super) symbols: Vec<Symbol<'data>>,
     pub(super) descriptors: Descriptors,
@@ -121,20 +120,20 @@ impl<'data> Object<'data> {
     /// The architecture.
     #[must_use]
     pub fn arch(&self) -> Arch {
-        self.machine.arch()
+        self.arch
     }
 
     /// The byte order of data, and of instructions.
     #[must_use]
     pub fn endian(&self) -> Endian {
-        self.machine.endian()
+        self.arch.endian()
     }
 
     /// Whether functions are known by descriptors, as on PowerPC ELFv1: the address of a function's symbol is then that
     /// of three words, the code's address, a TOC pointer and an environment pointer.
     #[must_use]
     pub fn has_descriptors(&self) -> bool {
-        self.machine.has_descriptors()
+        self.arch.has_descriptors()
     }
 
     /// The sections under their indices in the file, and behind them one for common symbols.

@@ -222,7 +222,7 @@ impl<'data> Object<'data> {
             object: self,
         };
         let [code, read_only, data] = &mut segments;
-        let toc = |name: &str| layout.object.machine.is_powerpc() && is_toc(name);
+        let toc = |name: &str| layout.object.arch.is_powerpc() && is_toc(name);
         for (index, (section, place)) in layout.object.sections.iter().zip(&mut layout.places).enumerate() {
             let segment = match section.role {
                 SectionRole::ReadOnly if toc(&section.name) => continue,
@@ -247,16 +247,14 @@ impl<'data> Object<'data> {
             layout.stubs.place = code.push(layout.stubs.total(), STUBS_ALIGN)?.offset;
         }
         // Without entries, too, the table has an address for what is relative to it.
-        let mut start = None;
+        let start = read_only.push(0, layout.object.arch.got_align())?.offset;
         for (section, place) in layout.object.sections.iter().zip(&mut layout.places) {
             if section.role == SectionRole::ReadOnly && toc(&section.name) {
-                let at = read_only.push(u64::from(section.size), section.align.max(ENTRY))?;
-                start.get_or_insert(at.offset);
-                *place = Some(at);
+                *place = Some(read_only.push(u64::from(section.size), section.align.max(ENTRY))?);
             }
         }
         layout.got.place = read_only.push(layout.got.total(), ENTRY)?.offset;
-        layout.got_start = start.unwrap_or(layout.got.place);
+        layout.got_start = start;
         layout.stack_maps_size = size_of(&maps)?;
         layout.check_total(&segments)?;
         for (request, grown) in layout.segments.iter_mut().zip(&segments) {
@@ -270,7 +268,7 @@ impl<'data> Object<'data> {
     fn slots(&self) -> (Slots, Slots, Reach) {
         let count = self.symbols.len();
         let mut got = Slots::new(count, ENTRY);
-        let mut stubs = Slots::new(count, self.machine.stub_size());
+        let mut stubs = Slots::new(count, self.arch.stub_size());
         let mut reach = Reach::Anywhere;
         for edge in self.sections.iter().flat_map(|section| &section.edges) {
             if edge.relocation.formula().needs_got() {
@@ -278,7 +276,7 @@ impl<'data> Object<'data> {
             }
             if edge.relocation.formula().is_branch() && self.may_need_stub(edge) {
                 stubs.want(edge.target);
-                if self.machine.stub_needs_got() {
+                if self.arch.stub_needs_got() {
                     got.want(edge.target);
                 }
             }
@@ -310,7 +308,7 @@ impl<'data> Object<'data> {
             .symbols
             .get(edge.target.index())
             .map_or(0, |symbol| symbol.other);
-        if !self.machine.is_powerpc() || self.machine.has_descriptors() {
+        if !self.arch.is_powerpc() || self.arch.has_descriptors() {
             return false;
         }
         match edge.relocation.formula() {

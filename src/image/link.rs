@@ -39,6 +39,7 @@ pub struct LinkedImage {
     pub segments: Vec<Segment>,
     /// What is registered.
     pub image: Image,
+    got: CodeAddr,
     symbols: HashMap<String, CodeAddr>,
 }
 
@@ -48,6 +49,15 @@ impl LinkedImage {
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
         self.symbols.get(name).copied()
+    }
+
+    /// The address that code and relocations count from to reach the global offset table: its start, but on PowerPC 0x8000
+    /// behind it, which is the TOC pointer that the image's functions expect in r2. `None` where there is no read-only segment
+    /// to hold it.
+    #[must_use]
+    pub fn got(&self) -> Option<CodeAddr> {
+        let holds = |segment: &Segment| segment.kind == SegmentKind::ReadOnly;
+        self.segments.iter().any(holds).then_some(self.got)
     }
 
     /// All symbols that the object defines for others, in no order.
@@ -106,7 +116,7 @@ impl Layout<'_> {
             got: got
                 .get()
                 .wrapping_add(u64::from(self.got_start))
-                .wrapping_add(self.object.machine.got_bias()),
+                .wrapping_add(self.object.arch.got_bias()),
         };
         linker.values = linker.resolve_all(resolve);
         linker.link()
@@ -218,7 +228,7 @@ impl Linker<'_, '_> {
             .map(|request| alloc::vec![0; request.size.as_usize()]);
         let [code, _, _] = &mut buffers;
         // A stub or padding that is run by mistake traps.
-        let trap = self.layout.object.machine.trap();
+        let trap = self.layout.object.arch.trap();
         for (byte, trap) in code.iter_mut().zip(trap.iter().cycle()) {
             *byte = *trap;
         }
@@ -265,6 +275,7 @@ impl Linker<'_, '_> {
         Ok(LinkedImage {
             segments,
             image,
+            got: CodeAddr::new(self.got),
             symbols: self.symbols(),
         })
     }

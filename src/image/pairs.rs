@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 use super::descriptors::Spot;
 use super::graph::{Edge, Object, Section, SectionId};
-use super::machine::Machine;
 use super::relocation::Formula;
+use crate::arch::Arch;
 use crate::error::{Error, Result};
 
 /// The index of the edge that holds the upper bits, by its place. Places that no edge names are not in it.
@@ -19,7 +19,7 @@ pub(super) struct Pairs(Vec<(Spot, u32)>);
 
 impl Pairs {
     pub(super) fn find(object: &Object<'_>) -> Result<Self> {
-        if object.machine != Machine::RiscV64 {
+        if object.arch != Arch::RiscV64 {
             return Ok(Self::default());
         }
         let mut uppers = Vec::new();

@@ -10,8 +10,7 @@
 
 use alloc::vec::Vec;
 
-use super::machine::Machine;
-use crate::stackmap::Endian;
+use crate::arch::Arch;
 
 /// The word at which the TOC pointer is saved in a caller's frame, and the instructions that save and restore it.
 struct TocSave {
@@ -40,16 +39,14 @@ pub(super) const fn toc_restore(descriptors: bool) -> u32 {
 /// What compilers leave behind a PowerPC call for that: a nop, or one of two older forms.
 pub(super) const TOC_RESTORE_ROOM: [u32; 3] = [0x6000_0000, 0x4def_7b82, 0x4fff_fb82];
 
-impl Machine {
+impl Arch {
     /// The room for one stub, in bytes.
     pub(super) const fn stub_size(self) -> u32 {
         match self {
             Self::X86_64 | Self::SystemZ => 8,
             Self::AArch64 | Self::RiscV64 => 16,
-            Self::PowerPc64 {
-                descriptors: true, ..
-            } => 48,
-            Self::PowerPc64 { .. } => 32,
+            Self::PowerPc64 => 48,
+            Self::PowerPc64Le => 32,
         }
     }
 
@@ -72,18 +69,8 @@ impl Machine {
             Self::AArch64 => words(&aarch64(at, entry)),
             Self::RiscV64 => words(&riscv64(at, entry)),
             Self::SystemZ => s390x(at, entry),
-            Self::PowerPc64 { descriptors, endian } => {
-                let words = if descriptors {
-                    elf_v1(target)
-                } else {
-                    elf_v2(target)
-                };
-                let bytes = |word: u32| match endian {
-                    Endian::Little => word.to_le_bytes(),
-                    Endian::Big => word.to_be_bytes(),
-                };
-                words.into_iter().flat_map(bytes).collect()
-            }
+            Self::PowerPc64 => elf_v1(target).into_iter().flat_map(u32::to_be_bytes).collect(),
+            Self::PowerPc64Le => words(&elf_v2(target)),
         }
     }
 }
@@ -159,27 +146,18 @@ fn elf_v1(target: u64) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    const V1: Machine = Machine::PowerPc64 {
-        descriptors: true,
-        endian: Endian::Big,
-    };
-    const V2: Machine = Machine::PowerPc64 {
-        descriptors: false,
-        endian: Endian::Little,
-    };
-
     #[test]
     fn every_stub_fits_its_room() {
-        for machine in [
-            Machine::X86_64,
-            Machine::AArch64,
-            Machine::RiscV64,
-            Machine::SystemZ,
-            V1,
-            V2,
+        for arch in [
+            Arch::X86_64,
+            Arch::AArch64,
+            Arch::RiscV64,
+            Arch::SystemZ,
+            Arch::PowerPc64,
+            Arch::PowerPc64Le,
         ] {
-            let stub = machine.stub(0x1000, 0x2000, 0x1234_5678_9abc_def0);
-            assert!(stub.len() <= machine.stub_size() as usize, "{machine:?}");
+            let stub = arch.stub(0x1000, 0x2000, 0x1234_5678_9abc_def0);
+            assert!(stub.len() <= arch.stub_size() as usize, "{arch:?}");
         }
     }
 
@@ -190,22 +168,22 @@ mod tests {
             bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
         };
         let (at, entry, target) = (0x7000_0ff0, 0x7123_4ff8, 0x1234_5678_9abc_def0);
-        let stub = |machine: Machine| hex(machine.stub(at, entry, target));
-        assert_eq!(stub(Machine::X86_64), "ff2502402301");
+        let stub = |arch: Arch| hex(arch.stub(at, entry, target));
+        assert_eq!(stub(Arch::X86_64), "ff2502402301");
         // adrp x16, 0x1234000; ldr x16, [x16, #4088]; br x16
-        assert_eq!(stub(Machine::AArch64), "b091009010fe47f900021fd6");
+        assert_eq!(stub(Arch::AArch64), "b091009010fe47f900021fd6");
         // auipc t3, 0x1234; ld t3, 8(t3); jr t3
-        assert_eq!(stub(Machine::RiscV64), "174e2301033e8e0067000e00");
+        assert_eq!(stub(Arch::RiscV64), "174e2301033e8e0067000e00");
         // lgrl %r1, .+0x1234008; br %r1
-        assert_eq!(stub(Machine::SystemZ), "c4180091a00407f1");
+        assert_eq!(stub(Arch::SystemZ), "c4180091a00407f1");
         // std r2, 40(r1); the address into r11; ld r12, 0(r11); mtctr r12; ld r2, 8(r11); ld r11, 16(r11); bctr
         assert_eq!(
-            stub(V1),
+            stub(Arch::PowerPc64),
             "f84100283d601234616b5678796b07c6656b9abc616bdef0e98b00007d8903a6e84b0008e96b00104e800420"
         );
         // std r2, 24(r1); the address into r12; mtctr r12; bctr
         assert_eq!(
-            stub(V2),
+            stub(Arch::PowerPc64Le),
             "180041f83412803d78568c61c6078c79bc9a8c65f0de8c61a603897d2004804e"
         );
     }

@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use super::machine::Machine;
+use crate::arch::Arch;
 use crate::stackmap::Endian;
 
 mod aarch64;
@@ -349,13 +349,13 @@ pub struct Relocation(&'static Row);
 
 impl Relocation {
     /// The relocation with this number in ELF, if it is supported.
-    pub(super) fn from_elf(machine: Machine, number: u32) -> Option<Self> {
-        let table = match machine {
-            Machine::X86_64 => x86_64::TABLE,
-            Machine::AArch64 => aarch64::TABLE,
-            Machine::PowerPc64 { .. } => powerpc64::TABLE,
-            Machine::SystemZ => s390x::TABLE,
-            Machine::RiscV64 => riscv64::TABLE,
+    pub(super) fn from_elf(arch: Arch, number: u32) -> Option<Self> {
+        let table = match arch {
+            Arch::X86_64 => x86_64::TABLE,
+            Arch::AArch64 => aarch64::TABLE,
+            Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::TABLE,
+            Arch::SystemZ => s390x::TABLE,
+            Arch::RiscV64 => riscv64::TABLE,
         };
         let index = table.binary_search_by_key(&number, |row| row.number).ok()?;
         table.get(index).map(Self)
@@ -428,13 +428,13 @@ impl fmt::Debug for Relocation {
 }
 
 /// The name of a relocation that is not supported, and why.
-pub(super) fn why_refused(machine: Machine, number: u32) -> (String, &'static str) {
-    let (refused, unknown) = match machine {
-        Machine::X86_64 => (x86_64::REFUSED, x86_64::UNKNOWN),
-        Machine::AArch64 => (aarch64::REFUSED, aarch64::UNKNOWN),
-        Machine::PowerPc64 { .. } => (powerpc64::REFUSED, powerpc64::UNKNOWN),
-        Machine::SystemZ => (s390x::REFUSED, s390x::UNKNOWN),
-        Machine::RiscV64 => (riscv64::REFUSED, riscv64::UNKNOWN),
+pub(super) fn why_refused(arch: Arch, number: u32) -> (String, &'static str) {
+    let (refused, unknown) = match arch {
+        Arch::X86_64 => (x86_64::REFUSED, x86_64::UNKNOWN),
+        Arch::AArch64 => (aarch64::REFUSED, aarch64::UNKNOWN),
+        Arch::PowerPc64 | Arch::PowerPc64Le => (powerpc64::REFUSED, powerpc64::UNKNOWN),
+        Arch::SystemZ => (s390x::REFUSED, s390x::UNKNOWN),
+        Arch::RiscV64 => (riscv64::REFUSED, riscv64::UNKNOWN),
     };
     match refused.iter().find(|refused| refused.number == number) {
         Some(refused) => (refused.name.into(), refused.reason),
