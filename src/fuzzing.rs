@@ -6,12 +6,16 @@
 
 mod engine;
 mod mutate;
+mod random;
+mod registers;
 mod sequence;
 mod stackmap;
 
 pub use crate::image::fuzz_body as image;
 pub use engine::engine;
 pub use mutate::{executions, mutate_and_run};
+#[cfg(test)]
+pub(crate) use random::Random;
 pub use sequence::sequence;
 pub use stackmap::stackmap;
 

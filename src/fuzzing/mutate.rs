@@ -2,6 +2,8 @@
 
 use std::{eprintln, string::String, vec::Vec};
 
+use super::random::Random;
+
 /// No input gets longer than this, so that executions stay short.
 const LONGEST: usize = 1 << 16;
 
@@ -36,7 +38,7 @@ pub fn mutate_and_run(seeds: &[Vec<u8>], body: impl Fn(&[u8]), executions: u64, 
     for seed in seeds {
         run(&body, seed);
     }
-    let mut random = Random(random_seed | 1);
+    let mut random = Random::new(random_seed);
     let mut input = Vec::new();
     for _ in 0..executions {
         input.clear();
@@ -104,30 +106,6 @@ fn overwrite(input: &mut [u8], at: usize, value: &[u8; 8], random: &mut Random) 
     for (index, byte) in input.iter_mut().skip(at).take(len).enumerate() {
         let from = if big_endian { len - 1 - index } else { index };
         *byte = value.get(from).copied().unwrap_or(0);
-    }
-}
-
-/// Marsaglia's xorshift with 64 bits: enough for mutations.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// A number less than `limit`, or 0.
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 16)
-            .checked_rem(limit as u64)
-            .and_then(|rest| usize::try_from(rest).ok())
-            .unwrap_or(0)
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        from.get(self.below(from.len()))
     }
 }
 

@@ -2,25 +2,12 @@
 
 use super::*;
 use crate::arch::x86_64 as x86;
+use crate::fuzzing::Random;
 use crate::stackmap::Location;
 
-/// A generator of numbers that is the same on every run (xorshift, Marsaglia 2003).
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
+        *self.pick(all).unwrap()
     }
 
     fn number(&mut self) -> u64 {
@@ -281,7 +268,7 @@ fn check_random(sequence: &Sequence, site: &SiteContext<'_>, assembled: &Assembl
 
 #[test]
 fn what_is_assembled_passes_the_checker() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let mut seen = Seen::default();
     for _ in 0..20_000 {
         try_one(&mut random, &mut seen);
