@@ -33,7 +33,7 @@ pub struct JournalEntry {
     pub addr: CodeAddr,
     /// Its name, as long as its module is registered.
     pub name: Option<Box<SiteName>>,
-    /// What it became: restored ([`Status::Original`]), patched or invalidated.
+    /// What it became: restored ([`Status::Original`]), patched, invalidated or redirected.
     pub became: Status,
     /// Its bytes before.
     pub before: Arc<[u8]>,

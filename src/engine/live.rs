@@ -79,13 +79,20 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
     };
     let head = armed.head;
     match change {
-        Change::Patch(sequence) => patch(preparation, head, sequence),
+        Change::Patch(sequence) | Change::Redirect(sequence) => {
+            patch(preparation, head, sequence, change.status())
+        }
         Change::Restore => restore(preparation, head),
         Change::Invalidate => invalidate(preparation, head),
     }
 }
 
-fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>) -> Result<Draft> {
+fn patch(
+    preparation: &mut Preparation<'_>,
+    head: Head,
+    sequence: &Arc<Sequence>,
+    status: Status,
+) -> Result<Draft> {
     let site = preparation.site.clone();
     if sequence.is_in_place_only() {
         return Err(Error::LiveInPlace { site: site.name() });
@@ -106,7 +113,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Arc<Sequence>
         used: head.end(),
     };
     let sequence = Some(Arc::clone(sequence));
-    lead(preparation, head, addr, assembled, Status::Patched, sequence)
+    lead(preparation, head, addr, assembled, status, sequence)
 }
 
 fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {

@@ -189,6 +189,23 @@ impl Engine {
         self.transaction().invalidate(function)?.commit()
     }
 
+    /// Makes the function's entry sites lead to `to`: nobody enters its code any more. One that leads there already
+    /// stays as it is. See [`Transaction::redirect`].
+    ///
+    /// # Errors
+    /// [`Error::NoEntrySite`], and as [`Transaction::commit`].
+    pub fn redirect(&self, function: &Function, to: CodeAddr) -> Result<Receipt> {
+        self.transaction().redirect(function, to)?.commit()
+    }
+
+    /// Makes one site lead to the handler of [`Role::Deopt`], for good. One that does already stays as it is.
+    ///
+    /// # Errors
+    /// As [`invalidate`](Self::invalidate).
+    pub fn invalidate_site(&self, site: &Site) -> Result<Receipt> {
+        self.transaction().invalidate_site(site)?.commit()
+    }
+
     /// The sites with that ID.
     ///
     /// # Errors

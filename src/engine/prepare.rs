@@ -40,17 +40,18 @@ fn fill(
     changes: Vec<(Site, Change)>,
     drained: bool,
 ) -> Result<()> {
-    let mut invalidates = false;
+    // Whether code is given up, which nobody may execute afterwards.
+    let mut ends = false;
     for (site, change) in changes {
         shared.check_registered(&site)?;
         if let Some(draft) = Preparation::new(shared, states, site, drained)?.finish(change)? {
-            invalidates |= draft.standing.status == Status::Invalidated;
+            ends |= matches!(draft.standing.status, Status::Invalidated | Status::Redirected);
             work.add(draft);
         }
     }
     work.seal(&states.journal)?;
     work.level = match work.is_live() {
-        true if invalidates => Level::Immediate,
+        true if ends => Level::Immediate,
         true => Level::Eventual,
         false => shared.level,
     };
@@ -111,21 +112,28 @@ impl<'a> Preparation<'a> {
         match change {
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
+            Change::Redirect(ref to) if status == Status::Redirected => {
+                if self.state.standing.sequence.as_ref() == Some(to) {
+                    return Ok(None);
+                }
+            }
             _ => state::check_changeable(&self.site, status)?,
         }
         if self.site.module().is_live() {
             return live::change(self, &change).map(Some);
         }
         match change {
-            Change::Patch(sequence) => self.patch(&sequence).map(Some),
+            Change::Patch(ref sequence) | Change::Redirect(ref sequence) => {
+                self.patch(sequence, change.status()).map(Some)
+            }
             Change::Restore => self.restore().map(Some),
             Change::Invalidate => self.invalidate().map(Some),
         }
     }
 
-    fn patch(&mut self, sequence: &Arc<Sequence>) -> Result<Draft> {
+    fn patch(&mut self, sequence: &Arc<Sequence>, status: Status) -> Result<Draft> {
         let assembled = self.assemble(sequence, None)?;
-        Ok(self.draft(Status::Patched, &assembled, Some(Arc::clone(sequence))))
+        Ok(self.draft(status, &assembled, Some(Arc::clone(sequence))))
     }
 
     fn invalidate(&mut self) -> Result<Draft> {

@@ -28,6 +28,8 @@ pub enum Status {
     Patched,
     /// A way to its ramp, for good.
     Invalidated,
+    /// A jump away: nobody enters its function any more.
+    Redirected,
     /// A failed roll-back left it in doubt: it cannot be changed any more.
     Lost,
 }
@@ -437,11 +439,13 @@ pub(super) fn check_keeps_landings(
     Ok(())
 }
 
-/// Refuses a change of a site that is lost, and whatever `sticky` refuses of one that is invalidated.
+/// Refuses a change of a site that is lost, and whatever `sticky` refuses of one that is invalidated
+/// or redirected.
 pub(super) fn check_changeable(site: &Site, status: Status) -> Result<()> {
     match status {
         Status::Original | Status::Patched => Ok(()),
         Status::Invalidated => Err(Error::SiteInvalidated { site: site.name() }),
+        Status::Redirected => Err(Error::SiteRedirected { site: site.name() }),
         Status::Lost => Err(Error::SiteLost { site: site.name() }),
     }
 }

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::commit::Prepared;
-use super::{Engine, Receipt, prepare};
-use crate::addr::RecordId;
+use super::{Engine, Receipt, Status, prepare};
+use crate::addr::{CodeAddr, RecordId};
 use crate::error::{Error, Result};
 use crate::publish::Drained;
-use crate::sequence::Sequence;
+use crate::sequence::{Sequence, Target};
 use crate::site::{Function, Site};
 
 /// What is to become of a site.
@@ -21,6 +21,20 @@ pub(super) enum Change {
     Restore,
     /// It gets a way to its ramp, for good.
     Invalidate,
+    /// It gets this sequence, which leads elsewhere, and from now on no other but of that kind.
+    Redirect(Arc<Sequence>),
+}
+
+impl Change {
+    /// The status that a site has when it has been changed.
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::Patch(_) => Status::Patched,
+            Self::Restore => Status::Original,
+            Self::Invalidate => Status::Invalidated,
+            Self::Redirect(_) => Status::Redirected,
+        }
+    }
 }
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
@@ -95,6 +109,26 @@ impl<'e> Transaction<'e> {
     /// [`Error::SiteTwice`].
     pub fn invalidate_site(mut self, site: &Site) -> Result<Self> {
         self.add(site.clone(), Change::Invalidate)?;
+        Ok(self)
+    }
+
+    /// The function's entry sites lead to `to` from now on: nobody enters its code any more. `to` finds registers and
+    /// stack as they are at the entry of the function. It can be redirected again, but not patched or restored.
+    ///
+    /// # Errors
+    /// [`Error::NoEntrySite`]: the function has none; [`Error::SiteTwice`].
+    pub fn redirect(mut self, function: &Function, to: CodeAddr) -> Result<Self> {
+        let sequence = Arc::new(Sequence::new().jump(Target::Addr(to)));
+        let entries: Vec<Site> = function.sites().filter(|site| !site.is_recorded()).collect();
+        if entries.is_empty() {
+            return Err(Error::NoEntrySite {
+                function: function.name().into(),
+                addr: function.addr(),
+            });
+        }
+        for site in entries {
+            self.add(site, Change::Redirect(Arc::clone(&sequence)))?;
+        }
         Ok(self)
     }
 

@@ -562,6 +562,12 @@ pub enum Error {
     /// A change was asked for a site that has been invalidated.
     #[error("{site} has been invalidated, which is for good: compile the function anew")]
     SiteInvalidated { site: Box<SiteName> },
+    /// A change other than another redirection was asked for a site that has been redirected.
+    #[error("{site} has been redirected: redirect it again, or compile the function anew")]
+    SiteRedirected { site: Box<SiteName> },
+    /// A function without an entry site was to be redirected.
+    #[error("{function} at {addr} has no entry site: give one when its module is registered")]
+    NoEntrySite { function: String, addr: CodeAddr },
     /// A change was asked for a site that a failed roll-back left in doubt.
     #[error("{site} was left in doubt by a roll-back that failed: do not execute it, unregister its module")]
     SiteLost { site: Box<SiteName> },

@@ -328,7 +328,10 @@ impl Inner {
 
     /// Whether the site can be changed no more; the cache learns nothing then.
     pub(super) fn check_alive(&mut self, cell: &Cell, engine: &Engine) -> bool {
-        if matches!(engine.status(&cell.site), Status::Invalidated | Status::Lost) {
+        if matches!(
+            engine.status(&cell.site),
+            Status::Invalidated | Status::Redirected | Status::Lost
+        ) {
             self.die(cell);
         }
         !self.is_dead()
@@ -348,6 +351,9 @@ fn depends(installed: &Installed, keys: &[Key]) -> bool {
 pub(super) fn is_final(error: &Error) -> bool {
     matches!(
         error,
-        Error::SiteInvalidated { .. } | Error::SiteLost { .. } | Error::SiteForeign { .. }
+        Error::SiteInvalidated { .. }
+            | Error::SiteRedirected { .. }
+            | Error::SiteLost { .. }
+            | Error::SiteForeign { .. }
     )
 }

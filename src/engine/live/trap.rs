@@ -19,7 +19,7 @@ use crate::verify;
 pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Draft> {
     match change {
         Change::Invalidate => invalidate(preparation),
-        Change::Patch(_) | Change::Restore => Err(Error::ShadowNotArmed {
+        Change::Patch(_) | Change::Restore | Change::Redirect(_) => Err(Error::ShadowNotArmed {
             site: preparation.site.name(),
         }),
     }

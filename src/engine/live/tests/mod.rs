@@ -5,6 +5,7 @@
 
 mod barriers;
 mod exhausted;
+mod redirect;
 mod threads;
 
 use std::sync::Arc;
