@@ -48,6 +48,13 @@ pub enum Arch {
     RiscV64,
 }
 
+impl Arch {
+    /// Whether the lowest bytes of a value are at the highest addresses.
+    pub(crate) const fn is_big_endian(self) -> bool {
+        matches!(self, Self::PowerPc64 | Self::SystemZ)
+    }
+}
+
 impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

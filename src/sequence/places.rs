@@ -6,7 +6,7 @@ use crate::addr::DwarfReg;
 use crate::arch::backend::Registers;
 use crate::arch::op::{Address, Base, Value};
 use crate::arch::registers::canonical;
-use crate::arch::{Convention, Extension, SiteContext, SiteKind, Width};
+use crate::arch::{Arch, Convention, Extension, SiteContext, SiteKind, Width};
 use crate::error::{Error, Result, SiteName};
 use crate::stackmap::Place;
 
@@ -37,9 +37,18 @@ pub(super) fn result_register(site: &SiteContext<'_>, registers: &Registers) -> 
         return Some(registers.int_result);
     }
     match site.record?.locations().get(0)?.place {
-        Place::Register { reg, .. } => Some(canonical(site.arch, reg)),
+        Place::Register { reg, bit_offset } if is_whole(site, registers, reg, bit_offset) => {
+            Some(canonical(site.arch, reg))
+        }
         _ => None,
     }
+}
+
+/// Whether a value in a register is where instructions look for one of its size: at the lowest bit, but for short
+/// floating-point numbers of SystemZ, which are in the left half of their register.
+fn is_whole(site: &SiteContext<'_>, registers: &Registers, reg: DwarfReg, bit_offset: i32) -> bool {
+    let vector = registers.vectors.contains(canonical(site.arch, reg));
+    bit_offset == 0 || (site.arch == Arch::SystemZ && vector && bit_offset == 32)
 }
 
 impl Resolver<'_, '_> {
@@ -190,7 +199,7 @@ impl Resolver<'_, '_> {
         let size = Some(location.size);
         let whole = |reg| canonical(self.site.arch, reg);
         Ok(match location.place {
-            Place::Register { bit_offset, .. } if bit_offset != 0 => {
+            Place::Register { reg, bit_offset } if !is_whole(self.site, self.registers, reg, bit_offset) => {
                 return self.unusable("a part of a register that does not start at its lowest bit");
             }
             // LLVM gives the size of the whole register.
@@ -293,6 +302,21 @@ impl Resolver<'_, '_> {
         }
     }
 
+    /// The low `width` bytes of a value, which on big-endian machines are its last ones in memory.
+    fn low_bytes(&self, known: Known, width: Width) -> Result<Value> {
+        let Value::Mem(address) = known.value else {
+            return Ok(known.value);
+        };
+        if !self.site.arch.is_big_endian() {
+            return Ok(known.value);
+        }
+        let before = i32::from(known.size.unwrap_or(8).saturating_sub(width.bytes()));
+        match address.disp.checked_add(before) {
+            Some(disp) => Ok(Value::Mem(Address { disp, ..address })),
+            None => self.unusable("a displacement beyond 2 GiB"),
+        }
+    }
+
     fn check_size(&self, known: Known, width: Width) -> Result<()> {
         match known.size.filter(|size| *size < width.bytes()) {
             Some(size) => self.width_error(width.bytes(), size),
@@ -321,7 +345,7 @@ impl Resolver<'_, '_> {
         };
         self.check_size(lhs, width)?;
         self.check_size(rhs, width)?;
-        Ok((lhs.value, rhs.value, width))
+        Ok((self.low_bytes(lhs, width)?, self.low_bytes(rhs, width)?, width))
     }
 
     /// A value that fills a destination of which `size` bytes matter.
@@ -329,7 +353,7 @@ impl Resolver<'_, '_> {
         let (known, named) = self.source(src)?;
         if let Some((width, extension)) = named {
             self.check_size(known, width)?;
-            return Ok((known.value, width, extension));
+            return Ok((self.low_bytes(known, width)?, width, extension));
         }
         if let Some(have) = known.size {
             let needed = size.unwrap_or(8);
@@ -354,6 +378,6 @@ impl Resolver<'_, '_> {
             return self.width_error(to.width.bytes(), width.bytes());
         }
         self.check_size(known, to.width)?;
-        Ok((self.address(to)?, known.value, to.width))
+        Ok((self.address(to)?, self.low_bytes(known, to.width)?, to.width))
     }
 }

@@ -8,6 +8,7 @@ mod padding;
 mod random;
 mod refusals;
 mod registers;
+mod systemz;
 
 use alloc::string::String;
 use alloc::vec::Vec;
