@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::facts::Isa;
 use super::policy::Policy;
-use super::{systemz, walk, x86_64};
+use super::{powerpc64, systemz, walk, x86_64};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, Declared, RegSet, SiteContext};
 use crate::error::{Error, Result};
@@ -33,6 +33,8 @@ pub(super) fn isa(arch: Arch) -> Result<&'static Isa> {
     match arch {
         Arch::X86_64 => Ok(&x86_64::ISA),
         Arch::SystemZ => Ok(&systemz::ISA),
+        Arch::PowerPc64 => Ok(&powerpc64::BIG),
+        Arch::PowerPc64Le => Ok(&powerpc64::LITTLE),
         _ => Err(Error::VerifyArch { arch }),
     }
 }

@@ -100,6 +100,9 @@ pub(super) struct Facts {
     pub(super) len: u8,
     /// Does nothing, and is of the forms meant for that.
     pub(super) nop: bool,
+    /// For code that can be returned into before its end: how many bytes from its start. Calls without return to
+    /// their end.
+    pub(super) returns_at: Option<u8>,
     pub(super) flow: Flow,
     /// Every register that it may write in part or whole, without the stack pointer and flags.
     pub(super) writes: RegSet,
@@ -115,6 +118,14 @@ impl Facts {
     /// The address after it.
     pub(super) const fn end(&self) -> u64 {
         self.addr.wrapping_add(self.len as u64)
+    }
+
+    /// The address to which a call returns, or a thread may return where it does nothing for others.
+    pub(super) const fn return_address(&self) -> u64 {
+        match self.returns_at {
+            Some(at) => self.addr.wrapping_add(at as u64),
+            None => self.end(),
+        }
     }
 }
 
@@ -142,6 +153,8 @@ pub(super) struct Isa {
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
     /// The instruction that traps and is no longer than any other.
     pub(super) trap: &'static [u8],
+    /// Whether a thread that returns to a landing has to find code that was made for it, not just nops.
+    pub(super) landings_restore: bool,
     /// Whether one instruction may become another under execution; if not, why.
     pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
     pub(super) abi: Abi,

@@ -29,7 +29,8 @@
 //!    written only after the stack pointer was lowered past it), and at an entry not the return address. Calls of
 //!    C functions find the stack aligned. Stores into the function's own frame, recorded slots included, are the
 //!    runtime's business, and so are stores through any register but the stack pointer.
-//! 6. **Landings** are instruction boundaries followed only by nops up to the end; a shadow can have none.
+//! 6. **Landings** are instruction boundaries followed only by nops up to the end; on PowerPC64 the TOC pointer is
+//!    restored there first. A shadow can have none.
 //! 7. **Processor state.** No instruction changes modes, segments, control registers, the direction flag, the
 //!    x87 or MMX state, or enters the kernel. Only instruction sets known to be free of that are accepted. Whether the
 //!    processor has them is not asked.
@@ -60,6 +61,8 @@ mod listing;
 mod original;
 #[cfg(feature = "std")]
 mod policy;
+#[cfg(feature = "std")]
+mod powerpc64;
 #[cfg(feature = "std")]
 mod systemz;
 #[cfg(feature = "std")]

@@ -64,17 +64,21 @@ fn classify(call: Option<(u64, u32)>, start: u64, code: &[Facts]) -> Original {
     if let Some((target, len)) = call {
         let after = start.wrapping_add(u64::from(len));
         if code.iter().filter(|f| f.addr >= after).all(|f| f.nop) {
+            let call = code.iter().find(|f| f.end() == after);
+            let returns = call.map_or(after, Facts::return_address);
             return Original::LlvmCall {
                 target: CodeAddr::new(target),
-                returns_at: len,
+                returns_at: u32::try_from(returns.wrapping_sub(start)).unwrap_or(len),
             };
         }
     }
     let end = code.last().map_or(start, Facts::end);
     let calls = code
         .iter()
-        .filter(|f| matches!(f.flow, Flow::Call(_)) && f.end() != end)
-        .filter_map(|f| u32::try_from(f.end().wrapping_sub(start)).ok())
+        .filter(|f| matches!(f.flow, Flow::Call(_)))
+        .map(Facts::return_address)
+        .filter(|to| *to != end)
+        .filter_map(|to| u32::try_from(to.wrapping_sub(start)).ok())
         .collect();
     Original::Instructions { calls }
 }

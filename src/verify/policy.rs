@@ -156,8 +156,8 @@ const UNNUMBERED: DwarfReg = DwarfReg::new(u16::MAX);
 /// The register of which LLVM's number names all or a part: on PowerPC the 32-bit halves of r0 to r31 have numbers
 /// of their own, from 1200 on.
 fn whole(arch: Arch, reg: DwarfReg) -> DwarfReg {
-    match (arch, reg.get().checked_sub(1200)) {
-        (Arch::PowerPc64 | Arch::PowerPc64Le, Some(number)) => DwarfReg::new(number),
+    match (arch, reg.get()) {
+        (Arch::PowerPc64 | Arch::PowerPc64Le, number @ 1200..=1231) => DwarfReg::new(number - 1200),
         _ => reg,
     }
 }

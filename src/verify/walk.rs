@@ -156,7 +156,11 @@ impl<'a> Walk<'a> {
         }
         let addr = self.site.addr.get().wrapping_add(u64::from(landing));
         let inside = landing < self.site.shape.reserved().get();
-        let Some(at) = self.boundary(addr).filter(|_| inside) else {
+        let at = match self.isa.landings_restore {
+            true => self.returned_to(addr),
+            false => self.boundary(addr),
+        };
+        let Some(at) = at.filter(|_| inside) else {
             return Err(Error::VerifyLanding {
                 site: site(),
                 landing,
@@ -173,14 +177,24 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The instruction behind the code in the site that is made to be returned into at an address.
+    fn returned_to(&self, addr: u64) -> Option<usize> {
+        let end = self.parts.first().map_or(0, |site| site.last);
+        let mut code = self.code.iter().take(end);
+        let made = code.position(|f| f.returns_at.is_some() && f.return_address() == addr)?;
+        Some(made + 1)
+    }
+
     /// Offsets in the site after the calls that control can reach.
     fn own_landings(&self) -> Vec<u32> {
         let Some(site) = self.parts.first() else {
             return Vec::new();
         };
         let code = self.code.iter().zip(&self.states).take(site.last);
-        code.filter(|(f, state)| state.is_some() && matches!(f.flow, Flow::Call(_)) && f.end() < site.end)
-            .filter_map(|(f, _)| u32::try_from(f.end().wrapping_sub(site.start)).ok())
+        code.filter(|(f, state)| state.is_some() && matches!(f.flow, Flow::Call(_)))
+            .map(|(f, _)| f.return_address())
+            .filter(|to| *to < site.end)
+            .filter_map(|to| u32::try_from(to.wrapping_sub(site.start)).ok())
             .collect()
     }
 

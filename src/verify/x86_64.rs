@@ -37,6 +37,7 @@ pub(super) static ISA: Isa = Isa {
     patchpoint_call,
     // int3 (Intel SDM volume 2).
     trap: &[0xcc],
+    landings_restore: false,
     exchange,
     register: |reg| {
         NAMES
@@ -167,6 +168,7 @@ fn nop(instruction: &Instruction) -> Facts {
         addr: instruction.ip(),
         len: instruction.len() as u8,
         nop: true,
+        returns_at: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
         stack: StackPointer::Keep,

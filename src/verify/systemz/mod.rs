@@ -30,6 +30,7 @@ pub(super) static ISA: Isa = Isa {
     text,
     patchpoint_call,
     trap: &[0x00, 0x01],
+    landings_restore: false,
     exchange,
     register,
     abi: Abi {
@@ -208,6 +209,7 @@ fn plain(fields: &Fields) -> Facts {
         addr: fields.addr,
         len: fields.len,
         nop: false,
+        returns_at: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
         stack: StackPointer::Keep,
