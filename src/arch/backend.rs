@@ -48,6 +48,8 @@ pub(crate) struct Branch {
     /// The register that the far form may clobber.
     pub(crate) scratch: Option<DwarfReg>,
     pub(crate) form: Form,
+    /// What the architecture notes for itself.
+    pub(crate) detail: u8,
     /// The operation's index in the sequence.
     pub(crate) op: u32,
 }
@@ -114,6 +116,7 @@ impl Code {
             dest,
             scratch,
             form: Form::Short,
+            detail: 0,
             op: self.op,
         });
     }
@@ -176,6 +179,12 @@ pub(crate) trait Backend: Sync {
 
     /// Appends `len` bytes of nops.
     fn put_nops(&self, len: u32, out: &mut Vec<u8>);
+
+    /// What stands around an address to which a thread may return although its call is gone: the bytes before
+    /// the address, and those from it on. Together they do nothing for who comes from above.
+    fn landing(&self) -> (Vec<u8>, Vec<u8>) {
+        (Vec::new(), Vec::new())
+    }
 }
 
 impl Arch {
@@ -184,6 +193,8 @@ impl Arch {
         match self {
             Self::X86_64 => Some(&super::x86_64::X86_64),
             Self::AArch64 => Some(&super::aarch64::AArch64),
+            Self::PowerPc64 => Some(&super::powerpc64::BIG),
+            Self::PowerPc64Le => Some(&super::powerpc64::LITTLE),
             Self::SystemZ => Some(&super::systemz::SystemZ),
             _ => None,
         }

@@ -12,6 +12,8 @@ mod context;
 pub(crate) mod live;
 #[cfg(feature = "std")]
 pub(crate) mod op;
+#[cfg(feature = "std")]
+pub mod powerpc64;
 pub mod registers;
 mod regset;
 mod shape;

@@ -102,7 +102,11 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
     if fits.is_ok() && used <= room {
         let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
         layout.write(&mut code).map_err(|e| job.unreachable(e))?;
-        let offsets = returns.iter().map(|mark| layout.end_offset(*mark));
+        // A call returns to what restores the registers that it loses.
+        let (_, restored) = job.backend.landing();
+        let offsets = returns
+            .iter()
+            .map(|mark| layout.end_offset(*mark).saturating_sub(restored.len() as u32));
         let landings = offsets
             .filter(|offset| *offset < site.shape.reserved().get())
             .collect();
@@ -266,11 +270,14 @@ impl<'s, 'a> Job<'s, 'a> {
         }
     }
 
-    /// The bytes in place that code may use: those before the first landing.
+    /// The bytes in place that code may use: those before the first landing and what belongs to it.
     fn room(&self) -> Len {
         let reserved = self.site.shape.reserved();
-        let first = self.site.landings.first().copied().map(Len::new);
-        first.map_or(reserved, |first| first.min(reserved))
+        let lead = self.backend.landing().0.len() as u32;
+        let first = self.site.landings.first().copied();
+        first.map_or(reserved, |first| {
+            Len::new(first.saturating_sub(lead)).min(reserved)
+        })
     }
 
     fn jump_to(&self, stub: CodeAddr) -> Branch {
@@ -280,6 +287,7 @@ impl<'s, 'a> Job<'s, 'a> {
             dest: Dest::Addr(stub),
             scratch: None,
             form: Form::Near,
+            detail: 0,
             op: 0,
         }
     }

@@ -260,10 +260,16 @@ impl Layout<'_> {
     }
 }
 
-/// Appends nops up to `until`, so that one starts at each landing.
+/// Appends nops up to `until`, so that one starts at each landing, or what else has to stand there.
 pub(super) fn pad(backend: &dyn Backend, landings: &[u32], until: Len, out: &mut Vec<u8>) {
-    for stop in landings.iter().copied().chain([until.get()]) {
-        let len = u64::from(stop.min(until.get())).saturating_sub(out.len() as u64);
+    let mut pad_to = |offset: u32, behind: [&[u8]; 2]| {
+        let len = u64::from(offset.min(until.get())).saturating_sub(out.len() as u64);
         backend.put_nops(len as u32, out);
+        out.extend(behind.iter().copied().flatten());
+    };
+    for landing in landings {
+        let (before, behind) = backend.landing();
+        pad_to(landing.saturating_sub(before.len() as u32), [&before, &behind]);
     }
+    pad_to(until.get(), [&[], &[]]);
 }

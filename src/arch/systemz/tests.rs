@@ -337,6 +337,7 @@ fn branch_to(kind: BranchKind, form: Form, to: u64) -> Branch {
         dest: Dest::Addr(CodeAddr::new(to)),
         scratch: Some(R1),
         form,
+        detail: 0,
         op: 0,
     }
 }

@@ -31,6 +31,7 @@ fn branch(kind: BranchKind, distance: i64, form: Form) -> (Branch, u64) {
         dest: Dest::Addr(CodeAddr::new(to)),
         scratch: Some(X17),
         form,
+        detail: 0,
         op: 0,
     };
     (branch, to)

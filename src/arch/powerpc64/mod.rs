@@ -1,0 +1,175 @@
+//! 64-bit PowerPC: registers, conventions, encodings; ELFv2 little-endian and ELFv1 big-endian.
+//!
+//! The encoders are our own: an instruction is one word, and each has a `const fn` of its fields in
+//! [`insn`]. The two conventions share them and differ in the order of bytes, the frame, and how a
+//! function is called: see [`Convention`].
+//!
+//! # Functions and code
+//!
+//! A call goes to a function as function pointers name it: on ELFv2 the global entry point, which finds its own
+//! address in r12; on ELFv1 a descriptor, which holds the entry point and the TOC pointer. Calls therefore save
+//! and restore r2, as LLVM's own do at patchpoints. A jump goes to an instruction and leaves r2 alone.
+//!
+//! # Conditions
+//!
+//! All condition fields may be live at `anyregcc` patchpoints and in shadows: LLVM's list of preserved
+//! registers (`CSR_64_AllRegs`) has cr0 to cr7. So where no field is free, a comparison for equality counts: the
+//! difference plus one goes to CTR, and `bdz` branches where that was one. Other comparisons put the field
+//! into the link register, which is free there, and back.
+//!
+//! Sources: Power ISA 3.1B, books I and II (encodings); 64-Bit ELF V2 ABI Specification 1.5, 2.2; 64-bit PowerPC
+//! ELF ABI Supplement 1.9, 3.2 (conventions); `PPCCallingConv.td` and `getScratchRegisters` in LLVM (what
+//! is free at sites).
+
+mod branch;
+mod compare;
+mod constant;
+mod emit;
+mod head;
+mod insn;
+mod regs;
+mod relocate;
+
+#[cfg(test)]
+mod tests;
+
+pub use regs::*;
+
+use alloc::vec::Vec;
+
+use super::RegSet;
+use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::live::{Head, HeadBytes, Live, NoHead};
+use super::op::Op;
+use crate::addr::{CodeAddr, Len};
+
+/// The convention, with all that depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Convention {
+    /// Big endian, with function descriptors.
+    V1,
+    /// Little endian.
+    V2,
+}
+
+impl Convention {
+    /// An instruction in memory.
+    const fn bytes(self, word: u32) -> [u8; 4] {
+        match self {
+            Self::V1 => word.to_be_bytes(),
+            Self::V2 => word.to_le_bytes(),
+        }
+    }
+
+    /// The instruction of these bytes.
+    const fn word(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Self::V1 => u32::from_be_bytes(bytes),
+            Self::V2 => u32::from_le_bytes(bytes),
+        }
+    }
+
+    /// Appends an instruction.
+    fn put(self, word: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes(word));
+    }
+
+    /// The offset from the stack pointer of the caller's slot for its TOC pointer.
+    const fn toc_slot(self) -> i16 {
+        match self {
+            Self::V1 => 40,
+            Self::V2 => 24,
+        }
+    }
+
+    /// Whether every processor of the convention has the instructions of Power ISA 2.07: ELFv2 asks for it, while ELFv1
+    /// is also that of much older ones.
+    const fn has_isa_2_07(self) -> bool {
+        matches!(self, Self::V2)
+    }
+}
+
+/// The PowerPC64 backend of one convention.
+#[derive(Debug)]
+pub(crate) struct PowerPc64(Convention);
+
+/// ELFv1, big endian.
+pub(crate) static BIG: PowerPc64 = PowerPc64(Convention::V1);
+/// ELFv2, little endian.
+pub(crate) static LITTLE: PowerPc64 = PowerPc64(Convention::V2);
+
+impl Backend for PowerPc64 {
+    fn registers(&self) -> &'static Registers {
+        match self.0 {
+            Convention::V1 => &regs::ELF_V1,
+            Convention::V2 => &regs::ELF_V2,
+        }
+    }
+
+    fn unit(&self) -> u32 {
+        4
+    }
+
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
+        emit::emit(self.0, op, free, code)
+    }
+
+    fn branch_len(&self, branch: &Branch, form: Form) -> u32 {
+        branch::len(branch, form)
+    }
+
+    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+        branch::reaches(branch, form, from, to)
+    }
+
+    fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
+        branch::put(self.0, branch, from, to, out);
+    }
+
+    fn landing(&self) -> (Vec<u8>, Vec<u8>) {
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        self.0.put(insn::b(8), &mut before);
+        self.0.put(insn::load_toc(self.0.toc_slot()), &mut behind);
+        (before, behind)
+    }
+
+    fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
+        for _ in 0..len / 4 {
+            self.0.put(insn::NOP, out);
+        }
+    }
+}
+
+impl Live for PowerPc64 {
+    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+        head::plan(addr, len)
+    }
+
+    fn nop(&self, _: Head) -> HeadBytes {
+        head::of_word(self.0, insn::NOP)
+    }
+
+    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
+        head::jump(self.0, head, to)
+    }
+
+    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
+        head::exchangeable(self.0, old, new)
+    }
+
+    fn trap(&self) -> &'static [u8] {
+        const TRAPS: [[u8; 4]; 2] = [insn::TRAP.to_be_bytes(), insn::TRAP.to_le_bytes()];
+        match self.0 {
+            Convention::V1 => &TRAPS[0],
+            Convention::V2 => &TRAPS[1],
+        }
+    }
+
+    fn relocated_bound(&self, _: CodeAddr, bytes: &[u8]) -> u64 {
+        relocate::bound(bytes)
+    }
+
+    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>> {
+        relocate::relocate(self.0, at, addr, bytes)
+    }
+}

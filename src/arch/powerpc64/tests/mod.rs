@@ -1,0 +1,3 @@
+mod encodings;
+mod lowering;
+mod reaches;
