@@ -134,6 +134,7 @@ impl Arch {
             Self::X86_64 => Some(&super::x86_64::X86_64),
             Self::PowerPc64 => Some(&super::powerpc64::BIG),
             Self::PowerPc64Le => Some(&super::powerpc64::LITTLE),
+            Self::SystemZ => Some(&super::systemz::SystemZ),
             _ => None,
         }
     }

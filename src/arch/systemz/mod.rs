@@ -19,10 +19,12 @@ mod atomic;
 mod branch;
 mod compare;
 mod emit;
+mod head;
 mod insn;
 mod memory;
 mod nops;
 mod regs;
+mod relocate;
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,9 @@ use alloc::vec::Vec;
 
 use super::RegSet;
 use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
+use crate::addr::{CodeAddr, Len};
 
 /// The SystemZ backend.
 #[derive(Debug)]
@@ -66,5 +70,35 @@ impl Backend for SystemZ {
 
     fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
         nops::put(len, out);
+    }
+}
+
+impl Live for SystemZ {
+    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+        head::plan(addr, len)
+    }
+
+    fn nop(&self, _: Head) -> HeadBytes {
+        head::nop()
+    }
+
+    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
+        head::jump(head, to)
+    }
+
+    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
+        head::exchangeable(old, new)
+    }
+
+    fn trap(&self) -> &'static [u8] {
+        &head::TRAP
+    }
+
+    fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {
+        relocate::bound(addr, bytes)
+    }
+
+    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>> {
+        relocate::relocate(at, addr, bytes)
     }
 }
