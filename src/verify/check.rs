@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::facts::Isa;
 use super::policy::Policy;
-use super::{powerpc64, systemz, walk, x86_64};
+use super::{aarch64, powerpc64, systemz, walk, x86_64};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, Declared, RegSet, SiteContext};
 use crate::error::{Error, Result};
@@ -32,6 +32,7 @@ pub struct Checked {
 pub(super) fn isa(arch: Arch) -> Result<&'static Isa> {
     match arch {
         Arch::X86_64 => Ok(&x86_64::ISA),
+        Arch::AArch64 => Ok(&aarch64::ISA),
         Arch::SystemZ => Ok(&systemz::ISA),
         Arch::PowerPc64 => Ok(&powerpc64::BIG),
         Arch::PowerPc64Le => Ok(&powerpc64::LITTLE),

@@ -50,6 +50,8 @@
 //! at most once per register.
 
 #[cfg(feature = "std")]
+mod aarch64;
+#[cfg(feature = "std")]
 mod check;
 #[cfg(feature = "std")]
 mod exchange;

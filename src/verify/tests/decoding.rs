@@ -114,6 +114,6 @@ fn code_that_wraps_around_the_address_space_is_refused() {
 #[test]
 fn other_architectures_are_refused_by_name() {
     let mut case = any_reg();
-    case.site.arch = Arch::AArch64;
+    case.site.arch = Arch::RiscV64;
     refused!(case.check(&[]), VerifyArch);
 }
