@@ -27,6 +27,9 @@ mod decode;
 mod table;
 mod text;
 
+#[cfg(test)]
+mod tests;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -217,8 +220,8 @@ fn call(addr: u64, words: usize) -> Facts {
     Facts {
         len: (words * 4) as u8,
         returns_at: Some((words * 4 - 4) as u8),
+        // What it writes is what every call loses.
         flow: Flow::Call(Dest::Register(R12)),
-        writes: RegSet::of(&[R12, LR, CTR]),
         ..nothing(addr)
     }
 }
