@@ -19,8 +19,6 @@ mod aarch64;
 mod powerpc64;
 mod riscv64;
 mod s390x;
-#[cfg(test)]
-mod tests;
 mod x86_64;
 
 /// What a relocation writes.

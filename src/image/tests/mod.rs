@@ -6,8 +6,14 @@ use super::*;
 use crate::error::Error;
 use crate::stackmap::StackMaps;
 
+mod build;
+mod fields;
+mod powerpc64;
+mod riscv64;
+mod tables;
+
 /// The object of the example: two functions, three records.
-const OBJECT: &[u8] = include_bytes!("../../examples/objects/inline_cache.o");
+const OBJECT: &[u8] = include_bytes!("../../../examples/objects/inline_cache.o");
 const BASE: CodeAddr = CodeAddr::new(0x7f00_0000_0000);
 const PAGE: Len = Len::new(4096);
 
