@@ -132,6 +132,7 @@ impl Arch {
     pub(crate) fn live(self) -> Option<&'static dyn Live> {
         match self {
             Self::X86_64 => Some(&super::x86_64::X86_64),
+            Self::AArch64 => Some(&super::aarch64::AArch64),
             Self::PowerPc64 => Some(&super::powerpc64::BIG),
             Self::PowerPc64Le => Some(&super::powerpc64::LITTLE),
             Self::SystemZ => Some(&super::systemz::SystemZ),

@@ -8,6 +8,7 @@
 mod branches;
 mod constants;
 mod operations;
+mod relocate;
 
 use alloc::format;
 use alloc::string::{String, ToString};
