@@ -65,7 +65,8 @@ fn bytes_of<'a>(site: &SiteContext<'_>, bytes: &'a [u8], facts: &Facts) -> &'a [
 }
 
 /// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first bytes become the trap,
-/// which is no longer than any instruction, inside one naturally aligned quadword, and nothing else changes.
+/// which is no longer than any instruction, inside one naturally aligned quadword, the instruction that was there may
+/// become a trap under execution, and nothing else changes.
 ///
 /// # Errors
 /// [`Error::VerifyExchange`]; [`Error::VerifyArch`] for an architecture for which no such rule is known.
@@ -74,10 +75,13 @@ pub fn check_trap(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> 
     let at = site.addr.get();
     let one_store = at / 8 == at.wrapping_add(trap.len() as u64 - 1) / 8;
     let (kept, rest) = (old.get(trap.len()..), new.strip_prefix(trap));
-    match one_store && kept.is_some() && kept == rest {
-        true => Ok(()),
-        false => Err(not_a_trap(site)),
+    if !one_store || kept.is_none() || kept != rest {
+        return Err(not_a_trap(site));
     }
+    (isa(site.arch)?.trap_replaces)(old).map_err(|what| Error::VerifyExchange {
+        site: SiteName::of(site),
+        what,
+    })
 }
 
 fn not_a_trap(site: &SiteContext<'_>) -> Error {

@@ -114,6 +114,11 @@ pub(super) struct Facts {
     pub(super) refused: Option<&'static str>,
 }
 
+/// The rule of architectures where a trap may replace every instruction that is executed at that moment.
+pub(super) const fn any_instruction(_: &[u8]) -> Result<(), &'static str> {
+    Ok(())
+}
+
 impl Facts {
     /// The address after it.
     pub(super) const fn end(&self) -> u64 {
@@ -153,6 +158,8 @@ pub(super) struct Isa {
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
     /// The instruction that traps and is no longer than any other.
     pub(super) trap: &'static [u8],
+    /// Whether the first of these instructions, which stand in a shadow, may become the trap under execution; if not, why.
+    pub(super) trap_replaces: fn(&[u8]) -> Result<(), &'static str>,
     /// Whether a thread that returns to a landing has to find code that was made for it, not just nops.
     pub(super) landings_restore: bool,
     /// Whether one instruction may become another under execution; if not, why.

@@ -14,7 +14,9 @@ use iced_x86::{
     RflagsBits, UsedMemory,
 };
 
-use super::facts::{Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
+use super::facts::{
+    Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
+};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
 
@@ -37,6 +39,7 @@ pub(super) static ISA: Isa = Isa {
     patchpoint_call,
     // int3 (Intel SDM volume 2).
     trap: &[0xcc],
+    trap_replaces: any_instruction,
     landings_restore: false,
     exchange,
     register: |reg| {

@@ -30,6 +30,7 @@ pub(super) static ISA: Isa = Isa {
     patchpoint_call,
     // brk #0
     trap: &[0x00, 0x00, 0x20, 0xd4],
+    trap_replaces,
     landings_restore: false,
     exchange,
     register,
@@ -148,18 +149,30 @@ fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
 /// The instructions that may replace each other while they are executed (DDI 0487, B2.2.5): B, BL, BRK, HVC, ISB,
 /// NOP, SMC, SVC. Of these the engine uses B, BL, BRK and NOP.
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
-    let may = |bytes| {
-        let insn = word(bytes).map(|word| insn(0, word));
-        matches!(
-            insn,
-            Some(Insn::B { .. } | Insn::Bl { .. } | Insn::Brk { .. } | Insn::Hint { number: 0 })
-        )
-    };
     if exchange.before.addr % LEN as u64 != 0 {
         return Err("the changed instruction does not stand at a multiple of 4");
     }
-    match may(exchange.old) && may(exchange.new) {
+    match is_exchangeable(exchange.old) && is_exchangeable(exchange.new) {
         true => Ok(()),
         false => Err("an instruction changes that is none of b, bl, brk and nop"),
+    }
+}
+
+fn is_exchangeable(bytes: &[u8]) -> bool {
+    let insn = word(bytes).map(|word| insn(0, word));
+    matches!(
+        insn,
+        Some(Insn::B { .. } | Insn::Bl { .. } | Insn::Brk { .. } | Insn::Hint { number: 0 })
+    )
+}
+
+/// A trap, too, may only replace what the manual lists.
+fn trap_replaces(old: &[u8]) -> Result<(), &'static str> {
+    match is_exchangeable(old) {
+        true => Ok(()),
+        false => Err(
+            "the shadow starts by an instruction that may not become a trap while threads execute it, as only b, bl, \
+             brk and nop may: begin it with a nop, or stop the threads",
+        ),
     }
 }

@@ -33,7 +33,9 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::facts::{Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
+use super::facts::{
+    Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
+};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
 
@@ -44,6 +46,7 @@ pub(super) static BIG: Isa = Isa {
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
+    trap_replaces: any_instruction,
     landings_restore: true,
     abi: Abi { red_zone: 288, ..ABI },
 };
@@ -55,6 +58,7 @@ pub(super) static LITTLE: Isa = Isa {
     register,
     trap: &[0x08, 0x00, 0xe0, 0x7f],
     exchange,
+    trap_replaces: any_instruction,
     landings_restore: true,
     abi: ABI,
 };

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use super::facts::{
     Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Step, Undecodable,
+    any_instruction,
 };
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
@@ -30,6 +31,7 @@ pub(super) static ISA: Isa = Isa {
     text,
     patchpoint_call,
     trap: &[0x00, 0x01],
+    trap_replaces: any_instruction,
     landings_restore: false,
     exchange,
     register,

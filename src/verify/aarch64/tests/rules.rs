@@ -5,7 +5,7 @@ use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext};
 use crate::error::{Error, Result};
 use crate::stackmap::testing::{RecordSpec, map, record, reg};
-use crate::verify::{Checked, check};
+use crate::verify::{Checked, check, check_trap};
 
 const SITE: u64 = 0x1234_5678_0000;
 const RAMP: u64 = SITE + 0x1000;
@@ -190,4 +190,30 @@ fn without_a_red_zone_stores_below_the_stack_pointer_are_free() {
             assert!(matches!(run(site, words), Err(Error::VerifyRedZone { .. })));
         }
     }
+}
+
+#[test]
+fn a_trap_replaces_only_what_may_be_exchanged() {
+    let shadow = site(CallShape::shadow(8), Some(record(7)));
+    let brk = 0xd420_0000;
+    let over = |first: u32| check_trap(&shadow, &bytes(&[first, NOP]), &bytes(&[brk, NOP]));
+    for first in [NOP, 0x1400_0001, 0x9400_0001, brk] {
+        over(first).unwrap();
+    }
+    // ldr, add, b.eq, cbz, ret, bti c
+    for first in [
+        0xf940_0041,
+        0x9100_0400,
+        0x5400_0040,
+        0xb400_0040,
+        RET,
+        0xd503_245f,
+    ] {
+        assert!(
+            matches!(over(first), Err(Error::VerifyExchange { .. })),
+            "{first:x}"
+        );
+    }
+    let more = check_trap(&shadow, &bytes(&[NOP, NOP]), &bytes(&[brk, brk]));
+    assert!(more.is_err());
 }
