@@ -6,7 +6,7 @@
 
 use std::mem;
 
-use super::fault::{Fault, Outcome};
+use super::fault::{self, Fault, Outcome};
 use super::live;
 use super::retire::Retiree;
 use super::state::{States, Status};
@@ -17,6 +17,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::memory::Strategy;
 use crate::publish::{Level, Moment, Stopped};
+use crate::site::Module;
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
 /// reachable. `{:#?}` shows each site with its slack and its disassembly before and after.
@@ -59,24 +60,15 @@ impl<'e> Prepared<'e> {
         };
         let mut states = shared.states.lock();
         shared.publisher.check(work.level)?;
-        let Failed { fault, exposed } = match work.write_all(shared, &states) {
-            Ok(()) => {
-                work.install(shared, &mut states);
-                let sites = work.parts.len();
-                if let Some(work) = self.work.take() {
-                    states.leave(work);
-                }
-                return Ok(Receipt { sites });
-            }
-            Err(failed) => failed,
-        };
-        let error = fault.explain(work);
-        work.mark_lost(&mut states);
-        match exposed {
-            true => live::retire(work, &mut states),
-            false => live::forget_traps(&work.exchanges),
+        if work.write_all(shared, &states).is_err() {
+            return Err(work.fail(&mut states));
         }
-        Err(error)
+        work.install(shared, &mut states);
+        let sites = work.parts.len();
+        if let Some(work) = self.work.take() {
+            states.leave(work);
+        }
+        Ok(Receipt { sites })
     }
 }
 
@@ -88,34 +80,15 @@ impl Drop for Prepared<'_> {
     }
 }
 
-/// A commit that has failed.
-pub(super) struct Failed {
-    pub(super) fault: Fault,
-    /// Whether a head has led to what the items have made, so that threads may be there.
-    pub(super) exposed: bool,
-}
-
-impl<T: Into<Fault>> From<T> for Failed {
-    /// A failure before the first exchange.
-    fn from(fault: T) -> Self {
-        Self {
-            fault: fault.into(),
-            exposed: false,
-        }
-    }
-}
-
-type Written = core::result::Result<(), Failed>;
-
 impl Work {
     /// Gives back what was allocated for changes that were not made.
     pub(super) fn release(&mut self, shared: &Shared) {
-        for (number, item) in self.items.iter_mut().enumerate() {
-            shared.release(mem::take(&mut item.ramps), self.parts.take_stub(number));
+        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
+            shared.release(mem::take(&mut item.ramps), part.take_stub());
         }
     }
 
-    fn write_all(&mut self, shared: &Shared, states: &States) -> Written {
+    fn write_all(&mut self, shared: &Shared, states: &States) -> Outcome {
         if self.has_traps {
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
             self.check_current(states)?;
@@ -128,21 +101,25 @@ impl Work {
     }
 
     /// Exchanges the heads of a transaction that has only live sites, and publishes once.
-    fn write_live(&mut self, shared: &Shared, states: &States) -> Written {
+    fn write_live(&mut self, shared: &Shared, states: &States) -> Outcome {
         self.check_current(states)?;
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
-        match live::publish(publisher, self) {
-            Ok(()) => Ok(()),
-            Err(fault) => Err(live::undo(publisher, self, fault)),
+        let done = live::publish(publisher, self);
+        if done.is_err() {
+            live::undo(publisher, self);
         }
+        done
     }
 
     /// Writes the quiescent sites while the world is stopped, and exchanges the heads of live ones among them.
-    fn write_stopped(&mut self, shared: &Shared, states: &States) -> Written {
+    fn write_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
         let mut vacated = Vec::new();
         if shared.world.stops_anywhere() {
-            vacated = self.vacated(states)?;
+            vacated = match self.vacated(states) {
+                Ok(vacated) => vacated,
+                Err(error) => return self.found.check(Err(error)),
+            };
         }
         let mut written = Ok(());
         let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
@@ -150,12 +127,12 @@ impl Work {
         });
         match stopped {
             Ok(()) => written,
-            Err(error) => Err(self.name_site(error).into()),
+            Err(error) => self.found.check(Err(self.name_site(error))),
         }
     }
 
     /// What happens while the world is stopped. It neither allocates nor frees: see [`super::fault`].
-    fn write_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Written {
+    fn write_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Outcome {
         // Not before: only now does no thread start to run code that had not been run.
         self.check_current(states)?;
         let publisher = &shared.publisher;
@@ -166,26 +143,22 @@ impl Work {
             stopped,
             publisher,
         };
-        match writing.run() {
-            Ok(()) => Ok(()),
-            Err(fault) => Err(live::undo(publisher, self, fault)),
+        let written = writing.run();
+        if written.is_err() {
+            live::undo(publisher, self);
         }
+        written
     }
 
     /// Whether every site is still as it was when this was prepared: not changed, and not run where landings would
     /// have had to be kept for that.
-    fn check_current(&self, states: &States) -> Outcome {
-        for part in self.parts.iter() {
-            if !is_current(part, states) {
-                return Err(self.why_not_current(states));
-            }
+    fn check_current(&mut self, states: &States) -> Outcome {
+        let is_current = self.parts.iter().all(|part| is_current(part, states));
+        if is_current && !self.not_run.iter().any(Module::may_have_run) {
+            return Ok(());
         }
-        for module in &self.not_run {
-            if module.may_have_run() {
-                return Err(self.why_not_current(states));
-            }
-        }
-        Ok(())
+        let fault = self.why_not_current(states);
+        Err(self.found.note(fault))
     }
 
     #[cold]
@@ -262,13 +235,23 @@ impl Work {
         states.journal.record(self.parts.len(), self.chapter.take());
     }
 
-    /// Marks the sites that a failed roll-back has left in doubt.
+    /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a site may hold it.
     #[cold]
+    fn fail(&mut self, states: &mut States) -> Error {
+        let error = fault::explain(self);
+        self.mark_lost(states);
+        match self.exposed {
+            true => live::retire(self, states),
+            false => live::forget_traps(&self.exchanges),
+        }
+        error
+    }
+
+    /// Marks the sites that a failed roll-back has left in doubt.
     fn mark_lost(&mut self, states: &mut States) {
-        for (number, item) in self.items.iter_mut().enumerate() {
-            let lost = item.fate.and_then(|_| Some(self.parts.get(number)?.place));
-            if let Some(place) = lost {
-                states.lose(place, &mut item.ramps, self.parts.take_stub(number));
+        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
+            if item.fate.is_some() {
+                states.lose(part.place, &mut item.ramps, part.take_stub());
             }
         }
     }
@@ -285,7 +268,7 @@ fn is_current(part: &Part, states: &States) -> bool {
 /// executes the new bytes from their start; the landings are kept by the new bytes. A stub that is given back
 /// at once must be left too.
 fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = CodeRange> {
-    let (start, end) = (part.addr.get(), part.range().end().get());
+    let (start, end) = (part.range.start().get(), part.range.end().get());
     let landings = part.standing.iter().flat_map(|standing| standing.landings.iter());
     let kept = || landings.clone().map(|landing| start + u64::from(*landing));
     let holes = std::iter::once(start).chain(kept()).map(|at| at + 1);

@@ -3,18 +3,13 @@
 //! A world may stop its threads anywhere, so one of them may hold the allocator's lock. What fails is therefore
 //! noted by number, in room that was made before, and told in full when the threads go on.
 
-use super::work::Work;
-use crate::addr::CodeAddr;
-use crate::error::{Error, SiteName};
-use crate::memory::CodeMemory;
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
-/// Which of its two sides a site is to have in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Old,
-    New,
-}
+use super::work::Work;
+use crate::error::{Error, Result, SiteName};
+use crate::memory::{CodeMemory, Side, Sides};
 
 /// What went wrong.
 pub(super) enum Fault {
@@ -28,15 +23,16 @@ pub(super) enum Fault {
     Changed(usize, Side),
 }
 
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
+/// Says that it has been noted: a result that fails without an allocation, and takes no room where it does not.
+#[derive(Debug)]
+pub(super) struct Noted(());
 
-/// Room for the bytes of a site that was found changed.
+pub(super) type Outcome = core::result::Result<(), Noted>;
+
+/// What went wrong first, with room for the bytes of a site that was found changed.
 #[derive(Default)]
 pub(super) struct Found {
+    fault: Option<Fault>,
     /// As long as the longest site.
     bytes: SmallVec<[u8; 64]>,
 }
@@ -44,70 +40,83 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn of_len(len: usize) -> Self {
         Self {
+            fault: None,
             bytes: SmallVec::from_elem(0, len),
         }
     }
 
-    /// Compares a site with what one side of its item says, and notes what stands there if that is something else.
+    /// Notes a fault, unless another was before.
+    #[cold]
+    pub(super) fn note(&mut self, fault: Fault) -> Noted {
+        self.fault.get_or_insert(fault);
+        Noted(())
+    }
+
+    /// Notes what was refused.
+    #[inline]
+    pub(super) fn check(&mut self, result: Result<()>) -> Outcome {
+        match result {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.note(Fault::Refused(error))),
+        }
+    }
+
+    /// Compares sites with what one side of their items says, and notes what stands in the first that has something
+    /// else.
     #[inline]
     pub(super) fn compare(
         &mut self,
         memory: &dyn CodeMemory,
-        number: usize,
-        (addr, expected): (CodeAddr, &[u8]),
+        numbers: &Range<usize>,
+        sides: &Sides,
         side: Side,
     ) -> Outcome {
-        match memory.holds(addr, expected) {
-            Ok(true) => Ok(()),
-            other => Err(self.note(memory, number, (addr, expected.len()), side, other.err())),
+        match memory.first_unlike(sides.pieces(numbers, side)) {
+            Ok(None) => Ok(()),
+            Ok(Some(at)) => Err(self.changed(memory, numbers.start + at, sides, side)),
+            Err(error) => Err(self.note(Fault::Refused(error))),
         }
     }
 
     #[cold]
-    fn note(
-        &mut self,
-        memory: &dyn CodeMemory,
-        number: usize,
-        (addr, len): (CodeAddr, usize),
-        side: Side,
-        refused: Option<Error>,
-    ) -> Fault {
-        let room = self.bytes.get_mut(..len).unwrap_or_default();
-        let read = refused.map_or_else(|| memory.read(addr, room), Err);
-        read.map_or_else(Fault::Refused, |()| Fault::Changed(number, side))
+    fn changed(&mut self, memory: &dyn CodeMemory, number: usize, sides: &Sides, side: Side) -> Noted {
+        let (addr, expected) = sides.get(number, side).unwrap_or_default();
+        let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();
+        let read = memory.read(addr, room);
+        self.note(read.map_or_else(Fault::Refused, |()| Fault::Changed(number, side)))
     }
 }
 
-impl Fault {
-    /// Tells it, with the sites that taking the transaction back has left in doubt.
-    #[cold]
-    pub(super) fn explain(self, work: &Work) -> Error {
-        let items = &work.items;
-        let name = |number: usize| items.get(number).map(|item| item.site.name());
-        let cause = match self {
-            Self::Refused(error) => Some(error),
-            Self::Stale(number) => name(number).map(|site| Error::SiteChanged { site }),
-            Self::Lost(number) => name(number).map(|site| Error::SiteLost { site }),
-            Self::Changed(number, side) => changed(work, number, side),
-        };
-        // Numbers are positions in the same list.
-        let cause = cause.unwrap_or(Error::ModuleForeign);
-        let sites: Vec<(SiteName, _)> = items
-            .iter()
-            .filter_map(|item| Some((*item.site.name(), item.fate?)))
-            .collect();
-        if sites.is_empty() {
-            return cause;
-        }
-        Error::RollBackFailed {
-            cause: Box::new(cause),
-            sites,
-        }
+/// Tells what went wrong, with the sites that taking the transaction back has left in doubt.
+#[cold]
+pub(super) fn explain(work: &mut Work) -> Error {
+    let fault = work.found.fault.take();
+    let items = &work.items;
+    let name = |number: usize| items.get(number).map(|item| item.site.name());
+    let cause = match fault {
+        Some(Fault::Refused(error)) => Some(error),
+        Some(Fault::Stale(number)) => name(number).map(|site| Error::SiteChanged { site }),
+        Some(Fault::Lost(number)) => name(number).map(|site| Error::SiteLost { site }),
+        Some(Fault::Changed(number, side)) => changed(work, number, side),
+        None => None,
+    };
+    // Who fails notes why, and numbers are positions in the same list.
+    let cause = cause.unwrap_or(Error::ModuleForeign);
+    let sites: Vec<(SiteName, _)> = items
+        .iter()
+        .filter_map(|item| Some((*item.site.name(), item.fate?)))
+        .collect();
+    if sites.is_empty() {
+        return cause;
+    }
+    Error::RollBackFailed {
+        cause: Box::new(cause),
+        sites,
     }
 }
 
 fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
-    let (_, expected) = work.parts.sides().get(number, side)?;
+    let (_, expected) = work.sides.get(number, side)?;
     Some(Error::BytesChanged {
         site: work.items.get(number)?.site.name(),
         expected: expected.to_vec(),
@@ -119,6 +128,3 @@ fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
             .to_vec(),
     })
 }
-
-/// A result that fails without an allocation.
-pub(super) type Outcome = core::result::Result<(), Fault>;

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::state::Status;
 use crate::addr::CodeAddr;
 use crate::error::SiteName;
-use crate::publish::coarse_time;
+use crate::publish::CoarseTime;
 use crate::site::SiteKey;
 
 /// How many changes are kept where nothing else is asked for.
@@ -58,7 +58,7 @@ pub(super) struct Record {
 pub(super) struct Chapter {
     /// The number of the first record, when it is in the journal.
     first: u64,
-    time: SystemTime,
+    time: CoarseTime,
     records: SmallVec<[Record; 1]>,
 }
 
@@ -89,7 +89,7 @@ impl Journal {
         (!records.is_empty()).then(|| {
             Box::new(Chapter {
                 first: 0,
-                time: SystemTime::UNIX_EPOCH,
+                time: CoarseTime::default(),
                 records,
             })
         })
@@ -117,7 +117,7 @@ impl Journal {
         if self.chapters.len() == self.chapters.capacity() {
             self.drop_oldest();
         }
-        chapter.time = coarse_time();
+        chapter.time = CoarseTime::now();
         chapter.first = self.recorded + 1 - chapter.records.len() as u64;
         self.kept += chapter.records.len();
         self.chapters.push_back(chapter);
@@ -149,7 +149,7 @@ impl Chapter {
                 became: record.became,
                 before: Arc::clone(&record.before),
                 after: Arc::clone(&record.after),
-                time: self.time,
+                time: self.time.time(),
             })
     }
 }

@@ -20,18 +20,17 @@ use std::sync::Arc;
 pub(super) use arm::arm;
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
-use super::commit::Failed;
-use super::fault::{Fault, Outcome, Side};
+use super::fault::{Fault, Outcome};
 use super::prepare::Preparation;
 use super::retire::Retiree;
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
-use super::work::{Draft, Work};
+use super::work::{Draft, Part, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::error::{Error, Fate, Result};
-use crate::memory::{CodeMemory, StubSlot};
+use crate::memory::{CodeMemory, Side, StubSlot};
 use crate::publish::{Level, Moment, Publisher, Rest};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
@@ -201,7 +200,7 @@ fn refused(site: &Site, what: &'static str) -> Error {
 /// Exchanges the heads of the live sites, or none. What the new heads lead to is in every instruction cache before
 /// they are.
 #[inline]
-pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> core::result::Result<(), Failed> {
+pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
     if work.exchanges.is_empty() {
         return Ok(());
     }
@@ -211,7 +210,9 @@ pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> core::result::
     }
     for (at, exchange) in work.exchanges.iter().enumerate() {
         if let Err(cause) = exchange.make() {
-            return Err(undo_some(publisher, work, at, cause.into(), Level::Eventual));
+            let noted = work.found.note(Fault::Refused(cause));
+            undo_some(publisher, work, at, Level::Eventual);
+            return Err(noted);
         }
     }
     Ok(())
@@ -220,30 +221,29 @@ pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> core::result::
 /// Publishes what was exchanged, and compares the sites with what they have become.
 #[inline]
 pub(super) fn publish(publisher: &Publisher, work: &mut Work) -> Outcome {
-    publisher.publish(&work.ranges, work.level)?;
+    let published = publisher.publish(&work.ranges, work.level);
+    work.found.check(published)?;
     compare(work, Side::New)
 }
 
 /// Takes back the exchanges of a transaction that has failed after them.
 #[cold]
-pub(super) fn undo(publisher: &Publisher, work: &mut Work, fault: Fault) -> Failed {
-    let (all, level) = (work.exchanges.len(), work.level);
-    undo_some(publisher, work, all, fault, level)
+pub(super) fn undo(publisher: &Publisher, work: &mut Work) {
+    undo_some(publisher, work, work.exchanges.len(), work.level);
 }
 
 /// Takes back the first so many exchanges. Sites whose head resists are given their fate.
 #[cold]
-fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, fault: Fault, level: Level) -> Failed {
+fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level) {
     let Work {
         exchanges,
-        parts,
+        sides,
         items,
-        ranges,
         ..
     } = work;
     let done = exchanges.get(..count).unwrap_or_default();
     for exchange in done.iter().rev().filter(|exchange| exchange.take_back().is_err()) {
-        let new = parts.sides().get(exchange.item, Side::New);
+        let new = sides.get(exchange.item, Side::New);
         let is_new = new.map(|(addr, bytes)| exchange.memory.holds(addr, bytes));
         if let Some(item) = items.get_mut(exchange.item) {
             item.fate = Some(match is_new {
@@ -252,23 +252,20 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, fault: Fault,
             });
         }
     }
-    let exposed = !done.is_empty();
-    if exposed {
+    work.exposed = !done.is_empty();
+    if work.exposed {
         // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
-        let _ = publisher.publish(ranges, level);
+        let _ = publisher.publish(&work.ranges, level);
     }
-    Failed { fault, exposed }
 }
 
 /// Compares all bytes of the live sites with what should stand there.
 #[inline]
 fn compare(work: &mut Work, side: Side) -> Outcome {
-    let parts = work.parts.sides();
     for exchange in &work.exchanges {
-        if let Some(bytes) = parts.get(exchange.item, side) {
-            work.found
-                .compare(&*exchange.memory, exchange.item, bytes, side)?;
-        }
+        let numbers = exchange.item..exchange.item + 1;
+        let memory = &*exchange.memory;
+        work.found.compare(memory, &numbers, &work.sides, side)?;
     }
     Ok(())
 }
@@ -280,10 +277,8 @@ pub(super) fn retire(work: &mut Work, states: &mut States) {
     let since = Moment::now();
     for (number, item) in work.items.iter_mut().enumerate().filter(|(_, item)| item.is_live) {
         let ramps = item.ramps.drain(..).map(|ramp| Retiree::ramp(ramp, since));
-        let stub = work
-            .parts
-            .take_stub(number)
-            .map(|stub| Retiree::stub(stub, since));
+        let stub = work.parts.get_mut(number).and_then(Part::take_stub);
+        let stub = stub.map(|stub| Retiree::stub(stub, since));
         for retiree in ramps.chain(stub) {
             states.retired.retire(Rest::Quiescent, retiree);
         }

@@ -9,12 +9,11 @@ use super::exits::{ExitCode, ExitRequest, Resumption, Role};
 use super::live;
 use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::transaction::Change;
-use super::work::{Draft, OldStub, Work};
+use super::work::{Draft, Memories, OldStub, Work};
 use super::{Engine, Shared};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
-use crate::publish::Level;
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
@@ -23,8 +22,10 @@ pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bo
     let mut states = engine.shared.states.lock();
     states.free_leftovers();
     states.make_room(changes.len());
-    let mut work = Box::new(Work::new(changes.len()));
-    match fill(&mut work, &engine.shared, &mut states, changes, drained) {
+    let mut drafts = Vec::with_capacity(changes.len());
+    let collected = collect(&mut drafts, &engine.shared, &mut states, changes, drained);
+    let mut work = Box::new(Work::of(drafts, engine.shared.level));
+    match collected.and_then(|()| work.seal(&states.journal)) {
         Ok(()) => Ok(Prepared::new(engine, work)),
         Err(error) => {
             work.release(&engine.shared);
@@ -33,28 +34,20 @@ pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bo
     }
 }
 
-fn fill(
-    work: &mut Work,
+fn collect(
+    drafts: &mut Vec<Draft>,
     shared: &Shared,
     states: &mut States,
     changes: Vec<(Site, Change)>,
     drained: bool,
 ) -> Result<()> {
-    // Whether code is given up, which nobody may execute afterwards.
-    let mut ends = false;
+    let mut memories = Memories::default();
     for (site, change) in changes {
         shared.check_registered(&site)?;
-        if let Some(draft) = Preparation::new(shared, states, site, drained)?.finish(change)? {
-            ends |= matches!(draft.standing.status, Status::Invalidated | Status::Redirected);
-            work.add(draft);
-        }
+        let memory = memories.number(site.memory()?);
+        let draft = Preparation::new(shared, states, site, drained)?.finish(change)?;
+        drafts.extend(draft.map(|draft| Draft { memory, ..draft }));
     }
-    work.seal(&states.journal)?;
-    work.level = match work.is_live() {
-        true if ends => Level::Immediate,
-        true => Level::Eventual,
-        false => shared.level,
-    };
     Ok(())
 }
 
@@ -333,6 +326,7 @@ impl<'a> Preparation<'a> {
             place: self.place,
             version: self.state.version(),
             until_run,
+            memory: 0,
         }
     }
 }

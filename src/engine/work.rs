@@ -7,20 +7,23 @@
 //! allocation; what only failures and displays need is apart. What a commit replaces takes the place of what it was
 //! replaced by, and is freed by whoever prepares next.
 //!
-//! Invariants: items and their parts have the same numbers; a commit writes only if the state in a part's place has
-//! the part's version, so what was derived from the state is true then.
+//! Invariants: items and their parts have the same numbers, in the order in which they are written: quiescent ones by
+//! memory and address, then live ones; a commit writes only if the state in a part's place has the part's version,
+//! so what was derived from the state is true then.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::fault::{Found, Side};
+use super::fault::Found;
 use super::journal::{Chapter, Journal, Record};
 use super::live::HeadExchange;
 use super::state::{Place, Ramp, Standing, Status, Stub};
 use super::write::Group;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
+use crate::memory::{CodeMemory, Sides};
 use crate::publish::{Level, Rest};
 use crate::site::{Module, Site};
 
@@ -41,6 +44,39 @@ pub(super) struct Draft {
     pub(super) version: u64,
     /// Whether it would have been prepared otherwise, had its code been run.
     pub(super) until_run: bool,
+    /// The number of its memory, see [`Memories`].
+    pub(super) memory: usize,
+}
+
+impl Draft {
+    /// What orders the changes of a transaction.
+    pub(super) fn order(&self) -> (bool, usize, CodeAddr) {
+        (self.live.is_some(), self.memory, self.site.addr())
+    }
+}
+
+/// Numbers the memories of a transaction as they come up.
+#[derive(Default)]
+pub(super) struct Memories {
+    last: Option<(usize, usize)>,
+    /// Where there are several: their numbers by their addresses.
+    numbers: HashMap<usize, usize>,
+}
+
+impl Memories {
+    pub(super) fn number(&mut self, memory: &Arc<dyn CodeMemory>) -> usize {
+        let address = Arc::as_ptr(memory).addr();
+        match self.last {
+            Some((last, number)) if last == address => return number,
+            // Most transactions have one, and no map.
+            None => {}
+            Some((last, number)) => _ = self.numbers.insert(last, number),
+        }
+        let next = self.numbers.len();
+        let number = *self.numbers.get(&address).unwrap_or(&next);
+        self.last = Some((address, number));
+        number
+    }
 }
 
 /// What is told of a change, and needed where it fails.
@@ -50,6 +86,8 @@ pub(super) struct Item {
     pub(super) ramps: Vec<Ramp>,
     pub(super) until_run: bool,
     pub(super) is_live: bool,
+    /// The number of its memory, see [`Memories`].
+    pub(super) memory: usize,
     /// What stood there before.
     old: Arc<[u8]>,
     /// What the site is if a commit has failed and left it in doubt.
@@ -58,10 +96,8 @@ pub(super) struct Item {
 
 /// What a commit touches of a change where all goes well.
 pub(super) struct Part {
-    pub(super) addr: CodeAddr,
-    /// Where the old bytes begin among those of the transaction. As many new ones follow.
-    start: usize,
-    len: u32,
+    /// Its site.
+    pub(super) range: CodeRange,
     /// Whether ramps have been made for it.
     pub(super) has_ramps: bool,
     pub(super) old_stub: OldStub,
@@ -72,9 +108,9 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Its site.
-    pub(super) fn range(&self) -> CodeRange {
-        CodeRange::new(self.addr, u64::from(self.len)).unwrap_or_default()
+    /// Takes out the stub that was made for a change which was not made.
+    pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
+        self.standing.as_mut()?.stub.take()
     }
 }
 
@@ -104,72 +140,11 @@ impl OldStub {
     }
 }
 
-/// The parts with their bytes.
-#[derive(Default)]
-pub(super) struct Parts {
-    list: SmallVec<[Part; 1]>,
-    /// The old and the new bytes of each. Room for a site of 32.
-    bytes: SmallVec<[u8; 64]>,
-}
-
-impl Parts {
-    pub(super) fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    #[inline]
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, Part> {
-        self.list.iter()
-    }
-
-    #[inline]
-    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Part> {
-        self.list.iter_mut()
-    }
-
-    pub(super) fn get(&self, number: usize) -> Option<&Part> {
-        self.list.get(number)
-    }
-
-    /// What is, or is to be, in memory for them.
-    #[inline]
-    pub(super) fn sides(&self) -> Sides<'_> {
-        Sides {
-            list: &self.list,
-            bytes: &self.bytes,
-        }
-    }
-
-    /// Takes out the stub that was made for a part whose change was not made.
-    pub(super) fn take_stub(&mut self, number: usize) -> Option<Box<Stub>> {
-        self.list.get_mut(number)?.standing.as_mut()?.stub.take()
-    }
-}
-
-/// The parts' addresses and bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Sides<'a> {
-    list: &'a [Part],
-    bytes: &'a [u8],
-}
-
-impl<'a> Sides<'a> {
-    /// The address of a part, and what is, or is to be, in memory there.
-    #[inline]
-    pub(super) fn get(self, number: usize, side: Side) -> Option<(CodeAddr, &'a [u8])> {
-        let part = self.list.get(number)?;
-        let len = part.len as usize;
-        let start = match side {
-            Side::Old => part.start,
-            Side::New => part.start + len,
-        };
-        Some((part.addr, self.bytes.get(start..start + len)?))
-    }
-}
-
 /// A transaction ready to be committed.
 pub(super) struct Work {
-    pub(super) parts: Parts,
+    pub(super) parts: SmallVec<[Part; 1]>,
+    /// Their bytes.
+    pub(super) sides: Sides,
     /// What is written while the world is stopped.
     pub(super) groups: SmallVec<[Group; 1]>,
     /// The changes of live sites.
@@ -186,31 +161,49 @@ pub(super) struct Work {
     pub(super) chapter: Option<Box<Chapter>>,
     pub(super) items: Vec<Item>,
     pub(super) found: Found,
+    /// Whether a commit that has failed had exchanged heads before: threads may be where they led.
+    pub(super) exposed: bool,
     /// Another, in a list of those that are to be freed.
     pub(super) next: Option<Box<Work>>,
 }
 
 impl Work {
-    /// Room for that many changes.
-    pub(super) fn new(changes: usize) -> Self {
-        Self {
-            parts: Parts::default(),
+    /// These changes, in the order in which they are written.
+    pub(super) fn of(mut drafts: Vec<Draft>, stopped: Level) -> Self {
+        drafts.sort_by_key(Draft::order);
+        // Whether code is given up, which nobody may execute afterwards.
+        let ends = drafts.iter().any(|draft| {
+            let status = draft.standing.status;
+            matches!(status, Status::Invalidated | Status::Redirected)
+        });
+        let mut work = Self {
+            parts: SmallVec::new(),
+            sides: Sides::default(),
             groups: SmallVec::new(),
             exchanges: SmallVec::new(),
             ranges: SmallVec::new(),
             outside: SmallVec::new(),
-            level: Level::Eventual,
+            level: stopped,
             has_traps: false,
             not_run: SmallVec::new(),
             chapter: None,
-            items: Vec::with_capacity(changes),
+            items: Vec::with_capacity(drafts.len()),
             found: Found::default(),
+            exposed: false,
             next: None,
+        };
+        drafts.into_iter().for_each(|draft| work.add(draft));
+        if work.is_live() {
+            work.level = match ends {
+                true => Level::Immediate,
+                false => Level::Eventual,
+            };
         }
+        work
     }
 
     /// Adds a change.
-    pub(super) fn add(&mut self, draft: Draft) {
+    fn add(&mut self, draft: Draft) {
         self.ranges.push(match &draft.live {
             Some(live) => live.range(),
             None => draft.site.range(),
@@ -222,14 +215,11 @@ impl Work {
         if draft.until_run && !self.not_run.last().is_some_and(|last| last.is_same(module)) {
             self.not_run.push(module.clone());
         }
-        let start = self.parts.bytes.len();
-        self.parts.bytes.extend_from_slice(&draft.old);
-        // As many: the checker has seen to it.
-        self.parts.bytes.extend_from_slice(&draft.standing.bytes);
-        self.parts.list.push(Part {
-            addr: draft.site.addr(),
-            start,
-            len: draft.old.len() as u32,
+        let range = draft.site.range();
+        // As many new bytes as old ones: the checker has seen to it.
+        self.sides.add(range.start(), &draft.old, &draft.standing.bytes);
+        self.parts.push(Part {
+            range,
             has_ramps: !draft.ramps.is_empty(),
             old_stub: draft.old_stub,
             place: draft.place,
@@ -242,6 +232,7 @@ impl Work {
             ramps: draft.ramps,
             until_run: draft.until_run,
             is_live: draft.live.is_some(),
+            memory: draft.memory,
             old: draft.old,
             fate: None,
         });
@@ -256,8 +247,7 @@ impl Work {
     pub(super) fn seal(&mut self, journal: &Journal) -> Result<()> {
         self.ranges.extend_from_slice(&self.outside);
         self.has_traps = self.exchanges.iter().any(HeadExchange::is_trap);
-        let longest = self.parts.iter().map(|part| part.len).max();
-        self.found = Found::of_len(longest.unwrap_or(0) as usize);
+        self.found = Found::of_len(self.sides.longest());
         self.groups = Group::all(&self.items, &self.parts)?;
         self.chapter = journal.chapter(self.both().map(record));
         Ok(())
@@ -279,7 +269,7 @@ fn record((item, part): (&Item, &Part)) -> Record {
     let standing = part.standing.as_ref();
     Record {
         site: item.site.key(),
-        addr: part.addr,
+        addr: part.range.start(),
         generation: standing.map_or(0, |standing| standing.generation),
         became: standing.map_or(Status::Original, |standing| standing.status),
         before: Arc::clone(&item.old),

@@ -7,91 +7,63 @@
 //!
 //! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is needed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::fault::{Found, Outcome, Side};
-use super::work::{Item, Parts, Sides, Work};
+use super::fault::Outcome;
+use super::work::{Item, Part, Work};
 use crate::addr::CodeRange;
 use crate::error::{Fate, Result};
-use crate::memory::{CodeMemory, PageRun};
+use crate::memory::{CodeMemory, PageRun, Side, Sides};
 use crate::publish::{Publisher, Stopped};
 
-/// The items of one memory with the pages they touch. Lists have room for one site, of which most transactions are.
+/// The items of one memory with the pages they touch.
 pub(super) struct Group {
     memory: Arc<dyn CodeMemory>,
     runs: SmallVec<[PageRun; 1]>,
-    /// The numbers of the items, by address.
-    items: SmallVec<[usize; 1]>,
+    /// The numbers of the items, which are in the order of their addresses.
+    items: Range<usize>,
     /// Whether its pages are as they should be at this point of a roll-back.
     good: bool,
 }
 
 impl Group {
-    /// The groups of the items that are not live, in the order of their first items.
+    /// The groups of the items that are not live.
     ///
     /// # Errors
     /// [`Error::OutsideMemory`](crate::Error::OutsideMemory) for a site whose pages do not exist.
-    pub(super) fn all(items: &[Item], parts: &Parts) -> Result<SmallVec<[Self; 1]>> {
-        let mut places = SmallVec::<[Place<'_>; 1]>::new();
-        let quiescent = items.iter().zip(parts.iter()).enumerate();
-        for (number, (item, part)) in quiescent.filter(|(_, (item, _))| !item.is_live) {
-            let (memory, range) = (item.site.memory()?, part.range());
-            places.push(Place {
-                memory,
-                range,
-                number,
-            });
+    pub(super) fn all(items: &[Item], parts: &[Part]) -> Result<SmallVec<[Self; 1]>> {
+        let mut groups = SmallVec::new();
+        let mut start = 0;
+        for items in items.chunk_by(|a, b| (a.is_live, a.memory) == (b.is_live, b.memory)) {
+            let end = start + items.len();
+            if let Some(item) = items.first().filter(|item| !item.is_live) {
+                groups.push(Self::of(Arc::clone(item.site.memory()?), start..end, parts)?);
+            }
+            start = end;
         }
-        places.sort_unstable_by_key(|place| (place.address(), place.range));
-        let mut groups = places
-            .chunk_by(|a, b| a.address() == b.address())
-            .map(Self::of)
-            .collect::<Result<SmallVec<[Self; 1]>>>()?;
-        groups.sort_by_cached_key(|group| group.items.iter().min().copied());
         Ok(groups)
     }
 
-    /// The group of items of the same memory, by address.
-    fn of(places: &[Place<'_>]) -> Result<Self> {
-        let mut ranges: SmallVec<[CodeRange; 1]> = places.iter().map(|place| place.range).collect();
+    fn of(memory: Arc<dyn CodeMemory>, items: Range<usize>, parts: &[Part]) -> Result<Self> {
+        let parts = parts.get(items.clone()).unwrap_or_default();
+        let mut ranges: SmallVec<[CodeRange; 1]> = parts.iter().map(|part| part.range).collect();
         let runs = PageRun::cover(&mut ranges)?;
-        let memory = places.first().map(|place| place.memory);
-        let memory = Arc::clone(memory.ok_or(crate::Error::ModuleForeign)?);
         memory.make_room(runs.len());
         Ok(Self {
             memory,
             runs,
-            items: places.iter().map(|place| place.number).collect(),
+            items,
             good: true,
         })
     }
 
-    #[inline]
-    fn compare(&self, parts: Sides<'_>, found: &mut Found, side: Side) -> Outcome {
-        for number in &self.items {
-            if let Some((addr, bytes)) = parts.get(*number, side) {
-                found.compare(&*self.memory, *number, (addr, bytes), side)?;
-            }
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn write(&self, parts: Sides<'_>) -> Result<()> {
-        for number in &self.items {
-            if let Some((addr, bytes)) = parts.get(*number, Side::New) {
-                self.memory.write(addr, bytes)?;
-            }
-        }
-        Ok(())
-    }
-
     /// What a site is after its roll-back, unless that is what it should be.
-    fn fate(&self, parts: Sides<'_>, number: usize) -> Option<Fate> {
+    fn fate(&self, sides: &Sides, number: usize) -> Option<Fate> {
         let holds = |side| {
-            let side = parts.get(number, side);
+            let side = sides.get(number, side);
             side.is_some_and(|(addr, bytes)| self.memory.holds(addr, bytes) == Ok(true))
         };
         match (holds(Side::Old), self.good) {
@@ -100,20 +72,6 @@ impl Group {
             (false, _) if holds(Side::New) => Some(Fate::New),
             (false, _) => Some(Fate::Unknown),
         }
-    }
-}
-
-/// Where an item is.
-struct Place<'a> {
-    memory: &'a Arc<dyn CodeMemory>,
-    range: CodeRange,
-    number: usize,
-}
-
-impl Place<'_> {
-    /// What tells memories apart.
-    fn address(&self) -> usize {
-        Arc::as_ptr(self.memory).addr()
     }
 }
 
@@ -127,12 +85,14 @@ pub(super) struct Writing<'a> {
 impl Writing<'_> {
     /// Writes the new bytes of every item, or leaves the old ones. Items whose sites have neither, or are not
     /// executable, are given their fate.
+    #[inline]
     pub(super) fn run(mut self) -> Outcome {
         self.compare(Side::Old)?;
         self.begin()?;
-        if let Err(cause) = self.write() {
+        let written = self.write();
+        if written.is_err() {
             self.roll_back(Open::Yes);
-            return Err(cause.into());
+            return written;
         }
         let done = self.finish();
         if done.is_err() {
@@ -144,38 +104,40 @@ impl Writing<'_> {
     #[inline]
     fn finish(&mut self) -> Outcome {
         self.end()?;
-        self.publisher.publish(&self.work.ranges, self.work.level)?;
+        let published = self.publisher.publish(&self.work.ranges, self.work.level);
+        self.work.found.check(published)?;
         self.compare(Side::New)
     }
 
     #[inline]
     fn compare(&mut self, side: Side) -> Outcome {
         let Work {
-            groups, parts, found, ..
+            groups, sides, found, ..
         } = &mut *self.work;
-        let parts = parts.sides();
         for group in groups.iter() {
-            group.compare(parts, found, side)?;
+            found.compare(&*group.memory, &group.items, sides, side)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn write(&self) -> Result<()> {
-        let Work { groups, parts, .. } = &*self.work;
-        let parts = parts.sides();
-        for group in groups {
-            group.write(parts)?;
+    fn write(&mut self) -> Outcome {
+        let Work {
+            groups, sides, found, ..
+        } = &mut *self.work;
+        for group in groups.iter() {
+            let new = sides.pieces(&group.items, Side::New);
+            found.check(group.memory.write_all(new))?;
         }
         Ok(())
     }
 
     #[inline]
-    fn begin(&mut self) -> Result<()> {
+    fn begin(&mut self) -> Outcome {
         for (at, group) in self.work.groups.iter().enumerate() {
             if let Err(cause) = group.memory.begin(&group.runs, self.stopped) {
                 self.close_unwritten(at);
-                return Err(cause);
+                return self.work.found.check(Err(cause));
             }
         }
         Ok(())
@@ -193,14 +155,14 @@ impl Writing<'_> {
 
     /// Ends every group, also after one has failed.
     #[inline]
-    fn end(&self) -> Result<()> {
-        let mut first = None;
-        for group in &self.work.groups {
-            if let Err(cause) = group.memory.end(&group.runs) {
-                first.get_or_insert(cause);
-            }
+    fn end(&mut self) -> Outcome {
+        let Work { groups, found, .. } = &mut *self.work;
+        let mut done = Ok(());
+        for group in groups.iter() {
+            let ended = found.check(group.memory.end(&group.runs));
+            done = done.and(ended);
         }
-        first.map_or(Ok(()), Err)
+        done
     }
 
     /// Writes the old bytes of every group again and notes what came of it. A transaction is taken back that has
@@ -210,12 +172,11 @@ impl Writing<'_> {
         self.restore(open);
         let published = self.publisher.publish(&self.work.ranges, self.work.level);
         let Work {
-            groups, parts, items, ..
+            groups, sides, items, ..
         } = &mut *self.work;
-        let parts = parts.sides();
         for group in groups.iter() {
             set_fates(items, group, |number| match &published {
-                Ok(()) => group.fate(parts, number),
+                Ok(()) => group.fate(sides, number),
                 // The old bytes are in place, but a core may go on executing the new ones.
                 Err(_) => Some(Fate::Unknown),
             });
@@ -227,16 +188,14 @@ impl Writing<'_> {
     ///
     /// All groups are written before the first ends: two memories may share a page.
     fn restore(&mut self, open: Open) {
-        let Work { groups, parts, .. } = &mut *self.work;
-        let parts = parts.sides();
+        let Work { groups, sides, .. } = &mut *self.work;
         for group in groups.iter_mut() {
             group.good = open == Open::Yes || group.memory.begin(&group.runs, self.stopped).is_ok();
         }
         for group in groups.iter().filter(|group| group.good) {
-            for number in &group.items {
-                let old = parts.get(*number, Side::Old);
+            for (addr, bytes) in sides.pieces(&group.items, Side::Old).iter() {
                 // A refused write leaves bytes that the comparison afterwards finds.
-                let _ = old.map(|(addr, bytes)| group.memory.write(addr, bytes));
+                let _ = group.memory.write(addr, bytes);
             }
         }
         for group in groups.iter_mut().filter(|group| group.good) {
@@ -246,10 +205,9 @@ impl Writing<'_> {
 }
 
 fn set_fates(items: &mut [Item], group: &Group, fate: impl Fn(usize) -> Option<Fate>) {
-    for number in &group.items {
-        if let Some(item) = items.get_mut(*number) {
-            item.fate = fate(*number);
-        }
+    let items = items.get_mut(group.items.clone()).unwrap_or_default();
+    for (number, item) in group.items.clone().zip(items) {
+        item.fate = fate(number);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 use crate::publish::Stopped;
 
-use super::PageRun;
+use super::{PageRun, Pieces};
 
 /// How bytes get into code memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,6 +118,34 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
             offset += expected.len() as u64;
         }
         Ok(true)
+    }
+
+    /// Writes several pieces, as [`write`](Self::write) does one. A transaction has one call for all that it
+    /// writes in a memory; there is no need to implement it.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write); the pieces before have been written then.
+    fn write_all(&self, pieces: Pieces<'_>) -> Result<()> {
+        for (at, bytes) in pieces.iter() {
+            self.write(at, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The number of the first piece that is not what the memory [holds](Self::holds). There is no need to implement
+    /// it either.
+    ///
+    /// # Errors
+    ///
+    /// As [`holds`](Self::holds).
+    fn first_unlike(&self, pieces: Pieces<'_>) -> Result<Option<usize>> {
+        for (number, (at, bytes)) in pieces.iter().enumerate() {
+            if !self.holds(at, bytes)? {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
     }
 
     /// Makes room for what `begin` and `end` note of that many runs. Called before the world is stopped: a stopped

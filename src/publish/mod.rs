@@ -26,7 +26,7 @@ pub mod trap;
 mod turn;
 mod world;
 
-pub(crate) use clock::coarse_time;
+pub(crate) use clock::CoarseTime;
 #[cfg(all(test, loom))]
 pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, Rest, ThreadHandle};
