@@ -209,6 +209,8 @@ impl Layout<'_> {
             let from = self.start().wrapping_add(out.len() as u64);
             self.backend.put_branch(branch, from, self.target(branch)?, out);
         }
+        let end = Mark::here(self.code);
+        self.fill_before(end, &mut filled, &mut written, out);
         self.copy(written..self.code.at(), out);
         Ok(())
     }

@@ -103,6 +103,8 @@ pub(super) struct Facts {
     /// For code that can be returned into before its end: how many bytes from its start. Calls without return to
     /// their end.
     pub(super) returns_at: Option<u8>,
+    /// Where the unit starts to which this instruction belongs, unless it is its first: nobody else branches here.
+    pub(super) unit: Option<u64>,
     pub(super) flow: Flow,
     /// Every register that it may write in part or whole, without the stack pointer and flags.
     pub(super) writes: RegSet,

@@ -372,7 +372,7 @@ impl<'a> Walk<'a> {
 
     fn jump(&mut self, index: usize, dest: Dest, state: State) -> Result<()> {
         let to = self.resolve(index, dest, state)?;
-        if let Some(target) = self.boundary(to) {
+        if let Some(target) = self.boundary(to).filter(|target| self.may_enter(index, *target)) {
             return self.join(index, target, state);
         }
         if self.is_inside(to) {
@@ -482,6 +482,12 @@ impl<'a> Walk<'a> {
         let code = self.code.get(part.first..part.last)?;
         let index = code.binary_search_by_key(&addr, |f| f.addr).ok()?;
         Some(part.first + index)
+    }
+
+    /// Whether a branch may go into the unit to which its target belongs.
+    fn may_enter(&self, from: usize, target: usize) -> bool {
+        let unit = |index: usize| self.code.get(index).and_then(|f| f.unit);
+        unit(target).is_none_or(|start| unit(from) == Some(start))
     }
 
     // ---- errors ----

@@ -172,6 +172,7 @@ fn nop(instruction: &Instruction) -> Facts {
         len: instruction.len() as u8,
         nop: true,
         returns_at: None,
+        unit: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
         stack: StackPointer::Keep,

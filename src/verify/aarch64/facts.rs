@@ -24,6 +24,7 @@ pub(super) fn facts(addr: u64, insn: Insn) -> Facts {
         len: LEN as u8,
         nop: insn == Insn::Hint { number: 0 },
         returns_at: None,
+        unit: None,
         flow: flow(insn),
         writes: RegSet::EMPTY,
         stack: StackPointer::Keep,

@@ -20,10 +20,13 @@
 //! restore r2: at such a landing stands `b .+8; ld r2,slot(r1)`, which is a unit, too, and does nothing for those
 //! who come from above.
 //!
+//! Condition field 0 can be kept in the link register, which is one unit, too: see [`kept`].
+//!
 //! Registers and conventions: 64-Bit ELF V2 ABI Specification 1.5, 2.2; 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.
 //! LLVM numbers registers as in `PPCRegisterInfo.td`.
 
 mod decode;
+mod kept;
 mod table;
 mod text;
 
@@ -176,6 +179,7 @@ fn decode(
     bytes: &[u8],
     code: &mut Vec<Facts>,
 ) -> Result<(), Undecodable> {
+    let first = code.len();
     let mut rest = bytes;
     let mut at = addr;
     while let Some((word, tail)) = rest.split_first_chunk::<4>() {
@@ -195,6 +199,11 @@ fn decode(
         at = facts.end();
         code.push(facts);
     }
+    let word = |at: u64| {
+        let at = usize::try_from(at.wrapping_sub(addr)).ok()?;
+        bytes.get(at..)?.first_chunk().copied().map(convention.read)
+    };
+    kept::mark(code.get_mut(first..).unwrap_or_default(), word);
     match rest {
         [] => Ok(()),
         _ => Err(Undecodable {
@@ -211,6 +220,7 @@ fn nothing(addr: u64) -> Facts {
         len: 4,
         nop: false,
         returns_at: None,
+        unit: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
         stack: StackPointer::Keep,

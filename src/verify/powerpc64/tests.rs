@@ -383,6 +383,65 @@ fn a_call_is_one_unit() {
 }
 
 #[test]
+fn a_condition_field_is_put_back() {
+    let site = any_reg();
+    // mfocrf r12, 128; mtlr r12; cmpd cr0, r3, r4; mfocrf r12, 128; mtctr r12; mflr r12; mtocrf 128, r12
+    let order = [
+        0x7d98_0026,
+        0x7d88_03a6,
+        0x7c23_2000,
+        0x7d98_0026,
+        MTCTR_R12,
+        0x7d88_02a6,
+        0x7d98_0120,
+    ];
+    site.accepts(&order);
+    // Without saving, or putting back, or from another register.
+    for (at, word) in [
+        (0, NOP),
+        (1, NOP),
+        (5, NOP),
+        (6, NOP),
+        (0, 0x7d78_0026),
+        (6, 0x7d78_0120),
+        (0, 0x7d94_0026),
+    ] {
+        let mut broken = order;
+        broken[at] = word;
+        site.protects("cr0", &broken);
+    }
+    // What is in the link register is lost; another field is written; control leaves.
+    let inside = |word: u32| {
+        let mut broken = order;
+        broken[3] = word;
+        broken
+    };
+    site.protects("cr0", &inside(0x7d68_03a6));
+    site.protects("cr1", &inside(0x2ca3_0000));
+    site.protects("cr0", &inside(0x4182_0020));
+    // An atomic addition: back into it, but not from outside, and not before its first instruction.
+    let add = [
+        0x7d78_0026,
+        0x7d68_03a6,
+        0x7d60_60a8,
+        0x396b_0001,
+        0x7d60_61ad,
+        0x4082_fff4,
+        0x7d68_02a6,
+        0x7d78_0120,
+    ];
+    let add = [&LOAD_HELPER[..1], &add].concat();
+    site.accepts(&add);
+    for target in 2..9u32 {
+        let broken = [&[0x4200_0000 | (1 + target) * 4][..], &add].concat();
+        refused!(site.check(&broken), VerifyBranchInside);
+    }
+    let mut broken = add.clone();
+    broken[6] = 0x4082_ffec;
+    site.protects("cr0", &broken);
+}
+
+#[test]
 fn landings_restore_the_toc_pointer() {
     let mut site = any_reg();
     site.site.landings = &[40];

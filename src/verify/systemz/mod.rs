@@ -212,6 +212,7 @@ fn plain(fields: &Fields) -> Facts {
         len: fields.len,
         nop: false,
         returns_at: None,
+        unit: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
         stack: StackPointer::Keep,
