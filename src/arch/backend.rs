@@ -49,7 +49,7 @@ pub(crate) struct Branch {
     pub(crate) scratch: Option<DwarfReg>,
     pub(crate) form: Form,
     /// What the architecture notes for itself.
-    pub(crate) detail: u8,
+    pub(crate) detail: u16,
     /// The operation's index in the sequence.
     pub(crate) op: u32,
 }
@@ -139,6 +139,9 @@ pub(crate) struct Registers {
     pub(crate) lost_in_any_call: RegSet,
     /// All registers that a C call may change, vector registers included.
     pub(crate) lost_in_c_call: RegSet,
+    /// Registers that LLVM's own call loses although the function may need them: live at every patchpoint, unless the
+    /// runtime vouches for live-outs that do not name them.
+    pub(crate) live_unless_trusted: RegSet,
     /// Integer arguments of the C convention, in order.
     pub(crate) int_args: &'static [DwarfReg],
     /// Floating-point arguments of the C convention, in order.
@@ -196,7 +199,7 @@ impl Arch {
             Self::PowerPc64 => Some(&super::powerpc64::BIG),
             Self::PowerPc64Le => Some(&super::powerpc64::LITTLE),
             Self::SystemZ => Some(&super::systemz::SystemZ),
-            _ => None,
+            Self::RiscV64 => Some(&super::riscv64::RiscV64),
         }
     }
 }

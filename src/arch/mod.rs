@@ -16,6 +16,8 @@ pub(crate) mod op;
 pub mod powerpc64;
 pub mod registers;
 mod regset;
+#[cfg(feature = "std")]
+pub mod riscv64;
 mod shape;
 #[cfg(feature = "std")]
 mod sink;

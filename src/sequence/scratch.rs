@@ -49,7 +49,11 @@ impl Free {
         let recorded = recorded(site);
         let arguments = arguments(site, registers);
         let results = results(site, registers, result);
-        let needed = recorded.union(live_outs(site).difference(results));
+        let unseen = match site.trust_live_outs && is_c(site) {
+            true => RegSet::EMPTY,
+            false => registers.live_unless_trusted,
+        };
+        let needed = recorded.union(live_outs(site).difference(results)).union(unseen);
         let free_here = match site.shape.kind() {
             SiteKind::Patchpoint if is_c(site) => registers.always_free.union(registers.lost_in_c_call),
             SiteKind::Patchpoint => registers.free_at_any_reg,

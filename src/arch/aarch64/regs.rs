@@ -50,6 +50,7 @@ pub(super) const REGISTERS: Registers = Registers {
         .with(X30)
         .union(numbers(64, 71))
         .union(numbers(80, 95)),
+    live_unless_trusted: RegSet::EMPTY,
     int_args: &[X0, X1, X2, X3, X4, X5, X6, X7],
     float_args: &[V0, V1, V2, V3, V4, V5, V6, V7],
     int_result: X0,

@@ -87,11 +87,11 @@ pub(super) fn put(convention: Convention, branch: &Branch, from: u64, to: u64, o
     let distance = distance(branch, branch.form, from, to) as i32;
     if let BranchKind::JumpIf(cond) = branch.kind {
         if branch.form == Form::Short {
-            let (bo, bi) = condition(cond, branch.detail);
+            let (bo, bi) = condition(cond, branch.detail as u8);
             convention.put(insn::bc(bo, bi, distance as i16), out);
             return;
         }
-        let (bo, bi) = condition(cond.negated(), branch.detail);
+        let (bo, bi) = condition(cond.negated(), branch.detail as u8);
         let over = len(branch, branch.form) as i16;
         convention.put(insn::bc(bo, bi, over), out);
     }

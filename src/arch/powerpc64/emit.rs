@@ -173,7 +173,7 @@ impl Emitter<'_> {
         };
         self.code.branch(kind, dest, scratch);
         if let Some(branch) = self.code.branches.last_mut() {
-            branch.detail = detail;
+            branch.detail = detail.into();
         }
     }
 

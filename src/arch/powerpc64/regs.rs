@@ -67,6 +67,7 @@ pub(super) const ELF_V2: Registers = Registers {
     special: SPECIAL,
     lost_in_any_call: RegSet::of(&[R12, LR, CTR]),
     lost_in_c_call: CALLER_SAVED.with(R0).union(SPECIAL).union(LOST_VECTORS),
+    live_unless_trusted: RegSet::EMPTY,
     int_args: &INT_ARGS,
     float_args: &FLOAT_ARGS,
     int_result: R3,

@@ -55,6 +55,7 @@ pub(super) const REGISTERS: Registers = Registers {
     special: RegSet::EMPTY,
     lost_in_any_call: FREE,
     lost_in_c_call: CALLER_SAVED.union(CALLER_SAVED_FLOATS).union(UPPER_VECTORS),
+    live_unless_trusted: RegSet::EMPTY,
     int_args: &[R2, R3, R4, R5, R6],
     float_args: &[F0, F2, F4, F6],
     int_result: R2,

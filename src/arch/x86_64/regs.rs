@@ -49,6 +49,7 @@ pub(super) const REGISTERS: Registers = Registers {
     special: RegSet::EMPTY,
     lost_in_any_call: RegSet::of(&[R11]),
     lost_in_c_call: CALLER_SAVED.union(VECTORS).union(MASKS),
+    live_unless_trusted: RegSet::EMPTY,
     int_args: &[RDI, RSI, RDX, RCX, R8, R9],
     float_args: &FLOAT_ARGS,
     int_result: RAX,

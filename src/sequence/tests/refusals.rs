@@ -317,16 +317,4 @@ fn errors_name_the_site() {
         (site.id, site.offset, site.addr),
         (RecordId::new(7), FnOffset::new(4), SITE)
     );
-    let other = SiteContext {
-        arch: Arch::RiscV64,
-        ..any_reg(32)
-    };
-    refuses!(
-        seq(),
-        other,
-        Error::NoAssembler {
-            arch: Arch::RiscV64,
-            ..
-        }
-    );
 }

@@ -17,7 +17,7 @@ fn branch_to(kind: BranchKind, to: u64, form: Form, scratch: Option<DwarfReg>, d
         dest: Dest::Addr(CodeAddr::new(to)),
         scratch,
         form,
-        detail,
+        detail: detail.into(),
         op: 0,
     }
 }

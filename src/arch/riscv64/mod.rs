@@ -1,0 +1,69 @@
+//! RISC-V, 64 bits: registers, conventions, encodings.
+//!
+//! dynasm encodes; what it would panic about (an immediate that does not fit) is decided here before. All
+//! instructions here have four bytes but one: where a length is no multiple of four, a `c.nop` fills it, and such
+//! lengths exist only where compressed instructions do. Code without them has sites of whole words, and gets none.
+//!
+//! LLVM makes its call at a patchpoint through ra without saving it, and keeps no other register free: at a shadow
+//! nothing is, and at a patchpoint, with `anyregcc` too, what a C call may change and the record does not name. Calls
+//! are therefore made only where ra is known to be dead.
+//!
+//! Sources: The RISC-V Instruction Set Manual, volume I, 2 and 5 (RV64I), 14 (A), 20 and 21 (F, D), 27 (C);
+//! RISC-V ELF psABI, 1 (registers, convention) and 4 (DWARF numbers).
+
+mod address;
+mod branch;
+mod constant;
+mod emit;
+mod insn;
+mod regs;
+
+#[cfg(test)]
+mod tests;
+
+pub use regs::*;
+
+use alloc::vec::Vec;
+
+use super::RegSet;
+use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::op::Op;
+
+/// The RISC-V backend.
+#[derive(Debug)]
+pub(crate) struct RiscV64;
+
+impl Backend for RiscV64 {
+    fn registers(&self) -> &'static Registers {
+        &regs::REGISTERS
+    }
+
+    fn unit(&self) -> u32 {
+        insn::UNIT
+    }
+
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
+        emit::emit(op, free, code)
+    }
+
+    fn branch_len(&self, branch: &Branch, form: Form) -> u32 {
+        branch::len(branch, form)
+    }
+
+    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+        branch::reaches(branch, form, from, to)
+    }
+
+    fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
+        branch::put(branch, from, to, out);
+    }
+
+    fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
+        if len % insn::LEN >= insn::UNIT {
+            insn::short_nop(out);
+        }
+        for _ in 0..len / insn::LEN {
+            insn::nop(out);
+        }
+    }
+}
