@@ -80,8 +80,9 @@ const TARGETS: &[Target] = &[
     },
 ];
 
+/// Near enough for the tiny code model of AArch64, which reaches 1 MiB.
 fn external(name: &str) -> u64 {
-    0x1080_0000 + name.bytes().map(u64::from).sum::<u64>() * 0x10
+    BASE + 0x8_0000 + name.bytes().map(u64::from).sum::<u64>() * 0x10
 }
 
 fn is_there(tool: &str) -> bool {
@@ -146,7 +147,7 @@ fn script(object: &Object<'_>, places: &[Option<u64>]) -> String {
         writeln!(
             text,
             " {name} {:#x} : {{ *({name}) }}",
-            0x1800_0000 + index * 0x1_0000
+            BASE as usize + 0x4_0000 + index * 0x1000
         )
         .unwrap();
     }
@@ -154,64 +155,56 @@ fn script(object: &Object<'_>, places: &[Option<u64>]) -> String {
     text
 }
 
+fn run(command: &mut Command, path: &Path) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", path.display());
+}
+
 /// What the GNU linker makes of the object: the bytes from 16 before [`BASE`] on.
 fn link(target: &Target, path: &Path, object: &Object<'_>, script: &str) -> Vec<u8> {
     let name = path.file_name().unwrap().to_str().unwrap();
-    let file = |suffix: &str| {
-        std::env::temp_dir().join(format!(
-            "patchpoint-{}-{}-{name}.{suffix}",
-            std::process::id(),
-            target.folder
-        ))
-    };
-    let (script_file, linked, flat) = (file("ld"), file("elf"), file("bin"));
+    let prefix = format!("patchpoint-{}-{}-{name}", std::process::id(), target.folder);
+    let file = |suffix: &str| std::env::temp_dir().join(format!("{prefix}.{suffix}"));
+    let (script_file, unmerged, linked, flat) = (file("ld"), file("o"), file("elf"), file("bin"));
     std::fs::write(&script_file, script).unwrap();
-    let mut command = Command::new(format!("{}-ld", target.tools));
-    command.args(target.options).args([
-        "-static",
-        "--no-gc-sections",
-        "--no-check-sections",
-        "-e",
-        "0",
-        "-T",
-    ]);
-    command.arg(&script_file).arg("-o").arg(&linked);
+
+    // Constants that are equal would be merged.
+    let mut objcopy = Command::new(format!("{}-objcopy", target.tools));
+    let sections = object.sections().iter().map(Section::name);
+    for section in sections.filter(|name| name.contains("rodata.")) {
+        objcopy.arg(format!(
+            "--set-section-flags={section}=alloc,readonly,data,contents"
+        ));
+    }
+    run(objcopy.arg(path).arg(&unmerged), path);
+
+    let mut ld = Command::new(format!("{}-ld", target.tools));
+    ld.args(target.options);
+    ld.args(["-static", "--no-gc-sections", "--no-check-sections", "-e", "0"]);
     for symbol in object.symbols() {
         if matches!(symbol.definition(), Definition::Undefined { .. }) && !symbol.name().is_empty() {
-            command.arg(format!(
-                "--defsym={}={:#x}",
-                symbol.name(),
-                external(symbol.name())
-            ));
+            let (name, addr) = (symbol.name(), external(symbol.name()));
+            ld.arg(format!("--defsym={name}={addr:#x}"));
         }
     }
-    let output = command.arg(path).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}: {}",
-        path.display(),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let mut command = Command::new(format!("{}-objcopy", target.tools));
-    command
-        .args([
-            "-O",
-            "binary",
-            "--remove-section=.rest",
-            "--remove-section=*got*",
-            "--remove-section=*plt*",
-        ])
+    ld.arg("-T")
+        .arg(&script_file)
+        .arg("-o")
         .arg(&linked)
-        .arg(&flat);
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}: {}",
-        path.display(),
-        String::from_utf8_lossy(&output.stderr)
-    );
+        .arg(&unmerged);
+    run(&mut ld, path);
+
+    let mut objcopy = Command::new(format!("{}-objcopy", target.tools));
+    objcopy.args(["-O", "binary"]);
+    objcopy.args([
+        "--remove-section=.rest",
+        "--remove-section=*got*",
+        "--remove-section=*plt*",
+    ]);
+    run(objcopy.arg(&linked).arg(&flat), path);
     let bytes = std::fs::read(&flat).unwrap();
-    for file in [script_file, linked, flat] {
+    for file in [script_file, unmerged, linked, flat] {
         std::fs::remove_file(file).unwrap();
     }
     bytes
