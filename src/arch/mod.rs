@@ -34,6 +34,8 @@ pub use shape::{CallShape, Convention, SiteKind};
 
 use core::fmt;
 
+use crate::stackmap::Endian;
+
 /// An architecture for which LLVM emits stack maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -56,6 +58,37 @@ impl Arch {
     /// Whether the lowest bytes of a value are at the highest addresses.
     pub(crate) const fn is_big_endian(self) -> bool {
         matches!(self, Self::PowerPc64 | Self::SystemZ)
+    }
+}
+
+impl Arch {
+    /// The architecture of this machine, if it is one of these.
+    #[must_use]
+    pub const fn host() -> Option<Self> {
+        if cfg!(target_arch = "x86_64") {
+            Some(Self::X86_64)
+        } else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
+            Some(Self::AArch64)
+        } else if cfg!(all(target_arch = "powerpc64", target_endian = "big")) {
+            Some(Self::PowerPc64)
+        } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
+            Some(Self::PowerPc64Le)
+        } else if cfg!(target_arch = "s390x") {
+            Some(Self::SystemZ)
+        } else if cfg!(target_arch = "riscv64") {
+            Some(Self::RiscV64)
+        } else {
+            None
+        }
+    }
+
+    /// The byte order of its data. Instructions have the same, but on big-endian AArch64, which is not among these.
+    #[must_use]
+    pub const fn endian(self) -> Endian {
+        match self {
+            Self::PowerPc64 | Self::SystemZ => Endian::Big,
+            Self::X86_64 | Self::AArch64 | Self::PowerPc64Le | Self::RiscV64 => Endian::Little,
+        }
     }
 }
 

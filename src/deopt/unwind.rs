@@ -16,15 +16,17 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, Encoding, EndianSlice, Evaluation,
-    EvaluationResult, Format, FrameDescriptionEntry, LittleEndian, RegisterRule, UnwindContext,
-    UnwindSection,
+    AArch64, BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, Encoding, EndianSlice, Evaluation,
+    EvaluationResult, Format, FrameDescriptionEntry, RegisterRule, RunTimeEndian, UnwindContext,
+    UnwindSection, Vendor,
 };
 
 use crate::addr::{CodeAddr, DwarfReg};
+use crate::arch::Arch;
 use crate::error::{Error, Result};
+use crate::stackmap::Endian;
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Fde<'a> = FrameDescriptionEntry<Slice<'a>>;
 
 const ENCODING: Encoding = Encoding {
@@ -40,6 +42,7 @@ const MAX_STEPS: u32 = 1000;
 pub struct UnwindInfo {
     bytes: Arc<[u8]>,
     addr: CodeAddr,
+    arch: Option<Arch>,
     /// Start, end (exclusive) and section offset of each entry, by start.
     index: Vec<(u64, u64, usize)>,
 }
@@ -72,20 +75,34 @@ enum Base {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pc: CodeAddr,
+    endian: RunTimeEndian,
     base: Base,
     /// The registers that have a rule.
     saved: Vec<(DwarfReg, Saved)>,
 }
 
 impl UnwindInfo {
-    /// Reads the bytes of an `.eh_frame` section as they were relocated to stand at `addr`. They are copied;
-    /// nothing need be at that address.
+    /// Reads the bytes of an `.eh_frame` section of this machine's code, as they were relocated to stand at `addr`. They
+    /// are copied; nothing need be at that address.
     ///
     /// # Errors
     /// The bytes are not such a section.
     pub fn new(addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
+        Self::read(Arch::host(), addr, bytes)
+    }
+
+    /// Reads the section of code for any architecture: what [`can_return`](Self::can_return) says of it holds on every
+    /// host.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn for_arch(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
+        Self::read(Some(arch), addr, bytes)
+    }
+
+    fn read(arch: Option<Arch>, addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
         let mut index = Vec::new();
-        let section = EhFrame::new(bytes, LittleEndian);
+        let section = section(arch, bytes);
         let bases = bases(addr);
         let malformed = |error| Error::UnwindFormat {
             addr,
@@ -101,6 +118,7 @@ impl UnwindInfo {
         Ok(Self {
             bytes: bytes.into(),
             addr,
+            arch,
             index,
         })
     }
@@ -114,7 +132,7 @@ impl UnwindInfo {
     }
 
     pub(super) fn row(&self, pc: CodeAddr) -> Result<Row> {
-        let section = EhFrame::new(&self.bytes, LittleEndian);
+        let section = section(self.arch, &self.bytes);
         let bases = bases(self.addr);
         let fde = self.entry(&section, &bases, pc)?;
         let mut context = UnwindContext::new();
@@ -145,11 +163,19 @@ impl UnwindInfo {
                 RegisterRule::Register(other) => Saved::In(DwarfReg::new(other.0)),
                 RegisterRule::Expression(computed) => Saved::AtComputed(expression(computed)?),
                 RegisterRule::ValExpression(computed) => Saved::Computed(expression(computed)?),
+                // Which AArch64 writes for a return address that is not signed.
+                RegisterRule::Constant(0) if *reg == AArch64::RA_SIGN_STATE => continue,
                 other => return Err(refused(format!("register {} is {other:?}", reg.0))),
             };
             saved.push((DwarfReg::new(reg.0), how));
         }
-        Ok(Row { pc, base, saved })
+        let endian = endian(self.arch);
+        Ok(Row {
+            pc,
+            endian,
+            base,
+            saved,
+        })
     }
 
     fn entry<'a>(
@@ -234,7 +260,7 @@ impl Row {
     /// As for [`frame`](Self::frame).
     unsafe fn evaluate(&self, bytes: &[u8], frame: Option<u64>, registers: Registers<'_>) -> Result<u64> {
         let failed = |error| self.refused(format!("{error}"));
-        let mut evaluation = Evaluation::new(EndianSlice::new(bytes, LittleEndian), ENCODING);
+        let mut evaluation = Evaluation::new(EndianSlice::new(bytes, self.endian), ENCODING);
         if let Some(frame) = frame {
             evaluation.set_initial_value(frame);
         }
@@ -261,6 +287,27 @@ impl Row {
             .and_then(|value| value.to_u64(u64::MAX).ok());
         value.ok_or_else(|| self.refused(String::from("an expression has no value")))
     }
+}
+
+/// The byte order of an architecture; of this machine where it has none that is known.
+fn endian(arch: Option<Arch>) -> RunTimeEndian {
+    let host = || match cfg!(target_endian = "big") {
+        true => Endian::Big,
+        false => Endian::Little,
+    };
+    match arch.map_or_else(host, Arch::endian) {
+        Endian::Big => RunTimeEndian::Big,
+        Endian::Little => RunTimeEndian::Little,
+    }
+}
+
+fn section(arch: Option<Arch>, bytes: &[u8]) -> EhFrame<Slice<'_>> {
+    let mut section = EhFrame::new(bytes, endian(arch));
+    if arch == Some(Arch::AArch64) {
+        // Its rule for signed return addresses has a number that others use differently.
+        section.set_vendor(Vendor::AArch64);
+    }
+    section
 }
 
 fn bases(addr: CodeAddr) -> BaseAddresses {

@@ -7,7 +7,6 @@ use object::elf;
 
 use crate::arch::Arch;
 use crate::error::{Error, Result};
-use crate::stackmap::Endian;
 
 /// The two lowest bits of `e_flags` on PowerPC: the version of its ABI, or 0 (ELFv2 ABI, section 3.1.1).
 const POWERPC_ABI: u32 = 3;
@@ -34,13 +33,6 @@ impl Arch {
                     "an ELF file for machine {machine}, {order}-endian, flags {flags:#x}"
                 ))
             }
-        }
-    }
-
-    pub(super) const fn endian(self) -> Endian {
-        match self {
-            Self::PowerPc64 | Self::SystemZ => Endian::Big,
-            Self::X86_64 | Self::AArch64 | Self::PowerPc64Le | Self::RiscV64 => Endian::Little,
         }
     }
 

@@ -251,14 +251,14 @@ impl Function {
         self.range().map_or("", |range| &range.name)
     }
 
-    /// The address to call it at, as long as the module is registered and its engine exists.
+    /// What a pointer to it holds, to call it: its address, but on PowerPC ELFv1 that of its descriptor. It is good as long as the module is registered and its engine exists.
     ///
     /// From the first call of this on, its module counts as code that may have
     /// run: return addresses may then point into its sites.
     #[must_use]
     pub fn entry(&self) -> CodeAddr {
         self.module.0.may_have_run.store(true, Ordering::Release);
-        self.addr()
+        self.range().map_or(CodeAddr::default(), |range| range.pointer)
     }
 
     /// The address of its first byte, to look at and not to call.
