@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 
 use super::Frame;
-use super::host::state;
+use super::host::{FRAME_ABOVE_STACK, state};
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::error::{Error, Result};
@@ -70,7 +70,7 @@ impl<'f> Frame<'f> {
     }
 
     /// Goes on at `at` with the registers as they are in this frame now, and the stack pointer of the site.
-    /// Nothing is clobbered, the red zone included.
+    /// Nothing is clobbered, the red zone included; on SystemZ but for r1, which holds the address.
     ///
     /// # Errors
     /// The thread has a shadow stack.
@@ -104,7 +104,8 @@ impl<'f> Frame<'f> {
         let registers = |reg| self.captured.base(reg);
         // SAFETY: the frame is at the site, and the ramp's creator vouches for its unwind information.
         let frame = unsafe { row.frame(&registers) }?;
-        self.can_leave(frame)?;
+        let stack_pointer = frame.wrapping_sub(FRAME_ABOVE_STACK);
+        self.can_leave(stack_pointer)?;
         let mut saved = [0; state::CALLEE_SAVED.len()];
         for (to, reg) in saved.iter_mut().zip(state::CALLEE_SAVED) {
             // SAFETY: as above.
@@ -115,7 +116,7 @@ impl<'f> Frame<'f> {
         let at = unsafe { row.in_caller(return_address, frame, &registers) }?;
         Ok(Self::answer(Exit::Return {
             at: CodeAddr::new(at),
-            stack_pointer: frame,
+            stack_pointer,
             saved,
             value,
         }))

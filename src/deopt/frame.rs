@@ -5,10 +5,11 @@ use core::marker::PhantomData;
 
 use super::answer::Brand;
 use super::host::state::{self, Captured};
+use super::host::{before_low, in_order};
 use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, DwarfReg};
-use crate::arch::{Convention, SiteContext, SiteKind};
+use crate::arch::{Arch, Convention, SiteContext, SiteKind};
 use crate::engine::Role;
 use crate::error::{Error, Result};
 use crate::stackmap::{Location, Locations, Place};
@@ -68,13 +69,13 @@ impl<'f> Frame<'f> {
         self.captured.base(state::STACK_POINTER).unwrap_or(0)
     }
 
-    /// The flags register (rflags).
+    /// The flags register (rflags). On SystemZ condition code and program mask, where INSERT PROGRAM MASK puts them.
     #[must_use]
     pub fn flags(&self) -> u64 {
         self.captured.flags()
     }
 
-    /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF); the others stay.
+    /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF; the condition code); the others stay.
     pub fn set_flags(&mut self, flags: u64) {
         self.captured.set_flags(flags);
     }
@@ -86,12 +87,11 @@ impl<'f> Frame<'f> {
     /// # Errors
     /// The register was not captured.
     pub fn register(&self, reg: DwarfReg) -> Result<Value> {
-        let (bytes, width) = self.captured.read(reg);
-        bytes
-            .get(..width)
-            .filter(|bytes| !bytes.is_empty())
-            .and_then(Value::from_bytes)
-            .ok_or_else(|| self.no_register(reg, 0, 8, width))
+        let (_, width) = self.captured.read(reg);
+        match width {
+            0 => Err(self.no_register(reg, 0, 8, width)),
+            _ => self.read_register(reg, 0, whole_size(self.site.arch, reg, width)),
+        }
     }
 
     /// Writes the low bytes of a register; the others stay.
@@ -116,7 +116,8 @@ impl<'f> Frame<'f> {
 
     pub(super) fn read_register(&self, reg: DwarfReg, bit_offset: i32, size: u16) -> Result<Value> {
         let (bytes, width) = self.captured.read(reg);
-        part(bit_offset, size, width)
+        let first = first_bit(self.site.arch, reg, bit_offset, size, width);
+        part(first, size, width)
             .and_then(|part| bytes.get(part))
             .and_then(Value::from_bytes)
             .ok_or_else(|| self.no_register(reg, bit_offset, size, width))
@@ -129,7 +130,8 @@ impl<'f> Frame<'f> {
         }
         let size = value.size();
         let refused = || self.no_register(reg, bit_offset, size, width);
-        let part = part(bit_offset, size, width).ok_or_else(refused)?;
+        let first = first_bit(self.site.arch, reg, bit_offset, size, width);
+        let part = part(first, size, width).ok_or_else(refused)?;
         let end = part.end;
         let to = bytes.get_mut(part).ok_or_else(refused)?;
         to.copy_from_slice(value.bytes());
@@ -279,6 +281,7 @@ impl<'f> Frame<'f> {
                 // SAFETY: the record, which the ramp's creator vouches for, says that the compiled code has a
                 // spilled value of this size there; the base is the register as it was at the site.
                 unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+                in_order(to);
                 Value::from_bytes(to).ok_or_else(too_wide)
             }
             Place::Constant { value } => Value::sign_extended(value.into(), size).ok_or_else(too_wide),
@@ -297,8 +300,11 @@ impl<'f> Frame<'f> {
                 self.write_register(reg, bit_offset, value)
             }
             Place::Indirect { reg, offset } if value.size() <= location.size => {
-                let to = self.address(reg, offset)? as *mut u8;
-                let from = value.bytes();
+                let before = before_low(location.size, value.size());
+                let to = self.address(reg, offset)?.wrapping_add(before) as *mut u8;
+                let (mut from, len) = (value.all_bytes(), value.bytes().len());
+                let from = from.get_mut(..len).unwrap_or_default();
+                in_order(from);
                 // SAFETY: as in `read_known`; the value is not longer than what the record says is there.
                 unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
                 Ok(())
@@ -338,12 +344,10 @@ impl<'f> Frame<'f> {
         if let Some(reg) = state::ARGS.get(index) {
             return self.read_register(DwarfReg::new(*reg), 0, 8);
         }
-        // At a function's first instruction the return address is below them.
-        let skipped = usize::from(self.site.shape.kind() == SiteKind::Entry);
         let slot = index
             .checked_sub(state::ARGS.len())
-            .and_then(|slot| slot.checked_add(skipped)?.checked_mul(8))
-            .and_then(|slot| i32::try_from(slot).ok())
+            .and_then(|slot| i32::try_from(slot).ok()?.checked_mul(8))
+            .and_then(|slot| slot.checked_add(self.first_stack_arg()?))
             .ok_or_else(|| self.no_index("argument", index, count))?;
         self.read_known(Location {
             place: Place::Indirect {
@@ -351,6 +355,15 @@ impl<'f> Frame<'f> {
                 offset: slot,
             },
             size: 8,
+        })
+    }
+
+    /// The distance of the first argument on the stack from the stack pointer.
+    fn first_stack_arg(&self) -> Option<i32> {
+        let registers = self.site.arch.backend()?.registers();
+        Some(match self.site.shape.kind() {
+            SiteKind::Entry => registers.stack_args_at_entry,
+            _ => registers.stack_args,
         })
     }
 
@@ -392,6 +405,31 @@ impl<'f> Frame<'f> {
         } else {
             self.write_register(by_convention, 0, value)
         }
+    }
+}
+
+/// f0 to f15 of SystemZ, by DWARF number.
+const SYSTEMZ_FLOATS: core::ops::RangeInclusive<u16> = 16..=31;
+
+/// The size of a register under its number, of which `width` bytes were captured. A floating-point register of
+/// SystemZ is the left half of a vector register.
+fn whole_size(arch: Arch, reg: DwarfReg, width: usize) -> u16 {
+    match arch {
+        Arch::SystemZ if SYSTEMZ_FLOATS.contains(&reg.get()) => 8,
+        _ => width as u16,
+    }
+}
+
+/// The lowest bit of a value in the `width` captured bytes of a register. What fits a floating-point register of
+/// SystemZ is in the left half of the vector register, and short numbers in the left half of that.
+fn first_bit(arch: Arch, reg: DwarfReg, bit_offset: i32, size: u16, width: usize) -> i32 {
+    if arch != Arch::SystemZ || !SYSTEMZ_FLOATS.contains(&reg.get()) || size > 8 {
+        return bit_offset;
+    }
+    let half = if width > 8 { 64 } else { 0 };
+    match (bit_offset, size) {
+        (0, 0..=4) => half + 32,
+        _ => bit_offset.saturating_add(half),
     }
 }
 

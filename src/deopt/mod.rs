@@ -29,6 +29,7 @@ mod frame;
 mod host;
 mod ramp;
 mod ramps;
+mod systemz;
 mod unwind;
 mod unwinds;
 mod value;

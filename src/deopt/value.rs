@@ -40,6 +40,11 @@ impl Value {
         self.bytes.get(..usize::from(self.len)).unwrap_or(&[])
     }
 
+    /// The bytes, and zeros behind them.
+    pub(super) const fn all_bytes(&self) -> [u8; MAX] {
+        self.bytes
+    }
+
     /// The size in bytes.
     #[must_use]
     pub fn size(&self) -> u16 {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Frame;
-use super::host::state;
+use super::host::{FRAME_ABOVE_STACK, before_low, in_order, state};
 use super::unwinds::Unwinds;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
@@ -166,7 +166,8 @@ impl<'w> Callers<'w> {
             registers.insert(reg, Known { value, at });
         }
         let at = None;
-        registers.insert(state::STACK_POINTER, Known { value: frame, at });
+        let value = frame.wrapping_sub(FRAME_ABOVE_STACK);
+        registers.insert(state::STACK_POINTER, Known { value, at });
         (self.pc, self.is_site, self.registers) = (CodeAddr::new(back), false, registers);
         self.caller(&engine)
     }
@@ -304,7 +305,9 @@ impl Caller<'_> {
     pub fn write(&self, location: Location, value: Value) -> Result<()> {
         match self.place_of(location)? {
             Spot::Memory(at) if value.size() == location.size => {
-                let bytes = value.bytes();
+                let (mut bytes, len) = (value.all_bytes(), value.bytes().len());
+                let bytes = bytes.get_mut(..len).unwrap_or_default();
+                in_order(bytes);
                 // SAFETY: the record or the unwind information says that the frame has a value of this size there.
                 unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
                 Ok(())
@@ -319,7 +322,7 @@ impl Caller<'_> {
         Ok(match location.place {
             Place::Register { reg, bit_offset: 0 } => match base(reg)? {
                 Known { at: Some(at), .. } if location.size <= 8 => {
-                    Spot::Memory(low_part(*at, location.size))
+                    Spot::Memory(at.wrapping_add(before_low(8, location.size)))
                 }
                 known => Spot::Value(known.value),
             },
@@ -344,14 +347,6 @@ impl Caller<'_> {
     }
 }
 
-/// The address of the low `size` bytes of a register that has been saved at `at`.
-fn low_part(at: u64, size: u16) -> u64 {
-    match cfg!(target_endian = "big") {
-        true => at.wrapping_add(8 - u64::from(size)),
-        false => at,
-    }
-}
-
 /// Where a value is.
 enum Spot {
     Memory(u64),
@@ -367,6 +362,7 @@ impl Spot {
                 let to = bytes.get_mut(..usize::from(size))?;
                 // SAFETY: the record or the unwind information says that the frame has a value of this size there.
                 unsafe { core::ptr::copy_nonoverlapping(at as *const u8, to.as_mut_ptr(), to.len()) };
+                in_order(to);
                 Value::from_bytes(to)
             }
         }

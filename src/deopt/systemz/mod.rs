@@ -1,0 +1,7 @@
+//! SystemZ: its ramps, which are encoded on every host, and the capture of its registers, on its own.
+
+#[cfg(target_arch = "s390x")]
+pub(super) mod capture;
+pub(super) mod ramp;
+#[cfg(target_arch = "s390x")]
+pub(super) mod state;
