@@ -5,3 +5,6 @@ pub(super) mod capture;
 pub(super) mod ramp;
 #[cfg(target_arch = "s390x")]
 pub(super) mod state;
+
+#[cfg(all(test, target_arch = "s390x"))]
+mod tests;
