@@ -41,6 +41,23 @@ fn resolve(name: &str) -> Option<CodeAddr> {
     }
 }
 
+/// Lets threads go when the test ends, also where it fails: its threads are joined before that is told.
+struct Release<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Release<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Waits until the function that site 600 calls is held, by a thread that still runs.
+fn wait_until_held<T>(thread: &std::thread::ScopedJoinHandle<'_, T>) {
+    while !HELD.load(Ordering::SeqCst) {
+        assert!(!thread.is_finished(), "the thread ended before it called");
+        std::thread::yield_now();
+    }
+}
+
 struct Lab {
     world: SignalWorld,
     engine: Engine,
@@ -132,6 +149,7 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
                 }
             });
         }
+        let release = Release(|| stop.store(true, Ordering::Relaxed));
         let start = std::time::Instant::now();
         let mut failed = None;
         while start.elapsed() < Duration::from_secs(3) && failed.is_none() {
@@ -141,7 +159,7 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
             old.store(by, Ordering::SeqCst);
             patches += 1;
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(release);
         assert_eq!(failed, None);
     });
     let calls = calls.into_inner();
@@ -160,11 +178,10 @@ fn a_callee_that_blocks_inside_a_call_keeps_its_site_until_it_returns() {
             let _attached = lab.world.attach().unwrap();
             lab.call(5, 6)
         });
-        while !HELD.load(Ordering::SeqCst) {
-            std::thread::yield_now();
-        }
+        let release = Release(|| HOLD.store(false, Ordering::SeqCst));
+        wait_until_held(&thread);
         let refused = lab.patch(1000, 4).unwrap_err();
-        HOLD.store(false, Ordering::SeqCst);
+        drop(release);
         assert!(
             matches!(&refused, Error::ThreadInSite { site, offset, returns: true, .. }
                 if site.id.get() == 600 && offset.get() == 13),
@@ -192,7 +209,7 @@ extern "C" fn on_step(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
     let offset = pc.wrapping_sub(SITE.load(Ordering::SeqCst));
     if offset <= 32 {
         AT.store(offset as u32 + 1, Ordering::SeqCst);
-        while AT.load(Ordering::SeqCst) != 0 {
+        while AT.load(Ordering::SeqCst) != 0 && SITE.load(Ordering::SeqCst) != 0 {
             std::hint::spin_loop();
         }
     }
@@ -229,15 +246,17 @@ fn a_thread_at_every_instruction_boundary_of_a_site() {
     lab.patch(1000, 3).unwrap();
     SITE.store(lab.site.addr().get(), Ordering::SeqCst);
     let (mut outcomes, mut by) = (Vec::new(), 1000);
-    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let _attached = lab.world.attach().unwrap();
-            let value = step(lab.entry, 7);
-            done.store(true, Ordering::SeqCst);
-            value
+            step(lab.entry, 7)
         });
-        while !done.load(Ordering::SeqCst) {
+        // It waits nowhere any more, nor where it does now.
+        let _release = Release(|| {
+            SITE.store(0, Ordering::SeqCst);
+            AT.store(0, Ordering::SeqCst);
+        });
+        while !thread.is_finished() {
             let at = AT.load(Ordering::SeqCst);
             if at == 0 {
                 std::thread::yield_now();
@@ -284,16 +303,15 @@ fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
             let _attached = lab.world.attach().unwrap();
             lab.call(5, 6)
         });
-        while !HELD.load(Ordering::SeqCst) {
-            std::thread::yield_now();
-        }
+        let release = Release(|| HOLD.store(false, Ordering::SeqCst));
+        wait_until_held(&thread);
         lab.engine.patch_site(&lab.site, &call(2)).unwrap();
         let retired = lab.engine.retired();
         assert_eq!(retired.len(), 1, "the callee is in the stub's call");
         let refused = lab.world.drained(&retired).unwrap_err();
         let early = lab.world.drained(&[]).unwrap();
         let kept = lab.engine.reclaim(&early).unwrap();
-        HOLD.store(false, Ordering::SeqCst);
+        drop(release);
         thread.join().unwrap();
         assert!(
             matches!(refused, Error::ThreadInside { returns: true, .. }),

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use patchpoint::deopt::Ramps;
 use patchpoint::engine::{Engine, Prepared};
-use patchpoint::publish::{Drained, Level, Publisher, serialize};
+use patchpoint::publish::{Attached, Drained, Level, NeverStopped, Publisher, serialize};
 use patchpoint::site::{Module, Site};
 
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages::{self, PAGE};
 use crate::ratios::{self, Loops};
 use crate::report::Row;
-use crate::subject::{self, RESERVED};
+use crate::subject::{self, Object, RESERVED};
 
 /// The sites of one load of the object.
 const HUNDRED: usize = 100;
@@ -36,6 +37,8 @@ pub fn all(busy: bool) -> Vec<Row> {
     rows.extend(immediate());
     rows.push(invalidation());
     if let Some(other) = other {
+        rows.extend(ratios::commits());
+        rows.push(executed());
         assert!(other.stop() > 0, "the other thread executed nothing");
     }
     rows
@@ -182,6 +185,73 @@ fn eventual() -> Row {
         "bare aligned store of 8 bytes to the view, serialize",
         Some(3.0),
     )
+}
+
+/// An object for either sequence, whose result is the same.
+#[repr(C)]
+struct Wide {
+    object: Object,
+    again: u64,
+}
+
+/// Live sites that another thread executes without pause: it comes to rest after each round, and what the commits have
+/// retired is given back when it has.
+fn executed() -> Row {
+    let engine = Engine::builder()
+        .world(NeverStopped)
+        .exits(Ramps::new().on_miss(|frame| frame.resume()))
+        .build()
+        .unwrap();
+    let module = hundreds(&engine, 1, true).remove(0);
+    let sites: Vec<Site> = subject::reads(&module).into_iter().take(32).collect();
+    engine.patch(subject::READ, &subject::hit(8)).unwrap();
+    let entry = module.function("hundred").unwrap().entry();
+    // SAFETY: the C function that its source says, mapped as long as the engine.
+    let function: extern "C" fn(*const Wide) -> u64 = unsafe { std::mem::transmute(entry.get() as usize) };
+    let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    let effort = Effort {
+        batches: 101,
+        operations: sites.len(),
+    };
+    let [ours] = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let handle = engine.attach_thread();
+            let object = Object {
+                shape: u64::from(subject::SHAPE),
+                property: 3,
+            };
+            let wide = Wide { object, again: 3 };
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(function(black_box(&wide)), 300);
+                handle.quiescent();
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while calls.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        // SAFETY: the thread above is attached, and reports outside of compiled code.
+        let attached = unsafe { Attached::promise() };
+        let mut turn = 0;
+        let figures = interleave(
+            effort,
+            [&mut || {
+                turn += 1;
+                let took = commit_all(transactions(&engine, &sites, 1, turn));
+                engine.reclaim_passed(&attached).unwrap();
+                took
+            }],
+        );
+        stop.store(true, Ordering::Relaxed);
+        figures
+    });
+    assert!(calls.into_inner() > 1);
+    Row {
+        what: "live: the same, Eventual, of sites that the other thread executes",
+        ours,
+        bare: None,
+        beside: true,
+    }
 }
 
 /// Invalidating live sites, which is for good: each time in code of its own.

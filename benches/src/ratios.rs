@@ -39,9 +39,15 @@ const COMMITS: Effort = Effort {
 
 /// All of them.
 pub fn all() -> Vec<Row> {
-    let mut rows = vec![alias_write(), alias_commit(), proc_mem_commit(), toggle_commit()];
+    let mut rows = vec![alias_write()];
+    rows.extend(commits());
     rows.extend(hits());
     rows
+}
+
+/// A prepared site through each strategy.
+pub fn commits() -> [Row; 3] {
+    [alias_commit(), proc_mem_commit(), toggle_commit()]
 }
 
 /// Prepares a transaction for each site, one after the other, and commits it, or does the bare thing in its

@@ -110,8 +110,11 @@ pub fn beside(rows: &[Row]) -> String {
         let alone = rows.iter().find(|row| !row.beside && row.what == with.what);
         if let Some(alone) = alone {
             let ratio = with.ours.median / alone.ours.median;
-            // What waits for every core takes as much longer as the bare barrier does.
-            let waits = with.what.contains("Immediate") || with.what.starts_with("invalidate");
+            // What waits for every core, or is a system call, takes as much longer as the bare one does.
+            let bare = ["Immediate", "ProcMem", "Toggle"]
+                .iter()
+                .any(|word| with.what.contains(word));
+            let waits = bare || with.what.starts_with("invalidate");
             let verdict = match ratio <= NO_SLOWER {
                 _ if waits => "",
                 true => "met",
