@@ -137,13 +137,7 @@ impl Work {
         self.check_current(states)?;
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
-        let work = &mut *self;
-        let writing = Writing {
-            work,
-            stopped,
-            publisher,
-        };
-        let written = writing.run();
+        let written = Writing::new(self, stopped, publisher).run();
         if written.is_err() {
             live::undo(publisher, self);
         }

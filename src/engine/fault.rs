@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::work::Work;
 use crate::error::{Error, Result, SiteName};
-use crate::memory::{CodeMemory, Side, Sides};
+use crate::memory::{CodeMemory, Side, SidesView};
 
 /// What went wrong.
 pub(super) enum Fault {
@@ -68,7 +68,7 @@ impl Found {
         &mut self,
         memory: &dyn CodeMemory,
         numbers: &Range<usize>,
-        sides: &Sides,
+        sides: SidesView<'_>,
         side: Side,
     ) -> Outcome {
         match memory.first_unlike(sides.pieces(numbers, side)) {
@@ -79,7 +79,7 @@ impl Found {
     }
 
     #[cold]
-    fn changed(&mut self, memory: &dyn CodeMemory, number: usize, sides: &Sides, side: Side) -> Noted {
+    fn changed(&mut self, memory: &dyn CodeMemory, number: usize, sides: SidesView<'_>, side: Side) -> Noted {
         let (addr, expected) = sides.get(number, side).unwrap_or_default();
         let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();
         let read = memory.read(addr, room);
@@ -116,7 +116,7 @@ pub(super) fn explain(work: &mut Work) -> Error {
 }
 
 fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
-    let (_, expected) = work.sides.get(number, side)?;
+    let (_, expected) = work.sides.view().get(number, side)?;
     Some(Error::BytesChanged {
         site: work.items.get(number)?.site.name(),
         expected: expected.to_vec(),

@@ -243,7 +243,7 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
     } = work;
     let done = exchanges.get(..count).unwrap_or_default();
     for exchange in done.iter().rev().filter(|exchange| exchange.take_back().is_err()) {
-        let new = sides.get(exchange.item, Side::New);
+        let new = sides.view().get(exchange.item, Side::New);
         let is_new = new.map(|(addr, bytes)| exchange.memory.holds(addr, bytes));
         if let Some(item) = items.get_mut(exchange.item) {
             item.fate = Some(match is_new {
@@ -262,10 +262,10 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
 /// Compares all bytes of the live sites with what should stand there.
 #[inline]
 fn compare(work: &mut Work, side: Side) -> Outcome {
+    let sides = work.sides.view();
     for exchange in &work.exchanges {
         let numbers = exchange.item..exchange.item + 1;
-        let memory = &*exchange.memory;
-        work.found.compare(memory, &numbers, &work.sides, side)?;
+        work.found.compare(&*exchange.memory, &numbers, sides, side)?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ fn show(f: &mut fmt::Formatter<'_>, work: &Work, number: usize, item: &Item, par
     )?;
     for (title, side) in [("before", Side::Old), ("after", Side::New)] {
         writeln!(f, "  {title}")?;
-        let (addr, bytes) = work.sides.get(number, side).unwrap_or_default();
+        let (addr, bytes) = work.sides.view().get(number, side).unwrap_or_default();
         listing(f, item, addr, bytes)?;
     }
     if let Some(stub) = part.standing.as_ref().and_then(|standing| standing.stub.as_ref()) {

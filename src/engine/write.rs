@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::fault::Outcome;
+use super::fault::{Found, Outcome};
 use super::work::{Item, Part, Work};
 use crate::addr::CodeRange;
 use crate::error::{Fate, Result};
-use crate::memory::{CodeMemory, PageRun, Side, Sides};
-use crate::publish::{Publisher, Stopped};
+use crate::memory::{CodeMemory, PageRun, Side, SidesView};
+use crate::publish::{Level, Publisher, Stopped};
 
 /// The items of one memory with the pages they touch.
 pub(super) struct Group {
@@ -61,7 +61,7 @@ impl Group {
     }
 
     /// What a site is after its roll-back, unless that is what it should be.
-    fn fate(&self, sides: &Sides, number: usize) -> Option<Fate> {
+    fn fate(&self, sides: SidesView<'_>, number: usize) -> Option<Fate> {
         let holds = |side| {
             let side = sides.get(number, side);
             side.is_some_and(|(addr, bytes)| self.memory.holds(addr, bytes) == Ok(true))
@@ -77,12 +77,31 @@ impl Group {
 
 /// A transaction while it is written.
 pub(super) struct Writing<'a> {
-    pub(super) work: &'a mut Work,
-    pub(super) stopped: &'a Stopped,
-    pub(super) publisher: &'a Publisher,
+    groups: &'a mut [Group],
+    sides: SidesView<'a>,
+    ranges: &'a [CodeRange],
+    level: Level,
+    items: &'a mut [Item],
+    found: &'a mut Found,
+    stopped: &'a Stopped,
+    publisher: &'a Publisher,
 }
 
-impl Writing<'_> {
+impl<'a> Writing<'a> {
+    #[inline]
+    pub(super) fn new(work: &'a mut Work, stopped: &'a Stopped, publisher: &'a Publisher) -> Self {
+        Self {
+            groups: &mut work.groups,
+            sides: work.sides.view(),
+            ranges: &work.ranges,
+            level: work.level,
+            items: &mut work.items,
+            found: &mut work.found,
+            stopped,
+            publisher,
+        }
+    }
+
     /// Writes the new bytes of every item, or leaves the old ones. Items whose sites have neither, or are not
     /// executable, are given their fate.
     #[inline]
@@ -104,40 +123,35 @@ impl Writing<'_> {
     #[inline]
     fn finish(&mut self) -> Outcome {
         self.end()?;
-        let published = self.publisher.publish(&self.work.ranges, self.work.level);
-        self.work.found.check(published)?;
+        let published = self.publisher.publish(self.ranges, self.level);
+        self.found.check(published)?;
         self.compare(Side::New)
     }
 
     #[inline]
     fn compare(&mut self, side: Side) -> Outcome {
-        let Work {
-            groups, sides, found, ..
-        } = &mut *self.work;
-        for group in groups.iter() {
-            found.compare(&*group.memory, &group.items, sides, side)?;
+        for group in &*self.groups {
+            self.found
+                .compare(&*group.memory, &group.items, self.sides, side)?;
         }
         Ok(())
     }
 
     #[inline]
     fn write(&mut self) -> Outcome {
-        let Work {
-            groups, sides, found, ..
-        } = &mut *self.work;
-        for group in groups.iter() {
-            let new = sides.pieces(&group.items, Side::New);
-            found.check(group.memory.write_all(new))?;
+        for group in &*self.groups {
+            let new = self.sides.pieces(&group.items, Side::New);
+            self.found.check(group.memory.write_all(new))?;
         }
         Ok(())
     }
 
     #[inline]
     fn begin(&mut self) -> Outcome {
-        for (at, group) in self.work.groups.iter().enumerate() {
+        for (at, group) in self.groups.iter().enumerate() {
             if let Err(cause) = group.memory.begin(&group.runs, self.stopped) {
                 self.close_unwritten(at);
-                return self.work.found.check(Err(cause));
+                return self.found.check(Err(cause));
             }
         }
         Ok(())
@@ -146,9 +160,9 @@ impl Writing<'_> {
     /// Nothing has been written: the groups that were begun, the first `count`, only need their protection back.
     #[cold]
     fn close_unwritten(&mut self, count: usize) {
-        for group in self.work.groups.iter().take(count) {
+        for group in self.groups.iter().take(count) {
             if group.memory.end(&group.runs).is_err() {
-                set_fates(&mut self.work.items, group, |_| Some(Fate::OldNotExecutable));
+                set_fates(self.items, group, |_| Some(Fate::OldNotExecutable));
             }
         }
     }
@@ -156,10 +170,9 @@ impl Writing<'_> {
     /// Ends every group, also after one has failed.
     #[inline]
     fn end(&mut self) -> Outcome {
-        let Work { groups, found, .. } = &mut *self.work;
         let mut done = Ok(());
-        for group in groups.iter() {
-            let ended = found.check(group.memory.end(&group.runs));
+        for group in &*self.groups {
+            let ended = self.found.check(group.memory.end(&group.runs));
             done = done.and(ended);
         }
         done
@@ -170,12 +183,10 @@ impl Writing<'_> {
     #[cold]
     fn roll_back(&mut self, open: Open) {
         self.restore(open);
-        let published = self.publisher.publish(&self.work.ranges, self.work.level);
-        let Work {
-            groups, sides, items, ..
-        } = &mut *self.work;
-        for group in groups.iter() {
-            set_fates(items, group, |number| match &published {
+        let published = self.publisher.publish(self.ranges, self.level);
+        let sides = self.sides;
+        for group in &*self.groups {
+            set_fates(self.items, group, |number| match &published {
                 Ok(()) => group.fate(sides, number),
                 // The old bytes are in place, but a core may go on executing the new ones.
                 Err(_) => Some(Fate::Unknown),
@@ -188,7 +199,7 @@ impl Writing<'_> {
     ///
     /// All groups are written before the first ends: two memories may share a page.
     fn restore(&mut self, open: Open) {
-        let Work { groups, sides, .. } = &mut *self.work;
+        let Self { groups, sides, .. } = self;
         for group in groups.iter_mut() {
             group.good = open == Open::Yes || group.memory.begin(&group.runs, self.stopped).is_ok();
         }

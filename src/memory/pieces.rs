@@ -69,27 +69,13 @@ impl Sides {
         self.new.extend_from_slice(new);
     }
 
+    /// All of them, to be read.
     #[inline]
-    fn bytes(&self, side: Side) -> &[u8] {
-        match side {
-            Side::Old => &self.old,
-            Side::New => &self.new,
-        }
-    }
-
-    /// One side of the change of that number.
-    #[inline]
-    pub(crate) fn get(&self, number: usize, side: Side) -> Option<(CodeAddr, &[u8])> {
-        let place = self.places.get(number)?;
-        Some((place.at, place.bytes(self.bytes(side))))
-    }
-
-    /// One side of the changes of these numbers.
-    #[inline]
-    pub(crate) fn pieces(&self, numbers: &Range<usize>, side: Side) -> Pieces<'_> {
-        Pieces {
-            places: self.places.get(numbers.clone()).unwrap_or_default(),
-            bytes: self.bytes(side),
+    pub(crate) fn view(&self) -> SidesView<'_> {
+        SidesView {
+            places: &self.places,
+            old: &self.old,
+            new: &self.new,
         }
     }
 
@@ -97,6 +83,40 @@ impl Sides {
     pub(crate) fn longest(&self) -> usize {
         let lens = self.places.iter().map(|place| place.len as usize);
         lens.max().unwrap_or(0)
+    }
+}
+
+/// Addresses with the bytes before and after a change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SidesView<'a> {
+    places: &'a [Place],
+    old: &'a [u8],
+    new: &'a [u8],
+}
+
+impl<'a> SidesView<'a> {
+    #[inline]
+    fn bytes(self, side: Side) -> &'a [u8] {
+        match side {
+            Side::Old => self.old,
+            Side::New => self.new,
+        }
+    }
+
+    /// One side of the change of that number.
+    #[inline]
+    pub(crate) fn get(self, number: usize, side: Side) -> Option<(CodeAddr, &'a [u8])> {
+        let place = self.places.get(number)?;
+        Some((place.at, place.bytes(self.bytes(side))))
+    }
+
+    /// One side of the changes of these numbers.
+    #[inline]
+    pub(crate) fn pieces(self, numbers: &Range<usize>, side: Side) -> Pieces<'a> {
+        Pieces {
+            places: self.places.get(numbers.clone()).unwrap_or_default(),
+            bytes: self.bytes(side),
+        }
     }
 }
 
@@ -110,7 +130,8 @@ mod tests {
         sides.add(CodeAddr::new(0x1000), &[1, 2], &[3, 4]);
         sides.add(CodeAddr::new(0x2000), &[5; 40], &[6; 40]);
         sides.add(CodeAddr::new(0x3000), &[7], &[8]);
-        let all = |numbers, side| -> Vec<_> { sides.pieces(&numbers, side).iter().collect() };
+        let view = sides.view();
+        let all = |numbers, side| -> Vec<_> { view.pieces(&numbers, side).iter().collect() };
         assert_eq!(
             all(0..3, Side::Old),
             [
@@ -121,10 +142,10 @@ mod tests {
         );
         assert_eq!(all(2..3, Side::New), [(CodeAddr::new(0x3000), &[8][..])]);
         assert_eq!(
-            sides.get(1, Side::New),
+            view.get(1, Side::New),
             Some((CodeAddr::new(0x2000), &[6; 40][..]))
         );
-        assert_eq!((sides.get(3, Side::New), all(2..4, Side::Old).len()), (None, 0));
+        assert_eq!((view.get(3, Side::New), all(2..4, Side::Old).len()), (None, 0));
         assert_eq!(sides.longest(), 40);
     }
 }

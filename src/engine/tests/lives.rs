@@ -202,6 +202,64 @@ fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
 }
 
 #[test]
+fn what_was_prepared_for_a_module_is_not_done_to_its_successor() {
+    let functions = [identity(1)];
+    let (lab, text, sites) = one(&functions);
+    let planned = lab.engine.plan(1, &plus(9)).unwrap();
+    lab.engine
+        .unregister(sites[0].module().clone(), &drained())
+        .unwrap();
+    // It gets the place that has become free, and is as the other was.
+    lab.register(&text, &functions);
+    let successor = lab.engine.plan(1, &plus(2)).unwrap();
+    refused!(planned.commit(), SiteChanged);
+    assert_eq!(bytes(&sites[0]), [0x90; 16]);
+    assert_eq!(successor.commit().unwrap(), Receipt { sites: 1 });
+}
+
+#[test]
+fn sites_of_many_modules_are_written_in_any_order() {
+    let lab = Lab::new();
+    let functions = [identity(1), identity(2)];
+    let texts: Vec<Text> = (0..4).map(|_| Text::new(&functions)).collect();
+    let modules: Vec<Module> = texts.iter().map(|text| lab.register(text, &functions)).collect();
+    let sites: Vec<Site> = modules.iter().flat_map(|module| module.sites()).collect();
+    // Each memory comes up twice, with others in between, and its second site first.
+    let mixed = [5, 1, 7, 3, 0, 4, 2, 6].map(|at: usize| &sites[at]);
+    let change = mixed
+        .iter()
+        .enumerate()
+        .fold(lab.engine.transaction(), |t, (by, site)| {
+            t.patch_site(site, &plus(1 + by as u64)).unwrap()
+        });
+    assert_eq!(change.commit().unwrap(), Receipt { sites: 8 });
+    for (by, site) in mixed.iter().enumerate() {
+        assert_eq!(call(site, 10), 11 + by as u64);
+    }
+    let journal = lab.engine.journal();
+    assert_eq!(journal.len(), 8);
+    for entry in &journal {
+        let site = sites.iter().find(|site| site.addr() == entry.addr).unwrap();
+        assert_eq!((entry.generation, &*entry.after), (1, &*bytes(site)));
+        assert_eq!(*entry.before, [0x90; 16]);
+    }
+    // A byte of one keeps the others from being restored.
+    texts[2].poke(sites[5].addr(), &[0xf4]);
+    let restore = mixed
+        .iter()
+        .fold(lab.engine.transaction(), |t, site| t.restore(site).unwrap());
+    match restore.commit() {
+        Err(Error::BytesChanged { site, .. }) => assert_eq!(site.addr, sites[5].addr()),
+        other => panic!("{other:?}"),
+    }
+    assert!(
+        sites
+            .iter()
+            .all(|site| lab.engine.status(site) == Status::Patched)
+    );
+}
+
+#[test]
 fn code_is_registered_once_at_a_time() {
     let (lab, text, _sites) = one(&[identity(1), identity(2)]);
     let code = lab
