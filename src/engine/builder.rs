@@ -87,5 +87,19 @@ impl Builder {
 
 /// The architecture of this machine, if code of it can be patched here.
 fn host() -> Option<Arch> {
-    cfg!(target_arch = "x86_64").then_some(Arch::X86_64)
+    if cfg!(target_arch = "x86_64") {
+        Some(Arch::X86_64)
+    } else if cfg!(target_arch = "aarch64") {
+        Some(Arch::AArch64)
+    } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
+        Some(Arch::PowerPc64Le)
+    } else if cfg!(target_arch = "powerpc64") {
+        Some(Arch::PowerPc64)
+    } else if cfg!(target_arch = "s390x") {
+        Some(Arch::SystemZ)
+    } else if cfg!(target_arch = "riscv64") {
+        Some(Arch::RiscV64)
+    } else {
+        None
+    }
 }

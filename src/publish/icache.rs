@@ -3,21 +3,44 @@
 use crate::addr::CodeRange;
 
 /// Makes the instruction cache agree with memory for a range, as seen at the executed addresses.
-///
-/// x86-64 and SystemZ: caches are coherent by hardware, also with another mapping of the same page.
-#[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 #[inline]
-pub(super) fn maintain(_range: CodeRange) {}
+pub(super) fn maintain(range: CodeRange) {
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
+    other::maintain(range);
+    // x86-64 and SystemZ: caches are coherent by hardware, also with another mapping of the same page.
+    #[cfg(not(emulated))]
+    let _ = range;
+    #[cfg(emulated)]
+    emulated::notice(range);
+}
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
-pub(super) use other::maintain;
+/// Under qemu-user, which takes no notice of writes through another mapping, or of cache maintenance, but translates a
+/// mapping anew that has been moved. Compiled only with `--cfg emulated`, as asm-tests/cross.sh does.
+#[cfg(emulated)]
+mod emulated {
+    #![allow(unsafe_code)]
+
+    use super::CodeRange;
+
+    /// Moves the pages to where they are.
+    pub(super) fn notice(range: CodeRange) {
+        // SAFETY: takes a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+        let start = range.start().get() & !(page - 1);
+        let len = (range.end().get().next_multiple_of(page) - start) as usize;
+        // SAFETY: a mapping that keeps its size and may not go elsewhere stays what it is.
+        unsafe { libc::mremap(start as *mut libc::c_void, len, len, 0) };
+    }
+}
 
 /// The architectures that need it.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
 mod other {
     #![allow(unsafe_code)]
 
+    #[cfg(not(target_arch = "powerpc64"))]
     use super::CodeRange;
+    #[cfg(not(target_arch = "powerpc64"))]
     use core::arch::asm;
 
     /// Cleans the data cache to the point of unification and invalidates the instruction cache, as far as
@@ -47,24 +70,8 @@ mod other {
         unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     }
 
-    /// Power ISA, book II, 1.8: dcbst of each block, sync, icbi of each, sync; the isync is the
-    /// serialization.
     #[cfg(target_arch = "powerpc64")]
-    pub(in crate::publish) fn maintain(range: CodeRange) {
-        // No processor of this architecture has smaller blocks, and touching one twice does no harm.
-        for at in lines(range, 32) {
-            // SAFETY: stores a block of mapped memory.
-            unsafe { asm!("dcbst 0, {}", in(reg) at, options(nostack, preserves_flags)) };
-        }
-        // SAFETY: a barrier.
-        unsafe { asm!("sync", options(nostack, preserves_flags)) };
-        for at in lines(range, 32) {
-            // SAFETY: invalidates a block of mapped memory in the instruction cache.
-            unsafe { asm!("icbi 0, {}", in(reg) at, options(nostack, preserves_flags)) };
-        }
-        // SAFETY: a barrier.
-        unsafe { asm!("sync", options(nostack, preserves_flags)) };
-    }
+    pub(in crate::publish) use crate::publish::powerpc64::maintain;
 
     /// The system call, for all threads: the scheduler may move a thread between `fence.i` and its use.
     #[cfg(target_arch = "riscv64")]
@@ -77,7 +84,7 @@ mod other {
         unsafe { asm!("fence.i", options(nostack, preserves_flags)) };
     }
 
-    #[cfg(not(target_arch = "riscv64"))]
+    #[cfg(target_arch = "aarch64")]
     fn lines(range: CodeRange, line: u64) -> impl Iterator<Item = u64> {
         let first = range.start().get() & !(line - 1);
         (first..range.end().get()).step_by(line as usize)

@@ -12,17 +12,21 @@
 mod clock;
 mod epoch;
 mod icache;
+#[cfg(target_os = "linux")]
+mod interrupted;
 mod others;
+#[cfg(target_arch = "powerpc64")]
+mod powerpc64;
 mod publisher;
 mod serialize;
 #[cfg(target_os = "linux")]
 mod signals;
 mod sync_core;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 mod threads;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 pub mod trap;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 mod turn;
 mod world;
 
@@ -33,7 +37,7 @@ pub use epoch::{Attached, Offline, Rest, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
 pub use publisher::{Level, Publisher};
 pub use serialize::{Serializer, serialize};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 pub use threads::{SignalAttached, SignalWorld, WhenInside};
 pub(crate) use world::Moment;
 pub use world::{Drained, NeverStopped, Resumption, SingleThreaded, Stopped, World};

@@ -111,7 +111,7 @@ fn no_barrier(call: &'static str, errno: Errno) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(target_os = "linux")]
     use crate::memory::testing::process::{deny, in_child};
     use std::string::ToString;
 
@@ -149,7 +149,7 @@ mod tests {
 
     /// Under a sandbox that knows no `membarrier`.
     #[test]
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(target_os = "linux")]
     fn without_membarrier_threads_are_signalled() {
         assert!(in_child(|| {
             deny(&[libc::SYS_membarrier], libc::ENOSYS);
@@ -168,7 +168,7 @@ mod tests {
 
     /// And where threads cannot be listed either.
     #[test]
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(target_os = "linux")]
     fn without_membarrier_and_proc_immediate_is_refused_by_type() {
         assert!(in_child(|| {
             deny(&[libc::SYS_membarrier], libc::EPERM);

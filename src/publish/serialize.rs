@@ -162,6 +162,7 @@ mod imp {
 #[cfg(not(target_arch = "x86_64"))]
 mod imp {
     use super::Serializer;
+    #[cfg(not(target_arch = "powerpc64"))]
     use core::arch::asm;
 
     pub(super) fn chosen() -> Serializer {
@@ -176,10 +177,7 @@ mod imp {
             asm!("dsb ish", "isb", options(nostack, preserves_flags))
         };
         #[cfg(target_arch = "powerpc64")]
-        // SAFETY: as above.
-        unsafe {
-            asm!("sync", "isync", options(nostack, preserves_flags))
-        };
+        crate::publish::powerpc64::serialize();
         #[cfg(target_arch = "s390x")]
         // SAFETY: as above.
         unsafe {

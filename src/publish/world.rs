@@ -82,7 +82,7 @@ impl Drained {
 
     /// What was found out about these ranges by asking that began at that moment. It counts for stubs that had
     /// been retired by then.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(target_os = "linux")]
     pub(super) fn found(ranges: &[CodeRange], began: Moment) -> Self {
         let ranges = ranges.into();
         Self {

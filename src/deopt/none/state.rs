@@ -15,6 +15,11 @@ pub(in crate::deopt) const RETURN_ADDRESS: u16 = 0;
 pub(in crate::deopt) const ARGS: [u16; 0] = [];
 pub(in crate::deopt) const FLOAT_ARGS: core::ops::Range<u16> = 0..0;
 
+/// What no routine leaves on a stack.
+pub(in crate::deopt) struct RawState {
+    pub(in crate::deopt) context: u64,
+}
+
 /// No frame.
 pub(in crate::deopt) struct Captured<'f> {
     never: Infallible,
@@ -22,6 +27,11 @@ pub(in crate::deopt) struct Captured<'f> {
 }
 
 impl Captured<'_> {
+    /// # Safety
+    /// There is nothing that may call it.
+    pub(in crate::deopt) unsafe fn new(_: *mut RawState, _: *mut u8) -> Self {
+        unreachable!("no ramp leads here")
+    }
     pub(in crate::deopt) fn base(&self, _: DwarfReg) -> Option<u64> {
         match self.never {}
     }

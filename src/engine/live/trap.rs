@@ -83,7 +83,7 @@ pub(super) fn keep_ramps(work: &mut Work, states: &mut States) {
 }
 
 /// The handler's table, where there is one.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 mod table {
     use super::{CodeAddr, Result, Site};
     use crate::publish::trap::Traps;
@@ -110,7 +110,7 @@ mod table {
 }
 
 /// Elsewhere there is none, and nothing gets past the check.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(target_os = "linux"))]
 mod table {
     use super::{CodeAddr, Error, Result, Site};
 

@@ -5,6 +5,8 @@
 #[cfg(target_os = "linux")]
 pub(crate) mod process;
 
+pub(crate) mod host_code;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{CodeMemory, LiveMemory, PageRun, Strategy};

@@ -51,7 +51,6 @@ pub(crate) fn end_of_child(work: impl FnOnce() -> bool) -> End {
 }
 
 /// Makes system calls of this process fail with an error number, for good. Only in a child.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn deny(calls: &[libc::c_long], errno: i32) {
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -90,7 +89,6 @@ pub(crate) fn deny(calls: &[libc::c_long], errno: i32) {
 
 /// The numbers of the system calls that the second function makes, in a child in which the first has prepared
 /// what it works on. The child is traced, so nothing is missed.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T)) -> Vec<libc::c_long> {
     // SAFETY: as in `in_child`.
     let child = unsafe { libc::fork() };
@@ -114,12 +112,18 @@ pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T))
     let mut entering = false;
     // SAFETY: the child is ours.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } == child && libc::WIFSTOPPED(status) {
+        if calls.is_empty() {
+            // Only so does the kernel tell what a stop is for.
+            // SAFETY: the child is stopped.
+            unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, 0, libc::PTRACE_O_TRACESYSGOOD) };
+        }
         if entering {
-            let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::zeroed();
-            // SAFETY: the child is stopped, and the place is large enough.
-            unsafe { libc::ptrace(libc::PTRACE_GETREGS, child, 0, registers.as_mut_ptr()) };
-            // SAFETY: filled by the call, and valid as zeros before.
-            calls.push(unsafe { registers.assume_init() }.orig_rax as libc::c_long);
+            let mut info = std::mem::MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
+            let size = size_of::<libc::ptrace_syscall_info>();
+            // SAFETY: the child is stopped, and the place is as large as is said.
+            unsafe { libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, child, size, info.as_mut_ptr()) };
+            // SAFETY: filled by the call, at an entry, and valid as zeros before.
+            calls.push(unsafe { info.assume_init().u.entry }.nr as libc::c_long);
         }
         entering = !entering;
         // SAFETY: the child is stopped; it goes on to the next entry or exit of a system call.

@@ -13,7 +13,9 @@ use std::string::String;
 use super::*;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::memory::testing::process::in_child;
-use crate::publish::{SingleThreaded, Stopped, World, serialize};
+use crate::publish::{Level, Publisher, SingleThreaded, Stopped, World, serialize};
+
+static PUBLISHER: std::sync::LazyLock<Publisher> = std::sync::LazyLock::new(Publisher::new);
 
 fn code_need(len: u64) -> SegmentNeed {
     SegmentNeed {
@@ -118,5 +120,6 @@ fn write_in_transaction(memory: &dyn CodeMemory, at: CodeAddr, bytes: &[u8]) {
         memory.write(at, bytes).unwrap();
         memory.end(&runs).unwrap();
     });
-    serialize();
+    let written = CodeRange::new(at, bytes.len() as u64).unwrap();
+    PUBLISHER.publish(&[written], Level::Eventual).unwrap();
 }

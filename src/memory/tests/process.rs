@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::error::Error;
-#[cfg(target_arch = "x86_64")]
 use crate::memory::testing::process::deny;
 
 #[test]
@@ -167,7 +166,7 @@ fn no_mapping_is_ever_writable_and_executable() {
 
 /// Where the kernel refuses such writes (`proc_mem.force_override=never`), they fail with EIO.
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 fn where_writes_to_the_memory_file_are_refused_auto_takes_toggle() {
     assert!(in_child(|| {
         let foreign = Foreign::new(1);
@@ -180,14 +179,14 @@ fn where_writes_to_the_memory_file_are_refused_auto_takes_toggle() {
 
 /// Without `/proc` protections cannot be read: the promise that the memory is read-execute has to do.
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 fn without_proc_auto_takes_toggle() {
     assert!(in_child(|| {
         let foreign = Foreign::new(2);
         let hole = Foreign::new(2);
         // SAFETY: a page of the test's.
         unsafe { sys::unmap(hole.range.start().get() + sys::page_size(), sys::page_size()) };
-        deny(&[libc::SYS_openat, libc::SYS_open], libc::ENOENT);
+        deny(&[libc::SYS_openat], libc::ENOENT);
         // SAFETY: the pages are the test's.
         let adopted = unsafe { adopt(foreign.range, Ask::Auto) }.unwrap();
         write_in_transaction(&*adopted.memory(), foreign.range.start(), &[1; 20]);
@@ -201,7 +200,7 @@ fn without_proc_auto_takes_toggle() {
 
 /// Memory files that cannot be had are an error of placing, and leave no address space behind.
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 fn without_memory_files_nothing_is_placed() {
     assert!(in_child(|| {
         deny(&[libc::SYS_memfd_create], libc::ENOSYS);
@@ -220,7 +219,7 @@ fn without_memory_files_nothing_is_placed() {
 
 /// Without its seals the executed view could be made writable.
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 fn a_file_that_cannot_be_sealed_is_not_mapped_executable() {
     assert!(in_child(|| {
         deny(&[libc::SYS_fcntl], libc::EPERM);

@@ -110,7 +110,7 @@ fn runs_that_cannot_be_closed_are_reported_and_the_others_closed() {
 /// A transaction over three runs, one of two pages: two protection changes for each, and no question about
 /// mappings or anything else.
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 fn a_transaction_asks_the_system_for_two_changes_per_run() {
     use crate::memory::testing::process::system_calls;
     let calls = system_calls(
@@ -145,7 +145,7 @@ fn a_transaction_asks_the_system_for_two_changes_per_run() {
 
 /// ProcMem makes one call for each write, and Alias none.
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(target_os = "linux")]
 fn the_other_strategies_ask_for_a_write_or_for_nothing() {
     use crate::memory::testing::process::system_calls;
     let calls = |through_alias: bool| {

@@ -6,6 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::error::Error;
+use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::{Call, FailingMemory};
 
 /// Writes every length at every residue, and checks the bytes around.
@@ -25,23 +26,13 @@ fn writes_exactly(memory: &dyn CodeMemory) {
     }
 }
 
-/// `mov eax, value; ret`
-#[cfg(target_arch = "x86_64")]
-fn returning(value: u32) -> [u8; 6] {
-    let [a, b, c, d] = value.to_le_bytes();
-    [0xb8, a, b, c, d, 0xc3]
-}
-
-#[cfg(target_arch = "x86_64")]
 fn call(at: CodeAddr) -> u32 {
-    let function = std::ptr::with_exposed_provenance::<()>(at.get() as usize);
     // SAFETY: the tests put a function without arguments there.
-    let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(function) };
+    let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(pointer(at)) };
     function()
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
 fn what_is_written_is_executed_under_every_strategy() {
     let (placed, _) = aliased(4096);
     let foreign = Foreign::new(1);
@@ -50,8 +41,8 @@ fn what_is_written_is_executed_under_every_strategy() {
     // SAFETY: as above.
     let toggle = unsafe { Toggle::register(foreign.range) }.unwrap();
     for memory in [&placed.memory() as &dyn CodeMemory, &proc_mem, &toggle] {
-        for value in [1, 0xffff_ffff, 77] {
-            write_in_transaction(memory, memory.range().start(), &returning(value));
+        for (value, code) in [(5, HOST.five), (7, HOST.seven), (5, HOST.five)] {
+            write_in_transaction(memory, memory.range().start(), code);
             assert_eq!(call(memory.range().start()), value, "{}", memory.strategy());
         }
     }

@@ -17,8 +17,8 @@ use super::look::{self, Found, Place};
 use super::registry::{self, Slot};
 use super::signal;
 use crate::addr::CodeRange;
-use crate::publish::serialize;
 use crate::publish::turn::Turns;
+use crate::publish::{interrupted, serialize};
 
 const IDLE: u64 = 0;
 const ASKED: u64 = 1;
@@ -37,8 +37,6 @@ static QUESTIONS: AtomicU64 = AtomicU64::new(0);
 pub(super) static ASKERS: Turns = Turns::new();
 /// The process whose threads are stopped, or 0: who attaches now waits.
 static STOPPED: AtomicI32 = AtomicI32::new(0);
-/// Where signal handlers return to.
-pub(super) static RESTORER: AtomicU64 = AtomicU64::new(0);
 
 /// What a thread is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,15 +329,12 @@ fn answer(slot: &Slot, context: &libc::ucontext_t) {
     }
     // SAFETY: from ASKED until ANSWERED the asker keeps the question.
     let ask = unsafe { &*slot.ask.load(Ordering::Relaxed) };
-    let registers = &context.uc_mcontext.gregs;
-    let register = |index: libc::c_int| registers.get(index as usize).copied().unwrap_or_default() as u64;
     let place = Place {
-        pc: register(libc::REG_RIP),
-        registers: registers.get(..libc::REG_RSP as usize).unwrap_or_default(),
-        sp: register(libc::REG_RSP),
+        pc: interrupted::counter(context),
+        registers: &interrupted::registers(context),
+        sp: interrupted::stack_pointer(context),
         low: slot.low.load(Ordering::Relaxed),
         high: slot.high.load(Ordering::Relaxed),
-        restorer: RESTORER.load(Ordering::Relaxed),
     };
     // SAFETY: the bounds are those of this thread's stack, which it was attached with.
     let (kind, at) = match unsafe { look::look(&place, &ask.ranges) } {
@@ -381,7 +376,6 @@ pub(super) fn look_at_self(ranges: &[CodeRange]) -> Found {
         sp: (&raw const here) as u64,
         low: slot.low.load(Ordering::Relaxed),
         high: slot.high.load(Ordering::Relaxed),
-        restorer: RESTORER.load(Ordering::Relaxed),
     };
     // SAFETY: the bounds are those of this thread's stack, on which `here` is, or else nothing is read.
     unsafe { look::look(&place, ranges) }

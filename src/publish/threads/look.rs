@@ -1,8 +1,8 @@
-//! Whether a stopped thread is in given ranges, or returns there. Linux on x86-64. Async-signal-safe.
+//! Whether a stopped thread is in given ranges, or returns there. Linux. Async-signal-safe.
 //!
 //! **What is looked at.** The program counter; the general registers, as a far jump has its target in one; the
-//! program counters that signal handlers saved, which are found by the restorer that the C library gives to
-//! every handler; and every word of the stack from the stack pointer up to the thread's base, as a return
+//! program counters that signal handlers saved, which are known by what the kernel saves next to
+//! them; and every word of the stack from the stack pointer up to the thread's base, as a return
 //! address can be anywhere there. That needs no frame pointers and overlooks nothing on that stack; a word
 //! that happens to look like such an address makes a thread count as inside that is not.
 //!
@@ -12,9 +12,7 @@
 //! that return.
 
 use crate::addr::{CodeAddr, CodeRange};
-
-/// The red zone: a word below the stack pointer that a leaf function may use.
-const RED_ZONE: u64 = 128;
+use crate::publish::interrupted::{self, RED_ZONE, STACK_POINTER_AT};
 
 /// What was found of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +32,11 @@ pub(super) struct Place<'a> {
     /// Its program counter.
     pub(super) pc: u64,
     /// Its general registers.
-    pub(super) registers: &'a [i64],
+    pub(super) registers: &'a [u64],
     pub(super) sp: u64,
     /// The bounds of its stack.
     pub(super) low: u64,
     pub(super) high: u64,
-    /// Where signal handlers return to, or 0.
-    pub(super) restorer: u64,
 }
 
 fn inside(ranges: &[CodeRange], at: u64) -> bool {
@@ -66,8 +62,8 @@ pub(super) unsafe fn look(place: &Place<'_>, ranges: &[CodeRange]) -> Found {
     if ranges.is_empty() {
         return Found::Outside;
     }
-    if let Some(at) = place.registers.iter().find(|at| inside(ranges, **at as u64)) {
-        return Found::Executes(*at as u64);
+    if let Some(at) = place.registers.iter().find(|at| inside(ranges, **at)) {
+        return Found::Executes(*at);
     }
     if !(place.low..place.high).contains(&place.sp) {
         return Found::Elsewhere(place.sp);
@@ -80,43 +76,45 @@ pub(super) unsafe fn look(place: &Place<'_>, ranges: &[CodeRange]) -> Found {
         if returns_into(ranges, word) {
             return Found::Returns(word);
         }
-        if word == place.restorer && word != 0 {
-            // SAFETY: as above; the place of the saved counter is checked against the bounds inside.
-            let saved = unsafe { saved_pc(at, place.high) };
-            if let Some(pc) = saved.filter(|pc| inside(ranges, *pc)) {
-                return Found::Executes(pc);
-            }
+        // The first byte of a range is nothing to return to, but may be where a handler interrupted the thread.
+        // SAFETY: as above; the words around are checked against the bounds inside.
+        if inside(ranges, word) && unsafe { is_saved_counter(at, place) } {
+            return Found::Executes(word);
         }
         at += 8;
     }
     Found::Outside
 }
 
-/// The program counter in the frame of a signal handler whose return address is at `at`: behind it is the
-/// `ucontext_t` (arch/x86/include/asm/sigframe.h, struct rt_sigframe).
+/// Whether the word at `at` is a program counter that a signal handler saved: the kernel saves with it the stack pointer,
+/// which was above the handler's frame, and a state of user mode.
 ///
 /// # Safety
 ///
-/// `at` is an aligned word of the stack that ends at `high`.
-unsafe fn saved_pc(at: u64, high: u64) -> Option<u64> {
-    let registers = std::mem::offset_of!(libc::ucontext_t, uc_mcontext) as u64;
-    let counter = at.checked_add(8 + registers + 8 * libc::REG_RIP as u64)?;
-    if counter.checked_add(8)? > high {
-        return None;
-    }
-    // SAFETY: an aligned word below `high`.
-    Some(unsafe { (counter as *const u64).read_volatile() })
+/// `at` is an aligned word of the thread's stack, which is mapped from its stack pointer on.
+unsafe fn is_saved_counter(at: u64, place: &Place<'_>) -> bool {
+    let word = |offset: isize| {
+        let saved = at.checked_add_signed(8 * offset as i64)?;
+        let is_stack = saved >= place.sp.max(place.low) && saved.checked_add(8)? <= place.high;
+        // SAFETY: an aligned word between the thread's stack pointer and the end of its stack.
+        is_stack.then(|| unsafe { (saved as *const u64).read_volatile() })
+    };
+    let above = word(STACK_POINTER_AT).is_some_and(|pointer| at < pointer && pointer <= place.high);
+    above && interrupted::is_saved(|offset| word(offset).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+    use crate::memory::testing::process::in_child;
 
     fn ranges() -> [CodeRange; 2] {
         [(0x1000, 16), (0x2001, 7)].map(|(at, len)| CodeRange::new(CodeAddr::new(at), len).unwrap())
     }
 
-    fn found(pc: u64, register: i64, stack: &[u64], restorer: u64) -> Found {
+    fn found(pc: u64, register: u64, stack: &[u64]) -> Found {
         let low = stack.as_ptr() as u64;
         let place = Place {
             pc,
@@ -124,7 +122,6 @@ mod tests {
             sp: low,
             low,
             high: low + 8 * stack.len() as u64,
-            restorer,
         };
         // SAFETY: the words are this thread's.
         unsafe { look(&place, &ranges()) }
@@ -146,9 +143,9 @@ mod tests {
             } else {
                 Found::Outside
             };
-            assert_eq!(found(pc, 0, &[0; 4], 0), expected, "{pc:#x}");
+            assert_eq!(found(pc, 0, &[0; 4]), expected, "{pc:#x}");
         }
-        assert_eq!(found(0, 0x1000, &[0; 4], 0), Found::Executes(0x1000));
+        assert_eq!(found(0, 0x1000, &[0; 4]), Found::Executes(0x1000));
     }
 
     #[test]
@@ -156,23 +153,63 @@ mod tests {
         for index in 0..40 {
             let mut stack = [7; 40];
             stack[index] = 0x1001;
-            assert_eq!(found(0, 0, &stack, 0), Found::Returns(0x1001));
+            assert_eq!(found(0, 0, &stack), Found::Returns(0x1001));
             stack[index] = 0x1000;
-            assert_eq!(found(0, 0, &stack, 0), Found::Outside);
+            assert_eq!(found(0, 0, &stack), Found::Outside);
         }
     }
 
+    static FOUND: AtomicU64 = AtomicU64::new(0);
+
+    /// Looks, from inside a handler, for where its thread was interrupted.
+    extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel passes a valid context.
+        let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+        let pc = interrupted::counter(context);
+        let here = 0_u64;
+        let place = Place {
+            pc: 0,
+            registers: &[],
+            sp: (&raw const here) as u64,
+            low: 0,
+            high: interrupted::stack_pointer(context) + 256,
+        };
+        let look_for = |start: u64| {
+            let ranges = [CodeRange::new(CodeAddr::new(start), 4).unwrap()];
+            // SAFETY: this thread's stack, as far as frames are on it that were there before the signal.
+            unsafe { look(&place, &ranges) }
+        };
+        let right = look_for(pc) == Found::Executes(pc) && look_for(pc - 1) == Found::Returns(pc);
+        FOUND.store(1 + u64::from(right), Ordering::Relaxed);
+    }
+
     #[test]
-    fn what_a_signal_handler_saved_is_found_from_the_first_byte() {
+    fn where_a_signal_handler_interrupted_is_found_from_the_first_byte() {
+        assert!(in_child(|| {
+            let action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: all zeros is a valid action.
+            let mut action = unsafe { action.assume_init() };
+            action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO;
+            // SAFETY: the handler lives as long as the process.
+            unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
+            // SAFETY: sends a signal to this thread.
+            unsafe { libc::raise(libc::SIGUSR1) };
+            FOUND.load(Ordering::Relaxed) == 2
+        }));
+    }
+
+    #[test]
+    fn an_address_of_code_among_other_words_is_no_saved_counter() {
         let mut stack = [0; 64];
-        stack[3] = 0xabc;
-        let counter = 4 + std::mem::offset_of!(libc::ucontext_t, uc_mcontext) / 8 + libc::REG_RIP as usize;
-        stack[counter] = 0x1000;
-        assert_eq!(found(0, 0, &stack, 0xabc), Found::Executes(0x1000));
-        assert_eq!(found(0, 0, &stack, 0xabd), Found::Outside);
-        stack[63] = 0xabc;
-        stack[counter] = 0;
-        assert_eq!(found(0, 0, &stack, 0xabc), Found::Outside);
+        let end = stack.as_ptr_range().end as u64;
+        for index in 4..40 {
+            stack.fill(0);
+            stack[index] = 0x1000;
+            stack[index + 1] = 16;
+            stack[index.checked_add_signed(STACK_POINTER_AT).unwrap()] = end;
+            assert_eq!(found(0, 0, &stack), Found::Outside, "{index}");
+        }
     }
 
     #[test]
@@ -183,7 +220,6 @@ mod tests {
             sp: 64,
             low: 4096,
             high: 8192,
-            restorer: 0,
         };
         // SAFETY: nothing is read, as the stack pointer is outside.
         assert_eq!(unsafe { look(&place, &ranges()) }, Found::Elsewhere(64));

@@ -2,12 +2,11 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::Ordering;
 
 use super::ask::{self, Gate};
 use super::registry;
-use crate::addr::CodeAddr;
 use crate::error::{Errno, Error, Result};
+use crate::publish::signals::highest;
 
 fn refused(call: &'static str) -> Error {
     Error::ThreadUnknown {
@@ -70,7 +69,7 @@ fn is_available(signal: libc::c_int) -> bool {
 
 /// The signal with our handler: that one, or the first from the highest that nobody handles.
 pub(super) fn install(wanted: Option<libc::c_int>) -> Result<libc::c_int> {
-    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    let real_time = libc::SIGRTMIN()..=highest();
     let signal = match wanted {
         Some(signal) => Some(signal).filter(|signal| real_time.contains(signal) && is_available(*signal)),
         None => real_time.rev().find(|signal| is_available(*signal)),
@@ -89,32 +88,5 @@ pub(super) fn install(wanted: Option<libc::c_int>) -> Result<libc::c_int> {
     if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
         return Err(refused("sigaction"));
     }
-    ask::RESTORER.store(restorer(signal).get(), Ordering::Relaxed);
     Ok(signal)
-}
-
-/// What the kernel keeps of a disposition (arch/x86/include/uapi/asm/signal.h, struct sigaction).
-#[repr(C)]
-#[derive(Default)]
-struct KernelAction {
-    handler: u64,
-    flags: u64,
-    restorer: u64,
-    mask: u64,
-}
-
-/// Where the handlers that the C library installs return to.
-fn restorer(signal: libc::c_int) -> CodeAddr {
-    let mut found = KernelAction::default();
-    // SAFETY: asks only; the place has the kernel's layout, and the mask its size of 8 bytes.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigaction,
-            signal,
-            ptr::null::<KernelAction>(),
-            &raw mut found,
-            8,
-        )
-    };
-    CodeAddr::new(if answer == 0 { found.restorer } else { 0 })
 }

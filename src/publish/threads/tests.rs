@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Error;
+use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::in_child;
 use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
 use crate::publish::{Stopped, World};
@@ -24,9 +25,11 @@ fn world() -> SignalWorld {
     unsafe { SignalWorld::new() }.unwrap()
 }
 
-/// `loop: cmp dword [rdi],0; je loop; ret`, and behind it at 32: `sub rsp,8; call rsi; add rsp,8; ret`.
-const SPIN: [u8; 6] = [0x83, 0x3f, 0x00, 0x74, 0xfb, 0xc3];
-const CALL: [u8; 11] = [0x48, 0x83, 0xec, 0x08, 0xff, 0xd6, 0x48, 0x83, 0xc4, 0x08, 0xc3];
+/// Where the code that calls back stands, behind the code that spins.
+const CALL: u32 = 64;
+
+/// The length of the code that calls back.
+const CALL_LEN: u64 = HOST.call.len() as u64;
 
 struct Code {
     _placed: Placed,
@@ -37,13 +40,15 @@ impl Code {
     fn new() -> Self {
         let need = SegmentNeed {
             kind: SegmentKind::Code,
-            len: 64,
+            len: 128,
             align: 64,
         };
         let mut placement = Arena::default().place(&[need], Reach::Anywhere).unwrap();
         let start = placement.segments()[0].range.start();
-        placement.fill(start, &SPIN).unwrap();
-        placement.fill(start.plus(Len::new(32)).unwrap(), &CALL).unwrap();
+        placement.fill(start, HOST.spin).unwrap();
+        placement
+            .fill(start.plus(Len::new(CALL)).unwrap(), HOST.call)
+            .unwrap();
         Self {
             _placed: placement.finalize().unwrap(),
             start,
@@ -57,7 +62,7 @@ impl Code {
     /// Spins in the code until the flag is set.
     fn spin(&self, flag: &std::sync::atomic::AtomicU32) {
         // SAFETY: the code above.
-        let function: extern "C" fn(*const u32) = unsafe { std::mem::transmute(self.start.get() as usize) };
+        let function: extern "C" fn(*const u32) = unsafe { std::mem::transmute(pointer(self.start)) };
         function(flag.as_ptr());
     }
 
@@ -65,7 +70,7 @@ impl Code {
     fn call(&self, callee: extern "C" fn()) {
         // SAFETY: the code above.
         let function: extern "C" fn(u64, extern "C" fn()) =
-            unsafe { std::mem::transmute(self.start.get() as usize + 32) };
+            unsafe { std::mem::transmute(pointer(self.start.plus(Len::new(CALL)).unwrap())) };
         function(0, callee);
     }
 }
@@ -121,7 +126,7 @@ fn a_thread_inside_makes_the_change_fail_or_wait() {
     let _alone = alone();
     let (world, code) = (world(), Code::new());
     let flag = std::sync::atomic::AtomicU32::new(0);
-    let inside = code.range(0, 6);
+    let inside = code.range(0, HOST.spin.len() as u64);
     with_thread(
         &world,
         |_| code.spin(&flag),
@@ -145,7 +150,7 @@ fn a_thread_inside_makes_the_change_fail_or_wait() {
             };
             assert!(thread == tid && inside.contains(at) && range == inside && !returns);
             let mut ran = false;
-            stop(&failing, &[code.range(6, 20)], || ran = true).unwrap();
+            stop(&failing, &[code.range(HOST.spin.len() as u32, 20)], || ran = true).unwrap();
             assert!(ran, "outside of it nothing waits");
 
             let brief = world
@@ -188,7 +193,7 @@ fn a_return_address_is_found_below_a_callee_that_blocks() {
     let world = world.when_inside(WhenInside::Fail);
     HOLD.store(true, Ordering::SeqCst);
     HELD.store(false, Ordering::SeqCst);
-    let call = code.range(32, 11);
+    let call = code.range(CALL, CALL_LEN);
     with_thread(
         &world,
         |_| code.call(blocks),
@@ -197,7 +202,7 @@ fn a_return_address_is_found_below_a_callee_that_blocks() {
                 std::thread::yield_now();
             }
             let found = stop(&world, &[call], || ()).unwrap_err();
-            let at = code.start.plus(Len::new(38)).unwrap();
+            let at = code.start.plus(Len::new(CALL + HOST.call_returns)).unwrap();
             let expected = Error::ThreadInside {
                 thread: tid,
                 at,
@@ -207,7 +212,9 @@ fn a_return_address_is_found_below_a_callee_that_blocks() {
             assert_eq!(found, expected);
             assert_eq!(world.drained(&[call]).unwrap_err(), expected);
             // The call's own bytes without the place that it returns to.
-            stop(&world, &[code.range(32, 6), code.range(39, 4)], || ()).unwrap();
+            let before = code.range(CALL, HOST.call_returns.into());
+            let behind = code.range(CALL + HOST.call_returns + 1, 4);
+            stop(&world, &[before, behind], || ()).unwrap();
             HOLD.store(false, Ordering::SeqCst);
             let waiting = world
                 .clone()
@@ -222,7 +229,9 @@ static OWN: AtomicU64 = AtomicU64::new(0);
 extern "C" fn stops_from_inside() {
     let world = world();
     let at = CodeAddr::new(OWN.load(Ordering::SeqCst));
-    let found = stop(&world, &[CodeRange::new(at, 11).unwrap()], || panic!("inside"));
+    let found = stop(&world, &[CodeRange::new(at, CALL_LEN).unwrap()], || {
+        panic!("inside")
+    });
     let own = registry::this_thread();
     assert!(matches!(found, Err(Error::ThreadInside { thread, returns: true, .. }) if thread == own));
     HELD.store(true, Ordering::SeqCst);
@@ -233,7 +242,7 @@ fn the_callers_own_return_address_counts_too() {
     let _alone = alone();
     let code = Code::new();
     let _attached = world().attach().unwrap();
-    OWN.store(code.start.get() + 32, Ordering::SeqCst);
+    OWN.store(code.start.get() + u64::from(CALL), Ordering::SeqCst);
     HELD.store(false, Ordering::SeqCst);
     code.call(stops_from_inside);
     assert!(HELD.load(Ordering::SeqCst));

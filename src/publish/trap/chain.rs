@@ -1,15 +1,17 @@
-//! The handler for SIGTRAP, and what was there before it.
+//! The handler for the signals of traps, and what was there before it.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::TABLE;
+use super::interrupted::{self, TRAP_SIGNALS};
 use crate::error::{Errno, Error, Result};
 
-/// What handled the signal before; null until the handler is about to be installed. It lives as long as the
+/// What handled each of the signals before; null until the handler is about to be installed. It lives as long as the
 /// process.
-static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+static BEFORE: [AtomicPtr<libc::sigaction>; TRAP_SIGNALS.len()] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; TRAP_SIGNALS.len()];
 /// How many traps led to a ramp.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
@@ -36,13 +38,18 @@ fn action(signal: libc::c_int, new: *const libc::sigaction) -> Result<libc::siga
 
 /// Installs the handler, unless it is there. The caller holds the writers' lock.
 pub(super) fn install() -> Result<()> {
-    let before = action(libc::SIGTRAP, ptr::null())?;
+    let mut signals = TRAP_SIGNALS.iter().zip(&BEFORE);
+    signals.try_for_each(|(signal, place)| install_for(*signal, place))
+}
+
+fn install_for(signal: libc::c_int, place: &AtomicPtr<libc::sigaction>) -> Result<()> {
+    let before = action(signal, ptr::null())?;
     if before.sa_sigaction == this() {
         return Ok(());
     }
     // One that was installed after ours and hands on to it must not be handed on to by ours: that would go round.
-    if BEFORE.load(Ordering::Acquire).is_null() {
-        BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
+    if place.load(Ordering::Acquire).is_null() {
+        place.store(Box::into_raw(Box::new(before)), Ordering::Release);
     } else {
         return Ok(());
     }
@@ -55,9 +62,9 @@ pub(super) fn install() -> Result<()> {
     ours.sa_flags =
         libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | (before.sa_flags & libc::SA_RESTART);
     ours.sa_mask = before.sa_mask;
-    action(libc::SIGTRAP, &raw const ours)
+    action(signal, &raw const ours)
         .map(drop)
-        .inspect_err(|_| BEFORE.store(ptr::null_mut(), Ordering::Release))
+        .inspect_err(|_| place.store(ptr::null_mut(), Ordering::Release))
 }
 
 /// How many threads a trap has sent to a ramp.
@@ -67,29 +74,26 @@ pub(super) fn taken() -> u64 {
 }
 
 /// Sends the thread to its ramp, or hands on. Async-signal-safe.
-extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, frame: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid context, which nothing else refers to, to a handler with SA_SIGINFO.
-    let interrupted = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    let context = unsafe { &mut *frame.cast::<libc::ucontext_t>() };
     // SAFETY: as above.
     let code = unsafe { (*info).si_code };
-    let counter = interrupted.uc_mcontext.gregs.get_mut(libc::REG_RIP as usize);
-    // A breakpoint's code is SI_KERNEL; what was sent by kill or by single steps is none of ours.
-    let trap = counter.filter(|_| code == libc::SI_KERNEL).and_then(|counter| {
-        let ramp = TABLE.find((*counter as u64).wrapping_sub(1))?;
-        Some((counter, ramp))
-    });
-    if let Some((counter, ramp)) = trap {
+    let trap = interrupted::trapped_at(interrupted::counter(context), code);
+    if let Some(ramp) = trap.and_then(|at| TABLE.find(at)) {
         TAKEN.fetch_add(1, Ordering::Relaxed);
-        *counter = ramp as i64;
+        interrupted::set_counter(context, ramp);
         return;
     }
-    hand_on(signal, info, context);
+    hand_on(signal, info, frame);
 }
 
 /// Does what would have been done without this handler. Async-signal-safe.
 fn hand_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = TRAP_SIGNALS.iter().position(|known| *known == signal);
+    let place = before.and_then(|index| BEFORE.get(index));
     // SAFETY: null, or what install has made, which is never freed.
-    let before = unsafe { BEFORE.load(Ordering::Acquire).as_ref() };
+    let before = place.and_then(|place| unsafe { place.load(Ordering::Acquire).as_ref() });
     match before.map(|before| (before.sa_sigaction, before.sa_flags)) {
         // A breakpoint cannot be ignored: the kernel kills for it even then.
         Some((libc::SIG_IGN, _)) if !is_fault(info) => {}
@@ -128,9 +132,13 @@ fn die(signal: libc::c_int) {
 /// Makes the process one that has never installed the handler. Only in a test's child.
 #[cfg(test)]
 pub(super) fn forget() {
-    BEFORE.store(ptr::null_mut(), Ordering::Relaxed);
+    BEFORE
+        .iter()
+        .for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
     let default = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: all zeros is the default disposition.
     let default = unsafe { default.assume_init() };
-    action(libc::SIGTRAP, &raw const default).unwrap();
+    for signal in TRAP_SIGNALS {
+        action(*signal, &raw const default).unwrap();
+    }
 }

@@ -1,19 +1,19 @@
-//! Sites that trap: the live invalidation of a shadow that was never armed. Linux on x86-64.
+//! Sites that trap: the live invalidation of a shadow that was never armed. Linux.
 //!
 //! **Problem.** A shadow holds the function's own instructions, of any lengths, at which threads may be. They
-//! cannot be exchanged for a jump of several bytes while threads execute them. **Approach.** Only the first byte
-//! changes, to `int3`, by one store, which no thread can see in part. A thread that executes it gets SIGTRAP; the
-//! handler finds the address in a table and sends the thread to the ramp with all registers as they were.
+//! cannot be exchanged for a jump of several bytes while threads execute them. **Approach.** Only the first bytes
+//! change, to an instruction that traps and that is no longer than any there, by one store, which no thread can see in
+//! part. A thread that executes it gets SIGTRAP (SystemZ: SIGILL); the handler finds the address in a table and sends the thread to the ramp with all registers as they were.
 //! Threads that are past the first instruction go on undisturbed: their instructions are all still there.
 //!
-//! **Invariants.** The table has the trap before the byte is written. The handler takes no lock, allocates
-//! nothing and keeps `errno`. A SIGTRAP that is not from a trap of the table is handed to whoever handled the
+//! **Invariants.** The table has the trap before the bytes are written. The handler takes no lock, allocates
+//! nothing and keeps `errno`. A signal that is not from a trap of the table is handed to whoever handled the
 //! signal before, or has the effect that it would have had: it is never swallowed. A child of a fork has its
 //! own copy of the table and the handler.
 //!
-//! **Limits.** A thread that blocks SIGTRAP at a trap is killed by the kernel, as at every breakpoint. A
+//! **Limits.** A thread that blocks the signal at a trap is killed by the kernel, as at every breakpoint. A
 //! debugger that sets a breakpoint at the same byte has to step over it itself. Handlers that are installed for
-//! SIGTRAP after ours must hand on what is not theirs.
+//! the signal after ours must hand on what is not theirs.
 //!
 //! **Cost.** A signal per execution of the site: meant for code that is on its way out.
 
@@ -25,11 +25,16 @@ mod table;
 use crate::addr::CodeAddr;
 use crate::error::Result;
 use crate::memory::LiveMemory;
+use crate::publish::interrupted;
 use crate::publish::turn::Turns;
 use table::Table;
 
-/// `int3`, the instruction of one byte that traps (Intel SDM volume 2, INT3).
-pub const INT3: u8 = 0xcc;
+/// The instruction that traps in place of the one at `at` that begins with the byte `first`; no longer than that. RISC-V
+/// has two, by the length of the instruction.
+#[must_use]
+pub fn instruction(at: CodeAddr, first: u8) -> &'static [u8] {
+    interrupted::trap(at.get(), first)
+}
 
 static TABLE: Table = Table::new();
 /// Writers of the table take turns.
@@ -43,7 +48,7 @@ pub struct Traps {
 }
 
 impl Traps {
-    /// Installs the handler for SIGTRAP, once, and keeps what was there to hand on to.
+    /// Installs the handler for the signals of traps, once, and keeps what was there to hand on to.
     ///
     /// # Errors
     ///
@@ -87,13 +92,13 @@ impl Traps {
         TABLE.find(at.get()).map(CodeAddr::new)
     }
 
-    /// Makes the instruction at `at` a trap that leads to `ramp`: notes it, then writes its first byte. It remains to
-    /// publish the byte, at [`Level::Immediate`](super::Level::Immediate) where no thread may execute the old
+    /// Makes the instruction at `at` a trap that leads to `ramp`: notes it, then writes its first bytes. It remains to
+    /// publish them, at [`Level::Immediate`](super::Level::Immediate) where no thread may execute the old
     /// instruction any more.
     ///
     /// # Safety
     ///
-    /// As for [`set`](Self::set); and nothing else writes the byte meanwhile.
+    /// As for [`set`](Self::set); and nothing else writes the quadword meanwhile.
     ///
     /// # Errors
     ///
@@ -101,11 +106,25 @@ impl Traps {
     pub unsafe fn arm(&self, memory: &dyn LiveMemory, at: CodeAddr, ramp: CodeAddr) -> Result<()> {
         // SAFETY: the caller promises the same.
         unsafe { self.set(at, ramp) };
-        // One byte: no thread sees a part of it.
-        memory
-            .write_unexecuted(at, &[INT3])
-            .inspect_err(|_| self.clear(at))
+        exchange(memory, at).inspect_err(|_| self.clear(at))
     }
+}
+
+/// Writes the trap, by one store, which no thread sees in part: of its byte, or of the quadword around it.
+fn exchange(memory: &dyn LiveMemory, at: CodeAddr) -> Result<()> {
+    if let [_] = instruction(at, 0) {
+        return memory.write_unexecuted(at, instruction(at, 0));
+    }
+    let offset = (at.get() % 8) as usize;
+    let word = CodeAddr::new(at.get() - offset as u64);
+    let mut old = [0; 8];
+    memory.read(word, &mut old)?;
+    let first = old.get(offset).copied().unwrap_or_default();
+    let mut new = old;
+    for (to, from) in new.iter_mut().skip(offset).zip(instruction(at, first)) {
+        *to = *from;
+    }
+    memory.exchange(word, old, new)
 }
 
 #[cfg(test)]

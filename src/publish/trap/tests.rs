@@ -4,26 +4,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::vec::Vec;
 
 use super::*;
-use crate::addr::Len;
+use crate::addr::{CodeRange, Len};
+use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::in_child;
-use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::memory::{Arena, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed};
 use crate::publish::{Level, Publisher};
 
 type Function = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
-
-/// `lea rax,[rdi+1]` (the site), 40 nops of a byte, `ret`.
-const LEA: [u8; 4] = [0x48, 0x8d, 0x47, 0x01];
-/// Adds up what the caller passed, and what it left in r10: `lea rax,[rdi+rsi]`, `add rax,rdx`, `rcx`, `r8`, `r9`, `ret`.
-const RAMP: [u8; 20] = [
-    0x48, 0x8d, 0x04, 0x37, 0x48, 0x01, 0xd0, 0x48, 0x01, 0xc8, 0x4c, 0x01, 0xc0, 0x4c, 0x01, 0xc8, 0xc3,
-    0x90, 0x90, 0x90,
-];
 
 struct Code {
     placed: Placed,
     site: CodeAddr,
     ramp: CodeAddr,
-    /// An `int3; ret` that is nobody's.
+    /// A trap that is nobody's, and a return.
     foreign: CodeAddr,
 }
 
@@ -37,12 +30,11 @@ impl Code {
         let mut placement = Arena::default().place(&[need], Reach::Anywhere).unwrap();
         let start = placement.segments()[0].range.start();
         let at = |offset| start.plus(Len::new(offset)).unwrap();
-        let mut function = Vec::from(LEA);
-        function.extend([0x90; 40]);
-        function.push(0xc3);
+        // The site, some nops, a return; and a ramp that adds up what the caller passed.
+        let function = [HOST.increment, &HOST.nop.repeat(20), HOST.ret].concat();
         placement.fill(start, &function).unwrap();
-        placement.fill(at(128), &RAMP).unwrap();
-        placement.fill(at(192), &[INT3, 0xc3]).unwrap();
+        placement.fill(at(128), HOST.sum).unwrap();
+        placement.fill(at(192), HOST.trap).unwrap();
         Self {
             placed: placement.finalize().unwrap(),
             site: start,
@@ -59,15 +51,33 @@ impl Code {
         let memory = self.placed.memory();
         // SAFETY: the ramp takes what the function does, and only this code's owner writes.
         unsafe { traps.arm(&memory, self.site, self.ramp) }.unwrap();
-        Publisher::new().publish(&[], Level::Immediate).unwrap();
+        self.publish();
+    }
+
+    fn disarm(&self) {
+        let memory = self.placed.memory();
+        let mut trapped = [0; 8];
+        memory.read(self.site, &mut trapped).unwrap();
+        let mut original = trapped;
+        original[..HOST.increment.len()].copy_from_slice(HOST.increment);
+        memory.exchange(self.site, trapped, original).unwrap();
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let site = CodeRange::new(self.site, 8).unwrap();
+        Publisher::new().publish(&[site], Level::Immediate).unwrap();
     }
 }
 
 fn call(at: CodeAddr) -> u64 {
-    // SAFETY: code of a function of that type, or an `int3; ret`.
-    let function: Function = unsafe { std::mem::transmute(at.get() as usize) };
+    // SAFETY: code of a function of that type, or a trap and a return.
+    let function: Function = unsafe { std::mem::transmute(pointer(at)) };
     function(1, 20, 300, 4000, 50_000, 600_000)
 }
+
+/// What a trap raises.
+const SIGNAL: libc::c_int = interrupted::TRAP_SIGNALS[0];
 
 const OLD: u64 = 2;
 const NEW: u64 = 654_321;
@@ -98,8 +108,14 @@ extern "C" fn plain(_signal: libc::c_int) {
 }
 
 extern "C" fn with_info(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    assert!(signal == libc::SIGTRAP && !info.is_null() && !context.is_null());
+    assert!(interrupted::TRAP_SIGNALS.contains(&signal) && !info.is_null() && !context.is_null());
     SEEN.fetch_add(100, Ordering::Relaxed);
+    // SAFETY: what the kernel passed.
+    if !HOST.passes_traps && unsafe { (*info).si_code } > 0 {
+        // SAFETY: as above; nothing else refers to it.
+        let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+        interrupted::set_counter(context, interrupted::counter(context) + 4);
+    }
 }
 
 fn handle(handler: libc::sighandler_t, flags: libc::c_int) {
@@ -107,14 +123,16 @@ fn handle(handler: libc::sighandler_t, flags: libc::c_int) {
     // SAFETY: all zeros is a valid action.
     let mut action = unsafe { action.assume_init() };
     (action.sa_sigaction, action.sa_flags) = (handler, flags);
-    // SAFETY: the handlers of these tests live as long as the process.
-    let done = unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()) };
-    assert_eq!(done, 0);
+    for signal in interrupted::TRAP_SIGNALS {
+        // SAFETY: the handlers of these tests live as long as the process.
+        let done = unsafe { libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) };
+        assert_eq!(done, 0);
+    }
 }
 
 fn raise() {
     // SAFETY: sends a signal to this thread.
-    unsafe { libc::raise(libc::SIGTRAP) };
+    unsafe { libc::raise(SIGNAL) };
 }
 
 #[test]
@@ -127,10 +145,7 @@ fn a_trap_leads_to_its_ramp_with_all_registers_and_back_when_it_is_cleared() {
     let before = chain::taken();
     assert_eq!(code.call(), NEW);
     assert!(chain::taken() > before);
-    code.placed
-        .memory()
-        .write_unexecuted(code.site, &LEA[..1])
-        .unwrap();
+    code.disarm();
     traps.clear(code.site);
     assert_eq!((code.call(), traps.ramp(code.site)), (OLD, None));
 }
@@ -160,10 +175,19 @@ fn what_is_not_ours_goes_to_the_handler_that_was_there() {
             let code = Code::new();
             code.arm(Traps::install().unwrap());
             SEEN.store(0, Ordering::Relaxed);
-            call(code.foreign);
+            // Where the counter stays at a trap, a handler that cannot move it never gets past.
+            let passes = HOST.passes_traps || flags & libc::SA_SIGINFO != 0;
+            let trap = || {
+                if passes {
+                    call(code.foreign);
+                } else {
+                    raise();
+                }
+            };
+            trap();
             raise();
             Traps::install().unwrap();
-            call(code.foreign);
+            trap();
             // And ours does not go there.
             let new = code.call();
             SEEN.load(Ordering::Relaxed) == 3 * each && new == NEW
@@ -185,9 +209,9 @@ fn without_a_handler_before_a_foreign_breakpoint_kills() {
     };
     let breakpoint = |code: &Code| assert_ne!(call(code.foreign), OLD);
     let raise = |_: &Code| raise();
-    assert_eq!(dies(libc::SIG_DFL, &breakpoint), libc::SIGTRAP);
-    assert_eq!(dies(libc::SIG_DFL, &raise), libc::SIGTRAP);
-    assert_eq!(dies(libc::SIG_IGN, &breakpoint), libc::SIGTRAP);
+    assert_eq!(dies(libc::SIG_DFL, &breakpoint), SIGNAL);
+    assert_eq!(dies(libc::SIG_DFL, &raise), SIGNAL);
+    assert_eq!(dies(libc::SIG_IGN, &breakpoint), SIGNAL);
     assert_eq!(dies(libc::SIG_IGN, &raise), 0);
     assert_eq!(dies(libc::SIG_DFL, &|_| ()), 0);
 }
@@ -207,7 +231,11 @@ fn a_handler_that_was_handed_a_trap_may_trap_itself() {
         handle(calls_a_trapped_function as *const () as libc::sighandler_t, 0);
         code.arm(Traps::install().unwrap());
         NESTED.store(code.site.get(), Ordering::Relaxed);
-        call(code.foreign);
+        if HOST.passes_traps {
+            call(code.foreign);
+        } else {
+            raise();
+        }
         SEEN.load(Ordering::Relaxed) == NEW
     }));
 }
@@ -287,9 +315,7 @@ fn many_threads_trap_at_once_while_others_are_past_the_site() {
             phase.fetch_add(1, Ordering::SeqCst);
             wait(200);
             phase.fetch_add(1, Ordering::SeqCst);
-            let memory = code.placed.memory();
-            memory.write_unexecuted(code.site, &LEA[..1]).unwrap();
-            Publisher::new().publish(&[], Level::Immediate).unwrap();
+            code.disarm();
         }
         stop.store(true, Ordering::Relaxed);
     });

@@ -1,0 +1,56 @@
+//! x86-64 (arch/x86/include/uapi/asm/sigcontext.h).
+
+/// The red zone of the System V ABI: what a leaf function may use below the stack pointer, in bytes.
+pub(in crate::publish) const RED_ZONE: u64 = 128;
+/// Words from the saved program counter to the saved stack pointer.
+pub(in crate::publish) const STACK_POINTER_AT: isize = -1;
+/// What it raises.
+pub(in crate::publish) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
+
+/// The general registers up to rcx are in front of rsp.
+const GENERAL: usize = libc::REG_RSP as usize;
+
+fn register(context: &libc::ucontext_t, index: libc::c_int) -> u64 {
+    let registers = &context.uc_mcontext.gregs;
+    registers.get(index as usize).copied().unwrap_or_default() as u64
+}
+
+/// The program counter.
+pub(in crate::publish) fn counter(context: &libc::ucontext_t) -> u64 {
+    register(context, libc::REG_RIP)
+}
+
+/// Lets the thread go on elsewhere.
+pub(in crate::publish) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
+    if let Some(counter) = context.uc_mcontext.gregs.get_mut(libc::REG_RIP as usize) {
+        *counter = to as i64;
+    }
+}
+
+/// The stack pointer.
+pub(in crate::publish) fn stack_pointer(context: &libc::ucontext_t) -> u64 {
+    register(context, libc::REG_RSP)
+}
+
+/// Every register that may hold the target of a jump.
+pub(in crate::publish) fn registers(context: &libc::ucontext_t) -> [u64; GENERAL] {
+    core::array::from_fn(|index| register(context, index as libc::c_int))
+}
+
+/// Where the trap is, if a signal with this code is one: the counter is behind it, and its code is `SI_KERNEL`. What was
+/// sent by kill or by single steps is none.
+pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
+    (code == libc::SI_KERNEL).then(|| counter.wrapping_sub(1))
+}
+
+/// The instruction that traps in place of any other: `int3` (Intel SDM volume 2, INT3).
+pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
+    &[0xcc]
+}
+
+/// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
+/// words behind the counter.
+pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> u64) -> bool {
+    // RFLAGS (Intel SDM volume 1, 3.4.3): bit 1 is always set; 3, 5, 15 and those from 22 on never.
+    word(1) & 0xffff_ffff_ffc0_802a == 2
+}
