@@ -147,9 +147,6 @@ pub enum Error {
     )]
     NoRamp { site: Box<SiteName>, op: u32, role: &'static str },
     // ---- verify ----
-    /// There is no decoder for the architecture.
-    #[error("sequences for {arch} cannot be checked: there is no decoder for it")]
-    VerifyArch { arch: Arch },
     /// A patchpoint or shadow comes without its record.
     #[error(
         "{site}: the record is missing, without it no sequence can be checked: register the site with \

@@ -135,8 +135,6 @@ fn accepted(site: &SiteContext<'_>, sequence: &Sequence, raw: bool, assembled: &
             );
         }
         Err(_) if raw => {}
-        // Until the architecture has a checker.
-        Err(Error::VerifyArch { .. }) => {}
         // What is lost on which path only the checker follows.
         Err(Error::VerifyLost { .. }) => {}
         Err(error) => refused(site, sequence, assembled, &error),

@@ -73,7 +73,7 @@ impl<'a> Candidate<'a> {
     /// they end where an alignment or the function ends, or there are none and no call.
     pub fn infer_reserved(&self) -> Result<Len> {
         let seen = self.bytes.get(..LONGEST_INFERRED).unwrap_or(self.bytes);
-        let end = verify::patchpoint_prefix(self.arch, self.addr, seen)?;
+        let end = verify::patchpoint_prefix(self.arch, self.addr, seen);
         let ambiguous = |why| {
             Err(Error::ReservedLengthAmbiguous {
                 site: self.name(),

@@ -15,7 +15,7 @@ use crate::error::{Error, Result, SiteName};
 /// and both instructions are of those that the architecture lets be exchanged: see its decoder for the rule.
 ///
 /// # Errors
-/// [`Error::VerifyExchange`]; [`Error::VerifyArch`] for an architecture for which no such rule is known.
+/// [`Error::VerifyExchange`].
 pub fn check_exchange(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> {
     let refused = |what| Error::VerifyExchange {
         site: SiteName::of(site),
@@ -40,7 +40,7 @@ pub fn check_exchange(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<
         new: bytes_of(site, new, &after),
         differing,
     };
-    (isa(site.arch)?.exchange)(&exchange).map_err(refused)?;
+    (isa(site.arch).exchange)(&exchange).map_err(refused)?;
     if first / 8 != last / 8 {
         return Err(refused("the bytes that change cross an 8-byte boundary"));
     }
@@ -69,16 +69,16 @@ fn bytes_of<'a>(site: &SiteContext<'_>, bytes: &'a [u8], facts: &Facts) -> &'a [
 /// become a trap under execution, and nothing else changes.
 ///
 /// # Errors
-/// [`Error::VerifyExchange`]; [`Error::VerifyArch`] for an architecture for which no such rule is known.
+/// [`Error::VerifyExchange`].
 pub fn check_trap(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> {
-    let trap = isa(site.arch)?.trap;
+    let trap = isa(site.arch).trap;
     let at = site.addr.get();
     let one_store = at / 8 == at.wrapping_add(trap.len() as u64 - 1) / 8;
     let (kept, rest) = (old.get(trap.len()..), new.strip_prefix(trap));
     if !one_store || kept.is_none() || kept != rest {
         return Err(not_a_trap(site));
     }
-    (isa(site.arch)?.trap_replaces)(old).map_err(|what| Error::VerifyExchange {
+    (isa(site.arch).trap_replaces)(old).map_err(|what| Error::VerifyExchange {
         site: SiteName::of(site),
         what,
     })
@@ -94,7 +94,7 @@ fn not_a_trap(site: &SiteContext<'_>) -> Error {
 /// The instruction that holds the byte at `addr`.
 fn containing(site: &SiteContext<'_>, bytes: &[u8], addr: u64) -> Result<Option<Facts>> {
     let mut code = Vec::new();
-    let decoded = (isa(site.arch)?.decode)(site.addr.get(), bytes, &mut code);
+    let decoded = (isa(site.arch).decode)(site.addr.get(), bytes, &mut code);
     Ok(code
         .into_iter()
         .find(|facts| decoded.is_ok() && facts.addr <= addr && addr < facts.end()))

@@ -19,22 +19,19 @@ pub struct Line {
     pub text: String,
 }
 
-/// Disassembles bytes that stand at `addr`, all of them, in lines without gaps. On an architecture without a decoder
-/// every line is one byte marked `(bad)`.
+/// Disassembles bytes that stand at `addr`, all of them, in lines without gaps.
 #[must_use]
 pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Line> {
-    let isa = super::check::isa(arch).ok();
+    let isa = super::check::isa(arch);
     let mut lines = Vec::new();
     let mut rest = bytes;
     let mut at = addr.get();
     while !rest.is_empty() {
         let mut text = String::new();
-        let len = isa
-            .and_then(|isa| (isa.text)(at, rest, &mut text))
-            .unwrap_or_else(|| {
-                text = String::from("(bad)");
-                1
-            });
+        let len = (isa.text)(at, rest, &mut text).unwrap_or_else(|| {
+            text = String::from("(bad)");
+            1
+        });
         let (bytes, tail) = rest.split_at_checked(len.max(1)).unwrap_or((rest, &[]));
         lines.push(Line {
             addr: CodeAddr::new(at),

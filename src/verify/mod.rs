@@ -66,6 +66,8 @@ mod policy;
 #[cfg(feature = "std")]
 mod powerpc64;
 #[cfg(feature = "std")]
+mod riscv64;
+#[cfg(feature = "std")]
 mod systemz;
 #[cfg(feature = "std")]
 mod walk;

@@ -34,9 +34,9 @@ pub enum Original {
 /// # Errors
 ///
 /// [`Error::VerifyOriginal`] if an instruction is cut off by the end or does not decode: then the reserved length is
-/// wrong, or LLVM's count of a shadow was. [`Error::VerifyArch`] for an architecture without a decoder.
+/// wrong, or LLVM's count of a shadow was.
 pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
-    let isa = super::check::isa(arch)?;
+    let isa = super::check::isa(arch);
     let refused = |at: u64, what| Error::VerifyOriginal {
         addr,
         reserved: bytes.len() as u64,
@@ -84,7 +84,7 @@ fn classify(call: Option<(u64, u32)>, start: u64, code: &[Facts]) -> Original {
 }
 
 /// The offsets in bytes at which the instructions of `bytes` end, ascending, up to the first that does not
-/// decode. Nothing for an architecture without a decoder.
+/// decode.
 #[must_use]
 pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
     let offset = |f: &Facts| u32::try_from(f.end().wrapping_sub(addr.get())).ok();
@@ -92,28 +92,22 @@ pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
 }
 
 /// How many of the bytes from `addr` on look like a patchpoint's: LLVM's call, if there is one, and nops.
-///
-/// # Errors
-///
-/// [`Error::VerifyArch`] for an architecture without a decoder.
-pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Len> {
-    let isa = super::check::isa(arch)?;
+#[must_use]
+pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
+    let isa = super::check::isa(arch);
     let call = (isa.patchpoint_call)(bytes).map_or(0, |(_, len)| len);
     let after = addr.get().wrapping_add(u64::from(call));
     let code = decodable(arch, addr, bytes);
     let nops = code.iter().skip_while(|f| f.addr < after).take_while(|f| f.nop);
     let end = nops.last().map_or(after, Facts::end);
-    Ok(Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(0)))
+    Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(0))
 }
 
 fn decodable(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Facts> {
     let mut code = Vec::new();
-    if let (Ok(isa), Some(_)) = (
-        super::check::isa(arch),
-        addr.get().checked_add(bytes.len() as u64),
-    ) {
+    if addr.get().checked_add(bytes.len() as u64).is_some() {
         // What precedes the first undecodable instruction is kept.
-        let _ = (isa.decode)(addr.get(), bytes, &mut code);
+        let _ = (super::check::isa(arch).decode)(addr.get(), bytes, &mut code);
     }
     code
 }

@@ -261,12 +261,13 @@ impl<'a> Walk<'a> {
         self.clobbers = self.clobbers.union(facts.writes);
         match facts.flow {
             Flow::Next => self.fall(index, after),
-            Flow::Jump(dest) => self.jump(index, dest, after),
+            // The target is read before a link is written, which may be in the same register.
+            Flow::Jump(dest) => self.jump(index, self.resolve(index, dest, before)?, after),
             Flow::Branch(dest) => {
-                self.jump(index, dest, after)?;
+                self.jump(index, self.resolve(index, dest, before)?, after)?;
                 self.fall(index, after)
             }
-            Flow::Call(dest) => self.call(index, dest, after),
+            Flow::Call(dest) => self.call(index, self.resolve(index, dest, before)?, after),
             Flow::Return { plain } => self.ret(index, plain, after),
             Flow::Trap => Ok(()),
         }
@@ -370,8 +371,7 @@ impl<'a> Walk<'a> {
         self.check_kept(index, state.written, self.policy.kept_for_the_function)
     }
 
-    fn jump(&mut self, index: usize, dest: Dest, state: State) -> Result<()> {
-        let to = self.resolve(index, dest, state)?;
+    fn jump(&mut self, index: usize, to: u64, state: State) -> Result<()> {
         if let Some(target) = self.boundary(to).filter(|target| self.may_enter(index, *target)) {
             return self.join(index, target, state);
         }
@@ -395,8 +395,7 @@ impl<'a> Walk<'a> {
         self.check_kept(index, state.written, self.policy.kept_for_the_function)
     }
 
-    fn call(&mut self, index: usize, dest: Dest, mut state: State) -> Result<()> {
-        let to = self.resolve(index, dest, state)?;
+    fn call(&mut self, index: usize, to: u64, mut state: State) -> Result<()> {
         if self.is_inside(to) {
             return Err(self.inside(index, to));
         }

@@ -1,5 +1,9 @@
 //! The instructions, encoded by dynasm.
-#![expect(clippy::useless_conversion, reason = "dynasm converts every register number")]
+#![expect(
+    clippy::useless_conversion,
+    clippy::unnecessary_cast,
+    reason = "dynasm converts every number"
+)]
 
 use alloc::vec::Vec;
 

@@ -219,7 +219,7 @@ fn llvms_call_is_found() {
     let addr = CodeAddr::new(0x1000);
     assert_eq!(original(Arch::AArch64, addr, &site), Ok(expected));
     let more = [&site[..], &bytes(&[0xd65f_03c0])].concat();
-    let prefix = patchpoint_prefix(Arch::AArch64, addr, &more).unwrap();
+    let prefix = patchpoint_prefix(Arch::AArch64, addr, &more);
     assert_eq!(prefix.get(), 24);
     // Another register, another order, a part less, another branch.
     let neighbours = [
