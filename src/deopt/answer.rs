@@ -11,6 +11,7 @@ use super::Frame;
 use super::host::{FRAME_ABOVE_STACK, state};
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
+use crate::arch::Arch;
 use crate::error::{Error, Result};
 
 /// Makes a lifetime stand for one frame: neither shorter nor longer ones can replace it.
@@ -58,8 +59,16 @@ pub enum ReturnValue {
     F64(f64),
     /// A `float` (xmm0).
     F32(f32),
-    /// A vector (xmm0, ymm0 or zmm0): as many bytes as the value has; the rest of the register stays.
+    /// A vector (xmm0, ymm0 or zmm0; v0): as many bytes as the value has; the rest of the register stays.
     Vector(Value),
+}
+
+/// What the stack pointer is a multiple of between any two instructions of code that keeps to the conventions.
+fn stack_unit(arch: Arch) -> u64 {
+    match arch {
+        Arch::X86_64 | Arch::SystemZ => 8,
+        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::RiscV64 => 16,
+    }
 }
 
 impl<'f> Frame<'f> {
@@ -70,7 +79,8 @@ impl<'f> Frame<'f> {
     }
 
     /// Goes on at `at` with the registers as they are in this frame now, and the stack pointer of the site.
-    /// Nothing is clobbered, the red zone included; on SystemZ but for r1, which holds the address.
+    /// Nothing is clobbered, the red zone included, but for the register that the last branch needs: r1 on SystemZ, x17
+    /// on AArch64 hold the address.
     ///
     /// # Errors
     /// The thread has a shadow stack.
@@ -81,7 +91,8 @@ impl<'f> Frame<'f> {
     /// As [`continue_at`](Self::continue_at), with another stack pointer.
     ///
     /// # Errors
-    /// The stack pointer is below the site's, where the handler itself runs, or not a multiple of 8. The
+    /// The stack pointer is below the site's, where the handler itself runs, or not a multiple of 8 (of 16 on
+    /// aarch64, powerpc64 and riscv64). The
     /// thread has a shadow stack.
     pub fn continue_with_stack(&self, at: CodeAddr, stack_pointer: u64) -> Result<Answer<'f>> {
         self.can_leave(stack_pointer)?;
@@ -131,7 +142,7 @@ impl<'f> Frame<'f> {
 
     fn can_leave(&self, stack_pointer: u64) -> Result<()> {
         let (id, addr, lowest) = (self.site.id, self.site.addr, self.stack_pointer());
-        if stack_pointer < lowest || stack_pointer % 8 != 0 {
+        if stack_pointer < lowest || stack_pointer % stack_unit(self.site.arch) != 0 {
             return Err(Error::FrameStackPointer {
                 id,
                 addr,

@@ -69,13 +69,15 @@ impl<'f> Frame<'f> {
         self.captured.base(state::STACK_POINTER).unwrap_or(0)
     }
 
-    /// The flags register (rflags). On SystemZ condition code and program mask, where INSERT PROGRAM MASK puts them.
+    /// The flags register (rflags). On AArch64 NZCV; on SystemZ condition code and program mask, where INSERT PROGRAM
+    /// MASK puts them.
     #[must_use]
     pub fn flags(&self) -> u64 {
         self.captured.flags()
     }
 
-    /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF; the condition code); the others stay.
+    /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF; N, Z, C, V; the condition code); the others
+    /// stay.
     pub fn set_flags(&mut self, flags: u64) {
         self.captured.set_flags(flags);
     }
@@ -329,7 +331,7 @@ impl<'f> Frame<'f> {
 
     /// The patchpoint's argument at `index`. With `anyregcc` it has the size of its location. With the C
     /// convention all arguments are taken to be integers of 8 bytes (see [`float_arg`](Self::float_arg)), in
-    /// registers and from the seventh on on the stack.
+    /// registers and, beyond those of the convention, on the stack.
     ///
     /// # Errors
     /// The shape has fewer arguments, or its value cannot be read.

@@ -18,7 +18,16 @@ mod which {
     pub(in crate::deopt) const ARCH: Option<Arch> = Some(Arch::SystemZ);
 }
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
+#[cfg(target_arch = "aarch64")]
+mod which {
+    use crate::arch::Arch;
+
+    pub(in crate::deopt) use crate::deopt::aarch64::{capture, state};
+
+    pub(in crate::deopt) const ARCH: Option<Arch> = Some(Arch::AArch64);
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")))]
 #[path = "none/mod.rs"]
 mod which;
 

@@ -23,6 +23,7 @@
 
 #![allow(unsafe_code)]
 
+mod aarch64;
 mod answer;
 mod assumptions;
 mod frame;

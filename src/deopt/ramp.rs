@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{RampContext, host, systemz, x86_64};
+use super::{RampContext, aarch64, host, systemz, x86_64};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
@@ -30,6 +30,7 @@ pub enum Resume<'a> {
 pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Result<Len> {
     let len = match arch {
         Arch::X86_64 => x86_64::ramp::max_len(resume),
+        Arch::AArch64 => aarch64::ramp::max_len(resume),
         Arch::SystemZ => systemz::ramp::max_len(resume),
         _ => return Err(Error::RampArch { arch }),
     };
@@ -47,6 +48,7 @@ pub fn encode(at: CodeAddr, context: &RampContext, resume: Resume<'_>) -> Result
     let (context, capture) = (&raw const *context as u64, host::capture::address());
     match arch {
         Arch::X86_64 => x86_64::ramp::assemble(at, context, capture, resume),
+        Arch::AArch64 => aarch64::ramp::assemble(at, context, capture, resume),
         Arch::SystemZ => systemz::ramp::assemble(at, context, capture, resume),
         _ => Err(Error::RampArch { arch }),
     }

@@ -613,13 +613,16 @@ pub enum Error {
     #[error("{site} is live, where sequences stand in stubs, and this one refuses to: drop `in_place_only`")]
     LiveInPlace { site: Box<SiteName> },
     /// Ramps are not implemented for this architecture.
-    #[error("no ramp for {arch} on this host: ramps exist for x86_64 code on x86_64 hosts")]
+    #[error("no ramp for {arch} on this host: ramps exist where code of the host's own architecture runs")]
     RampArch { arch: crate::arch::Arch },
     /// Original instructions cannot be executed at another address, as a resumption in the ramp needs.
     #[error(
         "the instructions at {addr} cannot run in a ramp at {ramp}: {reason}; resume at an address instead"
     )]
     RampRelocation { addr: CodeAddr, ramp: CodeAddr, reason: String },
+    /// A ramp's jump back, for which no register is free, does not reach.
+    #[error("the ramp at {ramp} does not reach {to}, where it resumes: place stubs nearer to the code")]
+    RampOutOfReach { ramp: CodeAddr, to: CodeAddr },
     /// A register was not captured, or is narrower than the value asked for.
     #[error(
         "site {id} at {addr}: {size} bytes from bit {bit_offset} of {reg} asked for, {have} bytes were captured; ask for a part that this machine has"

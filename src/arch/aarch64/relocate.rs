@@ -98,7 +98,7 @@ fn classify(at: u64, word: u32) -> core::result::Result<Moved, &'static str> {
         // tbz, tbnz
         0x36 | 0x37 | 0xb6 | 0xb7 => branch(1 << 24, 14, target(at, word, 5, 14)),
         // br, blr, ret; exceptions, system instructions
-        0xd6 | 0xd7 | 0xd4 | 0xd5 => Moved::Same(word),
+        0xd4..=0xd7 => Moved::Same(word),
         // ldr of a literal: w, x, sw, prfm; s, d, q
         0x18 | 0x58 | 0x98 if rd == ZERO => Moved::Nothing,
         0x18 => load(rd, to19, Width::B4, Extension::Zero),

@@ -1,0 +1,172 @@
+//! The bytes of one ramp.
+//!
+//! ```text
+//!     stp  x16, x17, [sp, #-160]!   skip the red zone that Darwin has; no flag changes
+//!     str  x30, [sp, #16]
+//!     ldr  x16, context
+//!     ldr  x17, capture
+//!     blr  x17                      saves, calls the handler, restores, returns
+//!     ldr  x30, [sp, #16]
+//!     ldp  x16, x17, [sp], #160
+//!     ...                           resume
+//!     .p2align 3
+//! context: .quad
+//! capture: .quad
+//! ```
+
+use alloc::vec::Vec;
+
+use crate::addr::CodeAddr;
+use crate::arch::aarch64::AArch64;
+use crate::arch::live::Live;
+use crate::deopt::Resume;
+use crate::error::{Error, Result};
+
+/// Bytes by which the ramp lowers the stack pointer: three registers, alignment, and 128 bytes of a red zone.
+#[cfg(target_arch = "aarch64")]
+pub(in crate::deopt) const BELOW_SITE: u64 = 160;
+
+/// `stp x16, x17, [sp, #-160]!`; `str x30, [sp, #16]`
+const SAVE: [u32; 2] = [0xa9b6_47f0, 0xf900_0bfe];
+/// `ldr x30, [sp, #16]`; `ldp x16, x17, [sp], #160`
+const RESTORE: [u32; 2] = [0xf940_0bfe, 0xa8ca_47f0];
+/// `ldr x16, .` and `ldr x17, .`
+const LOAD_CONTEXT: u32 = 0x5800_0010;
+const LOAD_CAPTURE: u32 = 0x5800_0011;
+/// `blr x17`
+const CALL: u32 = 0xd63f_0220;
+/// `b .`
+const JUMP: u32 = 0x1400_0000;
+/// `brk #0`
+const TRAP: u32 = 0xd420_0000;
+
+/// The instructions before the resumption.
+const HEAD: u64 = 7 * 4;
+/// Alignment, and two addresses.
+const TAIL: u64 = 4 + 16;
+
+/// A length that no ramp with this resumption exceeds.
+pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
+    let moved = match resume {
+        Resume::At(_) => 4,
+        Resume::Original { addr, bytes } => AArch64.relocated_bound(*addr, bytes),
+    };
+    HEAD + moved + TAIL
+}
+
+/// The ramp at `at` that passes `context` to the routine at `capture`.
+pub(in crate::deopt) fn assemble(
+    at: CodeAddr,
+    context: u64,
+    capture: u64,
+    resume: Resume<'_>,
+) -> Result<Vec<u8>> {
+    let resume_at = CodeAddr::new(at.get().wrapping_add(HEAD));
+    let resume = resumption(at, resume_at, resume)?;
+    let end = HEAD as usize + resume.len();
+    let data = end + (at.get().wrapping_add(end as u64).wrapping_neg() & 7) as usize;
+    let mut out = Vec::with_capacity(data + 16);
+    put(&mut out, &SAVE);
+    load(&mut out, LOAD_CONTEXT, data);
+    load(&mut out, LOAD_CAPTURE, data + 8);
+    put(&mut out, &[CALL]);
+    put(&mut out, &RESTORE);
+    out.extend(resume);
+    if out.len() < data {
+        // Never executed; a trap says so.
+        put(&mut out, &[TRAP]);
+    }
+    out.extend(context.to_le_bytes());
+    out.extend(capture.to_le_bytes());
+    Ok(out)
+}
+
+fn put(out: &mut Vec<u8>, words: &[u32]) {
+    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+/// A load of what is at the offset `to` of the same code.
+fn load(out: &mut Vec<u8>, word: u32, to: usize) {
+    // Both are offsets in a ramp, which is far smaller than 1 MiB.
+    let distance = (to.wrapping_sub(out.len()) / 4) as u32;
+    put(out, &[word | distance << 5]);
+}
+
+fn resumption(ramp: CodeAddr, at: CodeAddr, resume: Resume<'_>) -> Result<Vec<u8>> {
+    match resume {
+        Resume::At(to) => jump(ramp, at, to),
+        Resume::Original { addr, bytes } => AArch64.relocate(at, addr, bytes),
+    }
+}
+
+/// A jump changes no register, so it has to reach by itself: 128 MiB.
+fn jump(ramp: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
+    let distance = to.distance_from(at);
+    let reaches = distance % 4 == 0 && (-(1 << 27)..1 << 27).contains(&distance);
+    if !reaches {
+        return Err(Error::RampOutOfReach { ramp, to });
+    }
+    let word = JUMP | (distance / 4) as u32 & 0x03ff_ffff;
+    Ok(word.to_le_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Arch;
+    use crate::verify::disassemble;
+    use alloc::string::String;
+
+    const AT: CodeAddr = CodeAddr::new(0x7000_0000_1000);
+
+    fn texts(ramp: &[u8], at: CodeAddr) -> Vec<String> {
+        let code = &ramp[..ramp.len() - 16];
+        let lines = disassemble(Arch::AArch64, at, code);
+        lines.into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn a_ramp_keeps_every_register_but_through_the_stack() {
+        for (at, padding) in [(AT, &[][..]), (CodeAddr::new(AT.get() + 4), &["brk #0x0"])] {
+            let to = CodeAddr::new(at.get() + 0x1000);
+            let ramp = assemble(at, 0x1122_3344_5566_7788, 0x99aa, Resume::At(to)).unwrap();
+            let data = at.get() + ramp.len() as u64 - 16;
+            assert_eq!(data % 8, 0);
+            let expected = [
+                "stp x16, x17, [sp, #-160]!".into(),
+                "str x30, [sp, #16]".into(),
+                alloc::format!("ldr x16, {data:#x}"),
+                alloc::format!("ldr x17, {:#x}", data + 8),
+                "blr x17".into(),
+                "ldr x30, [sp, #16]".into(),
+                "ldp x16, x17, [sp], #160".into(),
+                alloc::format!("b {:#x}", to.get()),
+            ];
+            let padding = padding.iter().map(|text| String::from(*text));
+            let expected: Vec<_> = expected.into_iter().chain(padding).collect();
+            assert_eq!(texts(&ramp, at), expected);
+            let (context, capture) = ramp[ramp.len() - 16..].split_at(8);
+            assert_eq!(context, 0x1122_3344_5566_7788_u64.to_le_bytes());
+            assert_eq!(capture, 0x99aa_u64.to_le_bytes());
+            assert!(ramp.len() as u64 <= max_len(&Resume::At(to)));
+        }
+    }
+
+    #[test]
+    fn a_ramp_resumes_within_128_mib() {
+        let from = AT.get() + HEAD;
+        let resume = |distance: i64| {
+            let to = CodeAddr::new(from.wrapping_add_signed(distance));
+            assemble(AT, 0, 0, Resume::At(to))
+        };
+        for distance in [0, 4, (128 << 20) - 4, -(128 << 20)] {
+            assert!(resume(distance).is_ok(), "{distance}");
+        }
+        for distance in [2, 128 << 20, -(128 << 20) - 4] {
+            assert!(
+                matches!(resume(distance), Err(Error::RampOutOfReach { .. })),
+                "{distance}"
+            );
+        }
+    }
+}
