@@ -136,7 +136,7 @@ impl Arch {
             Self::PowerPc64 => Some(&super::powerpc64::BIG),
             Self::PowerPc64Le => Some(&super::powerpc64::LITTLE),
             Self::SystemZ => Some(&super::systemz::SystemZ),
-            _ => None,
+            Self::RiscV64 => Some(&super::riscv64::RiscV64),
         }
     }
 }

@@ -15,8 +15,10 @@ mod address;
 mod branch;
 mod constant;
 mod emit;
+mod head;
 mod insn;
 mod regs;
+mod relocate;
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +29,9 @@ use alloc::vec::Vec;
 
 use super::RegSet;
 use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
+use crate::addr::{CodeAddr, Len};
 
 /// The RISC-V backend.
 #[derive(Debug)]
@@ -65,5 +69,35 @@ impl Backend for RiscV64 {
         for _ in 0..len / insn::LEN {
             insn::nop(out);
         }
+    }
+}
+
+impl Live for RiscV64 {
+    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+        head::plan(addr, len)
+    }
+
+    fn nop(&self, _: Head) -> HeadBytes {
+        HeadBytes::new(&head::NOP)
+    }
+
+    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
+        head::jump(head, to)
+    }
+
+    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
+        head::exchangeable(old, new)
+    }
+
+    fn trap(&self) -> &'static [u8] {
+        &head::TRAP
+    }
+
+    fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {
+        relocate::bound(addr, bytes)
+    }
+
+    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>> {
+        relocate::relocate(at, addr, bytes)
     }
 }
