@@ -78,6 +78,20 @@ const TARGETS: &[Target] = &[
         far_calls: true,
         at_least: 200,
     },
+    Target {
+        folder: "link/riscv64",
+        tools: "riscv64-linux-gnu",
+        options: &["--no-relax"],
+        far_calls: true,
+        at_least: 200,
+    },
+    Target {
+        folder: "link/powerpc64le",
+        tools: "powerpc64le-linux-gnu",
+        options: POWERPC_OPTIONS,
+        far_calls: false,
+        at_least: 50,
+    },
 ];
 
 /// Near enough for the tiny code model of AArch64, which reaches 1 MiB.
@@ -164,7 +178,8 @@ fn run(command: &mut Command, path: &Path) {
 /// What the GNU linker makes of the object: the bytes from 16 before [`BASE`] on.
 fn link(target: &Target, path: &Path, object: &Object<'_>, script: &str) -> Vec<u8> {
     let name = path.file_name().unwrap().to_str().unwrap();
-    let prefix = format!("patchpoint-{}-{}-{name}", std::process::id(), target.folder);
+    let folder = target.folder.replace('/', "-");
+    let prefix = format!("patchpoint-{}-{folder}-{name}", std::process::id());
     let file = |suffix: &str| std::env::temp_dir().join(format!("{prefix}.{suffix}"));
     let (script_file, unmerged, linked, flat) = (file("ld"), file("o"), file("elf"), file("bin"));
     std::fs::write(&script_file, script).unwrap();
@@ -336,4 +351,14 @@ fn riscv64_fields_are_those_of_the_linker() {
 #[test]
 fn riscv64_compressed_fields_are_those_of_the_linker() {
     compare("riscv64c");
+}
+
+#[test]
+fn relaxed_riscv64_fields_are_those_of_the_linker() {
+    compare("link/riscv64");
+}
+
+#[test]
+fn power10_fields_are_those_of_the_linker() {
+    compare("link/powerpc64le");
 }

@@ -28,6 +28,28 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Objects of every [`Arch`] are linked on every host, to be written elsewhere or only looked at: the architecture is in the
+//! file. This one is a handful of RISC-V instructions that load a function's address from the global offset table:
+//!
+//! ```
+//! # fn main() -> patchpoint::Result<()> {
+//! # let bytes: &[u8] = include_bytes!("../../examples/objects/cross.riscv64.o");
+//! use patchpoint::addr::{CodeAddr, Len};
+//! use patchpoint::arch::Arch;
+//! use patchpoint::image::Object;
+//!
+//! let layout = Object::parse(bytes)?.layout()?;
+//! assert_eq!(layout.object().arch(), Arch::RiscV64);
+//! let (addrs, _size) = layout.contiguous(CodeAddr::new(0x2000_0000), Len::new(4096)).unwrap();
+//! let linked = layout.link(&addrs, &|name| (name == "callee").then_some(CodeAddr::new(0x7777_0000_0000)))?;
+//! let [code, table] = &linked.segments[..] else { unreachable!("it has no data") };
+//! // auipc a0, 0x1; ld a0, 0(a0); ret
+//! assert_eq!(code.bytes[..12], [0x17, 0x15, 0, 0, 0x03, 0x35, 0x05, 0, 0x67, 0x80, 0, 0]);
+//! assert_eq!(table.bytes[..8], 0x7777_0000_0000_u64.to_le_bytes());
+//! # Ok(())
+//! # }
+//! ```
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,6 +64,8 @@ mod align;
 mod apply;
 mod descriptors;
 mod elf;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzz;
 mod graph;
 mod layout;
 mod link;
@@ -53,6 +77,8 @@ mod stubs;
 mod tests;
 
 pub use adopt::{AdoptedCode, Adoption};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzz::fuzz_body;
 pub use graph::{Definition, Edge, Object, Section, SectionId, SectionRole, Symbol, SymbolId};
 pub use layout::{Layout, Reach, SegmentAddrs, SegmentKind, SegmentRequest};
 pub use link::{LinkedImage, Segment};
@@ -134,40 +160,5 @@ impl Image {
             .rev()
             .take(8)
             .find(|function| addr.is_within(function.addr, function.len))
-    }
-}
-
-/// The body of the fuzz target: any bytes, laid out and linked if they are an object.
-///
-/// # Panics
-///
-/// If the linked bytes disagree with the layout, which is a defect.
-#[cfg(any(test, feature = "fuzzing"))]
-pub fn fuzz_body(data: &[u8]) {
-    /// What one execution may allocate for zero fill.
-    const LIMIT: u32 = 1 << 22;
-    let Ok(layout) = Object::parse(data).and_then(Object::layout) else {
-        return;
-    };
-    if layout.segments().iter().any(|segment| segment.size.get() > LIMIT) {
-        return;
-    }
-    for base in [0x10000, 0x7f00_0000_0000] {
-        let Some((addrs, _)) = layout.contiguous(CodeAddr::new(base), Len::new(4096)) else {
-            continue;
-        };
-        let resolve = |name: &str| Some(CodeAddr::new(0x1234_5678_0000 + name.len() as u64));
-        if let Ok(linked) = layout.link(&addrs, &resolve) {
-            for segment in &linked.segments {
-                let request = layout
-                    .segments()
-                    .iter()
-                    .find(|request| request.kind == segment.kind);
-                assert_eq!(
-                    request.map(|request| request.size.as_usize()),
-                    Some(segment.bytes.len())
-                );
-            }
-        }
     }
 }

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::stackmap::StackMaps;
 
 mod build;
+mod damage;
 mod fields;
 mod powerpc64;
 mod riscv64;

@@ -1,0 +1,113 @@
+//! The body of the fuzz target.
+
+use super::layout::SegmentAddrs;
+use super::{EhFrame, Layout, LinkedImage, Object, SectionRole, Segment};
+use crate::addr::{CodeAddr, Len};
+use crate::deopt::UnwindInfo;
+use crate::stackmap::StackMaps;
+
+/// What one execution may allocate for zero fill.
+const LIMIT: u32 = 1 << 22;
+
+/// Any bytes, laid out and linked if they are an object, for low and for high addresses, with symbols outside that are near
+/// and that are far. What comes of it is read as the engine reads it.
+///
+/// # Panics
+///
+/// If the linked bytes disagree with the layout, bytes change that no relocation names, or the same addresses give other
+/// bytes: each a defect.
+pub fn fuzz_body(data: &[u8]) {
+    let Ok(layout) = Object::parse(data).and_then(Object::layout) else {
+        return;
+    };
+    if layout.segments().iter().any(|segment| segment.size.get() > LIMIT) {
+        return;
+    }
+    for (base, outside) in [
+        (0x1_0000, 0x1234_5678_0000),
+        (0x1000_0000, 0x1080_0000),
+        (0x7f00_0000_0000, 0x7f00_0080_0000),
+    ] {
+        let Some((addrs, _)) = layout.contiguous(CodeAddr::new(base), Len::new(4096)) else {
+            continue;
+        };
+        let resolve = |name: &str| Some(CodeAddr::new(outside + 16 * name.len() as u64));
+        if let Ok(linked) = layout.link(&addrs, &resolve) {
+            check_sizes(&layout, &linked);
+            check_bytes(&layout, &addrs, &linked);
+            let again = layout.link(&addrs, &resolve);
+            let segments = again.map(|again| again.segments);
+            let same = |other: &[Segment]| {
+                other
+                    .iter()
+                    .zip(&linked.segments)
+                    .all(|(a, b)| a.bytes == b.bytes)
+            };
+            assert!(segments.is_ok_and(|segments| same(&segments)), "linked twice");
+            read(&linked);
+        }
+    }
+}
+
+fn check_sizes(layout: &Layout<'_>, linked: &LinkedImage) {
+    for segment in &linked.segments {
+        let mut requests = layout.segments().iter();
+        let request = requests.find(|request| request.kind == segment.kind);
+        let size = request.map(|request| request.size.as_usize());
+        assert_eq!(size, Some(segment.bytes.len()));
+    }
+}
+
+/// Every byte of a section is what it was, but where a relocation writes: its field, a number of variable length, or the
+/// instruction behind a call on PowerPC.
+fn check_bytes(layout: &Layout<'_>, addrs: &SegmentAddrs, linked: &LinkedImage) {
+    const LONGEST: u32 = 10;
+    for (index, section) in layout.object().sections().iter().enumerate() {
+        let Some(at) = layout.section_addr(index, addrs) else {
+            continue;
+        };
+        let mut segments = linked.segments.iter();
+        let holder = segments
+            .find(|segment| Len::of(&segment.bytes).is_some_and(|len| at.is_within(segment.addr, len)));
+        let Some(found) = holder.and_then(|segment| {
+            let start = usize::try_from(at.get() - segment.addr.get()).ok()?;
+            segment.bytes.get(start..)?.get(..section.bytes().len())
+        }) else {
+            assert!(section.role() == SectionRole::Ignored || section.bytes().is_empty());
+            continue;
+        };
+        let mut written = alloc::vec![false; found.len()];
+        for edge in section.edges() {
+            let width = match edge.relocation().width() {
+                0 => LONGEST,
+                4 if layout.object().arch.is_powerpc() => 8,
+                width => u32::from(width),
+            };
+            let range = edge.offset() as usize..edge.offset().saturating_add(width) as usize;
+            let end = range.end.min(written.len());
+            if let Some(written) = written.get_mut(range.start..end) {
+                written.fill(true);
+            }
+        }
+        for ((before, after), written) in section.bytes().iter().zip(found).zip(written) {
+            assert!(written || before == after, "a byte of {} changed", section.name());
+        }
+    }
+}
+
+/// As the engine reads it: errors are fine, panics are not.
+fn read(linked: &LinkedImage) {
+    let image = &linked.image;
+    if let Ok(maps) = StackMaps::parse(&image.stack_maps, image.endian) {
+        for function in maps.maps().iter().flat_map(|map| map.functions()) {
+            let _ = image.function_at(CodeAddr::new(function.address()));
+        }
+    }
+    for EhFrame { addr, bytes } in &image.eh_frames {
+        if let Ok(info) = UnwindInfo::for_arch(image.arch, *addr, bytes) {
+            for function in image.functions.iter().take(8) {
+                let _ = info.can_return(function.addr);
+            }
+        }
+    }
+}
