@@ -15,6 +15,8 @@ mod candidate;
 mod entry;
 mod module;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use audit::register;
 pub use candidate::{Candidate, IntoShape};
