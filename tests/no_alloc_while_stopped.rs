@@ -19,7 +19,7 @@ use patchpoint::deopt::Ramps;
 use patchpoint::engine::Engine;
 use patchpoint::image::Adoption;
 use patchpoint::memory::Ask;
-use patchpoint::publish::{Resumption, SingleThreaded, Stopped, World};
+use patchpoint::publish::{Level, Publisher, Resumption, SingleThreaded, Stopped, World};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
 use patchpoint::stackmap::Endian;
@@ -171,8 +171,85 @@ fn exercise(ask: Option<Ask>) -> Arc<Watch> {
     watch
 }
 
+/// Refuses `membarrier` to this process from now on.
+fn deny_membarrier() {
+    let code = |code: u32| code as u16;
+    let (load, jump, answer) = (
+        code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS),
+        code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K),
+        code(libc::BPF_RET | libc::BPF_K),
+    );
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    // SAFETY: these only make values.
+    let mut filter = unsafe {
+        [
+            libc::BPF_STMT(load, 0),
+            libc::BPF_JUMP(jump, libc::SYS_membarrier as u32, 0, 1),
+            libc::BPF_STMT(answer, refuse),
+            libc::BPF_STMT(answer, libc::SECCOMP_RET_ALLOW),
+        ]
+    };
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: only takes rights away.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    // SAFETY: the program outlives the call, which copies it.
+    let filtered = unsafe {
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        )
+    };
+    assert_eq!(filtered, 0);
+}
+
+/// How often the allocator is called while other threads are made to serialize by signals.
+fn calls_of_a_barrier_by_signals() -> u64 {
+    deny_membarrier();
+    let publisher = Publisher::new();
+    assert!(publisher.to_string().contains("signal handler"), "{publisher}");
+    let started = Arc::new(AtomicU64::new(0));
+    for _ in 0..3 {
+        let started = Arc::clone(&started);
+        std::thread::spawn(move || {
+            started.fetch_add(1, Ordering::SeqCst);
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    while started.load(Ordering::SeqCst) < 3 {
+        std::thread::yield_now();
+    }
+    let before = CALLS.load(Ordering::Relaxed);
+    for _ in 0..10 {
+        publisher.publish(&[], Level::Immediate).unwrap();
+    }
+    CALLS.load(Ordering::Relaxed) - before
+}
+
+/// The same in a process of its own, whose threads go with it.
+fn barrier_by_signals() {
+    // SAFETY: the child uses what a fork leaves it, and ends itself.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let calls = std::panic::catch_unwind(calls_of_a_barrier_by_signals);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(calls.map_or(99, |calls| calls.min(98) as i32)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status), "{status:#x}");
+    assert_eq!(libc::WEXITSTATUS(status), 0, "calls of the allocator, or 99");
+}
+
 #[test]
 fn nothing_is_allocated_or_freed() {
+    barrier_by_signals();
     for ask in [None, Some(Ask::ProcMem), Some(Ask::Toggle)] {
         let watch = exercise(ask);
         assert_eq!(watch.stops.load(Ordering::Relaxed), 10, "{ask:?}");

@@ -1,11 +1,12 @@
 //! Making every other thread serialize by a signal, where `membarrier` is refused.
 //!
 //! **Approach.** A real-time signal is queued to each thread, with a ticket: the numbers of its batch and of
-//! a slot. The handler serializes its thread and puts the batch's number into the slot. Threads are listed
+//! its slot. The handler serializes its thread and puts the batch's number into the slot. Threads are listed
 //! again until a listing shows none that is new, as a thread may be created meanwhile.
 //!
 //! **Invariants.** The slots are static, so a handler that runs late writes where nobody is harmed, and its
-//! old number is not taken for a new one. A thread is over when its slot is filled, or when it is seen, after
+//! old number is not taken for a new one, nor does it replace one. Nothing is allocated: the world may be stopped, and
+//! a stopped thread in the allocator. A thread is over when its slot is filled, or when it is seen, after
 //! its signal was queued, where it cannot execute without handling the signal first (stopped, or asleep
 //! without being interruptible, and not blocking it), or dead. A thread that blocks the signal makes the
 //! barrier fail after a second: it is never taken for serialized.
@@ -16,18 +17,20 @@
 
 mod threads;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use std::vec::Vec;
 
 use super::serialize;
 use crate::error::Errno;
 use threads::{Thread, Whereabouts};
 
-/// How many threads are signalled at once.
-const SLOTS: usize = 1 << 10;
+/// How many threads there may be; with more the barrier is refused. Memory is taken for those that there are.
+const SLOTS: usize = 1 << 15;
 /// What each slot's thread acknowledged last: the number of its batch.
 static ACKNOWLEDGED: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+/// The threads of a barrier, by their slots. Whoever has the turn uses it.
+static ASKED: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
 /// The process that has a barrier running, or 0.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The signal whose handler is installed, or 0.
@@ -93,53 +96,77 @@ impl Signals {
     pub(super) fn issue(self) -> Result<(), Errno> {
         let deadline = Instant::now() + PATIENCE;
         let _turn = Turn::wait(deadline)?;
-        let mut over: Vec<Thread> = Vec::new();
+        let mut over = 0;
         loop {
-            let listed = threads::others()?;
-            let new: Vec<Thread> = listed
-                .into_iter()
-                .filter(|thread| !over.contains(thread))
-                .collect();
-            if new.is_empty() {
+            let number = BATCHES.fetch_add(1, Ordering::Relaxed) + 1;
+            let asked = self.ask(over, number)?;
+            if asked == over {
                 return Ok(());
             }
-            for batch in new.chunks(SLOTS) {
-                self.ask(batch, deadline)?;
-            }
-            over.extend(new);
+            self.wait(over..asked, number, deadline)?;
+            over = asked;
         }
     }
 
-    /// Signals a batch of threads and waits until all are over.
-    fn ask(self, batch: &[Thread], deadline: Instant) -> Result<(), Errno> {
-        let number = BATCHES.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut waiting = Vec::new();
-        for (index, (thread, slot)) in batch.iter().zip(&ACKNOWLEDGED).enumerate() {
-            match threads::queue(*thread, self.signal, (number << 16) | index as u64) {
-                Ok(()) => waiting.push((*thread, slot)),
-                Err(Errno(libc::ESRCH)) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        let mut look = Instant::now() + Duration::from_millis(2);
-        loop {
-            waiting.retain(|(_, slot)| slot.load(Ordering::Acquire) != number);
-            let now = Instant::now();
-            if now >= look {
-                waiting.retain(|(thread, _)| {
-                    threads::whereabouts(*thread, self.signal) == Whereabouts::MayExecute
-                });
-                look = now + Duration::from_millis(10);
-            }
-            if waiting.is_empty() {
+    /// Signals every thread that is not among the first so many, and returns how many there are then.
+    fn ask(self, over: usize, number: u64) -> Result<usize, Errno> {
+        let mut asked = over;
+        threads::others(|thread| {
+            let known = ASKED.get(..asked).unwrap_or_default();
+            if known
+                .iter()
+                .any(|known| known.load(Ordering::Relaxed) == thread.0)
+            {
                 return Ok(());
             }
-            if now >= deadline {
-                return Err(Errno(libc::ETIMEDOUT));
+            let (known, slot) = ASKED
+                .get(asked)
+                .zip(ACKNOWLEDGED.get(asked))
+                .ok_or(Errno(libc::E2BIG))?;
+            known.store(thread.0, Ordering::Relaxed);
+            match threads::queue(thread, self.signal, (number << 16) | asked as u64) {
+                Ok(()) => {}
+                // It has ended.
+                Err(Errno(libc::ESRCH)) => acknowledge(slot, number),
+                Err(errno) => return Err(errno),
             }
-            std::thread::yield_now();
-        }
+            asked += 1;
+            Ok(())
+        })?;
+        Ok(asked)
     }
+
+    /// Waits until the threads of these slots are over.
+    fn wait(self, slots: Range<usize>, number: u64, deadline: Instant) -> Result<(), Errno> {
+        let slots = ASKED
+            .get(slots.clone())
+            .unwrap_or_default()
+            .iter()
+            .zip(ACKNOWLEDGED.get(slots).unwrap_or_default());
+        let mut look = Instant::now() + Duration::from_millis(2);
+        for (thread, slot) in slots {
+            while slot.load(Ordering::Acquire) != number {
+                let now = Instant::now();
+                if now >= look {
+                    let thread = Thread(thread.load(Ordering::Relaxed));
+                    if threads::whereabouts(thread, self.signal) == Whereabouts::Held {
+                        break;
+                    }
+                    look = now + Duration::from_millis(10);
+                }
+                if now >= deadline {
+                    return Err(Errno(libc::ETIMEDOUT));
+                }
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes that a slot's thread is over, as far as that batch is concerned or one before.
+fn acknowledge(slot: &AtomicU64, number: u64) {
+    slot.fetch_max(number, Ordering::Release);
 }
 
 /// The highest real-time signal. qemu-user accepts handlers for two that it never delivers.
@@ -165,7 +192,7 @@ extern "C" fn on_signal(_signal: libc::c_int, info: *mut libc::siginfo_t, _conte
     if let Some(slot) = ACKNOWLEDGED.get((ticket & 0xffff) as usize) {
         #[cfg(test)]
         tests::note();
-        slot.store(ticket >> 16, Ordering::Release);
+        acknowledge(slot, ticket >> 16);
     }
 }
 

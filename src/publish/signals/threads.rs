@@ -1,15 +1,14 @@
 //! The threads of this process as the system shows them, and signals to them. Linux.
 
-use std::format;
-use std::fs;
+use std::ffi::CStr;
+use std::io::Write;
 use std::mem::MaybeUninit;
-use std::vec::Vec;
 
 use crate::error::Errno;
 
 /// A thread of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Thread(libc::pid_t);
+pub(super) struct Thread(pub(super) libc::pid_t);
 
 /// Whether a thread with a pending signal may execute user code before it has handled it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,57 +33,120 @@ pub(super) fn process() -> libc::pid_t {
     unsafe { libc::getpid() }
 }
 
-/// Every thread but this one.
-pub(super) fn others() -> Result<Vec<Thread>, Errno> {
-    // SAFETY: takes nothing and cannot fail.
-    let this = unsafe { libc::gettid() };
-    let failed = |e: std::io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
-    let mut threads = Vec::new();
-    for entry in fs::read_dir("/proc/self/task").map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let tid = name
-            .to_str()
-            .and_then(|name| name.parse().ok())
-            .ok_or(Errno(libc::EIO))?;
-        if tid != this {
-            threads.push(Thread(tid));
+/// A file or folder that is read without an allocation: a stopped thread may be in the allocator.
+struct Opened(libc::c_int);
+
+impl Opened {
+    fn open(path: &CStr) -> Result<Self, Errno> {
+        // SAFETY: the path ends with a zero.
+        match unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) } {
+            -1 => Err(last_errno()),
+            file => Ok(Self(file)),
         }
     }
-    Ok(threads)
+
+    /// The next bytes of a file; none at its end.
+    fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the call writes no more than the length of the buffer.
+        let read = unsafe { libc::read(self.0, into.as_mut_ptr().cast(), into.len()) };
+        usize::try_from(read).map_err(|_| last_errno())
+    }
+
+    /// The next entries of a folder, as getdents64(2) has them; none at its end.
+    fn entries(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the call writes no more than the length of the buffer.
+        let read = unsafe { libc::syscall(libc::SYS_getdents64, self.0, into.as_mut_ptr(), into.len()) };
+        usize::try_from(read).map_err(|_| last_errno())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: opened by us, and closed once.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// Calls `each` with every thread but this one, until it fails.
+pub(super) fn others(mut each: impl FnMut(Thread) -> Result<(), Errno>) -> Result<(), Errno> {
+    // SAFETY: takes nothing and cannot fail.
+    let this = unsafe { libc::gettid() };
+    let folder = Opened::open(c"/proc/self/task")?;
+    let mut buffer = [0; 4096];
+    loop {
+        let len = folder.entries(&mut buffer)?;
+        let mut entries = buffer.get(..len).unwrap_or_default();
+        if entries.is_empty() {
+            return Ok(());
+        }
+        while let Some((name, rest)) = next_entry(entries) {
+            entries = rest;
+            if let Some(thread) = number(name).filter(|thread| *thread != this) {
+                each(Thread(thread))?;
+            }
+        }
+    }
+}
+
+/// The name of the first `linux_dirent64`, and what is behind it: the length of an entry is at 16, its name, which
+/// ends with a zero, at 19 (getdents(2)).
+fn next_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = entries.get(16..18)?.first_chunk::<2>()?;
+    let (entry, rest) = entries.split_at_checked(usize::from(u16::from_ne_bytes(*len)))?;
+    let name = entry.get(19..)?;
+    Some((name.split(|byte| *byte == 0).next()?, rest))
+}
+
+/// A thread's number; `.` and `..` are none.
+fn number(name: &[u8]) -> Option<libc::pid_t> {
+    core::str::from_utf8(name).ok()?.parse().ok()
 }
 
 /// What the system shows of a thread whose signal is pending.
 pub(super) fn whereabouts(thread: Thread, signal: libc::c_int) -> Whereabouts {
-    match fs::read_to_string(format!("/proc/self/task/{}/status", thread.0)) {
-        Ok(status) => read_status(&status, signal),
-        Err(e)
-            if e.raw_os_error()
-                .is_some_and(|e| e == libc::ENOENT || e == libc::ESRCH) =>
-        {
-            Whereabouts::Held
-        }
+    let mut buffer = [0; 8192];
+    match status(thread, &mut buffer) {
+        Ok(len) => read_status(buffer.get(..len).unwrap_or_default(), signal),
+        Err(Errno(libc::ENOENT | libc::ESRCH)) => Whereabouts::Held,
         Err(_) => Whereabouts::MayExecute,
     }
 }
 
+/// Reads what the system shows of a thread, as much as there is room for.
+fn status(thread: Thread, into: &mut [u8]) -> Result<usize, Errno> {
+    let mut path = [0; 64];
+    // Longer paths than that there are none.
+    let _ = write!(path.as_mut_slice(), "/proc/self/task/{}/status\0", thread.0);
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno(libc::ENAMETOOLONG))?;
+    let file = Opened::open(path)?;
+    let mut len = 0;
+    loop {
+        match file.read(into.get_mut(len..).unwrap_or_default())? {
+            0 => return Ok(len),
+            read => len += read,
+        }
+    }
+}
+
 /// Reads `State` and `SigBlk` of proc_pid_status(5).
-fn read_status(status: &str, signal: libc::c_int) -> Whereabouts {
-    let field = |name: &str| {
-        status
-            .lines()
+fn read_status(status: &[u8], signal: libc::c_int) -> Whereabouts {
+    let field = |name: &[u8]| {
+        let mut lines = status.split(|byte| *byte == b'\n');
+        lines
             .find_map(|line| line.strip_prefix(name))
-            .map(str::trim)
+            .map(<[u8]>::trim_ascii)
     };
-    let state = field("State:").and_then(|state| state.chars().next());
-    let blocked = field("SigBlk:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let state = field(b"State:").and_then(<[u8]>::first);
+    let blocked = field(b"SigBlk:").and_then(|mask| core::str::from_utf8(mask).ok());
+    let blocked = blocked.and_then(|mask| u64::from_str_radix(mask, 16).ok());
     // Not shown counts as blocked.
     let is_blocked = blocked.is_none_or(|mask| (mask >> (signal - 1)) & 1 != 0);
     match state {
         // Dead, or about to be.
-        Some('Z' | 'X' | 'x') => Whereabouts::Held,
+        Some(b'Z' | b'X' | b'x') => Whereabouts::Held,
         // In the kernel, which looks for signals before it returns. Interruptible sleep is not among these:
         // the signal ends it, so that the thread will answer.
-        Some('D' | 'T' | 't') if !is_blocked => Whereabouts::Held,
+        Some(b'D' | b'T' | b't') if !is_blocked => Whereabouts::Held,
         _ => Whereabouts::MayExecute,
     }
 }
@@ -189,7 +251,7 @@ pub(super) mod tests {
     }
 
     fn status(state: &str, blocked: &str) -> std::string::String {
-        format!("Name:\tx\nState:\t{state}\nSigQ:\t0/1\nSigBlk:\t{blocked}\n")
+        std::format!("Name:\tx\nState:\t{state}\nSigQ:\t0/1\nSigBlk:\t{blocked}\n")
     }
 
     #[test]
@@ -205,15 +267,44 @@ pub(super) mod tests {
             ("Z (zombie)", blocks_64, Whereabouts::Held),
         ] {
             assert_eq!(
-                read_status(&status(state, blocked), 64),
+                read_status(status(state, blocked).as_bytes(), 64),
                 expected,
                 "{state} {blocked}"
             );
         }
-        assert_eq!(read_status("State:\tT (stopped)\n", 64), Whereabouts::MayExecute);
-        assert_eq!(read_status("", 64), Whereabouts::MayExecute);
+        assert_eq!(read_status(b"State:\tT (stopped)\n", 64), Whereabouts::MayExecute);
+        assert_eq!(read_status(b"", 64), Whereabouts::MayExecute);
         let dead = Thread(libc::pid_t::MAX);
         assert_eq!(whereabouts(dead, 64), Whereabouts::Held);
+    }
+
+    #[test]
+    fn every_thread_but_this_one_is_listed() {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let spawn = |_| {
+            let (stop, (tell, told)) = (std::sync::Arc::clone(&stop), std::sync::mpsc::channel());
+            let thread = std::thread::spawn(move || {
+                // SAFETY: takes nothing and cannot fail.
+                tell.send(unsafe { libc::gettid() }).unwrap();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+            });
+            (thread, told.recv().unwrap())
+        };
+        // More than one call for their entries shows, which are 24 bytes.
+        let (threads, numbers): (Vec<_>, Vec<_>) = (0..200).map(spawn).unzip();
+        let mut listed = Vec::new();
+        others(|thread| {
+            listed.push(thread.0);
+            Ok(())
+        })
+        .unwrap();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(numbers.iter().all(|number| listed.contains(number)));
+        // SAFETY: takes nothing and cannot fail.
+        assert!(!listed.contains(&unsafe { libc::gettid() }));
     }
 
     #[test]
