@@ -155,7 +155,7 @@ pub(super) struct Isa {
     /// The first instruction of the bytes at the address, as text, with its length; `None` if it does not decode.
     pub(super) text: fn(u64, &[u8], &mut String) -> Option<usize>,
     /// What LLVM emits as the call of a patchpoint, before the nops: the target and the call's length.
-    pub(super) patchpoint_call: fn(&[u8]) -> Option<(u64, u32)>,
+    pub(super) patchpoint_call: fn(u64, &[u8]) -> Option<(u64, u32)>,
     /// The name of a register.
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
     /// The instruction that traps and is no longer than any other.

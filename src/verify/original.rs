@@ -54,7 +54,11 @@ pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
         };
         refused(fault.addr, what)
     })?;
-    Ok(classify((isa.patchpoint_call)(bytes), addr.get(), &code))
+    Ok(classify(
+        (isa.patchpoint_call)(addr.get(), bytes),
+        addr.get(),
+        &code,
+    ))
 }
 
 fn classify(call: Option<(u64, u32)>, start: u64, code: &[Facts]) -> Original {
@@ -95,7 +99,7 @@ pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
 #[must_use]
 pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
     let isa = super::check::isa(arch);
-    let call = (isa.patchpoint_call)(bytes).map_or(0, |(_, len)| len);
+    let call = (isa.patchpoint_call)(addr.get(), bytes).map_or(0, |(_, len)| len);
     let after = addr.get().wrapping_add(u64::from(call));
     let code = decodable(arch, addr, bytes);
     let nops = code.iter().skip_while(|f| f.addr < after).take_while(|f| f.nop);

@@ -36,7 +36,7 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
 pub(super) static ISA: Isa = Isa {
     decode,
     text,
-    patchpoint_call,
+    patchpoint_call: |_, bytes| patchpoint_call(bytes),
     // int3 (Intel SDM volume 2).
     trap: &[0xcc],
     trap_replaces: any_instruction,

@@ -27,7 +27,7 @@ const LEN: usize = 4;
 pub(super) static ISA: Isa = Isa {
     decode,
     text,
-    patchpoint_call,
+    patchpoint_call: |_, bytes| patchpoint_call(bytes),
     // brk #0
     trap: &[0x00, 0x00, 0x20, 0xd4],
     trap_replaces,

@@ -45,7 +45,7 @@ use crate::arch::RegSet;
 pub(super) static BIG: Isa = Isa {
     decode: |addr, bytes, code| decode(&V1, addr, bytes, code),
     text: |addr, bytes, out| text(&V1, addr, bytes, out),
-    patchpoint_call: |bytes| patchpoint_call(&V1, bytes),
+    patchpoint_call: |_, bytes| patchpoint_call(&V1, bytes),
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
@@ -57,7 +57,7 @@ pub(super) static BIG: Isa = Isa {
 pub(super) static LITTLE: Isa = Isa {
     decode: |addr, bytes, code| decode(&V2, addr, bytes, code),
     text: |addr, bytes, out| text(&V2, addr, bytes, out),
-    patchpoint_call: |bytes| patchpoint_call(&V2, bytes),
+    patchpoint_call: |_, bytes| patchpoint_call(&V2, bytes),
     register,
     trap: &[0x08, 0x00, 0xe0, 0x7f],
     exchange,

@@ -21,7 +21,7 @@ use crate::arch::RegSet;
 pub(super) static ISA: Isa = Isa {
     decode: decode::all,
     text: text::first,
-    patchpoint_call: decode::patchpoint_call,
+    patchpoint_call: |_, bytes| decode::patchpoint_call(bytes),
     // c.ebreak.
     trap: &[0x02, 0x90],
     trap_replaces: any_instruction,

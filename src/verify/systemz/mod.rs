@@ -165,9 +165,13 @@ fn text(addr: u64, bytes: &[u8], out: &mut String) -> Option<usize> {
     Some(len)
 }
 
-/// `llilf %r1, low; iihf %r1, high; basr %r14, %r1`, the second where the address needs it, as LLVM's
-/// SystemZAsmPrinter lowers PATCHPOINT.
-fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
+/// `llilf %r1, low; iihf %r1, high; basr %r14, %r1`, the second where the address needs it, or `brasl %r14` to a
+/// symbol, as LLVM's SystemZAsmPrinter lowers PATCHPOINT.
+fn patchpoint_call(addr: u64, bytes: &[u8]) -> Option<(u64, u32)> {
+    if let [0xc0, 0xe5, a, b, c, d, ..] = *bytes {
+        let halfwords = i64::from(i32::from_be_bytes([a, b, c, d]));
+        return Some((addr.wrapping_add_signed(halfwords * 2), 6));
+    }
     let (low, rest) = bytes.strip_prefix(&[0xc0, 0x1f])?.split_first_chunk::<4>()?;
     let low = u64::from(u32::from_be_bytes(*low));
     const CALL: [u8; 2] = [0x0d, 0xe1];

@@ -531,6 +531,13 @@ fn what_llvm_leaves_in_a_patchpoint() {
         returns_at: 14,
     };
     assert_eq!(of(&format!("{far}; brcl 0, .")), call);
+    // A symbol is called directly.
+    let direct = [branch(CALL, SITE, HELPER), asm("brcl 0, .")].concat();
+    let symbol = Original::LlvmCall {
+        target: CodeAddr::new(HELPER),
+        returns_at: 6,
+    };
+    assert_eq!(original(Arch::SystemZ, addr, &direct).unwrap(), symbol);
     let near = Original::LlvmCall {
         target: CodeAddr::new(1),
         returns_at: 8,
