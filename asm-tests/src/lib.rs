@@ -98,6 +98,15 @@ pub fn native_objects() -> Vec<TestObject> {
     NATIVE.iter().flat_map(|folder| folder.objects()).collect()
 }
 
+/// Whether functions that say so run on this machine.
+#[must_use]
+pub fn has_avx() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Every object for x86-64 with a stack map: [`Folder::objects`].
 ///
 /// # Panics

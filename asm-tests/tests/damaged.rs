@@ -1,4 +1,5 @@
 //! Damaged objects and far targets: each refused with its place or harmless, and the engine works on.
+#![cfg(target_arch = "x86_64")]
 
 use patchpoint::addr::{CodeAddr, CodeRange};
 use patchpoint::deopt::Ramps;

@@ -1,4 +1,5 @@
 //! A shadow of a live module is invalidated while threads execute it: by a trap, without stopping them.
+#![cfg(target_arch = "x86_64")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

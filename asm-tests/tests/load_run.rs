@@ -194,7 +194,7 @@ fn arguments(function: &Function, round: usize, words: &mut [u64; 16]) -> [u64; 
 fn compare(source: &Source, name: &str, patched: &Loaded, reference: &Loaded) -> usize {
     let mut calls = 0;
     for function in &source.functions {
-        if function.avx && !std::arch::is_x86_feature_detected!("avx") {
+        if function.avx && !asm_tests::has_avx() {
             continue;
         }
         for round in 0..NUMBERS.len() {

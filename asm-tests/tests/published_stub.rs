@@ -1,4 +1,5 @@
 //! A stub that the runtime publishes for a site is a target of the site's sequences.
+#![cfg(target_arch = "x86_64")]
 
 use patchpoint::engine::Engine;
 use patchpoint::publish::{Drained, SingleThreaded};

@@ -92,7 +92,7 @@ fn call(addr: CodeAddr, params: &[Param], seed: u64, memory: &mut Memory) -> (u6
 type Memory = [[u64; 16]; 6];
 
 fn runnable(function: &asm_tests::Function) -> bool {
-    !function.avx || std::arch::is_x86_feature_detected!("avx")
+    !function.avx || asm_tests::has_avx()
 }
 
 /// Runs every function of `which` and compares with the reference.
@@ -128,11 +128,11 @@ fn bytes(site: &Site) -> Vec<u8> {
 }
 
 fn run_object(object: &TestObject) -> (usize, usize, usize) {
-    let source = asm_tests::source(&object.source);
+    let source = object.folder.source(&object.source);
     let (engine, entered) = engine();
     let module = register(&engine, object, &source);
     let reference = engine
-        .load(&asm_tests::reference(&object.source), resolve)
+        .load(&object.folder.reference(&object.source), resolve)
         .unwrap();
     let sites: Vec<Site> = module.sites().collect();
     let original: Vec<Vec<u8>> = sites.iter().map(bytes).collect();
@@ -201,7 +201,7 @@ fn run_object(object: &TestObject) -> (usize, usize, usize) {
 #[test]
 fn every_object_runs_patched_restored_and_invalidated() {
     let (mut objects, mut sites, mut patched, mut calls) = (0, 0, 0, 0);
-    for object in asm_tests::objects() {
+    for object in asm_tests::native_objects() {
         let (s, p, c) = run_object(&object);
         (objects, sites, patched, calls) = (objects + 1, sites + s, patched + p, calls + c);
     }

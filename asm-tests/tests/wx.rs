@@ -1,6 +1,6 @@
 //! While one thread patches, another reads the process's maps without a pause: no mapping is ever writable and
 //! executable. And the way without the loader, from stack map bytes and addresses to patched code.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

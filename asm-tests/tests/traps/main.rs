@@ -1,4 +1,5 @@
 //! The traps that exist without concurrency, on an object that LLVM compiled for them.
+#![cfg(target_arch = "x86_64")]
 
 mod entries;
 mod landings;

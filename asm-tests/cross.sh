@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# Builds the tests and examples for other architectures, and runs them under an emulator: asm-tests/cross.sh ARCH...
+# ARCH is aarch64, powerpc64le, powerpc64, s390x or riscv64. For Debian 12 on x86-64, with cargo.
+#
+# Set up once, in ${XDG_CACHE_HOME:-$HOME/.cache}/patchpoint-cross and nowhere else: Debian's rustc 1.85 with the standard
+# libraries for aarch64, powerpc64le and s390x, unpacked and not installed; those for riscv64 and powerpc64 are built from
+# Debian's sources of the same version. The system's list of architectures is not touched. Where they are missing,
+# qemu-user-static and the cross compilers, which link, are installed with apt-get.
+#
+# An emulator proves encodings and conventions, not concurrency. With --cfg emulated the library tells it of changed code.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+[ $# -gt 0 ] || { echo "usage: asm-tests/cross.sh aarch64|powerpc64le|powerpc64|s390x|riscv64 ..."; exit 2; }
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/patchpoint-cross
+version=1.85.0+dfsg3-1~deb12u3
+
+# Tests that prove nothing here, and why.
+skipped=(
+    # qemu-user has no seccomp, so nothing can be denied.
+    where_writes_to_the_memory_file_are_refused without_proc_auto_takes_toggle without_memory_files_nothing_is_placed
+    a_file_that_cannot_be_sealed without_membarrier
+    # It has no ptrace, so system calls are not counted.
+    a_transaction_asks_the_system_for_two_changes the_other_strategies_ask_for_a_write
+    # Its own threads are listed with the program's, and answer no signal.
+    publish::signals::tests
+    # It ignores MADV_WIPEONFORK, and lists holes of the address space as mapped.
+    a_forked_child_is_refused memory_that_a_strategy_cannot_write
+    # Concurrency: telling it of changed code takes the page away from other threads for a moment.
+    many_threads_trap_at_once
+)
+
+say() { printf '\n== %s\n' "$*"; }
+
+target() { case $1 in riscv64) echo riscv64gc-unknown-linux-gnu ;; *) echo "$1-unknown-linux-gnu" ;; esac; }
+debian() { case $1 in aarch64) echo arm64 ;; powerpc64le) echo ppc64el ;; s390x) echo s390x ;; esac; }
+qemu() { case $1 in powerpc64le) echo ppc64le ;; powerpc64) echo ppc64 ;; *) echo "$1" ;; esac; }
+
+install_packages() {
+    local missing=() arch sudo=
+    command -v qemu-s390x-static >/dev/null || missing+=(qemu-user-static)
+    for arch in "$@"; do
+        command -v "$arch-linux-gnu-gcc" >/dev/null || missing+=("gcc-$arch-linux-gnu" "libc6-dev-$(libc "$arch")-cross")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    [ "$(id -u)" = 0 ] || sudo=sudo
+    say "installing ${missing[*]}"
+    $sudo apt-get update || true
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+libc() { case $1 in powerpc64) echo ppc64 ;; aarch64 | powerpc64le) debian "$1" ;; *) echo "$1" ;; esac; }
+
+# apt with lists and a cache of its own, which knows the other architectures.
+apt() {
+    local apt=$cache/apt
+    mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+    : >"$apt/status"
+    cat >"$apt/conf" <<CONF
+Dir::State::lists "$apt/lists";
+Dir::State::status "$apt/status";
+Dir::Cache "$apt";
+APT::Architectures { "amd64"; "arm64"; "ppc64el"; "s390x"; };
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+CONF
+    APT_CONFIG=$apt/conf apt-get "$@"
+}
+
+# Unpacks a package once.
+unpack() { # package
+    local mark=$cache/unpacked-${1//:/-}
+    [ -e "$mark" ] && return
+    [ -e "$cache/updated" ] || { apt update || true; touch "$cache/updated"; }
+    say "unpacking $1 $version into $cache"
+    rm -rf "$cache/deb" && mkdir -p "$cache/deb"
+    case $1 in
+    libllvm19) (cd "$cache/deb" && apt download "$1") ;;
+    *) (cd "$cache/deb" && apt download "$1=$version") ;;
+    esac
+    dpkg -x "$cache"/deb/*.deb "$cache/root"
+    rm -rf "$cache/deb" && touch "$mark"
+}
+
+set_up_rustc() {
+    mkdir -p "$cache/bin"
+    local package
+    for package in rustc-web libstd-rust-web-1.85 libstd-rust-web-dev libllvm19; do unpack "$package"; done
+    cat >"$cache/bin/rustc" <<WRAPPER
+#!/bin/sh
+export LD_LIBRARY_PATH=$cache/root/usr/lib/x86_64-linux-gnu
+exec $cache/root/usr/bin/rustc "\$@"
+WRAPPER
+    # cargo names two options of rustdoc as later versions do.
+    cat >"$cache/bin/rustdoc" <<WRAPPER
+#!/bin/bash
+export LD_LIBRARY_PATH=$cache/root/usr/lib/x86_64-linux-gnu RUSTC_BOOTSTRAP=1
+arguments=()
+for argument in "\$@"; do
+    case \$argument in
+    --test-runtool) argument=--runtool ;;
+    --test-runtool-arg) argument=--runtool-arg ;;
+    esac
+    arguments+=("\$argument")
+done
+exec $cache/root/usr/bin/rustdoc -Zunstable-options "\${arguments[@]}"
+WRAPPER
+    chmod +x "$cache/bin/rustc" "$cache/bin/rustdoc"
+}
+
+# Builds the standard library, for the architectures without a package.
+build_std() { # target
+    local target=$1 work=$cache/std-$1 lib=$cache/root/usr/lib/rustlib/$1/lib
+    [ -e "$cache/built-$target" ] && return
+    unpack rust-web-src
+    mkdir -p "$cache/root/usr/lib/rustlib/src"
+    ln -sfn ../../../src/rustc-1.85.0 "$cache/root/usr/lib/rustlib/src/rust"
+    say "building the standard library for $target"
+    rm -rf "$work" "$lib" && mkdir -p "$work/src" "$lib"
+    printf '[package]\nname = "nothing"\nedition = "2021"\n[workspace]\n' >"$work/Cargo.toml"
+    echo '#![no_std]' >"$work/src/lib.rs"
+    (cd "$work" && RUSTC=$cache/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS= CARGO_TARGET_DIR=$work/target \
+        cargo build --release --target "$target" -Zbuild-std=std,panic_unwind,test,proc_macro)
+    cp "$work/target/$target/release/deps"/*.r{lib,meta} "$lib"
+    rm -rf "$lib"/libnothing-* "$work" && touch "$cache/built-$target"
+}
+
+set_up() { # arch
+    local package
+    set_up_rustc
+    package=$(debian "$1")
+    if [ -n "$package" ]; then unpack "libstd-rust-web-dev:$package"; else build_std "$(target "$1")"; fi
+}
+
+# cargo for an architecture.
+cross() { # arch, arguments..
+    local arch=$1 name
+    shift
+    name=CARGO_TARGET_$(target "$arch" | tr 'a-z-' 'A-Z_')
+    env RUSTC="$cache/bin/rustc" RUSTDOC="$cache/bin/rustdoc" RUSTFLAGS="--cfg emulated" \
+        CARGO_BUILD_TARGET="$(target "$arch")" CARGO_TARGET_DIR=target/cross \
+        CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0 CARGO_INCREMENTAL=0 \
+        "${name}_LINKER=$arch-linux-gnu-gcc" "${name}_RUNNER=qemu-$(qemu "$arch")-static -L /usr/$arch-linux-gnu" \
+        cargo "$@"
+}
+
+run() { # arch
+    local arch=$1 skip=() name
+    for name in "${skipped[@]}"; do skip+=(--skip "$name"); done
+    say "$arch: tests"
+    cross "$arch" test -p patchpoint -p asm-tests --lib --tests -- "${skip[@]}"
+    for name in inline_cache; do
+        say "$arch: example $name"
+        cross "$arch" run --example "$name"
+    done
+}
+
+install_packages "$@"
+for arch in "$@"; do
+    set_up "$arch"
+    run "$arch"
+done
