@@ -79,8 +79,8 @@ impl<'f> Frame<'f> {
     }
 
     /// Goes on at `at` with the registers as they are in this frame now, and the stack pointer of the site.
-    /// Nothing is clobbered, the red zone included, but for the register that the last branch needs: r1 on SystemZ, x17
-    /// on AArch64 hold the address.
+    /// Nothing is clobbered, the red zone included, but for the register that the last branch needs: r1 on SystemZ, CTR on
+    /// PowerPC64, x17 on AArch64 hold the address.
     ///
     /// # Errors
     /// The thread has a shadow stack.

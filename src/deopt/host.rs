@@ -18,6 +18,19 @@ mod which {
     pub(in crate::deopt) const ARCH: Option<Arch> = Some(Arch::SystemZ);
 }
 
+#[cfg(target_arch = "powerpc64")]
+mod which {
+    use crate::arch::Arch;
+
+    pub(in crate::deopt) use crate::deopt::powerpc64::{capture, state};
+
+    pub(in crate::deopt) const ARCH: Option<Arch> = Some(if cfg!(target_endian = "big") {
+        Arch::PowerPc64
+    } else {
+        Arch::PowerPc64Le
+    });
+}
+
 #[cfg(target_arch = "aarch64")]
 mod which {
     use crate::arch::Arch;
@@ -27,7 +40,12 @@ mod which {
     pub(in crate::deopt) const ARCH: Option<Arch> = Some(Arch::AArch64);
 }
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")))]
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "powerpc64",
+    target_arch = "s390x"
+)))]
 #[path = "none/mod.rs"]
 mod which;
 

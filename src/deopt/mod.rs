@@ -28,6 +28,7 @@ mod answer;
 mod assumptions;
 mod frame;
 mod host;
+mod powerpc64;
 mod ramp;
 mod ramps;
 mod systemz;

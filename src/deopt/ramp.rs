@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{RampContext, aarch64, host, systemz, x86_64};
+use super::{RampContext, aarch64, host, powerpc64, systemz, x86_64};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
@@ -32,6 +32,7 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Result<Len> {
         Arch::X86_64 => x86_64::ramp::max_len(resume),
         Arch::AArch64 => aarch64::ramp::max_len(resume),
         Arch::SystemZ => systemz::ramp::max_len(resume),
+        Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::max_len(arch, resume),
         _ => return Err(Error::RampArch { arch }),
     };
     Ok(Len::new(u32::try_from(len).unwrap_or(u32::MAX)))
@@ -50,6 +51,7 @@ pub fn encode(at: CodeAddr, context: &RampContext, resume: Resume<'_>) -> Result
         Arch::X86_64 => x86_64::ramp::assemble(at, context, capture, resume),
         Arch::AArch64 => aarch64::ramp::assemble(at, context, capture, resume),
         Arch::SystemZ => systemz::ramp::assemble(at, context, capture, resume),
+        Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::assemble(arch, at, context, capture, resume),
         _ => Err(Error::RampArch { arch }),
     }
 }

@@ -98,6 +98,25 @@ pub(crate) static BIG: PowerPc64 = PowerPc64(Convention::V1);
 /// ELFv2, little endian.
 pub(crate) static LITTLE: PowerPc64 = PowerPc64(Convention::V2);
 
+impl PowerPc64 {
+    /// Appends instructions.
+    pub(crate) fn put_words(&self, words: &[u32], out: &mut Vec<u8>) {
+        for word in words {
+            self.0.put(*word, out);
+        }
+    }
+
+    /// Appends what makes r12 hold a value: at most five instructions.
+    pub(crate) fn put_r12(&self, value: u64, out: &mut Vec<u8>) {
+        constant::load(insn::Gpr(12), value).put(self.0, out);
+    }
+
+    /// The `b` from one address to another, if it reaches.
+    pub(crate) fn jump_between(&self, from: CodeAddr, to: CodeAddr) -> Option<[u8; 4]> {
+        insn::b_to(to.distance_from(from)).map(|word| self.0.bytes(word))
+    }
+}
+
 impl Backend for PowerPc64 {
     fn registers(&self) -> &'static Registers {
         match self.0 {

@@ -433,7 +433,7 @@ fn a_condition_field_is_put_back() {
     let add = [&LOAD_HELPER[..1], &add].concat();
     site.accepts(&add);
     for target in 2..9u32 {
-        let broken = [&[0x4200_0000 | (1 + target) * 4][..], &add].concat();
+        let broken = [&[0x4200_0000 | ((1 + target) * 4)][..], &add].concat();
         refused!(site.check(&broken), VerifyBranchInside);
     }
     let mut broken = add.clone();

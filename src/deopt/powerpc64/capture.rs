@@ -1,0 +1,247 @@
+//! The part that all ramps of the process share: it saves every register, calls the dispatcher, and restores
+//! them.
+//!
+//! It is called with the ramp's frame (see [`layout`](super::layout)) at r1, in which r0, r12, LR and CTR of the site
+//! are, with what the processor has, the context and the dispatcher. Its own return address is in r31 meanwhile,
+//! what the processor has in r30.
+//!
+//! The dispatcher runs with the floating-point settings that the platform starts a program with: compiled code may
+//! have changed them.
+//!
+//! It answers 0 to resume: everything is restored and `blr` goes back into the ramp, so that calls and returns stay
+//! paired. Or it answers the address of a block of r0 to r31, LR and an address, which ends one red zone below
+//! the new stack pointer: r1 is made that address, so at no time does anything that is still needed lie below
+//! the stack pointer and red zone, where a signal may write. The last jump goes through CTR.
+//!
+//! Rust has no inline assembly for this architecture yet, so the routine is a table of words in a section of
+//! code. Each is named by a function below; the encodings are those of Power ISA 3.1B.
+
+#![allow(unsafe_code)]
+
+use super::layout::{
+    CR, CTR, DISPATCH, FEATURES, FPSCR, GENERAL, HAS_SCALARS, HAS_VECTORS, SCALARS, STATE, VECTORS, VRSAVE,
+    VSCR, XER,
+};
+use super::ramp::{ld, std};
+use super::state::EXIT;
+
+const LEN: usize = 480;
+
+/// Words of code, and how many there are.
+struct Code {
+    words: [u32; LEN],
+    len: usize,
+}
+
+/// `addi r3, r1, offset`.
+const fn point(offset: u16) -> u32 {
+    0x3861_0000 | offset as u32
+}
+
+/// `addi r3, r3, 16`.
+const NEXT: u32 = 0x3863_0010;
+/// `lfd f0, offset(r1)`, `stfd f0, offset(r1)`, for the register `n`.
+const fn lfd(n: u32, offset: u16) -> u32 {
+    0xc801_0000 | n << 21 | offset as u32
+}
+const fn stfd(n: u32, offset: u16) -> u32 {
+    0xd801_0000 | n << 21 | offset as u32
+}
+/// `mtfsf 255, f0`; `mffs f0`.
+const MTFSF: u32 = 0xfdfe_058e;
+const MFFS: u32 = 0xfc00_048e;
+/// `mfvscr v0`; `mtvscr v0`; `mfvrsave r0`; `mtvrsave r0`.
+const MFVSCR: u32 = 0x1000_0604;
+const MTVSCR: u32 = 0x1000_0644;
+const MFVRSAVE: u32 = 0x7c00_42a6;
+const MTVRSAVE: u32 = 0x7c00_43a6;
+/// `stvx v0, 0, r3`; `lvx v0, 0, r3`; `stxvd2x vs0, 0, r3`; `lxvd2x vs0, 0, r3`. The register is added.
+const STVX: u32 = 0x7c00_19ce;
+const LVX: u32 = 0x7c00_18ce;
+const STXVD2X: u32 = 0x7c00_1f98;
+const LXVD2X: u32 = 0x7c00_1e98;
+
+impl Code {
+    const fn put(&mut self, word: u32) {
+        self.words[self.len] = word;
+        self.len += 1;
+    }
+
+    /// `andi. r0, r30, feature`, and a branch if it is absent, whose distance is put in by [`land`](Self::land).
+    const fn unless(&mut self, feature: u16) -> usize {
+        self.put(0x73c0_0000 | feature as u32);
+        self.put(0x4182_0000);
+        self.len - 1
+    }
+
+    /// The branch at `from` goes here.
+    const fn land(&mut self, from: usize) {
+        self.words[from] |= (self.len - from) as u32 * 4;
+    }
+
+    /// One instruction for each of the 32 registers, at r3 and on.
+    const fn each(&mut self, word: u32) {
+        let mut n = 0;
+        while n < 32 {
+            self.put(word | n << 21);
+            self.put(NEXT);
+            n += 1;
+        }
+    }
+
+    /// f0 to f31 to their slots, or back.
+    const fn floats(&mut self, load: bool) {
+        let mut n = 0;
+        while n < 32 {
+            let offset = SCALARS + 16 * n as u16;
+            self.put(if load { lfd(n, offset) } else { stfd(n, offset) });
+            n += 1;
+        }
+    }
+
+    /// The general registers from `first` to r31, but for r1 and the thread pointer, from their slots at `base` or
+    /// to them.
+    const fn general(&mut self, first: u32, base: u16, load: bool) {
+        let mut n = first;
+        while n < 32 {
+            let offset = base + 8 * n as u16;
+            match n {
+                1 => {}
+                13 if load => {}
+                _ => self.put(if load { ld(n, offset) } else { std(n, offset) }),
+            }
+            n += 1;
+        }
+    }
+
+    const fn save(&mut self) {
+        // r12 is the ramp's, which has saved it.
+        let mut n = 2;
+        while n < 32 {
+            if n != 12 {
+                self.put(std(n, GENERAL + 8 * n as u16));
+            }
+            n += 1;
+        }
+        // mfcr r0; mfxer r0; mflr r31
+        self.put(0x7c00_0026);
+        self.put(std(0, CR));
+        self.put(0x7c01_02a6);
+        self.put(std(0, XER));
+        self.put(0x7fe8_02a6);
+        self.put(ld(30, FEATURES));
+        let floats = self.unless(HAS_SCALARS);
+        self.put(point(SCALARS));
+        self.each(STXVD2X);
+        self.put(0x4800_0000);
+        let over = self.len - 1;
+        self.land(floats);
+        self.floats(false);
+        self.land(over);
+        self.put(MFFS);
+        self.put(stfd(0, FPSCR));
+        let without = self.unless(HAS_VECTORS);
+        self.put(point(VECTORS));
+        self.each(STVX);
+        self.put(MFVSCR);
+        self.put(STVX);
+        self.put(MFVRSAVE);
+        self.put(std(0, VRSAVE));
+        self.land(without);
+    }
+
+    const fn call(&mut self) {
+        // Positive zero as settings: li r0, 0, by way of the parameter save area.
+        self.put(0x3800_0000);
+        self.put(std(0, 48));
+        self.put(lfd(0, 48));
+        self.put(MTFSF);
+        // addi r3, r1, STATE; addi r4, r1, SCALARS
+        self.put(point(STATE));
+        self.put(0x3881_0000 | SCALARS as u32);
+        self.put(ld(12, DISPATCH));
+        if cfg!(target_endian = "big") {
+            // ld r2, 8(r12); ld r12, 0(r12)
+            self.put(0xe84c_0008);
+            self.put(0xe98c_0000);
+        }
+        // mtctr r12; bctrl; mr r29, r3
+        self.put(0x7d89_03a6);
+        self.put(0x4e80_0421);
+        self.put(0x7c7d_1b78);
+    }
+
+    const fn restore(&mut self) {
+        let without = self.unless(HAS_VECTORS);
+        self.put(point(VSCR));
+        self.put(LVX);
+        self.put(MTVSCR);
+        self.put(ld(0, VRSAVE));
+        self.put(MTVRSAVE);
+        self.put(point(VECTORS));
+        self.each(LVX);
+        self.land(without);
+        self.put(lfd(0, FPSCR));
+        self.put(MTFSF);
+        let floats = self.unless(HAS_SCALARS);
+        self.put(point(SCALARS));
+        self.each(LXVD2X);
+        self.put(0x4800_0000);
+        let over = self.len - 1;
+        self.land(floats);
+        self.floats(true);
+        self.land(over);
+        // mtxer r0; cmpdi cr0, r29, 0; bne leave
+        self.put(ld(0, XER));
+        self.put(0x7c01_03a6);
+        self.put(ld(0, CR));
+        self.put(0x2c3d_0000);
+        self.put(0x4082_0000);
+        let leave = self.len - 1;
+        // mtcrf 255, r0; mtlr r31
+        self.put(0x7c0f_f120);
+        self.put(0x7fe8_03a6);
+        self.put(ld(0, CTR));
+        self.put(0x7c09_03a6);
+        self.general(2, GENERAL, true);
+        self.put(0x4e80_0020);
+        self.land(leave);
+        // mtcrf 255, r0; mr r1, r29
+        self.put(0x7c0f_f120);
+        self.put(0x7fa1_eb78);
+        // mtlr r0; mtctr r0
+        self.put(ld(0, EXIT.link));
+        self.put(0x7c08_03a6);
+        self.put(ld(0, EXIT.target));
+        self.put(0x7c09_03a6);
+        self.general(0, 0, true);
+        self.put(ld(1, 8));
+        self.put(0x4e80_0420);
+    }
+
+    const fn routine() -> [u32; LEN] {
+        let mut code = Self {
+            // What is behind the end traps.
+            words: [0x7fe0_0008; LEN],
+            len: 0,
+        };
+        code.save();
+        code.call();
+        code.restore();
+        code.words
+    }
+}
+
+/// The routine.
+#[unsafe(link_section = ".text.patchpoint_capture")]
+static ROUTINE: [u32; LEN] = Code::routine();
+
+/// The address of the routine.
+pub(in crate::deopt) fn address() -> u64 {
+    (&raw const ROUTINE) as u64
+}
+
+/// The dispatcher, as a function pointer.
+pub(in crate::deopt) fn dispatcher() -> u64 {
+    crate::deopt::dispatch as *const () as u64
+}

@@ -1,0 +1,56 @@
+//! Ramps on 64-bit PowerPC, of both conventions.
+
+#[cfg(target_arch = "powerpc64")]
+pub(super) mod capture;
+mod layout;
+mod ramp;
+#[cfg(target_arch = "powerpc64")]
+pub(super) mod state;
+
+#[cfg(all(test, target_arch = "powerpc64"))]
+mod tests;
+
+use alloc::vec::Vec;
+
+use super::Resume;
+use crate::addr::CodeAddr;
+use crate::arch::Arch;
+use crate::arch::powerpc64::{BIG, LITTLE, PowerPc64};
+use crate::error::Result;
+
+#[cfg(target_arch = "powerpc64")]
+use capture::dispatcher;
+
+/// Elsewhere no context is made, so no ramp asks for it.
+#[cfg(not(target_arch = "powerpc64"))]
+fn dispatcher() -> u64 {
+    0
+}
+
+fn backend(arch: Arch) -> &'static PowerPc64 {
+    match arch {
+        Arch::PowerPc64 => &BIG,
+        _ => &LITTLE,
+    }
+}
+
+/// A length that no ramp with this resumption exceeds.
+pub(super) fn max_len(arch: Arch, resume: &Resume<'_>) -> u64 {
+    ramp::max_len(backend(arch), resume)
+}
+
+/// The ramp at `at` that passes `context` to the routine at `capture`.
+pub(super) fn assemble(
+    arch: Arch,
+    at: CodeAddr,
+    context: u64,
+    capture: u64,
+    resume: Resume<'_>,
+) -> Result<Vec<u8>> {
+    let called = ramp::Called {
+        context,
+        capture,
+        dispatch: dispatcher(),
+    };
+    ramp::assemble(backend(arch), at, called, resume)
+}

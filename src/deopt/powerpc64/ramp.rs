@@ -1,0 +1,158 @@
+//! The bytes of one ramp.
+//!
+//! ```text
+//!     stdu  r1, -FRAME(r1)       skips the red zone; no register is free yet
+//!     std   r0, ...              r0, LR, r12 and CTR: what the ramp itself uses
+//!     ...                        the context and the dispatcher go into the frame
+//!     bctrl                      the capture routine saves, calls, restores, returns
+//!     ld    r0, ...              LR and r0
+//!     addi  r1, r1, FRAME
+//!     ...                        resume
+//! ```
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU16, Ordering};
+
+use super::layout::{CONTEXT, CTR, DISPATCH, FEATURES, FRAME, GENERAL, LR};
+use crate::addr::CodeAddr;
+use crate::arch::live::Live;
+use crate::arch::powerpc64::PowerPc64;
+use crate::deopt::Resume;
+use crate::error::{Error, Result};
+
+/// The most instructions before the resumption: three addresses of five each, and twenty others.
+const HEAD: u64 = (3 * 5 + 20) * 4;
+
+/// What the processor has. Written before the first ramp exists.
+pub(in crate::deopt) static PROCESSOR: AtomicU16 = AtomicU16::new(0);
+
+/// A length that no ramp with this resumption exceeds.
+pub(in crate::deopt) fn max_len(backend: &PowerPc64, resume: &Resume<'_>) -> u64 {
+    let moved = match resume {
+        Resume::At(_) => 4,
+        Resume::Original { addr, bytes } => backend.relocated_bound(*addr, bytes),
+    };
+    HEAD + moved
+}
+
+/// What a ramp calls.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::deopt) struct Called {
+    /// The address of the ramp's context.
+    pub(in crate::deopt) context: u64,
+    /// The address of the capture routine's first instruction.
+    pub(in crate::deopt) capture: u64,
+    /// The dispatcher, as a function pointer.
+    pub(in crate::deopt) dispatch: u64,
+}
+
+/// The ramp at `at`.
+pub(in crate::deopt) fn assemble(
+    backend: &PowerPc64,
+    at: CodeAddr,
+    called: Called,
+    resume: Resume<'_>,
+) -> Result<Vec<u8>> {
+    let mut out = head(backend, called);
+    let resume_at = CodeAddr::new(at.get().wrapping_add(out.len() as u64));
+    match resume {
+        Resume::At(to) => {
+            let jump = backend
+                .jump_between(resume_at, to)
+                .ok_or_else(|| Error::RampRelocation {
+                    addr: to,
+                    ramp: at,
+                    reason: format!("no branch at {resume_at} reaches it"),
+                })?;
+            out.extend(jump);
+        }
+        Resume::Original { addr, bytes } => out.extend(backend.relocate(resume_at, addr, bytes)?),
+    }
+    Ok(out)
+}
+
+fn head(backend: &PowerPc64, called: Called) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEAD as usize);
+    let mut put = |words: &[u32]| backend.put_words(words, &mut out);
+    // stdu r1, -FRAME(r1)
+    put(&[0xf821_0001 | u32::from(FRAME.wrapping_neg())]);
+    // std r0; mflr r0; std r0; std r12; mfctr r12; std r12
+    put(&[std(0, GENERAL), 0x7c08_02a6, std(0, LR)]);
+    put(&[std(12, GENERAL + 12 * 8), 0x7d89_02a6, std(12, CTR)]);
+    // li r12, features
+    put(&[
+        0x3980_0000 | u32::from(PROCESSOR.load(Ordering::Relaxed)),
+        std(12, FEATURES),
+    ]);
+    for (value, slot) in [(called.context, CONTEXT), (called.dispatch, DISPATCH)] {
+        backend.put_r12(value, &mut out);
+        backend.put_words(&[std(12, slot)], &mut out);
+    }
+    backend.put_r12(called.capture, &mut out);
+    // mtctr r12; bctrl; ld r0; mtlr r0; ld r0; addi r1, r1, FRAME
+    let back = [
+        0x7d89_03a6,
+        0x4e80_0421,
+        ld(0, LR),
+        0x7c08_03a6,
+        ld(0, GENERAL),
+        0x3821_0000 | u32::from(FRAME),
+    ];
+    backend.put_words(&back, &mut out);
+    out
+}
+
+/// `std rs, offset(r1)`.
+pub(super) const fn std(rs: u32, offset: u16) -> u32 {
+    0xf801_0000 | rs << 21 | offset as u32
+}
+
+/// `ld rt, offset(r1)`.
+pub(super) const fn ld(rt: u32, offset: u16) -> u32 {
+    0xe801_0000 | rt << 21 | offset as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Arch;
+    use crate::arch::powerpc64::{BIG, LITTLE};
+    use crate::verify::disassemble;
+
+    #[test]
+    fn a_ramp_is_what_its_head_says() {
+        let called = Called {
+            context: 0x1122_3344_5566,
+            capture: 0x7788_99aa_bbcc,
+            dispatch: 0x7fff_8000,
+        };
+        for (arch, backend) in [(Arch::PowerPc64, &BIG), (Arch::PowerPc64Le, &LITTLE)] {
+            let resume = Resume::At(CodeAddr::new(0x2000));
+            let bytes = assemble(backend, CodeAddr::new(0x1000), called, resume).unwrap();
+            assert!(bytes.len() as u64 <= max_len(backend, &resume));
+            let listing: Vec<_> = disassemble(arch, CodeAddr::new(0x1000), &bytes)
+                .into_iter()
+                .map(|line| line.text)
+                .collect();
+            let saved = [
+                "stdu r1, -2000(r1)",
+                "std r0, 1224(r1)",
+                "mflr r0",
+                "std r0, 1216(r1)",
+            ];
+            assert_eq!(listing[..4], saved);
+            let tail = [
+                "bctrl",
+                "ld r0, 1216(r1)",
+                "mtlr r0",
+                "ld r0, 1224(r1)",
+                "addi r1, r1, 2000",
+                "b 0x2000",
+            ];
+            assert_eq!(listing[listing.len() - 6..], tail);
+        }
+        let far = Resume::At(CodeAddr::new(1 << 40));
+        assert!(assemble(&LITTLE, CodeAddr::new(0x1000), called, far).is_err());
+    }
+}
