@@ -5,6 +5,18 @@
 //! it. [`mutate_and_run`] is deterministic: the same seed gives the same inputs on every machine.
 
 mod engine;
+#[cfg(all(
+    test,
+    target_os = "linux",
+    any(
+        target_arch = "aarch64",
+        target_arch = "powerpc64",
+        target_arch = "riscv64",
+        target_arch = "s390x",
+        target_arch = "x86_64"
+    )
+))]
+mod execute;
 mod mutate;
 mod random;
 mod registers;
