@@ -1,0 +1,392 @@
+//! Every instruction that sequences are made of, against LLVM's assembler and disassembler.
+//!
+//! Sequences are enumerated with operands of every class and every boundary, and assembled as a runtime has it done.
+//! `asm-tests/encodings/ARCH.txt` holds each instruction that occurs in them, with what LLVM reads it as. It is written by
+//!
+//! ```text
+//! [ARCH=riscv64] cargo test -p asm-tests --test encodings -- --ignored write_encodings
+//! ```
+//!
+//! The tests compare it with what is assembled now, and, where LLVM 19 is installed, with LLVM: its disassembler's text
+//! of each, and what its assembler makes of that text.
+
+mod cases;
+mod llvm;
+mod map;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use cases::{Case, Cases, Machine, SITE};
+use patchpoint::addr::{CodeAddr, FnOffset, RecordId};
+use patchpoint::arch::{Arch, SiteContext, SiteKind};
+use patchpoint::sequence::{Environment, Fit, assemble, assemble_out_of_line};
+use patchpoint::stackmap::{Endian, StackMaps};
+use patchpoint::verify;
+
+const X86_64: Machine = Machine {
+    arch: Arch::X86_64,
+    general: &[0, 1, 2, 3, 4, 5, 8, 9, 10, 12, 13, 14, 15],
+    vectors: &[17, 18, 19, 20, 24, 25, 31, 32],
+    frame: [6, 7],
+    unit: 1,
+    reaches: &[8, 32],
+};
+
+const AARCH64: Machine = Machine {
+    arch: Arch::AArch64,
+    general: &[
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
+    ],
+    vectors: &[64, 65, 71, 72, 79, 80, 95],
+    frame: [29, 31],
+    unit: 4,
+    reaches: &[16, 21, 28, 33],
+};
+
+const POWERPC64LE: Machine = Machine {
+    arch: Arch::PowerPc64Le,
+    general: &[
+        3, 4, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
+    ],
+    vectors: &[32, 33, 34, 45, 46, 63],
+    frame: [31, 1],
+    unit: 4,
+    reaches: &[16, 26, 32],
+};
+
+const POWERPC64: Machine = Machine {
+    arch: Arch::PowerPc64,
+    ..POWERPC64LE
+};
+
+const S390X: Machine = Machine {
+    arch: Arch::SystemZ,
+    general: &[2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13],
+    vectors: &[16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31],
+    frame: [11, 15],
+    unit: 2,
+    reaches: &[17, 33],
+};
+
+const RISCV64: Machine = Machine {
+    arch: Arch::RiscV64,
+    general: &[
+        5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+    ],
+    vectors: &[32, 33, 42, 43, 50, 63],
+    frame: [8, 2],
+    unit: 2,
+    reaches: &[13, 21, 32],
+};
+
+/// What became of the cases.
+#[derive(Debug, Default)]
+struct Made {
+    cases: usize,
+    assembled: usize,
+    /// By the kind of error.
+    refused: BTreeMap<String, usize>,
+    /// Instructions with their texts in our listing.
+    instructions: BTreeMap<Vec<u8>, String>,
+    /// Instructions in all sequences.
+    total: usize,
+}
+
+impl Made {
+    fn by(machine: &Machine) -> Self {
+        let mut made = Self::default();
+        for case in Cases::of(machine) {
+            made.cases += 1;
+            made.add(machine.arch, &case);
+        }
+        made
+    }
+
+    fn add(&mut self, arch: Arch, case: &Case) {
+        let bytes = map::map(&case.locations);
+        let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
+        let map = &maps.maps()[0];
+        let site = SiteContext {
+            arch,
+            id: RecordId::new(7),
+            function: None,
+            offset: FnOffset::new(4),
+            addr: CodeAddr::new(case.site),
+            shape: case.shape,
+            record: (case.shape.kind() != SiteKind::Entry).then(|| map.records().next().unwrap()),
+            constants: map.constants(),
+            landings: &[],
+            trust_live_outs: true,
+        };
+        let env = Environment {
+            miss: Some(CodeAddr::new(SITE + 0x2000)),
+            deopt: Some(CodeAddr::new(SITE + 0x7fff_0000)),
+        };
+        let fit = match assemble(&case.sequence, &site, &env) {
+            Ok(Fit::InPlace(assembled)) => Ok(assembled),
+            Ok(Fit::OutOfLine { .. }) => {
+                assemble_out_of_line(&case.sequence, &site, &env, CodeAddr::new(SITE + 0x1000))
+            }
+            Err(error) => Err(error),
+        };
+        match fit {
+            Ok(assembled) => {
+                self.assembled += 1;
+                self.cut(arch, site.addr, &assembled.code);
+                if let Some(stub) = &assembled.stub {
+                    self.cut(arch, stub.addr, &stub.bytes);
+                }
+            }
+            Err(error) => {
+                let name = format!("{error:?}");
+                let name = name.split([' ', '{']).next().unwrap_or_default();
+                *self.refused.entry(name.to_string()).or_default() += 1;
+            }
+        }
+    }
+
+    fn cut(&mut self, arch: Arch, addr: CodeAddr, code: &[u8]) {
+        let mut rest = code;
+        let mut addr = addr.get();
+        for len in lengths(arch, code) {
+            let (bytes, tail) = rest.split_at(len);
+            self.total += 1;
+            if !self.instructions.contains_key(bytes) {
+                let line = verify::disassemble(arch, CodeAddr::new(addr), bytes).swap_remove(0);
+                self.instructions.insert(bytes.to_vec(), line.text);
+            }
+            (rest, addr) = (tail, addr + len as u64);
+        }
+    }
+}
+
+/// The lengths of the instructions of the code: from their first bytes, where that is so simple that we need not trust
+/// our own decoder.
+fn lengths(arch: Arch, code: &[u8]) -> Vec<usize> {
+    if arch == Arch::X86_64 {
+        let lines = verify::disassemble(arch, CodeAddr::new(SITE), code);
+        return lines.iter().map(|line| line.len.as_usize()).collect();
+    }
+    let mut lengths = Vec::new();
+    let mut at = 0;
+    while at < code.len() {
+        let len = match (arch, code[at]) {
+            // z/Architecture Principles of Operation, instruction lengths: the two leftmost bits.
+            (Arch::SystemZ, first) => [2, 4, 4, 6][usize::from(first >> 6)],
+            // The RISC-V instruction set manual, volume I, 1.5: the two lowest bits.
+            (Arch::RiscV64, first) if first & 3 != 3 => 2,
+            _ => 4,
+        };
+        lengths.push(len);
+        at += len;
+    }
+    lengths
+}
+
+fn path(arch: Arch) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("encodings");
+    folder.join(format!("{arch}.txt"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let pair = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(pair).collect()
+}
+
+/// The file: bytes with LLVM's texts.
+fn recorded(arch: Arch) -> BTreeMap<Vec<u8>, String> {
+    let text = std::fs::read_to_string(path(arch)).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let fields = lines.filter_map(|line| line.split_once('\t'));
+    fields.map(|(hex, text)| (bytes(hex), text.to_string())).collect()
+}
+
+/// What is defined never to be an instruction, which traps: on PowerPC (Power ISA, book I, 1.8.2), and what Linux takes
+/// for a breakpoint on SystemZ.
+fn is_none(bytes: &[u8]) -> bool {
+    bytes == [0; 4] || bytes == [0, 1]
+}
+
+fn is_recorded(machine: &Machine, made: &Made) {
+    println!(
+        "{}: {} cases, {} assembled, {} instructions, {} different ones; refused: {:?}",
+        machine.arch,
+        made.cases,
+        made.assembled,
+        made.total,
+        made.instructions.len(),
+        made.refused
+    );
+    let recorded: BTreeSet<_> = recorded(machine.arch).into_keys().collect();
+    let now: BTreeSet<_> = made.instructions.keys().cloned().collect();
+    let show = |set: Vec<&Vec<u8>>| set.iter().take(20).map(|bytes| hex(bytes)).collect::<Vec<_>>();
+    let new: Vec<_> = now.difference(&recorded).collect();
+    let gone: Vec<_> = recorded.difference(&now).collect();
+    assert!(new.is_empty(), "{} not in the file: {:?}", new.len(), show(new));
+    assert!(
+        gone.is_empty(),
+        "{} in the file only: {:?}",
+        gone.len(),
+        show(gone)
+    );
+}
+
+fn is_llvms(machine: &Machine) {
+    let arch = machine.arch;
+    let Some(program) = llvm::llvm_mc() else {
+        println!("skipped: llvm-mc 19 is not installed");
+        return;
+    };
+    let recorded = recorded(arch);
+    let instructions: Vec<_> = recorded.keys().filter(|bytes| !is_none(bytes)).cloned().collect();
+    let texts = llvm::disassemble(program, arch, &instructions);
+    assert_eq!(
+        texts.len(),
+        instructions.len(),
+        "LLVM finds other instructions in the bytes"
+    );
+    for (bytes, text) in instructions.iter().zip(&texts) {
+        assert_eq!(recorded[bytes], *text, "{}", hex(bytes));
+    }
+    let again = llvm::assemble(program, arch, &texts);
+    let (mut identical, mut branches, mut others) = (0, 0, Vec::new());
+    for ((bytes, text), again) in instructions.iter().zip(&texts).zip(&again) {
+        let same = bytes.len() == again.len()
+            && bytes
+                .iter()
+                .zip(again)
+                .all(|(b, (value, mask))| b & mask == value & mask);
+        match same {
+            true if again.iter().all(|(_, mask)| *mask == 0xff) => identical += 1,
+            true => branches += 1,
+            false => others.push((
+                bytes.clone(),
+                text.clone(),
+                again.iter().map(|(value, _)| *value).collect::<Vec<_>>(),
+            )),
+        }
+    }
+    // Other bytes for the same text: another encoding of the same instruction.
+    let texts_again = llvm::disassemble(
+        program,
+        arch,
+        &others.iter().map(|(.., again)| again.clone()).collect::<Vec<_>>(),
+    );
+    for ((bytes, text, _), again) in others.iter().zip(&texts_again) {
+        let operation = |text: &str| text.split(' ').next().unwrap_or_default().to_string();
+        // A shift by 1 has a form of its own.
+        let text = text
+            .strip_suffix(", 1")
+            .filter(|_| text.starts_with('s'))
+            .unwrap_or(text);
+        let same = text == again || is_branch(text) && operation(text) == operation(again);
+        assert!(same, "{}: {text} instead of {again}", hex(bytes));
+    }
+    println!(
+        "{arch}: {identical} identical, {branches} identical but for a distance, {} the same instruction in other bytes",
+        others.len()
+    );
+}
+
+/// Whether LLVM's text is that of a branch to a distance, which its assembler may encode shorter.
+fn is_branch(text: &str) -> bool {
+    text.starts_with('j') || text.starts_with("call")
+}
+
+/// Our listing says what LLVM's disassembler says.
+fn listed_alike(machine: &Machine, made: &Made) {
+    let plain = |text: &str| -> String {
+        let kept = text.chars().filter(|c| !matches!(c, ' ' | '%' | '#'));
+        kept.collect::<String>().to_lowercase()
+    };
+    let recorded = recorded(machine.arch);
+    let differ: Vec<_> = made
+        .instructions
+        .iter()
+        .filter_map(|(bytes, ours)| Some((ours, recorded.get(bytes)?)))
+        .filter(|(ours, llvms)| plain(ours) != plain(llvms))
+        .collect();
+    println!(
+        "{}: {} of {} are listed otherwise than by LLVM",
+        machine.arch,
+        differ.len(),
+        recorded.len()
+    );
+    for (ours, llvms) in differ.iter().step_by(differ.len() / 8 + 1) {
+        println!("    {ours} | {llvms}");
+    }
+}
+
+fn write(machine: &Machine) {
+    let program = llvm::llvm_mc().expect("llvm-mc 19");
+    let made = Made::by(machine);
+    if made.assembled == 0 {
+        return;
+    }
+    let none: Vec<_> = made
+        .instructions
+        .keys()
+        .filter(|bytes| is_none(bytes))
+        .cloned()
+        .collect();
+    let instructions: Vec<_> = made
+        .instructions
+        .into_keys()
+        .filter(|bytes| !is_none(bytes))
+        .collect();
+    let texts = llvm::disassemble(program, machine.arch, &instructions);
+    assert_eq!(
+        texts.len(),
+        instructions.len(),
+        "LLVM finds other instructions in the bytes"
+    );
+    let mut file = String::from(
+        "# Instructions of sequences, and what LLVM 19 reads them as; see tests/encodings/main.rs.\n",
+    );
+    for (bytes, text) in instructions.iter().zip(texts) {
+        file.push_str(&format!("{}\t{text}\n", hex(bytes)));
+    }
+    for bytes in none {
+        file.push_str(&format!("{}\tnone\n", hex(&bytes)));
+    }
+    std::fs::write(path(machine.arch), file).unwrap();
+}
+
+#[test]
+#[ignore = "writes the files that the other tests read"]
+fn write_encodings() {
+    let only = std::env::var("ARCH").ok();
+    let all = [X86_64, AARCH64, POWERPC64LE, POWERPC64, S390X, RISCV64];
+    let chosen = |machine: &Machine| only.as_ref().is_none_or(|only| *only == machine.arch.to_string());
+    for machine in all.into_iter().filter(chosen) {
+        write(&machine);
+    }
+}
+
+macro_rules! machines {
+    ($($name:ident: $machine:ident,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let made = Made::by(&$machine);
+                is_recorded(&$machine, &made);
+                is_llvms(&$machine);
+                listed_alike(&$machine, &made);
+            }
+        )*
+    };
+}
+
+machines! {
+    x86_64: X86_64,
+    aarch64: AARCH64,
+    powerpc64le: POWERPC64LE,
+    powerpc64: POWERPC64,
+    s390x: S390X,
+    riscv64: RISCV64,
+}
