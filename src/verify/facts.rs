@@ -148,14 +148,17 @@ pub(super) struct Undecodable {
 /// Decodes all bytes at an address.
 pub(super) type Decode = fn(u64, &[u8], &mut Vec<Facts>) -> Result<(), Undecodable>;
 
+/// The target and the length of the call with which bytes at an address begin.
+pub(super) type PatchpointCall = fn(u64, &[u8]) -> Option<(u64, u32)>;
+
 /// An architecture: its decoder, and the conventions that its sites are bound to.
 pub(super) struct Isa {
     /// Appends the instructions of all bytes, which start at the address and do not wrap around.
     pub(super) decode: Decode,
     /// The first instruction of the bytes at the address, as text, with its length; `None` if it does not decode.
     pub(super) text: fn(u64, &[u8], &mut String) -> Option<usize>,
-    /// What LLVM emits as the call of a patchpoint, before the nops: the target and the call's length.
-    pub(super) patchpoint_call: fn(u64, &[u8]) -> Option<(u64, u32)>,
+    /// What LLVM emits as the call of a patchpoint, before the nops.
+    pub(super) patchpoint_call: PatchpointCall,
     /// The name of a register.
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
     /// The instruction that traps and is no longer than any other.
