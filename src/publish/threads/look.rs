@@ -203,7 +203,7 @@ mod tests {
     fn an_address_of_code_among_other_words_is_no_saved_counter() {
         let mut stack = [0; 64];
         let end = stack.as_ptr_range().end as u64;
-        for index in 4..40 {
+        for index in 32..40 {
             stack.fill(0);
             stack[index] = 0x1000;
             stack[index + 1] = 16;
