@@ -5,8 +5,8 @@
 //! it. [`mutate_and_run`] is deterministic: the same seed gives the same inputs on every machine.
 
 mod engine;
+#[cfg(test)]
 #[cfg(all(
-    test,
     target_os = "linux",
     any(
         target_arch = "aarch64",
