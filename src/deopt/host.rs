@@ -40,11 +40,21 @@ mod which {
     pub(in crate::deopt) const ARCH: Option<Arch> = Some(Arch::AArch64);
 }
 
+#[cfg(target_arch = "riscv64")]
+mod which {
+    use crate::arch::Arch;
+
+    pub(in crate::deopt) use crate::deopt::riscv64::{capture, state};
+
+    pub(in crate::deopt) const ARCH: Option<Arch> = Some(Arch::RiscV64);
+}
+
 #[cfg(not(any(
     target_arch = "x86_64",
     target_arch = "aarch64",
+    target_arch = "s390x",
     target_arch = "powerpc64",
-    target_arch = "s390x"
+    target_arch = "riscv64"
 )))]
 #[path = "none/mod.rs"]
 mod which;

@@ -31,6 +31,7 @@ mod host;
 mod powerpc64;
 mod ramp;
 mod ramps;
+mod riscv64;
 mod systemz;
 mod unwind;
 mod unwinds;

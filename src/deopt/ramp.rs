@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{RampContext, aarch64, host, powerpc64, systemz, x86_64};
+use super::{RampContext, aarch64, host, powerpc64, riscv64, systemz, x86_64};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
@@ -33,6 +33,7 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Result<Len> {
         Arch::AArch64 => aarch64::ramp::max_len(resume),
         Arch::SystemZ => systemz::ramp::max_len(resume),
         Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::max_len(arch, resume),
+        Arch::RiscV64 => riscv64::ramp::max_len(resume),
         _ => return Err(Error::RampArch { arch }),
     };
     Ok(Len::new(u32::try_from(len).unwrap_or(u32::MAX)))
@@ -52,6 +53,7 @@ pub fn encode(at: CodeAddr, context: &RampContext, resume: Resume<'_>) -> Result
         Arch::AArch64 => aarch64::ramp::assemble(at, context, capture, resume),
         Arch::SystemZ => systemz::ramp::assemble(at, context, capture, resume),
         Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::assemble(arch, at, context, capture, resume),
+        Arch::RiscV64 => riscv64::ramp::assemble(at, context, capture, resume),
         _ => Err(Error::RampArch { arch }),
     }
 }

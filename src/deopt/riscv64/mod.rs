@@ -1,0 +1,10 @@
+//! RISC-V: its ramps, which are encoded on every host, and the capture of its registers, on its own.
+
+#[cfg(target_arch = "riscv64")]
+pub(super) mod capture;
+pub(super) mod ramp;
+#[cfg(target_arch = "riscv64")]
+pub(super) mod state;
+
+#[cfg(all(test, target_arch = "riscv64"))]
+mod tests;

@@ -1,0 +1,192 @@
+//! The bytes of one ramp.
+//!
+//! ```text
+//!     addi  sp, sp, -32          no register is free at a shadow
+//!     sd    ra, 0(sp)
+//!     sd    t0, 8(sp)
+//!     auipc t0, data
+//!     ld    ra, data + 8(t0)     capture
+//!     ld    t0, data(t0)         context
+//!     jalr  ra, 0(ra)            saves, calls the handler, restores, returns
+//!     ld    t0, 8(sp)
+//!     ld    ra, 0(sp)
+//!     addi  sp, sp, 32
+//!     ...                        resume
+//!     .p2align 3
+//! data: .quad context, capture
+//! ```
+
+use alloc::vec::Vec;
+
+use crate::addr::CodeAddr;
+use crate::arch::live::Live;
+use crate::arch::riscv64::RiscV64;
+use crate::deopt::Resume;
+use crate::error::{Error, Result};
+
+/// Bytes by which the ramp lowers the stack pointer.
+#[cfg(target_arch = "riscv64")]
+pub(in crate::deopt) const BELOW_SITE: u64 = 32;
+
+/// `addi sp, sp, -32`; `sd ra, 0(sp)`; `sd t0, 8(sp)`
+const SAVE: [u32; 3] = [0xfe01_0113, 0x0011_3023, 0x0051_3423];
+/// `auipc t0`; `ld ra, 0(t0)`; `ld t0, 0(t0)`, without their distances; `jalr ra, 0(ra)`
+const DATA: u32 = 0x0000_0297;
+const LOAD_CAPTURE: u32 = 0x0002_b083;
+const LOAD_CONTEXT: u32 = 0x0002_b283;
+const CALL: u32 = 0x0000_80e7;
+/// `ld t0, 8(sp)`; `ld ra, 0(sp)`; `addi sp, sp, 32`
+const RESTORE: [u32; 3] = [0x0081_3283, 0x0001_3083, 0x0201_0113];
+
+/// The instructions before the resumption.
+const HEAD: u64 = 10 * 4;
+/// Alignment, and two addresses.
+const TAIL: u64 = 6 + 8 + 16;
+
+/// A length that no ramp with this resumption exceeds.
+pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
+    let moved = match resume {
+        Resume::At(_) => 4,
+        Resume::Original { addr, bytes } => RiscV64.relocated_bound(*addr, bytes),
+    };
+    HEAD + moved + TAIL
+}
+
+/// The ramp at `at` that passes `context` to the routine at `capture`.
+pub(in crate::deopt) fn assemble(
+    at: CodeAddr,
+    context: u64,
+    capture: u64,
+    resume: Resume<'_>,
+) -> Result<Vec<u8>> {
+    let resume_at = CodeAddr::new(at.get().wrapping_add(HEAD));
+    let resume = match resume {
+        Resume::At(to) => jump(at, resume_at, to)?,
+        Resume::Original { addr, bytes } => RiscV64.relocate(resume_at, addr, bytes)?,
+    };
+    let end = HEAD as usize + resume.len();
+    let data = data_at(at, end);
+    let mut out = Vec::with_capacity(data + 16);
+    put(&mut out, &SAVE);
+    // An offset in a ramp, which is far smaller than 2 GiB.
+    let distance = data.wrapping_sub(out.len()) as u32;
+    // The loads add signed numbers of 12 bits, and both have the same upper part.
+    let upper = (distance + 0x800) & !0xfff;
+    let low = distance.wrapping_sub(upper);
+    put(
+        &mut out,
+        &[
+            DATA | upper,
+            LOAD_CAPTURE | (low.wrapping_add(8) << 20),
+            LOAD_CONTEXT | (low << 20),
+            CALL,
+        ],
+    );
+    put(&mut out, &RESTORE);
+    out.extend(resume);
+    // Never executed; zeros are no instruction.
+    out.resize(data, 0);
+    out.extend(context.to_le_bytes());
+    out.extend(capture.to_le_bytes());
+    Ok(out)
+}
+
+/// Where the data stands in a ramp whose code ends at `end`: aligned, and with both words in reach of one `auipc`.
+fn data_at(at: CodeAddr, end: usize) -> usize {
+    let data = end + (at.get().wrapping_add(end as u64).wrapping_neg() & 7) as usize;
+    let from_auipc = data.wrapping_sub(4 * SAVE.len()) & 0xfff;
+    match from_auipc {
+        0x7f8..=0x7ff => data + 8,
+        _ => data,
+    }
+}
+
+fn put(out: &mut Vec<u8>, words: &[u32]) {
+    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+/// A jump changes no register, so it has to reach by itself: 1 MiB.
+fn jump(ramp: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
+    let head = RiscV64
+        .plan_head(at, crate::addr::Len::new(8))
+        .ok()
+        .filter(|head| head.addr == at)
+        .and_then(|head| RiscV64.jump(head, to));
+    let bytes = head.ok_or(Error::RampOutOfReach { ramp, to })?;
+    Ok(bytes.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Arch;
+    use crate::verify::disassemble;
+    use alloc::string::String;
+
+    #[test]
+    fn a_ramp_keeps_every_register_but_through_the_stack() {
+        for at in [0x7000_0000_1000, 0x7000_0000_1004] {
+            let (at, to) = (CodeAddr::new(at), CodeAddr::new(at + 0x800));
+            let ramp = assemble(at, 0x1122_3344_5566_7788, 0x99aa, Resume::At(to)).unwrap();
+            assert!(ramp.len() as u64 <= max_len(&Resume::At(to)));
+            let data = ramp.len() - 16;
+            assert_eq!((at.get() + data as u64) % 8, 0);
+            let texts: Vec<String> = disassemble(Arch::RiscV64, at, &ramp[..44])
+                .into_iter()
+                .map(|line| line.text)
+                .collect();
+            let expected = [
+                "addi sp, sp, -32".into(),
+                "sd ra, 0(sp)".into(),
+                "sd t0, 8(sp)".into(),
+                "auipc t0, 0x0".into(),
+                alloc::format!("ld ra, {}(t0)", data - 12 + 8),
+                alloc::format!("ld t0, {}(t0)", data - 12),
+                "jalr ra, 0(ra)".into(),
+                "ld t0, 8(sp)".into(),
+                "ld ra, 0(sp)".into(),
+                "addi sp, sp, 32".into(),
+                alloc::format!("jal zero, {:#x}", to.get()),
+            ];
+            assert_eq!(texts, expected);
+            let (context, capture) = ramp[data..].split_at(8);
+            assert_eq!(context, 0x1122_3344_5566_7788_u64.to_le_bytes());
+            assert_eq!(capture, 0x99aa_u64.to_le_bytes());
+        }
+    }
+
+    /// `auipc` and the loads add up, whatever the length of what is between.
+    #[test]
+    fn the_data_is_found_from_any_distance() {
+        for nops in (1..1200).chain(4000..4010) {
+            let at = CodeAddr::new(0x10_0000);
+            let original = [0x13, 0, 0, 0].repeat(nops);
+            let addr = CodeAddr::new(0x10_8000);
+            let bytes = &original;
+            let ramp = assemble(at, 1, 2, Resume::Original { addr, bytes }).unwrap();
+            let word = |index: usize| u32::from_le_bytes(ramp[4 * index..][..4].try_into().unwrap());
+            let base = 12 + i64::from((word(3) & !0xfff) as i32);
+            let data = ramp.len() as i64 - 16;
+            assert_eq!(base + i64::from(word(4) as i32 >> 20), data + 8);
+            assert_eq!(base + i64::from(word(5) as i32 >> 20), data);
+        }
+    }
+
+    #[test]
+    fn a_ramp_resumes_within_1_mib() {
+        let at = CodeAddr::new(0x7000_0000_1000);
+        let resume = |distance: i64| {
+            let to = CodeAddr::new((at.get() + HEAD).wrapping_add_signed(distance));
+            assemble(at, 0, 0, Resume::At(to))
+        };
+        for distance in [0, 2, (1 << 20) - 2, -(1 << 20)] {
+            assert!(resume(distance).is_ok(), "{distance}");
+        }
+        for distance in [1, 1 << 20, -(1 << 20) - 2] {
+            assert!(
+                matches!(resume(distance), Err(Error::RampOutOfReach { .. })),
+                "{distance}"
+            );
+        }
+    }
+}
