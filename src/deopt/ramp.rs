@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{RampContext, aarch64, host, powerpc64, riscv64, systemz, x86_64};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What a ramp does when its handler answers [`resume`](super::Frame::resume).
 #[derive(Clone, Copy, Debug)]
@@ -24,19 +24,16 @@ pub enum Resume<'a> {
 }
 
 /// A length that no ramp of the architecture with this resumption exceeds, in bytes.
-///
-/// # Errors
-/// There are no ramps for the architecture.
-pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Result<Len> {
+#[must_use]
+pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Len {
     let len = match arch {
         Arch::X86_64 => x86_64::ramp::max_len(resume),
         Arch::AArch64 => aarch64::ramp::max_len(resume),
         Arch::SystemZ => systemz::ramp::max_len(resume),
         Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::max_len(arch, resume),
         Arch::RiscV64 => riscv64::ramp::max_len(resume),
-        _ => return Err(Error::RampArch { arch }),
     };
-    Ok(Len::new(u32::try_from(len).unwrap_or(u32::MAX)))
+    Len::new(u32::try_from(len).unwrap_or(u32::MAX))
 }
 
 /// The bytes of a ramp to stand at `at`, where execution enters it. They call with `context`, which must stay where
@@ -54,6 +51,5 @@ pub fn encode(at: CodeAddr, context: &RampContext, resume: Resume<'_>) -> Result
         Arch::SystemZ => systemz::ramp::assemble(at, context, capture, resume),
         Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::assemble(arch, at, context, capture, resume),
         Arch::RiscV64 => riscv64::ramp::assemble(at, context, capture, resume),
-        _ => Err(Error::RampArch { arch }),
     }
 }

@@ -66,7 +66,7 @@ impl Exits for Ramps {
     }
 
     fn bound(&self, site: &Site, resumption: Resumption<'_>) -> Result<Len> {
-        max_len(site.module().arch(), &resume(site, resumption))
+        Ok(max_len(site.module().arch(), &resume(site, resumption)))
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {

@@ -162,7 +162,7 @@ fn program(handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync 
     let resume = Resume::At(CodeAddr::new(base + words.len() as u64 * 4));
     words.extend(after());
     let bytes = encode(CodeAddr::new(ramp), Box::leak(context), resume).unwrap();
-    assert!(bytes.len() <= max_len(ARCH.unwrap(), &resume).unwrap().as_usize());
+    assert!(bytes.len() <= max_len(ARCH.unwrap(), &resume).as_usize());
     // SAFETY: all of it lies in the mapping; then the mapping is made code.
     unsafe {
         core::ptr::copy_nonoverlapping(words.as_ptr(), start.cast(), words.len());

@@ -240,7 +240,7 @@ impl Machine {
         // SAFETY: each test describes its site truly.
         let context = unsafe { RampContext::new(Role::Deopt, Arc::new(site)) }.unwrap();
         let ramp = encode(self.at(RAMP), &context, resume).unwrap();
-        assert!(ramp.len() <= max_len(Arch::SystemZ, &resume).unwrap().as_usize());
+        assert!(ramp.len() <= max_len(Arch::SystemZ, &resume).as_usize());
         let distance = (RAMP - offset(patchpoint_test_site)) as u32 / 2;
         let jump = [&[0xc0, 0xf4], &distance.to_be_bytes()[..]].concat();
         // SAFETY: the mapping is as large, is not executed now, and the routine is what its symbols say.

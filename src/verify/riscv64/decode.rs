@@ -318,17 +318,18 @@ fn through_register(word: Word, facts: Facts) -> Facts {
     linked(word, dest, facts)
 }
 
-/// The address in ra by `lui`, `addi`, `addiw`, `slli` and `srli`, then `jalr ra, 0(ra)`, as LLVM's RISCVAsmPrinter
-/// lowers PATCHPOINT.
+/// The address in ra by `lui`, `addi`, `addiw`, `slli` and `srli`, then `jalr ra, 0(ra)`, any of them compressed where
+/// such instructions exist, as LLVM's RISCVAsmPrinter lowers PATCHPOINT.
 pub(super) fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
     const CALL: u32 = 0x0000_80e7;
     let (mut rest, mut len, mut address) = (bytes, 0, None);
     loop {
-        let Ok(Instruction::Long(word)) = first(rest) else {
-            return None;
+        let (word, size) = match first(rest).ok()? {
+            Instruction::Long(word) => (word, 4),
+            Instruction::Short(half) => (expanded(half)?, 2),
         };
-        rest = rest.get(4..)?;
-        len += 4;
+        rest = rest.get(size..)?;
+        len += size as u32;
         if word.0 == CALL {
             return Some((address?, len));
         }
@@ -342,4 +343,27 @@ pub(super) fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
             Constant::Of { .. } => return None,
         };
     }
+}
+
+/// The same instruction in four bytes, of those that a call at a patchpoint may be made of (volume I, 27.3 to 27.5).
+fn expanded(half: u16) -> Option<Word> {
+    let half = u32::from(half);
+    let rd = half >> 7 & 31;
+    // Six bits, of which the highest is the sign.
+    let imm = (half >> 2 & 31 | (half >> 12 & 1) << 5) << 26;
+    let imm = imm as i32 >> 26;
+    let word = match (half & 3, half >> 13) {
+        // c.addi, c.addiw, c.li
+        (1, 0b000) => 0x13 | rd << 15 | (imm << 20) as u32,
+        (1, 0b001) => 0x1b | rd << 15 | (imm << 20) as u32,
+        (1, 0b010) => 0x13 | (imm << 20) as u32,
+        // c.lui; of sp it is another instruction.
+        (1, 0b011) if rd != u32::from(SP) => 0x37 | (imm << 12) as u32,
+        // c.slli
+        (2, 0b000) => 0x13 | 1 << 12 | rd << 15 | (imm as u32 & 63) << 20,
+        // c.jalr
+        (2, 0b100) if half & 0x107c == 0x1000 => return Some(Word(0xe7 | rd << 15)),
+        _ => return None,
+    };
+    Some(Word(word | rd << 7))
 }

@@ -125,6 +125,18 @@ fn llvms_calls_are_recognized() {
             }
         );
     }
+    // c.slli ra, 12; c.addi ra, -1; c.jalr ra; c.nop, behind c.li ra, 5.
+    let short = [0x4095u16, 0x00b2, 0x10fd, 0x9082, 0x0001];
+    let short: Vec<u8> = short.iter().flat_map(|half| half.to_le_bytes()).collect();
+    let found = original(Arch::RiscV64, CodeAddr::new(0x1002), &short).unwrap();
+    let target = CodeAddr::new((5 << 12) - 1);
+    assert_eq!(
+        found,
+        Original::LlvmCall {
+            target,
+            returns_at: 8
+        }
+    );
     let nops = original(Arch::RiscV64, CodeAddr::new(0x1002), &[1, 0, 0x13, 0, 0, 0]).unwrap();
     assert_eq!(nops, Original::Nops);
     for other in [
