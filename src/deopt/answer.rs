@@ -14,6 +14,12 @@ use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 
+/// Whether a frame's caller finds the register as it left it.
+fn is_restored(reg: DwarfReg) -> bool {
+    let others = [state::RETURN_ADDRESS, state::STACK_POINTER.get()];
+    state::CALLEE_SAVED.contains(&reg.get()) || others.contains(&reg.get())
+}
+
 /// Makes a lifetime stand for one frame: neither shorter nor longer ones can replace it.
 pub(super) type Brand<'f> = PhantomData<fn(&'f ()) -> &'f ()>;
 
@@ -104,11 +110,13 @@ impl<'f> Frame<'f> {
     /// for those that are free at a return.
     ///
     /// # Errors
-    /// The function has no unwind information, or it cannot be applied. The value does not fit its register. The
+    /// The function has no unwind information, or it cannot be applied, or has saved a register that would not be
+    /// restored. The value does not fit its register. The
     /// thread has a shadow stack.
     pub fn return_to_caller(&self, value: ReturnValue) -> Result<Answer<'f>> {
         let unwind = self.unwind.ok_or(Error::UnwindMissing { pc: self.pc() })?;
         let row = unwind.row(self.pc())?;
+        row.check_saved(is_restored)?;
         if let ReturnValue::Vector(vector) = value {
             self.read_register(state::FLOAT_RESULT, 0, vector.size())?;
         }

@@ -239,6 +239,16 @@ impl Row {
         Ok(unsafe { (at as *const u64).read_unaligned() })
     }
 
+    /// Refuses a function that saved a register which leaving its frame would not give back.
+    pub(super) fn check_saved(&self, is_restored: impl Fn(DwarfReg) -> bool) -> Result<()> {
+        match self.saved.iter().find(|(reg, _)| !is_restored(*reg)) {
+            Some((reg, _)) => {
+                Err(self.refused(format!("the function saved {reg}, which is not restored here")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Where in memory the function saved a register of its caller, if it did by a plain rule.
     pub(super) fn saved_at(&self, reg: DwarfReg, frame: u64) -> Option<u64> {
         let (_, how) = self.saved.iter().find(|(saved, _)| *saved == reg)?;

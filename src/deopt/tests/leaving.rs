@@ -346,3 +346,14 @@ fn threads_share_a_ramp() {
         }
     });
 }
+
+#[test]
+fn a_register_that_would_not_be_restored_is_not_passed_over() {
+    let mut memory = Memory::new();
+    let leave = Leave::place(&mut memory);
+    let (_, _, patchpoint) = leave.functions[0];
+    let row = leave.unwind.row(patchpoint).unwrap();
+    row.check_saved(|_| true).unwrap();
+    let refused = row.check_saved(|reg| reg.get() != 12).unwrap_err();
+    assert!(matches!(refused, Error::UnwindRule { pc, .. } if pc == patchpoint));
+}
