@@ -1,6 +1,7 @@
 //! The life of a site: changes that exclude each other, that come too late, or for somebody else's site.
 
 use super::*;
+use crate::memory::testing::Call;
 
 /// A lab with one text, registered.
 fn one(functions: &[Written]) -> (Lab, Text, Vec<Site>) {
@@ -233,6 +234,8 @@ fn sites_of_many_modules_are_written_in_any_order() {
             t.patch_site(site, &plus(1 + by as u64)).unwrap()
         });
     assert_eq!(change.commit().unwrap(), Receipt { sites: 8 });
+    let begun = texts.iter().map(|text| text.memory.count(Call::Begin));
+    assert!(begun.eq([1; 4]), "each memory is made writable once");
     for (by, site) in mixed.iter().enumerate() {
         assert_eq!(call(site, 10), 11 + by as u64);
     }
