@@ -109,10 +109,11 @@
 //!
 //! # Platforms
 //!
-//! | | reads stack maps | loads objects | patches |
+//! | | reads stack maps | links ELF objects, assembles, checks | patches |
 //! |---|---|---|---|
-//! | x86-64 Linux | yes | ELF | yes |
-//! | AArch64, PowerPC64, SystemZ, RISC-V | yes | no | no |
+//! | x86-64 Linux | yes | yes, on any host | yes |
+//! | SystemZ Linux | yes | yes, on any host | quiescent sites: run under an emulator; live sites: not yet run |
+//! | AArch64, PowerPC64, RISC-V 64 Linux | yes | yes, on any host | not yet run as a whole |
 //! | without `std` | yes | no | no |
 //!
 //! # Features

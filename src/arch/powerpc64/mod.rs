@@ -1,8 +1,8 @@
 //! 64-bit PowerPC: registers, conventions, encodings; ELFv2 little-endian and ELFv1 big-endian.
 //!
 //! The encoders are our own: an instruction is one word, and each has a `const fn` of its fields in
-//! [`insn`]. The two conventions share them and differ in the order of bytes, the frame, and how a
-//! function is called: see [`Convention`].
+//! `insn`. The two conventions share them and differ in the order of bytes, the frame, and how a
+//! function is called: see `Convention`.
 //!
 //! # Functions and code
 //!
