@@ -60,7 +60,7 @@ impl<M: CodeMemory> FailingMemory<M> {
         self.rules[call as usize].store(FOR_GOOD | u64::from(after), Ordering::Relaxed);
     }
 
-    /// Lets writes succeed and change nothing.
+    /// Lets writes and exchanges succeed and change nothing.
     pub(crate) fn lose_writes(&self, lose: bool) {
         self.loses_writes.store(lose, Ordering::Relaxed);
     }
@@ -161,6 +161,9 @@ unsafe impl<M: CodeMemory> LiveMemory for FailingMemory<M> {
 
     fn exchange(&self, word: CodeAddr, old: [u8; 8], new: [u8; 8]) -> Result<()> {
         self.pass(Call::Exchange, word)?;
+        if self.loses_writes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match self.inner.live() {
             Some(live) => live.exchange(word, old, new),
             None => unreachable!("live() answers only where the inner memory is live"),

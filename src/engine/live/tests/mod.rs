@@ -451,3 +451,24 @@ fn the_journal_tells_what_became_of_what() {
     assert!(journal[0].time <= journal[1].time);
     drop(module);
 }
+
+#[test]
+fn an_exchange_that_did_not_arrive_is_noticed() {
+    let entries = Entries::new(2);
+    let engine = engine();
+    let module = entries.live(&engine);
+    let sites: Vec<Site> = module.sites().collect();
+    let patch = || {
+        let transaction = engine.transaction().patch_site(&sites[0], &returning::<1>())?;
+        transaction.patch_site(&sites[1], &returning::<2>())?.commit()
+    };
+    entries.memory.lose_writes(true);
+    assert!(matches!(patch(), Err(Error::BytesChanged { .. })));
+    entries.memory.lose_writes(false);
+    for site in &sites {
+        assert_eq!(engine.status(site), Status::Original);
+    }
+    assert_eq!(call(&module, "f0", 0), 7);
+    patch().unwrap();
+    assert_eq!((call(&module, "f0", 0), call(&module, "f1", 0)), (1, 2));
+}
