@@ -12,7 +12,8 @@ use crate::arch::live::{Head, HeadBytes, NoHead};
 
 /// `addi x0, x0, 0`
 pub(super) const NOP: [u8; 4] = 0x0000_0013_u32.to_le_bytes();
-/// `c.ebreak`: as short as any instruction. Where there are no compressed instructions it is illegal, which traps too.
+/// `c.ebreak`: as short as any instruction. Where there are no compressed instructions it is illegal, which no handler
+/// here expects: such processors run no Linux distribution.
 pub(super) const TRAP: [u8; 2] = 0x9002_u16.to_le_bytes();
 
 /// What may become the other.

@@ -9,6 +9,9 @@
 //! base: as one it reads as zero. The condition code is free at a patchpoint, which clobbers it as a call
 //! does; at a stackmap it may be live, which matters to those only who resume there.
 //!
+//! From the z196 on LLVM may keep another 32-bit value in the upper half of a register whose lower half is a site's
+//! result. The record does not tell, and results are written whole: compile with `-mattr=-high-word`.
+//!
 //! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 (formats) and 7 (general
 //! instructions); ELF Application Binary Interface, s390x Supplement, sections 1.1.4 (registers) and 1.2
 //! (calls), table 1.11 (DWARF numbers); for sites `getScratchRegisters` in LLVM's
