@@ -5,7 +5,7 @@
 
 use super::imm::{Imm12, Logical, Shift};
 use super::insn::{self, Base, Gpr, LEN, Source};
-use super::regs::{Hw, SCRATCH_ORDER, X18, hw};
+use super::regs::{Hw, SCRATCH_ORDER, hw};
 use super::{branch, constant};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
@@ -153,9 +153,6 @@ impl Emitter<'_> {
 
     /// The register that an operation names as its destination.
     fn written(&mut self, dst: DwarfReg) -> Result<Hw, Refusal> {
-        if dst == X18 {
-            return Err(Refusal::Unusable("x18, which belongs to the platform"));
-        }
         self.code.clobbers = self.code.clobbers.with(dst);
         any(dst)
     }

@@ -37,7 +37,8 @@ const fn numbers(first: u16, last: u16) -> RegSet {
 /// IP0 and IP1: even a plain branch may lose them, in a veneer of the linker.
 const INTRA_CALL: RegSet = RegSet::of(&[X16, X17]);
 
-/// AAPCS64 6.1. x18 belongs to the platform: it is lost in calls, but not taken for anything here. Of v8 to v15 a
+/// AAPCS64 6.1. x18 belongs to the platform on some systems: it is lost in
+/// calls, and written only where LLVM chose it for a result. Of v8 to v15 a
 /// callee saves the low 64 bits.
 pub(super) const REGISTERS: Registers = Registers {
     always_free: INTRA_CALL,

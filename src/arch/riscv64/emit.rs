@@ -4,7 +4,7 @@
 //! is noted in [`Code::clobbers`]. There are no flags: conditional branches compare registers.
 
 use super::insn::{self, Gpr, Imm12, Shift, UNIT};
-use super::regs::{GP, Hw, RA, SCRATCH_ORDER, SP, TP, hw};
+use super::regs::{GP, Hw, RA, SCRATCH_ORDER, SP, TP, ZERO, hw};
 use super::{branch, constant};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
@@ -149,9 +149,9 @@ impl Emitter<'_> {
 
     /// The register that an operation names as its destination.
     fn written(&mut self, dst: DwarfReg) -> Result<Hw, Refusal> {
-        if [SP, GP, TP].contains(&dst) {
+        if [ZERO, SP, GP, TP].contains(&dst) {
             return Err(Refusal::Unusable(
-                "sp, gp or tp, which belong to the stack and the platform",
+                "zero, or sp, gp or tp, which belong to the stack and the platform",
             ));
         }
         self.code.clobbers = self.code.clobbers.with(dst);

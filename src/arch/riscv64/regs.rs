@@ -14,7 +14,7 @@ macro_rules! registers {
 }
 
 registers! {
-    RA = 1, SP = 2, GP = 3, TP = 4, T0 = 5, T1 = 6, T2 = 7, S0 = 8, S1 = 9, A0 = 10, A1 = 11, A2 = 12, A3 = 13,
+    ZERO = 0, RA = 1, SP = 2, GP = 3, TP = 4, T0 = 5, T1 = 6, T2 = 7, S0 = 8, S1 = 9, A0 = 10, A1 = 11, A2 = 12, A3 = 13,
     A4 = 14, A5 = 15, A6 = 16, A7 = 17, S2 = 18, S3 = 19, S4 = 20, S5 = 21, S6 = 22, S7 = 23, S8 = 24, S9 = 25,
     S10 = 26, S11 = 27, T3 = 28, T4 = 29, T5 = 30, T6 = 31,
     FT0 = 32, FT1 = 33, FT2 = 34, FT3 = 35, FT4 = 36, FT5 = 37, FT6 = 38, FT7 = 39, FS0 = 40, FS1 = 41, FA0 = 42,
@@ -70,7 +70,7 @@ pub(super) enum Hw {
 /// The encoding of a register, if instructions can name it as an operand.
 pub(super) fn hw(reg: DwarfReg) -> Option<Hw> {
     match reg.get() {
-        n @ 1..=31 => Some(Hw::Gpr(n as u8)),
+        n @ 0..=31 => Some(Hw::Gpr(n as u8)),
         n @ 32..=63 => Some(Hw::Float((n - 32) as u8)),
         _ => None,
     }

@@ -39,7 +39,7 @@ const WRITABLE_FLAGS: u64 = 0xff;
 /// The captured registers, as the routine stores and loads them.
 #[repr(C)]
 pub(in crate::deopt) struct RawState {
-    /// x0 to x31, of which the first is nothing, by DWARF number.
+    /// x0 to x31, of which the first is 0, by DWARF number.
     gprs: [u64; 32],
     /// f0 to f31.
     floats: [u64; 32],
@@ -75,8 +75,8 @@ fn float_index(reg: DwarfReg) -> Option<usize> {
     Some(usize::from(number - FLOATS.start))
 }
 
-/// The place of a general register; x0 is none.
-fn general_index(reg: DwarfReg) -> Option<usize> {
+/// The place of a general register that can be written: x0 cannot.
+fn written_index(reg: DwarfReg) -> Option<usize> {
     Some(usize::from(reg.get())).filter(|number| *number != 0)
 }
 
@@ -95,7 +95,7 @@ impl<'f> Captured<'f> {
         let (gprs, floats) = &self.at_site;
         match float_index(reg) {
             Some(index) => floats.get(index).copied(),
-            None => gprs.get(general_index(reg)?).copied(),
+            None => gprs.get(usize::from(reg.get())).copied(),
         }
     }
 
@@ -113,7 +113,7 @@ impl<'f> Captured<'f> {
         let mut bytes = [0; MAX];
         let word = match float_index(reg) {
             Some(index) => self.raw.floats.get(index),
-            None => general_index(reg).and_then(|index| self.raw.gprs.get(index)),
+            None => self.raw.gprs.get(usize::from(reg.get())),
         };
         let len = word.map_or(0, |word| fill(&mut bytes, &word.to_le_bytes()));
         (bytes, len)
@@ -125,7 +125,7 @@ impl<'f> Captured<'f> {
         let float = float_index(reg);
         let word = match float {
             Some(index) => self.raw.floats.get_mut(index),
-            None => general_index(reg).and_then(|index| self.raw.gprs.get_mut(index)),
+            None => written_index(reg).and_then(|index| self.raw.gprs.get_mut(index)),
         };
         let Some(word) = word else {
             return;

@@ -29,7 +29,8 @@ pub(super) static ISA: Isa = Isa {
     exchange,
     register: |reg| NAMES.get(usize::from(reg.get())).copied(),
     abi: Abi {
-        known: numbers(1, 63),
+        // A value that is known to be 0 may be in zero.
+        known: numbers(0, 63),
         scratch: RegSet::EMPTY,
         scratch_at_any_reg: TEMPORARY,
         // t2 may hold the static chain.
@@ -41,8 +42,8 @@ pub(super) static ISA: Isa = Isa {
             .union(numbers(40, 41))
             .union(numbers(50, 59))
             .with(reg(RA)),
-        // gp and tp belong to the platform.
-        frame: RegSet::of(&[reg(SP), reg(3), reg(4), reg(8)]),
+        // gp and tp belong to the platform; zero is nobody's.
+        frame: RegSet::of(&[reg(0), reg(SP), reg(3), reg(4), reg(8)]),
         result: RegSet::of(&[reg(10), reg(42)]),
         returned: RegSet::of(&[reg(10), reg(11), reg(42), reg(43)]),
         red_zone: 0,
