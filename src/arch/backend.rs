@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::op::{Base, Cond, Dest, Op, Width};
+use super::op::{Base, Cond, Dest, Extension, Op, Width};
 use super::{Arch, RegSet};
 use crate::addr::{CodeAddr, DwarfReg};
 
@@ -19,6 +19,24 @@ pub(crate) enum Refusal {
     Unusable(&'static str),
     /// An immediate that does not fit.
     Immediate { value: u64, width: Width },
+}
+
+/// A constant of that width, sign-extended.
+pub(crate) fn immediate(value: u64, width: Width) -> Result<i64, Refusal> {
+    width
+        .sign_extend(value)
+        .ok_or(Refusal::Immediate { value, width })
+}
+
+/// The 64 bits that a constant of that width extends to.
+pub(crate) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, Refusal> {
+    let signed = immediate(value, width)?;
+    Ok(match (width, extension) {
+        (Width::B1, Extension::Zero) => u64::from(signed as u8),
+        (Width::B2, Extension::Zero) => u64::from(signed as u16),
+        (Width::B4, Extension::Zero) => u64::from(signed as u32),
+        _ => signed as u64,
+    })
 }
 
 /// A branch's kind.

@@ -59,7 +59,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::arch::SiteContext;
+use crate::arch::{Arch, SiteContext};
 use crate::engine::Role;
 use crate::error::{Error, Result};
 
@@ -96,7 +96,7 @@ impl RampContext {
     /// There are no ramps for the site's architecture, or this host is of another one.
     pub unsafe fn new(role: Role, site: Arc<dyn RampSite>) -> Result<Box<Self>> {
         let arch = site.site().arch;
-        if host::ARCH != Some(arch) {
+        if Arch::host() != Some(arch) {
             return Err(Error::RampArch { arch });
         }
         state::prepare();

@@ -59,7 +59,7 @@ impl Builder {
     /// [`Error::NoBarrier`] if the world's threads cannot be made to see changed code.
     pub fn build(self) -> Result<Engine> {
         let world = self.world.ok_or(Error::NoWorld)?;
-        let arch = host().ok_or(Error::NoHost {
+        let arch = Arch::host().ok_or(Error::NoHost {
             host: std::env::consts::ARCH,
         })?;
         let publisher = Publisher::new();
@@ -82,24 +82,5 @@ impl Builder {
         Ok(Engine {
             shared: Arc::new(shared),
         })
-    }
-}
-
-/// The architecture of this machine, if code of it can be patched here.
-fn host() -> Option<Arch> {
-    if cfg!(target_arch = "x86_64") {
-        Some(Arch::X86_64)
-    } else if cfg!(target_arch = "aarch64") {
-        Some(Arch::AArch64)
-    } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
-        Some(Arch::PowerPc64Le)
-    } else if cfg!(target_arch = "powerpc64") {
-        Some(Arch::PowerPc64)
-    } else if cfg!(target_arch = "s390x") {
-        Some(Arch::SystemZ)
-    } else if cfg!(target_arch = "riscv64") {
-        Some(Arch::RiscV64)
-    } else {
-        None
     }
 }

@@ -541,7 +541,7 @@ pub enum Error {
     )]
     NoWorld,
     /// Code of this machine cannot be patched.
-    #[error("there is no engine for {host} machines: code for x86_64 is patched on x86_64")]
+    #[error("there is no engine for {host} machines: code is patched on machines of its own architecture")]
     NoHost { host: &'static str },
     /// The module is not registered with this engine.
     #[error("the module is not registered with this engine, or not any more")]
@@ -612,7 +612,7 @@ pub enum Error {
     /// A sequence that refuses a stub was given to a live site.
     #[error("{site} is live, where sequences stand in stubs, and this one refuses to: drop `in_place_only`")]
     LiveInPlace { site: Box<SiteName> },
-    /// Ramps are not implemented for this architecture.
+    /// A ramp was asked for code of another architecture than the host's.
     #[error("no ramp for {arch} on this host: ramps exist where code of the host's own architecture runs")]
     RampArch { arch: crate::arch::Arch },
     /// Original instructions cannot be executed at another address, as a resumption in the ramp needs.

@@ -9,7 +9,7 @@ use super::regs::{Hw, SCRATCH_ORDER, hw};
 use super::{branch, constant};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
-use crate::arch::backend::{BranchKind, Code, Refusal};
+use crate::arch::backend::{BranchKind, Code, Refusal, extended, immediate};
 use crate::arch::op::{Address, Bits, Cond, Dest, Extension, Op, Value, Width};
 
 pub(super) fn emit(op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
@@ -98,23 +98,6 @@ fn check_vector(width: Width, extension: Extension) -> Result<(), Refusal> {
             "a vector register for a value that is not 4 or 8 bytes, or is sign-extended",
         )),
     }
-}
-
-/// The 64 bits that the low `width` bytes of `value` extend to.
-fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, Refusal> {
-    let signed = immediate(value, width)?;
-    Ok(match (width, extension) {
-        (Width::B1, Extension::Zero) => u64::from(signed as u8),
-        (Width::B2, Extension::Zero) => u64::from(signed as u16),
-        (Width::B4, Extension::Zero) => u64::from(signed as u32),
-        _ => signed as u64,
-    })
-}
-
-fn immediate(value: u64, width: Width) -> Result<i64, Refusal> {
-    width
-        .sign_extend(value)
-        .ok_or(Refusal::Immediate { value, width })
 }
 
 /// The width in which values of a width are compared once they are extended.

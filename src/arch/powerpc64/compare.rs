@@ -1,11 +1,11 @@
 //! Comparisons, with a condition field where one is free, else without.
 
 use super::branch::COUNT;
-use super::emit::{Emitter, extended, gpr, immediate};
+use super::emit::{Emitter, gpr};
 use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, FIELD_ORDER, LR};
 use crate::addr::DwarfReg;
-use crate::arch::backend::{BranchKind, Refusal};
+use crate::arch::backend::{BranchKind, Refusal, extended, immediate};
 use crate::arch::op::{Cond, Dest, Extension, Value, Width};
 
 /// The second value of a comparison.

@@ -9,7 +9,7 @@ use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, Hw, LR, R12, SCRATCH_ORDER, XER, hw};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::RegSet;
-use crate::arch::backend::{BranchKind, Code, Refusal};
+use crate::arch::backend::{BranchKind, Code, Refusal, extended, immediate};
 use crate::arch::op::{Address, Base, Bits, Dest, Extension, Op, Value, Width};
 
 pub(super) fn emit(
@@ -99,23 +99,6 @@ pub(super) fn gpr(reg: DwarfReg) -> Result<Gpr, Refusal> {
 
 fn any(reg: DwarfReg) -> Result<Hw, Refusal> {
     hw(reg).ok_or(Refusal::Unusable("a register that instructions cannot name"))
-}
-
-pub(super) fn immediate(value: u64, width: Width) -> Result<i64, Refusal> {
-    width
-        .sign_extend(value)
-        .ok_or(Refusal::Immediate { value, width })
-}
-
-/// The 64 bits that the low `width` bytes of `value` extend to.
-pub(super) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, Refusal> {
-    let signed = immediate(value, width)?;
-    Ok(match (width, extension) {
-        (Width::B1, Extension::Zero) => u64::from(signed as u8),
-        (Width::B2, Extension::Zero) => u64::from(signed as u16),
-        (Width::B4, Extension::Zero) => u64::from(signed as u32),
-        _ => signed as u64,
-    })
 }
 
 /// Floating-point registers hold 8 bytes, and hand out 4 as a number of that size.

@@ -1,10 +1,10 @@
 //! Additions.
 
-use super::emit::{Emitter, extended, gpr, immediate};
+use super::emit::{Emitter, gpr};
 use super::insn::{self, Mem};
 use super::regs::Gpr;
 use crate::addr::DwarfReg;
-use crate::arch::backend::Refusal;
+use crate::arch::backend::{Refusal, extended, immediate};
 use crate::arch::op::{Address, Extension, Value, Width};
 
 impl Emitter<'_> {

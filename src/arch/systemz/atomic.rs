@@ -3,10 +3,10 @@
 //! The memory must be aligned to its width, as COMPARE AND SWAP demands; otherwise the processor raises a
 //! specification exception.
 
-use super::emit::{Emitter, gpr, immediate};
+use super::emit::{Emitter, gpr};
 use super::insn::{self, Mem};
 use super::regs::Gpr;
-use crate::arch::backend::Refusal;
+use crate::arch::backend::{Refusal, immediate};
 use crate::arch::op::{Address, Base, Extension, Value, Width};
 
 /// The mask of condition code 1: another thread was faster.

@@ -2,10 +2,10 @@
 //!
 //! Values of 1 and 2 bytes in registers are extended first, as the condition asks, and compared as words.
 
-use super::emit::{Emitter, extended, gpr, immediate};
+use super::emit::{Emitter, gpr};
 use super::insn::{self, Mem};
 use super::regs::Gpr;
-use crate::arch::backend::Refusal;
+use crate::arch::backend::{Refusal, extended, immediate};
 use crate::arch::op::{Cond, Extension, Value, Width};
 
 /// How numbers are ordered.

@@ -7,7 +7,7 @@ use super::insn::{self, Mem, Rs, Rx};
 use super::regs::{BRANCH_ORDER, Fpr, Gpr, Hw, VALUE_ORDER, hw};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
-use crate::arch::backend::{BranchKind, Code, Refusal};
+use crate::arch::backend::{BranchKind, Code, Refusal, extended, immediate};
 use crate::arch::op::{Address, Bits, Cond, Dest, Extension, Op, Value, Width};
 
 pub(super) fn emit(op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
@@ -103,23 +103,6 @@ fn check_float(width: Width, extension: Extension) -> Result<(), Refusal> {
             "a vector register for a value that is not 4 or 8 bytes, or is sign-extended",
         )),
     }
-}
-
-/// The 64 bits that the low `width` bytes of `value` extend to.
-pub(super) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, Refusal> {
-    let signed = immediate(value, width)?;
-    Ok(match (width, extension) {
-        (Width::B1, Extension::Zero) => u64::from(signed as u8),
-        (Width::B2, Extension::Zero) => u64::from(signed as u16),
-        (Width::B4, Extension::Zero) => u64::from(signed as u32),
-        _ => signed as u64,
-    })
-}
-
-pub(super) fn immediate(value: u64, width: Width) -> Result<i64, Refusal> {
-    width
-        .sign_extend(value)
-        .ok_or(Refusal::Immediate { value, width })
 }
 
 /// Loads and extends.

@@ -7,8 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::{CallShape, SiteContext};
-use crate::deopt::host::ARCH;
+use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, Role, UnwindInfo, Value, encode, max_len};
 use crate::stackmap::Constants;
 
@@ -19,7 +18,7 @@ struct TestSite(Handler);
 impl RampSite for TestSite {
     fn site(&self) -> SiteContext<'_> {
         SiteContext {
-            arch: ARCH.unwrap(),
+            arch: Arch::host().unwrap(),
             id: RecordId::new(7),
             function: Some("test"),
             offset: FnOffset::new(0),
@@ -162,7 +161,7 @@ fn program(handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync 
     let resume = Resume::At(CodeAddr::new(base + words.len() as u64 * 4));
     words.extend(after());
     let bytes = encode(CodeAddr::new(ramp), Box::leak(context), resume).unwrap();
-    assert!(bytes.len() <= max_len(ARCH.unwrap(), &resume).as_usize());
+    assert!(bytes.len() <= max_len(Arch::host().unwrap(), &resume).as_usize());
     // SAFETY: all of it lies in the mapping; then the mapping is made code.
     unsafe {
         core::ptr::copy_nonoverlapping(words.as_ptr(), start.cast(), words.len());
