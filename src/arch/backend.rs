@@ -209,15 +209,15 @@ pub(crate) trait Backend: Sync {
 }
 
 impl Arch {
-    /// The architecture's encoder, if it has one here.
-    pub(crate) fn backend(self) -> Option<&'static dyn Backend> {
+    /// The architecture's encoder.
+    pub(crate) fn backend(self) -> &'static dyn Backend {
         match self {
-            Self::X86_64 => Some(&super::x86_64::X86_64),
-            Self::AArch64 => Some(&super::aarch64::AArch64),
-            Self::PowerPc64 => Some(&super::powerpc64::BIG),
-            Self::PowerPc64Le => Some(&super::powerpc64::LITTLE),
-            Self::SystemZ => Some(&super::systemz::SystemZ),
-            Self::RiscV64 => Some(&super::riscv64::RiscV64),
+            Self::X86_64 => &super::x86_64::X86_64,
+            Self::AArch64 => &super::aarch64::AArch64,
+            Self::PowerPc64 => &super::powerpc64::BIG,
+            Self::PowerPc64Le => &super::powerpc64::LITTLE,
+            Self::SystemZ => &super::systemz::SystemZ,
+            Self::RiscV64 => &super::riscv64::RiscV64,
         }
     }
 }

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use super::{Arch, CallShape, RegSet};
-use crate::addr::{CodeAddr, FnOffset, RecordId};
+use crate::addr::{CodeAddr, CodeRange, FnOffset, RecordId};
 use crate::stackmap::{Constants, Record};
 
 /// All that is known of a site when a sequence is assembled or checked for it.
@@ -53,6 +53,16 @@ pub struct DeclaredTarget {
     pub on_return: OnReturn,
 }
 
+/// Bytes of a sequence that are not decoded: the runtime vouches for them, see
+/// [`Sequence::vouched`](crate::sequence::Sequence::vouched).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vouched {
+    /// Where they are executed.
+    pub range: CodeRange,
+    /// The registers that they write.
+    pub writes: RegSet,
+}
+
 /// What a sequence declares to whoever checks it: nothing else is allowed.
 #[derive(Clone, Debug, Default)]
 pub struct Declared {
@@ -60,4 +70,6 @@ pub struct Declared {
     pub targets: Vec<DeclaredTarget>,
     /// Registers that it may write although the site's record or convention would protect them.
     pub outputs: RegSet,
+    /// Bytes that are taken as they are, ascending.
+    pub vouched: Vec<Vouched>,
 }

@@ -128,15 +128,15 @@ impl Head {
 }
 
 impl Arch {
-    /// What live patching needs of the architecture, if it can be patched live here.
-    pub(crate) fn live(self) -> Option<&'static dyn Live> {
+    /// What live patching needs of the architecture.
+    pub(crate) fn live(self) -> &'static dyn Live {
         match self {
-            Self::X86_64 => Some(&super::x86_64::X86_64),
-            Self::AArch64 => Some(&super::aarch64::AArch64),
-            Self::PowerPc64 => Some(&super::powerpc64::BIG),
-            Self::PowerPc64Le => Some(&super::powerpc64::LITTLE),
-            Self::SystemZ => Some(&super::systemz::SystemZ),
-            Self::RiscV64 => Some(&super::riscv64::RiscV64),
+            Self::X86_64 => &super::x86_64::X86_64,
+            Self::AArch64 => &super::aarch64::AArch64,
+            Self::PowerPc64 => &super::powerpc64::BIG,
+            Self::PowerPc64Le => &super::powerpc64::LITTLE,
+            Self::SystemZ => &super::systemz::SystemZ,
+            Self::RiscV64 => &super::riscv64::RiscV64,
         }
     }
 }

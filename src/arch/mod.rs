@@ -26,7 +26,7 @@ pub mod systemz;
 #[cfg(feature = "std")]
 pub mod x86_64;
 
-pub use context::{Declared, DeclaredTarget, OnReturn, SiteContext};
+pub use context::{Declared, DeclaredTarget, OnReturn, SiteContext, Vouched};
 #[cfg(feature = "std")]
 pub use op::{Cond, Extension, Label, Width};
 pub use regset::RegSet;

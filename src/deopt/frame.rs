@@ -349,7 +349,7 @@ impl<'f> Frame<'f> {
         let slot = index
             .checked_sub(state::ARGS.len())
             .and_then(|slot| i32::try_from(slot).ok()?.checked_mul(8))
-            .and_then(|slot| slot.checked_add(self.first_stack_arg()?))
+            .and_then(|slot| slot.checked_add(self.first_stack_arg()))
             .ok_or_else(|| self.no_index("argument", index, count))?;
         self.read_known(Location {
             place: Place::Indirect {
@@ -361,12 +361,12 @@ impl<'f> Frame<'f> {
     }
 
     /// The distance of the first argument on the stack from the stack pointer.
-    fn first_stack_arg(&self) -> Option<i32> {
-        let registers = self.site.arch.backend()?.registers();
-        Some(match self.site.shape.kind() {
+    fn first_stack_arg(&self) -> i32 {
+        let registers = self.site.arch.backend().registers();
+        match self.site.shape.kind() {
             SiteKind::Entry => registers.stack_args_at_entry,
             _ => registers.stack_args,
-        })
+        }
     }
 
     /// The floating-point or vector argument at `index` among those of its kind, of a patchpoint or entry

@@ -61,12 +61,8 @@ pub(super) struct HeadExchange {
 }
 
 /// The site's architecture.
-fn backend(site: &Site) -> Result<&'static dyn Live> {
-    let arch = site.module().arch();
-    arch.live().ok_or_else(|| Error::NoAssembler {
-        site: site.name(),
-        arch,
-    })
+fn backend(site: &Site) -> &'static dyn Live {
+    site.module().arch().live()
 }
 
 // ---- preparing ----
@@ -126,7 +122,7 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {
         stub: None,
         declared: Declared {
             targets: vec![target],
-            outputs: RegSet::EMPTY,
+            ..Declared::default()
         },
         clobbers: RegSet::EMPTY,
         landings: Vec::new(),
@@ -144,12 +140,10 @@ fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {
 }
 
 fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
-    backend(site)?
-        .jump(head, to)
-        .ok_or_else(|| Error::StubOutOfReach {
-            site: site.name(),
-            stub: to,
-        })
+    backend(site).jump(head, to).ok_or_else(|| Error::StubOutOfReach {
+        site: site.name(),
+        stub: to,
+    })
 }
 
 /// The item whose head jumps to `to`.
@@ -162,7 +156,7 @@ fn lead(
     sequence: Option<Arc<Sequence>>,
 ) -> Result<Draft> {
     let site = preparation.site.clone();
-    let live = backend(&site)?;
+    let live = backend(&site);
     assembled.code = head.armed(live, site.reserved(), jump(&site, head, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
     finish(head, preparation.draft(status, &assembled, sequence))
@@ -176,7 +170,7 @@ fn finish(head: Head, mut draft: Draft) -> Result<Draft> {
     let (Some(old), Some(new)) = (head.of_site(old), head.of_site(new)) else {
         return Err(refused(site, "it has no head"));
     };
-    if !backend(site)?.exchangeable(&old, &new) {
+    if !backend(site).exchangeable(&old, &new) {
         return Err(refused(site, "its head is no nop or jump that may be exchanged"));
     }
     draft.live = Some(HeadExchange::new(

@@ -60,9 +60,6 @@ pub enum Error {
     #[error("{site}: these caches are attached to sites of another engine: make caches for each engine")]
     CacheEngine { site: Box<SiteName> },
     // ---- arch, sequence ----
-    /// There is no assembler for the architecture.
-    #[error("{site}: sequences cannot be assembled for {arch}")]
-    NoAssembler { site: Box<SiteName>, arch: Arch },
     /// The code does not fit in place.
     #[error(
         "{site}: the sequence needs {needed} bytes in place and has {available} of the {reserved} reserved: \
@@ -176,8 +173,8 @@ pub enum Error {
     VerifyOverlap { site: Box<SiteName>, stub: u64, addr: CodeAddr },
     /// Bytes that are no instruction.
     #[error(
-        "{at}: not an instruction: every byte of a site and its stubs must decode, also where control \
-         never comes"
+        "{at}: no instruction that is known here: every byte of a site and its stubs must decode, also where control \
+         never comes, or be vouched for by Sequence::vouched"
     )]
     VerifyUndecodable { at: Box<InstructionAt> },
     /// The last instruction does not end with the code.

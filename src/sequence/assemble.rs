@@ -8,10 +8,10 @@ use super::operand::Target;
 use super::places::result_register;
 use super::resolve::Resolver;
 use super::scratch::Free;
-use crate::addr::{CodeAddr, Len};
+use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
 use crate::arch::op::{Dest, Label, Op};
-use crate::arch::{Declared, RegSet, SiteContext, SiteKind};
+use crate::arch::{Declared, RegSet, SiteContext, SiteKind, Vouched};
 use crate::error::{Error, Result, SiteName};
 
 /// What a site offers to the sequences that are written there.
@@ -96,6 +96,7 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
         until: room.get(),
     });
     let returns = core::mem::take(&mut lowered.returns);
+    let vouched = core::mem::take(&mut lowered.vouched);
     let mut layout = job.layout(&mut lowered, fill);
     let fits = layout.choose_forms().map_err(|e| job.unreachable(e));
     let used = Len::new(layout.len());
@@ -110,6 +111,7 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
         let landings = offsets
             .filter(|offset| *offset < site.shape.reserved().get())
             .collect();
+        lowered.declared.vouched = declared_at(&layout, site.addr, &vouched);
         layout::pad(job.backend, site.landings, site.shape.reserved(), &mut code);
         return Ok(Fit::InPlace(Assembled {
             code,
@@ -220,18 +222,25 @@ struct Lowered {
     declared: Declared,
     /// The positions behind calls.
     returns: Vec<Mark>,
+    /// The bytes that are vouched for: from, to, and what they write.
+    vouched: Vec<(Mark, Mark, RegSet)>,
     /// Where the call starts that is the last operation.
     final_call: Option<Mark>,
 }
 
+/// The ranges that are vouched for, of code that starts at `start`.
+fn declared_at(layout: &Layout<'_>, start: CodeAddr, vouched: &[(Mark, Mark, RegSet)]) -> Vec<Vouched> {
+    let ranges = vouched.iter().filter_map(|&(from, to, writes)| {
+        let (from, to) = (layout.offset(from), layout.end_offset(to));
+        let range = CodeRange::new(start.plus(Len::new(from))?, to.checked_sub(from)?.into())?;
+        Some(Vouched { range, writes })
+    });
+    ranges.collect()
+}
+
 impl<'s, 'a> Job<'s, 'a> {
     fn new(sequence: &'s Sequence, site: &'s SiteContext<'a>, env: &'s Environment) -> Result<Self> {
-        let Some(backend) = site.arch.backend() else {
-            return Err(Error::NoAssembler {
-                site: SiteName::of(site),
-                arch: site.arch,
-            });
-        };
+        let backend = site.arch.backend();
         let end = site
             .addr
             .get()
@@ -324,6 +333,7 @@ impl<'s, 'a> Job<'s, 'a> {
             labels: Vec::new(),
             declared: Declared::default(),
             returns: Vec::new(),
+            vouched: Vec::new(),
             final_call: None,
         };
         let last = self.last_operation();
@@ -342,6 +352,11 @@ impl<'s, 'a> Job<'s, 'a> {
             self.backend
                 .emit(&op, free, &mut lowered.code)
                 .map_err(|r| self.refused(r, resolver.op))?;
+            if let Operation::Vouched { writes, .. } = operation {
+                let range = (here, Mark::here(&lowered.code), *writes);
+                lowered.vouched.push(range);
+                lowered.code.clobbers = lowered.code.clobbers.union(*writes);
+            }
             if matches!(op, Op::Call(_)) {
                 lowered.returns.push(Mark::here(&lowered.code));
                 lowered.final_call = (last == Some(index)).then_some(here);
@@ -410,10 +425,12 @@ impl<'s, 'a> Job<'s, 'a> {
 
     fn stub(&self, at: CodeAddr) -> Result<Stub> {
         let mut lowered = self.lower_stub(Origin::At(at))?;
+        let vouched = core::mem::take(&mut lowered.vouched);
         let mut layout = self.layout(&mut lowered, None);
         layout.choose_forms().map_err(|e| self.unreachable(e))?;
         let mut bytes = Vec::with_capacity(layout.len() as usize);
         layout.write(&mut bytes).map_err(|e| self.unreachable(e))?;
+        lowered.declared.vouched = declared_at(&layout, at, &vouched);
         Ok(Stub {
             code: StubCode { addr: at, bytes },
             declared: lowered.declared,

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use super::operand::{Field, Mem, Operand, Source, Target};
-use crate::addr::CodeAddr;
+use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::op::Bits;
-use crate::arch::{Cond, Label, OnReturn};
+use crate::arch::{Cond, Label, OnReturn, RegSet};
 
 /// One operation, unresolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +46,10 @@ pub(super) enum Operation {
     Return,
     Trap,
     Raw(Vec<u8>),
+    Vouched {
+        bytes: Vec<u8>,
+        writes: RegSet,
+    },
     Bind(Label),
 }
 
@@ -271,6 +275,19 @@ impl Sequence {
     #[must_use]
     pub fn raw(self, bytes: &[u8]) -> Self {
         self.push(Operation::Raw(bytes.into()))
+    }
+
+    /// Bytes that are not decoded, for instructions that the checker does not know. The caller vouches that they are
+    /// whole instructions which may stand at any address, go on behind their end, leave the stack pointer and
+    /// the processor's modes alone, write no stack below the stack pointer, and write no registers but `writes` and the flags
+    /// of arithmetic. All of the rest is checked as ever: that these registers may be written here, that nothing branches into
+    /// the bytes, and everything around them.
+    #[must_use]
+    pub fn vouched(self, bytes: &[u8], writes: &[DwarfReg]) -> Self {
+        self.push(Operation::Vouched {
+            bytes: bytes.into(),
+            writes: RegSet::of(writes),
+        })
     }
 
     /// The position that branches to `label` go to.

@@ -48,6 +48,7 @@ fn ever_written(sequence: &Sequence, free: &Free) -> RegSet {
             Operand::Temp => free.temp.into_iter().collect(),
             _ => free.results,
         },
+        Operation::Vouched { writes, .. } => *writes,
         _ => RegSet::EMPTY,
     });
     writes.fold(RegSet::EMPTY, RegSet::union)
@@ -165,6 +166,12 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 Op::Trap
             }
             Operation::Raw(bytes) => Op::Raw(bytes),
+            Operation::Vouched { bytes, writes } => {
+                for reg in writes.iter() {
+                    self.written(Operand::Reg(reg))?;
+                }
+                Op::Raw(bytes)
+            }
             Operation::Bind(label) => {
                 self.flow.bind(*label, self.op);
                 return Ok(None);

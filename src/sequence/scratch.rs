@@ -173,7 +173,10 @@ fn uses_temp(sequence: &Sequence) -> bool {
 /// executed twice.
 fn first_write(sequence: &Sequence) -> Option<usize> {
     for (index, operation) in sequence.operations.iter().enumerate() {
-        if matches!(operation, Operation::Bind(_) | Operation::Raw(_)) {
+        if matches!(
+            operation,
+            Operation::Bind(_) | Operation::Raw(_) | Operation::Vouched { .. }
+        ) {
             return None;
         }
         let (mut reads, mut writes) = (false, operation.follows_c());
@@ -239,6 +242,9 @@ impl Operation {
                 visit(of(src), Access::Read);
                 visit(to.base, Access::Read);
             }
+            Self::Vouched { writes, .. } => writes
+                .iter()
+                .for_each(|reg| visit(Operand::Reg(reg), Access::Write)),
             Self::Jump(_) | Self::Call { .. } | Self::Return | Self::Trap | Self::Raw(_) | Self::Bind(_) => {}
         }
     }

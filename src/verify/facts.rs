@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use crate::addr::DwarfReg;
+use crate::addr::{CodeRange, DwarfReg};
 use crate::arch::RegSet;
 
 /// Where control goes after an instruction.
@@ -122,6 +122,24 @@ pub(super) const fn any_instruction(_: &[u8]) -> Result<(), &'static str> {
 }
 
 impl Facts {
+    /// Bytes that are not decoded, as one unit: its pieces are as long as a length can say.
+    pub(super) fn vouched(range: CodeRange, writes: RegSet) -> impl Iterator<Item = Self> {
+        let (start, end) = (range.start().get(), range.end().get());
+        (start..end).step_by(u8::MAX.into()).map(move |addr| Self {
+            addr,
+            len: (end - addr).min(u8::MAX.into()) as u8,
+            nop: false,
+            returns_at: None,
+            unit: (addr != start).then_some(start),
+            flow: Flow::Next,
+            writes,
+            stack: StackPointer::Keep,
+            store: StackStore::None,
+            constant: None,
+            refused: None,
+        })
+    }
+
     /// The address after it.
     pub(super) const fn end(&self) -> u64 {
         self.addr.wrapping_add(self.len as u64)

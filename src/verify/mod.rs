@@ -8,7 +8,8 @@
 //! # Rules
 //!
 //! 1. **Decoding.** The site's code has exactly the reserved length. Site and stubs decode linearly from first to
-//!    last byte, also where control cannot come, and the last instruction ends at the last byte.
+//!    last byte, also where control cannot come, and the last instruction ends at the last byte. Bytes that the
+//!    sequence declares as vouched for are not decoded: they are one instruction that writes what is declared.
 //! 2. **Branches** go to an instruction boundary of the site or of a stub, to the site's end, or to a declared
 //!    target. Jumps leave only to targets that never return, except that an entry site may hand the function over
 //!    to any declared target. Calls go only to declared targets that return. A branch through a register is

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::facts::{Constant, Dest, Facts, Flow, Isa, StackPointer, StackStore};
+use super::facts::{Constant, Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use super::policy::{self, Policy};
 use super::{Checked, Chunk};
 use crate::addr::{CodeAddr, DwarfReg};
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
             });
         };
         let first = self.code.len();
-        let decoded = (self.isa.decode)(start, bytes, &mut self.code);
+        let decoded = self.decode_bytes(start, bytes);
         self.parts.push(Part {
             start,
             end,
@@ -135,6 +135,25 @@ impl<'a> Walk<'a> {
                 false => Error::VerifyUndecodable { at },
             }
         })
+    }
+
+    /// Decodes what stands between the bytes that are vouched for.
+    fn decode_bytes(&mut self, start: u64, bytes: &[u8]) -> core::result::Result<(), Undecodable> {
+        let (mut rest, mut at) = (bytes, start);
+        for vouched in &self.declared.vouched {
+            let range = vouched.range;
+            let before = range.start().get().checked_sub(at).map(|before| before as usize);
+            let Some((decoded, behind)) = before.and_then(|before| rest.split_at_checked(before)) else {
+                continue;
+            };
+            let Some(behind) = behind.get(range.len() as usize..) else {
+                continue;
+            };
+            (self.isa.decode)(at, decoded, &mut self.code)?;
+            self.code.extend(Facts::vouched(range, vouched.writes));
+            (rest, at) = (behind, range.end().get());
+        }
+        (self.isa.decode)(at, rest, &mut self.code)
     }
 
     // ---- rule 6: landings ----

@@ -102,7 +102,7 @@ mod tests {
     fn armed_sites_are_a_head_and_nops() {
         let (site, len) = (CodeAddr::new(0x7000_0000), Len::new(16));
         let head = plan(site, len).unwrap();
-        let live = Arch::AArch64.live().unwrap();
+        let live = Arch::AArch64.live();
         let jump = jump(head, CodeAddr::new(0x7000_0100)).unwrap();
         assert_eq!(&*jump, 0x1400_0040_u32.to_le_bytes());
         let armed = head.armed(live, len, jump);

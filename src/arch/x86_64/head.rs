@@ -129,7 +129,7 @@ mod tests {
                 let to = CodeAddr::new(0x7f00_1000_0000);
                 let jump = jump(head, to).unwrap();
                 for bytes in [HeadBytes::new(&NOP), jump] {
-                    let live = Arch::X86_64.live().unwrap();
+                    let live = Arch::X86_64.live();
                     let armed = head.armed(live, Len::new(len), bytes);
                     assert_eq!(armed.len(), len as usize);
                     assert_eq!(head.of_site(&armed), Some(bytes));

@@ -67,7 +67,7 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
     if site.module().may_have_run() {
         return Err(Error::ArmedTooLate { site: site.name() });
     }
-    let live = backend(&site)?;
+    let live = backend(&site);
     let head = live
         .plan_head(site.addr(), site.reserved())
         .map_err(|NoHead { needed }| Error::NoHead {
@@ -129,7 +129,7 @@ fn displace(
     head: Head,
     original: &[u8],
 ) -> Result<(Option<StubSlot>, HeadBytes)> {
-    let live = backend(site)?;
+    let live = backend(site);
     let bound = live.relocated_bound(site.addr(), original);
     let slot = shared
         .stubs

@@ -28,7 +28,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
 fn invalidate(preparation: &mut Preparation<'_>) -> Result<Draft> {
     let site = preparation.site.clone();
     table::check(&site)?;
-    let trap = backend(&site)?.trap();
+    let trap = backend(&site).trap();
     let ramp = preparation.invalidation_ramp()?;
     let mut new = preparation.state.lasting.original.to_vec();
     let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(&site, trap))?;

@@ -10,6 +10,7 @@ mod random;
 mod refusals;
 mod registers;
 mod systemz;
+mod vouched;
 
 use alloc::string::String;
 use alloc::vec::Vec;

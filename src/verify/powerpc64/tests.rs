@@ -78,6 +78,7 @@ impl Case {
                 ]
                 .to_vec(),
                 outputs: RegSet::EMPTY,
+                vouched: Vec::new(),
             },
         }
     }

@@ -204,6 +204,7 @@ fn checked(site: &SiteContext<'_>, code: &[u32], on_return: OnReturn) -> Result<
             (SiteKind::Patchpoint, Convention::AnyReg) => RegSet::of(&[reg(9)]),
             (SiteKind::Patchpoint, Convention::C) => RegSet::of(&[reg(10)]),
         },
+        vouched: Vec::new(),
     };
     check(site, &bytes(code), &[], &declared)
 }

@@ -307,6 +307,7 @@ impl Case {
                 ]
                 .to_vec(),
                 outputs: RegSet::EMPTY,
+                vouched: Vec::new(),
             },
         }
     }

@@ -2,6 +2,7 @@
 
 mod branches;
 mod decoding;
+mod heads;
 mod landings;
 mod original;
 mod random;
@@ -117,6 +118,7 @@ impl Case {
                 ]
                 .to_vec(),
                 outputs: RegSet::EMPTY,
+                vouched: Vec::new(),
             },
         }
     }

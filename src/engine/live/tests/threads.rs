@@ -126,7 +126,6 @@ impl Race {
         let site = site(&engine, 0);
         let head = Arch::X86_64
             .live()
-            .unwrap()
             .plan_head(site.addr(), site.reserved())
             .unwrap();
         Self {
@@ -223,7 +222,7 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
             }
             race.write(
                 race.head.offset.as_usize(),
-                &Arch::X86_64.live().unwrap().jump(race.head, slot.addr()).unwrap(),
+                &Arch::X86_64.live().jump(race.head, slot.addr()).unwrap(),
             );
             if !fill {
                 thread::sleep(Duration::from_micros(20));

@@ -57,6 +57,7 @@ fn run(site: &SiteContext<'static>, words: &[u32]) -> Result<Checked> {
         ]
         .to_vec(),
         outputs: RegSet::EMPTY,
+        vouched: Vec::new(),
     };
     let mut words = words.to_vec();
     words.resize(8, NOP);
