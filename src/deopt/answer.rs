@@ -9,13 +9,15 @@ use core::marker::PhantomData;
 
 use super::Frame;
 use super::host::{FRAME_ABOVE_STACK, state};
+use super::lay::Laying;
+use super::replace::{Replaced, Replacement, Saved};
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 
 /// Whether a frame's caller finds the register as it left it.
-fn is_restored(reg: DwarfReg) -> bool {
+pub(super) fn is_restored(reg: DwarfReg) -> bool {
     let others = [state::RETURN_ADDRESS, state::STACK_POINTER.get()];
     state::CALLEE_SAVED.contains(&reg.get()) || others.contains(&reg.get())
 }
@@ -48,7 +50,24 @@ pub struct Answer<'f> {
 enum Exit {
     Resume,
     Continue { at: CodeAddr, stack_pointer: u64 },
-    Return { at: CodeAddr, stack_pointer: u64, saved: [u64; state::CALLEE_SAVED.len()], value: ReturnValue },
+    Return { caller: CallerState, value: ReturnValue },
+    Replace(Replaced),
+}
+
+/// What the dispatcher does at last.
+pub(super) enum Step {
+    /// Tells the routine to resume, or what to load.
+    Answer(u64),
+    /// Lays new frames.
+    Lay(Laying),
+}
+
+/// What the caller of a compiled function finds when it returns.
+#[derive(Debug)]
+pub(super) struct CallerState {
+    pub(super) return_to: CodeAddr,
+    pub(super) stack_pointer: u64,
+    pub(super) saved: Saved,
 }
 
 /// What a compiled function is made to return.
@@ -70,7 +89,7 @@ pub enum ReturnValue {
 }
 
 /// What the stack pointer is a multiple of between any two instructions of code that keeps to the conventions.
-fn stack_unit(arch: Arch) -> u64 {
+pub(super) fn stack_unit(arch: Arch) -> u64 {
     match arch {
         Arch::X86_64 | Arch::SystemZ => 8,
         Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::RiscV64 => 16,
@@ -114,12 +133,34 @@ impl<'f> Frame<'f> {
     /// restored. The value does not fit its register. The
     /// thread has a shadow stack.
     pub fn return_to_caller(&self, value: ReturnValue) -> Result<Answer<'f>> {
-        let unwind = self.unwind.ok_or(Error::UnwindMissing { pc: self.pc() })?;
-        let row = unwind.row(self.pc())?;
-        row.check_saved(is_restored)?;
         if let ReturnValue::Vector(vector) = value {
             self.read_register(state::FLOAT_RESULT, 0, vector.size())?;
         }
+        let caller = self.caller()?;
+        Ok(Self::answer(Exit::Return { caller, value }))
+    }
+
+    /// Starts to put other frames in the place of this one: the caller's registers and stack pointer are restored as by
+    /// [`return_to_caller`](Self::return_to_caller), and frames can be pushed below it.
+    ///
+    /// # Errors
+    /// As for [`return_to_caller`](Self::return_to_caller).
+    pub fn replacement(&self) -> Result<Replacement<'f>> {
+        Ok(Replacement::new(self, &self.caller()?))
+    }
+
+    /// Puts the frames in the place of this one, and goes on in the innermost; or at the first instruction of the
+    /// function that it [calls](Replacement::call). The registers that functions preserve are those of the
+    /// replacement; the others are as in this frame now, but for the one that the last branch needs (see
+    /// [`continue_at`](Self::continue_at)).
+    pub fn replace(&self, new: Replacement<'f>) -> Answer<'f> {
+        Self::answer(Exit::Replace(new.finish()))
+    }
+
+    fn caller(&self) -> Result<CallerState> {
+        let unwind = self.unwind.ok_or(Error::UnwindMissing { pc: self.pc() })?;
+        let row = unwind.row(self.pc())?;
+        row.check_saved(is_restored)?;
         let registers = |reg| self.captured.base(reg);
         // SAFETY: the frame is at the site, and the ramp's creator vouches for its unwind information.
         let frame = unsafe { row.frame(&registers) }?;
@@ -132,13 +173,12 @@ impl<'f> Frame<'f> {
         }
         let return_address = DwarfReg::new(state::RETURN_ADDRESS);
         // SAFETY: as above.
-        let at = unsafe { row.in_caller(return_address, frame, &registers) }?;
-        Ok(Self::answer(Exit::Return {
-            at: CodeAddr::new(at),
+        let return_to = unsafe { row.in_caller(return_address, frame, &registers) }?;
+        Ok(CallerState {
+            return_to: CodeAddr::new(return_to),
             stack_pointer,
             saved,
-            value,
-        }))
+        })
     }
 
     fn answer(exit: Exit) -> Answer<'f> {
@@ -164,32 +204,39 @@ impl<'f> Frame<'f> {
         Ok(())
     }
 
-    /// Carries an answer out; returns what the capture routine is told.
+    /// Carries an answer out, up to the last step.
     ///
     /// # Safety
     /// To be called last, by the dispatcher.
     #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
-    pub(super) unsafe fn carry_out(mut self, answer: Answer<'f>) -> u64 {
+    pub(super) unsafe fn carry_out(mut self, answer: Answer<'f>) -> Step {
         let (at, stack_pointer) = match answer.exit {
-            Exit::Resume => return 0,
+            Exit::Resume => return Step::Answer(0),
             Exit::Continue { at, stack_pointer } => (at, stack_pointer),
-            Exit::Return {
-                at,
-                stack_pointer,
-                saved,
-                value,
-            } => {
-                for (reg, value) in state::CALLEE_SAVED.into_iter().zip(saved) {
-                    self.captured.write(DwarfReg::new(reg), &value.to_le_bytes());
-                }
+            Exit::Return { caller, value } => {
+                self.put_saved(&caller.saved);
                 self.put_return_value(value);
-                self.captured.clear_direction();
-                (at, stack_pointer)
+                (caller.return_to, caller.stack_pointer)
+            }
+            Exit::Replace(new) => {
+                self.put_saved(&new.saved);
+                for (reg, value) in new.registers {
+                    self.captured.write(reg, value.bytes());
+                }
+                return Step::Lay(Laying::new(new.at, new.stack_pointer, new.bytes));
             }
         };
         // SAFETY: `can_leave` has checked the stack pointer; what is above it belongs to the code at `at`, by the
         // promise of the ramp's creator or by the unwind information.
-        unsafe { self.captured.leave(at, stack_pointer) }
+        Step::Answer(unsafe { self.captured.leave(at, stack_pointer) })
+    }
+
+    /// What a function that preserves registers has in them when it goes on behind a call.
+    fn put_saved(&mut self, saved: &Saved) {
+        for (reg, value) in state::CALLEE_SAVED.into_iter().zip(saved) {
+            self.captured.write(DwarfReg::new(reg), &value.to_le_bytes());
+        }
+        self.captured.clear_direction();
     }
 
     fn put_return_value(&mut self, value: ReturnValue) {

@@ -7,8 +7,8 @@
 //! It saves all general registers, the flags and the vector registers in the width that the machine has, and
 //! calls [`RampSite::handle`] with a [`Frame`], in which every location of the site's record can be read
 //! and written. The handler's [`Answer`] is made by that frame: [resume](Frame::resume), [continue
-//! elsewhere](Frame::continue_at), or [return to the caller](Frame::return_to_caller) of the compiled
-//! function.
+//! elsewhere](Frame::continue_at), [return to the caller](Frame::return_to_caller) of the compiled function, or
+//! [replace](Frame::replace) the frame by others, or by a call.
 //!
 //! Invariants: a ramp changes nothing that the code can see but what the handler wrote; nothing is ever
 //! kept below the stack pointer; an answer that cannot be carried out is an error when it is asked for,
@@ -17,7 +17,7 @@
 //! The handler may run compiled code, reach other ramps, and patch sites, this one too. A panic in it ends
 //! the process: compiled code cannot be unwound.
 //!
-//! With a shadow stack (CET) a ramp can be resumed; the other two answers are refused.
+//! With a shadow stack (CET) a ramp can be resumed; the other answers are refused.
 //!
 //! Cost: a ramp saves and restores up to 3 KiB of registers on the stack.
 
@@ -28,10 +28,13 @@ mod answer;
 mod assumptions;
 mod frame;
 mod host;
+mod lay;
 mod powerpc64;
 mod ramp;
 mod ramps;
+mod replace;
 mod riscv64;
+mod stack;
 mod systemz;
 mod unwind;
 mod unwinds;
@@ -39,6 +42,9 @@ mod value;
 mod walk;
 mod x86_64;
 
+#[cfg(test)]
+#[cfg(unix)]
+mod compiled_tests;
 #[cfg(test)]
 #[cfg(all(target_arch = "x86_64", unix))]
 mod tests;
@@ -48,10 +54,12 @@ pub use assumptions::{Assumption, Assumptions};
 pub use frame::{Frame, Values};
 pub use ramp::{Resume, encode, max_len};
 pub use ramps::Ramps;
+pub use replace::{Arg, NewFrame, Replacement};
 pub use unwind::UnwindInfo;
 pub use value::Value;
 pub use walk::{Caller, Callers, Walker};
 
+use answer::Step;
 use host::state;
 
 use alloc::boxed::Box;
@@ -144,5 +152,11 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
         std::process::abort();
     };
     // SAFETY: the answer was made by this frame, which its lifetime ensures.
-    unsafe { frame.carry_out(answer) }
+    let step = unsafe { frame.carry_out(answer) };
+    drop(site);
+    match step {
+        Step::Answer(word) => word,
+        // SAFETY: this is the dispatcher, and all that it had is gone.
+        Step::Lay(laying) => unsafe { laying.enter(raw, save) },
+    }
 }

@@ -24,6 +24,7 @@ use gimli::{
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
+use crate::site::Function;
 use crate::stackmap::Endian;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -121,6 +122,21 @@ impl UnwindInfo {
             arch,
             index,
         })
+    }
+
+    /// The unwind information of a module's function.
+    ///
+    /// # Errors
+    /// [`Error::UnwindMissing`]: the module has none for it; [`Error::UnwindFormat`].
+    pub fn of(function: &Function) -> Result<Self> {
+        let pc = function.addr();
+        for frame in function.module().eh_frames() {
+            let info = Self::new(frame.addr, &frame.bytes)?;
+            if info.can_return(pc).is_ok() {
+                return Ok(info);
+            }
+        }
+        Err(Error::UnwindMissing { pc })
     }
 
     /// Whether [`Frame::return_to_caller`](super::Frame::return_to_caller) works at a site at `pc`.
@@ -256,6 +272,23 @@ impl Row {
             Saved::At(by) => Some(frame.wrapping_add_signed(*by)),
             _ => None,
         }
+    }
+
+    /// The register, and the distance, from which the frame address is computed, if it is by a plain rule.
+    pub(super) fn base_register(&self) -> Option<(DwarfReg, i64)> {
+        match self.base {
+            Base::Register(reg, offset) => Some((reg, offset)),
+            Base::Computed(_) => None,
+        }
+    }
+
+    /// The registers that the function has saved in memory by plain rules, and where.
+    pub(super) fn saved_in_memory(&self, frame: u64) -> impl Iterator<Item = (DwarfReg, u64)> + '_ {
+        let place = move |(reg, how): &(DwarfReg, Saved)| match how {
+            Saved::At(by) => Some((*reg, frame.wrapping_add_signed(*by))),
+            _ => None,
+        };
+        self.saved.iter().filter_map(place)
     }
 
     fn register(&self, registers: Registers<'_>, reg: DwarfReg) -> Result<u64> {

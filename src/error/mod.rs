@@ -648,6 +648,14 @@ pub enum Error {
         "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame elsewhere; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
     )]
     FrameShadowStack { id: RecordId, addr: CodeAddr },
+    /// A frame cannot be put in the place of a compiled one.
+    #[error("site {id} at {addr}: a frame of {size} bytes cannot be pushed: {reason}")]
+    NewFrame { id: RecordId, addr: CodeAddr, size: u64, reason: &'static str },
+    /// A value does not lie in its new frame.
+    #[error(
+        "site {id} at {addr}: {len} bytes at offset {offset} do not lie in a new frame of {size} bytes, nor in what it may write of its caller's: push a larger one"
+    )]
+    NewFramePlace { id: RecordId, addr: CodeAddr, offset: u32, len: usize, size: u32 },
     /// The unwind information cannot be read.
     #[error(
         "unwind information at {addr}: {reason}; give the relocated .eh_frame and the address it was relocated to"

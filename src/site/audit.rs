@@ -10,7 +10,7 @@ use crate::arch::{CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::FunctionRange;
 use crate::memory::CodeArea;
-use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef};
+use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
 
 /// Audits every record for which `shape` gives a shape, and every entry site, and makes the module.
@@ -160,6 +160,13 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
             Ok((index as u32, records))
         })
         .collect()
+}
+
+/// The stack size of the function at `addr`, if a stack map has it.
+pub(super) fn stack_size(parts: &ModuleParts, addr: CodeAddr) -> Option<StackSize> {
+    let mut functions = parts.maps.maps().flat_map(|(_, map)| map.functions());
+    let found = functions.find(|function| function.address() == addr.get());
+    found.map(|function| function.stack_size())
 }
 
 /// Every record with the address that its offset stands for.

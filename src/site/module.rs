@@ -9,7 +9,7 @@ use crate::arch::{Arch, CallShape, SiteContext};
 use crate::error::{Error, Result, SiteName};
 use crate::image::{EhFrame, FunctionRange};
 use crate::memory::{CodeArea, CodeMemory, Placed};
-use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef};
+use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
 
 /// Names a module of an engine; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -277,6 +277,13 @@ impl Function {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len().get() == 0
+    }
+
+    /// The size of its frames, as its stack map tells; `None` if it is in none. It is looked for among all functions of
+    /// the module.
+    #[must_use]
+    pub fn stack_size(&self) -> Option<StackSize> {
+        super::audit::stack_size(&self.module.0.parts, self.addr())
     }
 
     /// The module that it belongs to.

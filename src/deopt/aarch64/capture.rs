@@ -14,9 +14,16 @@
 //! pointer, where a signal may write. There the last branch needs a register: x17 holds the address at which
 //! the thread goes on. `ret` takes it, since it needs no landing pad.
 //!
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
+//! as behind the dispatcher, with the save area at the lower stack pointer.
+//!
 //! [`RawState`]: super::state::RawState
 
 #![allow(unsafe_code)]
+
+use core::ffi::c_void;
+
+use crate::deopt::lay::Lay;
 
 macro_rules! each_general_pair {
     ($op:literal, $base:literal) => {
@@ -151,6 +158,7 @@ core::arch::global_asm!(
     "msr fpcr, xzr",
     "mov x29, xzr",
     "bl {dispatch}",
+    "7:",
     each_vector_pair!("ldp"),
     "add sp, sp, #{vectors}",
     "cbnz x0, 6f",
@@ -182,8 +190,25 @@ core::arch::global_asm!(
     "ldr x17, [x17, #248]",
     "add sp, sp, #{exit}",
     "ret x17",
+    ".globl {lower}",
+    "{lower}:",
+    "hint #34",
+    "mov x3, sp",
+    "8:",
+    "sub x3, x3, #1, lsl #12",
+    "cmp x3, x1",
+    "b.lo 9f",
+    "mov sp, x3",
+    "str xzr, [sp]",
+    "b 8b",
+    "9:",
+    "mov sp, x1",
+    "mov x29, xzr",
+    "blr x2",
+    "b 7b",
     ".cfi_endproc",
     name = sym patchpoint_capture,
+    lower = sym patchpoint_enter_lower,
     size = const super::state::STATE_SIZE,
     vectors = const super::state::SAVE_SIZE,
     below_site = const super::state::BELOW_SITE,
@@ -195,6 +220,18 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
+    fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
+}
+
+/// See [`lay`](crate::deopt::lay).
+///
+/// # Safety
+/// Nothing below the stack is needed, what is passed lies above it, and the function answers as the dispatcher does.
+pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
+    // SAFETY: as the caller promises.
+    unsafe { patchpoint_enter_lower(laying, stack, lay) }
 }
 
 /// The address of the routine.

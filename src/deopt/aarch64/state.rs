@@ -71,6 +71,10 @@ pub(in crate::deopt) const BELOW_SITE: u64 = STATE_SIZE + ramp::BELOW_SITE;
 pub(in crate::deopt) const EXIT_SIZE: u64 = size_of::<Exit>() as u64;
 /// Bytes below the stack pointer that are left alone: Darwin's red zone.
 pub(in crate::deopt) const SKIPPED: u64 = 128;
+/// How far below the new stack pointer the block begins with which a frame is left.
+pub(in crate::deopt) const EXIT_BELOW: u64 = SKIPPED + EXIT_SIZE;
+/// Where the save area is, from the routine's stack pointer.
+pub(in crate::deopt) const SAVED_AT: u64 = 0;
 
 const _: () = {
     use core::mem::offset_of;
@@ -162,7 +166,7 @@ impl<'f> Captured<'f> {
     /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
     ///
     /// # Safety
-    /// The stack pointer is not below the one at the site, and from it upwards is the stack of the code at
+    /// From the stack pointer upwards is the stack of the code at
     /// `at`; nothing of what lies between 128 bytes below it and the site is needed any more.
     pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
         let mut exit = Exit {
@@ -195,6 +199,11 @@ fn fill(to: &mut [u8], from: &[u8]) -> usize {
 
 /// To be called before the first ramp exists.
 pub(in crate::deopt) fn prepare() {}
+
+/// How many bytes of the save area the routine reads when a frame is left.
+pub(in crate::deopt) fn saved_len() -> usize {
+    SAVE_SIZE as usize
+}
 
 /// Whether this thread has a guarded control stack, which checks every return.
 pub(in crate::deopt) fn has_shadow_stack() -> bool {

@@ -15,6 +15,9 @@ pub(in crate::deopt) const RETURN_ADDRESS: u16 = 0;
 pub(in crate::deopt) const ARGS: [u16; 0] = [];
 pub(in crate::deopt) const FLOAT_ARGS: core::ops::Range<u16> = 0..0;
 
+pub(in crate::deopt) const EXIT_BELOW: u64 = 0;
+pub(in crate::deopt) const SAVED_AT: u64 = 0;
+
 /// What no routine leaves on a stack.
 pub(in crate::deopt) struct RawState {
     pub(in crate::deopt) context: u64,
@@ -60,3 +63,7 @@ pub(in crate::deopt) fn has_shadow_stack() -> bool {
 }
 
 pub(in crate::deopt) fn prepare() {}
+
+pub(in crate::deopt) fn saved_len() -> usize {
+    0
+}

@@ -13,19 +13,26 @@
 //! the new stack pointer: r1 is made that address, so at no time does anything that is still needed lie below
 //! the stack pointer and red zone, where a signal may write. The last jump goes through CTR.
 //!
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
+//! as behind the dispatcher, with the save area at the lower stack pointer.
+//!
 //! Rust has no inline assembly for this architecture yet, so the routine is a table of words in a section of
 //! code. Each is named by a function below; the encodings are those of Power ISA 3.1B.
 
 #![allow(unsafe_code)]
 
+use core::ffi::c_void;
+use core::sync::atomic::Ordering;
+
 use super::layout::{
     CR, CTR, DISPATCH, FEATURES, FPSCR, GENERAL, HAS_SCALARS, HAS_VECTORS, SCALARS, STATE, VECTORS, VRSAVE,
     VSCR, XER,
 };
-use super::ramp::{ld, std};
+use super::ramp::{PROCESSOR, ld, std};
 use super::state::EXIT;
+use crate::deopt::lay::Lay;
 
-const LEN: usize = 480;
+const LEN: usize = 512;
 
 /// Words of code, and how many there are.
 struct Code {
@@ -160,18 +167,59 @@ impl Code {
         self.put(point(STATE));
         self.put(0x3881_0000 | SCALARS as u32);
         self.put(ld(12, DISPATCH));
+        self.call_r12();
+    }
+
+    /// Returns where the second entry is, which goes on at the index `behind`.
+    const fn enter_lower(&mut self, behind: usize) -> usize {
+        let entry = self.len;
+        // mr r30, r6; mr r7, r1
+        self.put(0x7cde_3378);
+        self.put(0x7c27_0b78);
+        // addi r7, r7, -4096; cmpld r7, r4; blt +20; mr r1, r7; li r0, 0; std r0, 0(r1); b -24
+        self.put(0x38e7_f000);
+        self.put(0x7c27_2040);
+        self.put(0x4180_0014);
+        self.put(0x7ce1_3b78);
+        self.put(0x3800_0000);
+        self.put(std(0, 0));
+        self.put(0x4bff_ffe8);
+        // mr r1, r4; mr r12, r5
+        self.put(0x7c81_2378);
+        self.put(0x7cac_2b78);
+        self.call_r12();
+        let back = (behind as u32).wrapping_sub(self.len as u32).wrapping_mul(4);
+        self.put(0x4800_0000 | back & 0x03ff_fffc);
+        entry
+    }
+
+    /// Returns where the code is that a function with another TOC pointer returns to, see [`TOC_KEEPER`].
+    const fn keep_toc(&mut self) -> usize {
+        let entry = self.len;
+        // ld r2; addi r1, r1, size; ld r0, 16(r1); mtlr r0; blr
+        self.put(ld(2, TOC_SLOT as u16));
+        self.put(0x3821_0000 | TOC_FRAME);
+        self.put(ld(0, 16));
+        self.put(0x7c08_03a6);
+        self.put(0x4e80_0020);
+        entry
+    }
+
+    /// Calls the function pointer in r12.
+    const fn call_r12(&mut self) {
         if cfg!(target_endian = "big") {
             // ld r2, 8(r12); ld r12, 0(r12)
             self.put(0xe84c_0008);
             self.put(0xe98c_0000);
         }
-        // mtctr r12; bctrl; mr r29, r3
+        // mtctr r12; bctrl
         self.put(0x7d89_03a6);
         self.put(0x4e80_0421);
-        self.put(0x7c7d_1b78);
     }
 
     const fn restore(&mut self) {
+        // mr r29, r3
+        self.put(0x7c7d_1b78);
         let without = self.unless(HAS_VECTORS);
         self.put(point(VSCR));
         self.put(LVX);
@@ -219,7 +267,8 @@ impl Code {
         self.put(0x4e80_0420);
     }
 
-    const fn routine() -> [u32; LEN] {
+    /// The routine, and the indexes of its second entry and of what keeps the TOC pointer.
+    const fn routine() -> ([u32; LEN], usize, usize) {
         let mut code = Self {
             // What is behind the end traps.
             words: [0x7fe0_0008; LEN],
@@ -227,18 +276,56 @@ impl Code {
         };
         code.save();
         code.call();
+        let behind = code.len;
         code.restore();
-        code.words
+        let lower = code.enter_lower(behind);
+        let keeper = code.keep_toc();
+        (code.words, lower, keeper)
     }
 }
 
 /// The routine.
 #[unsafe(link_section = ".text.patchpoint_capture")]
-static ROUTINE: [u32; LEN] = Code::routine();
+static ROUTINE: [u32; LEN] = Code::routine().0;
+/// Where the second entry is, in words.
+const LOWER: usize = Code::routine().1;
+
+/// The size of a frame between a caller and a function that may have another TOC pointer, and where the caller's is in
+/// it: above the header and the parameter save area.
+pub(in crate::deopt) const TOC_FRAME: u32 = 128;
+pub(in crate::deopt) const TOC_SLOT: u32 = 112;
+
+/// Where such a frame goes on, by index.
+const TOC_KEEPER: usize = Code::routine().2;
+
+/// The address at which such a frame goes on: it gives the caller's TOC pointer back, as the linker's instruction behind
+/// a call does (64-Bit ELF V2 ABI 1.5, 2.3.6.3).
+pub(in crate::deopt) fn toc_keeper() -> u64 {
+    address() + 4 * TOC_KEEPER as u64
+}
 
 /// The address of the routine.
 pub(in crate::deopt) fn address() -> u64 {
     (&raw const ROUTINE) as u64
+}
+
+/// See [`lay`](crate::deopt::lay).
+///
+/// # Safety
+/// Nothing below the stack is needed, what is passed lies above it, and the function answers as the dispatcher does.
+pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
+    type Entry = unsafe extern "C" fn(*mut c_void, u64, Lay, u64) -> !;
+    let entry = address() + 4 * LOWER as u64;
+    // What a function pointer leads to with ELFv1: address, TOC pointer, environment.
+    let descriptor = [entry, 0, 0];
+    let pointer = match cfg!(target_endian = "big") {
+        true => descriptor.as_ptr() as u64,
+        false => entry,
+    };
+    // SAFETY: it is a function of this type.
+    let enter: Entry = unsafe { core::mem::transmute(pointer) };
+    // SAFETY: as the caller promises.
+    unsafe { enter(laying, stack, lay, PROCESSOR.load(Ordering::Relaxed).into()) }
 }
 
 /// The dispatcher, as a function pointer.

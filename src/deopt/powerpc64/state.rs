@@ -66,6 +66,10 @@ pub(super) const EXIT: Exit = Exit {
     target: 264,
 };
 const EXIT_SIZE: u64 = 272;
+/// How far below the new stack pointer the block begins with which a frame is left.
+pub(in crate::deopt) const EXIT_BELOW: u64 = RED_ZONE + EXIT_SIZE;
+/// Where the save area is, from the routine's stack pointer.
+pub(in crate::deopt) const SAVED_AT: u64 = SCALARS as u64;
 
 // The block ends where the saved registers do, and does not reach down to the vectors.
 const _: () = assert!(FRAME as u64 - RED_ZONE - EXIT_SIZE >= STATE as u64 + 48);
@@ -212,7 +216,7 @@ impl<'f> Captured<'f> {
     /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
     ///
     /// # Safety
-    /// The stack pointer is not below the one at the site, and from it upwards is the stack of the code at
+    /// From the stack pointer upwards is the stack of the code at
     /// `at`; nothing of what lies between a red zone below it and the site is needed any more.
     pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
         let mut words = [0; (EXIT_SIZE / 8) as usize];
@@ -246,6 +250,11 @@ pub(in crate::deopt) fn prepare() {
     let feature = |bit: u64, feature| if capabilities & bit != 0 { feature } else { 0 };
     let features = feature(ALTIVEC, HAS_VECTORS) | feature(VSX, HAS_SCALARS);
     PROCESSOR.store(features, Ordering::Relaxed);
+}
+
+/// How many bytes of the save area the routine reads when a frame is left: up to the general registers.
+pub(in crate::deopt) fn saved_len() -> usize {
+    usize::from(LR - SCALARS)
 }
 
 /// There are none on this architecture.

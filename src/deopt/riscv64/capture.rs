@@ -14,9 +14,16 @@
 //! the stack pointer, where a signal may write. There the last jump needs a register: t1 holds the address at
 //! which the thread goes on. gp and tp belong to the platform and are never loaded.
 //!
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
+//! as behind the dispatcher.
+//!
 //! [`RawState`]: super::state::RawState
 
 #![allow(unsafe_code)]
+
+use core::ffi::c_void;
+
+use crate::deopt::lay::Lay;
 
 core::arch::global_asm!(
     ".option push",
@@ -51,6 +58,7 @@ core::arch::global_asm!(
     "addi a1, sp, 256",
     "li s0, 0",
     "call {dispatch}",
+    "5:",
     "mv t0, a0",
     "bnez t0, 6f",
     // For the ramp to load.
@@ -79,9 +87,25 @@ core::arch::global_asm!(
     "ld t0, 40(sp)",
     "addi sp, sp, {size}",
     "jr t1",
+    ".globl {lower}",
+    "{lower}:",
+    "lui t1, 1",
+    "mv t2, sp",
+    "9:",
+    "sub t2, t2, t1",
+    "bltu t2, a1, 4f",
+    "mv sp, t2",
+    "sd zero, 0(sp)",
+    "j 9b",
+    "4:",
+    "mv sp, a1",
+    "li s0, 0",
+    "jalr a2",
+    "j 5b",
     ".cfi_endproc",
     ".option pop",
     name = sym patchpoint_capture,
+    lower = sym patchpoint_enter_lower,
     size = const super::state::STATE_SIZE,
     below_site = const super::state::BELOW_SITE,
     dispatch = sym crate::deopt::dispatch,
@@ -91,6 +115,18 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
+    fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
+}
+
+/// See [`lay`](crate::deopt::lay).
+///
+/// # Safety
+/// Nothing below the stack is needed, what is passed lies above it, and the function answers as the dispatcher does.
+pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
+    // SAFETY: as the caller promises.
+    unsafe { patchpoint_enter_lower(laying, stack, lay) }
 }
 
 /// The address of the routine.

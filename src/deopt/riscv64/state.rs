@@ -54,6 +54,10 @@ pub(in crate::deopt) struct RawState {
 pub(in crate::deopt) const STATE_SIZE: u64 = size_of::<RawState>() as u64;
 /// Distance from the state up to the stack pointer at the site.
 pub(in crate::deopt) const BELOW_SITE: u64 = STATE_SIZE + ramp::BELOW_SITE;
+/// How far below the new stack pointer the block begins with which a frame is left.
+pub(in crate::deopt) const EXIT_BELOW: u64 = STATE_SIZE;
+/// Where the save area is, from the routine's stack pointer.
+pub(in crate::deopt) const SAVED_AT: u64 = 0;
 
 const _: () = {
     use core::mem::offset_of;
@@ -141,7 +145,7 @@ impl<'f> Captured<'f> {
     /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
     ///
     /// # Safety
-    /// The stack pointer is not below the one at the site, and from it upwards is the stack of the code at
+    /// From the stack pointer upwards is the stack of the code at
     /// `at`; nothing of what lies between it and the site is needed any more.
     pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
         let mut exit = RawState {
@@ -174,6 +178,11 @@ fn fill(to: &mut [u8], from: &[u8]) -> usize {
 
 /// To be called before the first ramp exists.
 pub(in crate::deopt) fn prepare() {}
+
+/// How many bytes of the save area the routine reads when a frame is left: all is in the block.
+pub(in crate::deopt) fn saved_len() -> usize {
+    0
+}
 
 /// Shadow stacks (Zicfiss) are not used by any system that this runs on.
 pub(in crate::deopt) fn has_shadow_stack() -> bool {

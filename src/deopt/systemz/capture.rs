@@ -13,11 +13,17 @@
 //! `RawState` that ends at the new stack pointer; it is read from the stack pointer up, so at no time does
 //! anything that is still needed lie below it. There is no branch to an address in memory: r1 holds it.
 //!
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
+//! as behind the dispatcher, with the save area at the lower stack pointer.
+//!
 //! Vector instructions are written as bytes, since they are not of the processor for which this is compiled.
 
 #![allow(unsafe_code)]
 
+use core::ffi::c_void;
+
 use super::state::HAS_VECTORS;
+use crate::deopt::lay::Lay;
 
 core::arch::global_asm!(
     ".text",
@@ -64,6 +70,7 @@ core::arch::global_asm!(
     "lgr %r2, %r11",
     "la %r3, 160(%r15)",
     "brasl %r14, {dispatch}",
+    "7:",
     "ltr %r9, %r9",
     "je 4f",
     // vlm %v0, %v15, 160(%r15); vlm %v16, %v31, 416(%r15)
@@ -105,8 +112,25 @@ core::arch::global_asm!(
     "lmg %r0, %r14, 0(%r15)",
     "la %r15, 160(%r15)",
     "br %r1",
+    ".globl {lower}",
+    "{lower}:",
+    "lgr %r1, %r15",
+    "8:",
+    "aghi %r1, -4096",
+    "clgr %r1, %r3",
+    "jl 9f",
+    "lgr %r15, %r1",
+    "xc 0(8, %r15), 0(%r15)",
+    "j 8b",
+    "9:",
+    "lgr %r15, %r3",
+    "larl %r1, {vectors}",
+    "lt %r9, 0(%r1)",
+    "basr %r14, %r4",
+    "j 7b",
     ".cfi_endproc",
     name = sym patchpoint_capture,
+    lower = sym patchpoint_enter_lower,
     vectors = sym HAS_VECTORS,
     dispatch = sym crate::deopt::dispatch,
 );
@@ -115,6 +139,18 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
+    fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
+}
+
+/// See [`lay`](crate::deopt::lay).
+///
+/// # Safety
+/// Nothing below the stack is needed, what is passed lies above it, and the function answers as the dispatcher does.
+pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
+    // SAFETY: as the caller promises.
+    unsafe { patchpoint_enter_lower(laying, stack, lay) }
 }
 
 /// The address of the routine.

@@ -56,6 +56,11 @@ pub(in crate::deopt) struct RawState {
 
 const _: () = assert!(size_of::<RawState>() == 160);
 
+/// How far below the new stack pointer the block begins with which a frame is left.
+pub(in crate::deopt) const EXIT_BELOW: u64 = size_of::<RawState>() as u64;
+/// Where the save area is, from the routine's stack pointer.
+pub(in crate::deopt) const SAVED_AT: u64 = 160;
+
 /// Bytes of the area of vector registers.
 const SAVE_SIZE: usize = 32 * 16;
 
@@ -214,7 +219,7 @@ impl<'f> Captured<'f> {
     /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
     ///
     /// # Safety
-    /// The stack pointer is not below the one at the site, and from it upwards is the stack of the code at `at`;
+    /// From the stack pointer upwards is the stack of the code at `at`;
     /// nothing of what lies between it and the captured state is needed any more.
     pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
         let mut gprs = self.raw.gprs;
@@ -237,6 +242,11 @@ impl<'f> Captured<'f> {
 /// To be called before the first ramp exists.
 pub(in crate::deopt) fn prepare() {
     has_vectors();
+}
+
+/// How many bytes of the save area the routine reads when a frame is left: with those of the access registers.
+pub(in crate::deopt) fn saved_len() -> usize {
+    SAVE_SIZE + 64
 }
 
 /// There are no shadow stacks.

@@ -13,10 +13,16 @@
 //! calls and returns stay paired. Or it answers the address of a block of registers, flags and address, which
 //! ends 128 bytes below the new stack pointer: `ret 128` takes the last word and skips the red zone, so
 //! at no time does anything that is still needed lie below the stack pointer, where a signal may write.
+//!
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
+//! as behind the dispatcher, with the save area at the lower stack pointer.
 
 #![allow(unsafe_code)]
 
+use core::ffi::c_void;
+
 use super::state::{SAVE_MASK, SAVE_SIZE};
+use crate::deopt::lay::Lay;
 
 macro_rules! pop_all {
     () => {
@@ -96,6 +102,7 @@ core::arch::global_asm!(
     "ldmxcsr dword ptr [rsp]",
     "pop rcx",
     "call {dispatch}",
+    "7:",
     "mov rbx, rax",
     "mov eax, dword ptr [rip + {mask}]",
     "mov edx, dword ptr [rip + {mask} + 4]",
@@ -115,8 +122,21 @@ core::arch::global_asm!(
     "mov rsp, rbx",
     pop_all!(),
     "ret 128",
+    ".globl {lower}",
+    "{lower}:",
+    "lea rax, [rsp - 4096]",
+    "cmp rax, rsi",
+    "jb 8f",
+    "mov rsp, rax",
+    "or qword ptr [rsp], 0",
+    "jmp {lower}",
+    "8:",
+    "mov rsp, rsi",
+    "call rdx",
+    "jmp 7b",
     ".cfi_endproc",
     name = sym patchpoint_capture,
+    lower = sym patchpoint_enter_lower,
     mask = sym SAVE_MASK,
     size = sym SAVE_SIZE,
     dispatch = sym crate::deopt::dispatch,
@@ -126,6 +146,18 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
+    fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
+}
+
+/// See [`lay`](crate::deopt::lay).
+///
+/// # Safety
+/// Nothing below the stack is needed, what is passed lies above it, and the function answers as the dispatcher does.
+pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
+    // SAFETY: as the caller promises.
+    unsafe { patchpoint_enter_lower(laying, stack, lay) }
 }
 
 /// The address of the routine.

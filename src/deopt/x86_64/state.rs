@@ -59,6 +59,10 @@ const STATE_SIZE: u64 = size_of::<RawState>() as u64;
 const BELOW_SITE: u64 = STATE_SIZE + RED_ZONE;
 /// The words that the routine pops when the frame is left: registers, flags, address.
 const EXIT_SIZE: u64 = 18 * 8;
+/// How far below the new stack pointer the block begins with which a frame is left.
+pub(in crate::deopt) const EXIT_BELOW: u64 = RED_ZONE + EXIT_SIZE;
+/// Where the save area is, from the routine's stack pointer.
+pub(in crate::deopt) const SAVED_AT: u64 = 0;
 
 /// The XSAVE mask that the routine uses; 0 makes it use FXSAVE. Written before the first ramp exists.
 pub(in crate::deopt) static SAVE_MASK: AtomicU64 = AtomicU64::new(0);
@@ -286,7 +290,7 @@ impl<'f> Captured<'f> {
     /// Writes what the routine pops to continue at `at` with this stack pointer, and returns where.
     ///
     /// # Safety
-    /// The stack pointer is not below the one at the site, and from it upwards is the stack of the code at
+    /// From the stack pointer upwards is the stack of the code at
     /// `at`; nothing of what lies between 128 bytes below it and the site is needed any more.
     pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
         let mut words = [0; 18];
@@ -313,6 +317,11 @@ impl<'f> Captured<'f> {
 /// To be called before the first ramp exists.
 pub(in crate::deopt) fn prepare() {
     SaveLayout::get();
+}
+
+/// How many bytes of the save area the routine reads when a frame is left.
+pub(in crate::deopt) fn saved_len() -> usize {
+    SaveLayout::get().size
 }
 
 /// Whether this thread has a shadow stack, which checks every return.

@@ -1,0 +1,579 @@
+//! New frames in place of a compiled one.
+//!
+//! Problem: code into which others were inlined goes on in several frames of an interpreter, or of functions
+//! compiled without inlining, which are larger than its own. Approach: a [`Replacement`] starts as the state in which
+//! the compiled function's caller would find itself; the handler pushes frames below it, outermost first. As each
+//! frame's address is known when it is pushed, its contents can point to it. The frames are made in a buffer; they
+//! are laid on the stack when the handler has returned, see [`lay`](super::lay).
+//!
+//! ```text
+//!                     before                         after
+//!              +------------------+          +------------------+
+//!              | caller           |          | caller           |
+//!    top ----> +------------------+          +------------------+ <---- Replacement::stack_pointer() at first
+//!              | compiled frame,  |          | outer            | size, and below it
+//!              | with code        |          +------------------+ <---- NewFrame::stack_pointer() of `outer`
+//!              | inlined into it  |          | inner            |
+//!    site's -> +------------------+          |                  |
+//!              | ramp, handler    |          +------------------+ <---- stack pointer when the thread goes on
+//!              :                  :          :                  :
+//! ```
+//!
+//! A frame reaches from its stack pointer while it calls the next one up to the stack pointer that its caller has
+//! after the return: on x86-64 its highest word is its return address. Its registers are those that a callee
+//! preserves: each frame starts with what its caller has in them, [saves](NewFrame::save) what its prologue would have
+//! saved, and [sets](NewFrame::set_register) what its code has in them.
+
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Frame;
+use super::answer::{Brand, CallerState, is_restored, stack_unit};
+use super::host::{
+    CALLEE_AREA, FRAME_ABOVE_STACK, RETURN_ADDRESS_SIZE, in_order, own_return_slot, state, toc_keeper,
+};
+use super::stack::lowest_of_this_thread;
+use super::unwind::{Row, UnwindInfo};
+use super::value::Value;
+use crate::addr::{CodeAddr, DwarfReg, RecordId};
+use crate::arch::Arch;
+use crate::error::{Error, Result};
+use crate::site::Function;
+use crate::stackmap::{Location, Place, StackSize};
+
+/// The most bytes that new frames can have together.
+pub(super) const MAX_BYTES: u64 = 1 << 20;
+/// What is left of a stack for the code that lays frames on it.
+const RESERVE: u64 = 16 * 1024;
+
+/// The values of the registers that functions preserve.
+pub(super) type Saved = [u64; state::CALLEE_SAVED.len()];
+
+/// Frames that take the place of a compiled one, which [`Frame::replace`] makes an answer of.
+///
+/// Without any, the thread goes on in the caller, as after a return.
+#[derive(Debug)]
+pub struct Replacement<'f> {
+    id: RecordId,
+    addr: CodeAddr,
+    arch: Arch,
+    /// The stack pointer above all frames.
+    top: u64,
+    /// What is to stand from the innermost stack pointer on, up to the end of the area of the caller that its callees
+    /// may write.
+    bytes: Vec<u8>,
+    /// What the innermost frame has in the registers.
+    saved: Saved,
+    /// Where the innermost frame goes on.
+    next: CodeAddr,
+    lowest: u64,
+    frames: usize,
+    /// The innermost frame has not saved its return address.
+    keeps_return_address: bool,
+    /// Registers that the code which is entered expects besides.
+    registers: Vec<(DwarfReg, Value)>,
+    brand: Brand<'f>,
+}
+
+/// An argument of the function that a replacement calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Arg {
+    /// An integer or pointer of up to 64 bits.
+    Int(u64),
+    /// A `double`.
+    F64(f64),
+}
+
+/// What [`Frame::replace`] hands on.
+#[derive(Debug)]
+pub(super) struct Replaced {
+    pub(super) at: CodeAddr,
+    pub(super) stack_pointer: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) saved: Saved,
+    pub(super) registers: Vec<(DwarfReg, Value)>,
+}
+
+fn index_of(reg: DwarfReg) -> Option<usize> {
+    state::CALLEE_SAVED.iter().position(|known| *known == reg.get())
+}
+
+/// Address and TOC pointer of a function of PowerPC ELFv1.
+fn descriptor(function: CodeAddr) -> [u64; 2] {
+    // SAFETY: a function pointer leads to a descriptor: address, TOC pointer, environment (64-bit PowerPC ELF ABI 1.9,
+    // 3.2.1). That it is one is the promise of the ramp's creator.
+    unsafe { (function.get() as *const [u64; 2]).read_unaligned() }
+}
+
+impl<'f> Replacement<'f> {
+    pub(super) fn new(frame: &Frame<'f>, caller: &CallerState) -> Self {
+        let top = caller.stack_pointer;
+        let mut bytes = vec![0; CALLEE_AREA];
+        // SAFETY: the conventions give every caller this area at its stack pointer, for its callees.
+        unsafe { core::ptr::copy_nonoverlapping(top as *const u8, bytes.as_mut_ptr(), CALLEE_AREA) };
+        Self {
+            id: frame.site.id,
+            addr: frame.site.addr,
+            arch: frame.site.arch,
+            top,
+            bytes,
+            saved: caller.saved,
+            next: caller.return_to,
+            lowest: lowest_of_this_thread(frame.stack_pointer()).saturating_add(RESERVE),
+            frames: 0,
+            keeps_return_address: false,
+            registers: Vec::new(),
+            brand: PhantomData,
+        }
+    }
+
+    /// The stack pointer of the innermost frame; at first, that of the caller after a return.
+    #[must_use]
+    pub fn stack_pointer(&self) -> u64 {
+        self.top
+            .wrapping_add(CALLEE_AREA as u64)
+            .wrapping_sub(self.bytes.len() as u64)
+    }
+
+    /// Where the innermost frame goes on; at first, where the compiled function would have returned to.
+    #[must_use]
+    pub fn next(&self) -> CodeAddr {
+        self.next
+    }
+
+    /// How many frames have been pushed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.frames
+    }
+
+    /// Whether none has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// What the innermost frame has in a register that functions preserve.
+    ///
+    /// # Errors
+    /// [`Error::FrameRegister`]: it is none of these.
+    pub fn register(&self, reg: DwarfReg) -> Result<u64> {
+        let value = index_of(reg).and_then(|index| self.saved.get(index));
+        value.copied().ok_or_else(|| self.no_register(reg))
+    }
+
+    /// No frame may reach below this address: the end of the stack that the thread is on. Where it is the stack that
+    /// the system gave the thread, its end is known already.
+    pub fn set_lowest(&mut self, lowest: u64) {
+        self.lowest = lowest;
+    }
+
+    /// Adds a frame of `size` bytes, all 0, whose code goes on at `next`: where its callee returns to, or for the
+    /// innermost one where the thread goes on.
+    ///
+    /// What the conventions put at a place of theirs is there already: on x86-64 the return address in the highest
+    /// word, on PowerPC64 and SystemZ the back chain in the lowest, on PowerPC64 the return address in the
+    /// caller's header, on SystemZ r6 to r15 in the caller's save area.
+    ///
+    /// # Errors
+    /// [`Error::NewFrame`]: the size is no multiple of 8 (of 16 on AArch64, PowerPC64 and RISC-V), or there is no room
+    /// for its return address; or there would be more than 1 MiB of frames, or they would reach below the stack's end.
+    pub fn push(&mut self, next: CodeAddr, size: u32) -> Result<NewFrame<'_, 'f>> {
+        self.grow(size.into())?;
+        let (caller, return_to, above) = (self.saved, self.next, self.stack_pointer());
+        (self.next, self.frames) = (next, self.frames + 1);
+        self.registers.clear();
+        let mut frame = NewFrame {
+            replacement: self,
+            size,
+            caller,
+            return_to,
+        };
+        if matches!(
+            frame.replacement.arch,
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::SystemZ
+        ) {
+            frame.put(0, above.wrapping_add(u64::from(size)).into())?;
+        }
+        if let Some(from_top) = own_return_slot() {
+            frame.save_return_address(size.wrapping_add_signed(from_top))?;
+        }
+        if frame.replacement.arch == Arch::SystemZ {
+            frame.save_as_systemz()?;
+        }
+        Ok(frame)
+    }
+
+    /// Adds a frame of a compiled function, as it is at `next`: its size is that of the stack map, and what its
+    /// prologue has saved by then is put where its unwind information says. What else it holds is
+    /// [set](NewFrame::set) by locations of a record at that place.
+    ///
+    /// The code there must need no more than the record says: LLVM may keep other values across a patchpoint, in
+    /// registers or slots of its own, unless there are none. Code compiled without optimization has none across a
+    /// patchpoint that begins a block, with every variable recorded as an `alloca`.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push); [`Error::UnwindMissing`] and [`Error::UnwindRule`]: the unwind information does not
+    /// tell; [`Error::NewFrame`]: the stack map does not tell the frame's size.
+    pub fn push_compiled(
+        &mut self,
+        function: &Function,
+        next: CodeAddr,
+        unwind: &UnwindInfo,
+    ) -> Result<NewFrame<'_, 'f>> {
+        let no_size = Error::NewFrame {
+            id: self.id,
+            addr: self.addr,
+            size: 0,
+            reason: "the stack map does not tell its size",
+        };
+        let Some(StackSize::Known(size)) = function.stack_size() else {
+            return Err(no_size);
+        };
+        let size = u32::try_from(size)
+            .ok()
+            .and_then(|size| size.checked_add(RETURN_ADDRESS_SIZE));
+        let row = unwind.row(next)?;
+        row.check_saved(is_restored)?;
+        let mut frame = self.push(next, size.ok_or(no_size)?)?;
+        frame.set_up(&row)?;
+        Ok(frame)
+    }
+
+    /// Room for `size` bytes below.
+    fn grow(&mut self, size: u64) -> Result<()> {
+        let refused = |reason| Error::NewFrame {
+            id: self.id,
+            addr: self.addr,
+            size,
+            reason,
+        };
+        if self.keeps_return_address {
+            return Err(refused(
+                "the frame outside it has its return address in a register, so it calls nobody",
+            ));
+        }
+        if size % stack_unit(self.arch) != 0 {
+            return Err(refused(
+                "its size is no multiple of what the stack pointer is one of",
+            ));
+        }
+        if own_return_slot().is_some_and(|from_top| from_top < 0) && size < 8 {
+            return Err(refused("it has no room for its return address"));
+        }
+        if self.bytes.len() as u64 + size > MAX_BYTES {
+            return Err(refused("all frames together would have more than 1 MiB"));
+        }
+        let down_to = self.stack_pointer().checked_sub(size);
+        if down_to.is_none_or(|down_to| down_to < self.lowest) {
+            return Err(refused("it would reach below the end of the stack"));
+        }
+        // At most 1 MiB, as checked.
+        self.bytes.splice(0..0, core::iter::repeat_n(0, size as usize));
+        Ok(())
+    }
+
+    /// The innermost frame calls `function`, a function pointer as [`Function::entry`](crate::site::Function::entry)
+    /// gives: the thread goes on at its first instruction, and it returns to where that frame goes on. Without a frame
+    /// it is as if the caller had called this function instead: on-stack replacement by better code.
+    ///
+    /// On PowerPC64, unless both have the same descriptor's TOC pointer, a frame of 128 bytes stands between them,
+    /// which gives the caller's TOC pointer back; a [walk](super::Walker) ends there.
+    ///
+    /// # Errors
+    /// [`Error::FrameIndex`]: an argument does not fit the registers. [`Error::NewFrame`]: there is no room for a
+    /// return address, or the stack pointer is no multiple of 16 (of 8 on SystemZ), as at every call.
+    pub fn call(mut self, function: CodeAddr, args: &[Arg]) -> Result<Self> {
+        self.keep_toc(function)?;
+        self.pass(args)?;
+        let unit = if self.arch == Arch::SystemZ { 8 } else { 16 };
+        if self.stack_pointer() % unit != 0 {
+            let reason = "the innermost frame's stack pointer is not aligned as for a call";
+            return Err(Error::NewFrame {
+                id: self.id,
+                addr: self.addr,
+                size: 0,
+                reason,
+            });
+        }
+        let return_to = self.next.get();
+        if self.arch == Arch::X86_64 {
+            self.grow(8)?;
+            if let Some(slot) = self.bytes.first_chunk_mut() {
+                *slot = return_to.to_le_bytes();
+            }
+        } else {
+            self.registers
+                .push((DwarfReg::new(state::RETURN_ADDRESS), return_to.into()));
+        }
+        self.next = self.enter(function);
+        Ok(self)
+    }
+
+    /// On PowerPC64 a frame between the innermost and a function that may have another TOC pointer: the code there may
+    /// take for granted that its own comes back.
+    fn keep_toc(&mut self, function: CodeAddr) -> Result<()> {
+        const TOC: DwarfReg = DwarfReg::new(2);
+        let Some((keeper, size, slot)) = toc_keeper() else {
+            return Ok(());
+        };
+        let own = self.register(TOC)?;
+        if self.arch == Arch::PowerPc64 && descriptor(function)[1] == own {
+            return Ok(());
+        }
+        self.push(CodeAddr::new(keeper), size)?.put(slot, own.into())
+    }
+
+    /// The address of the first instruction behind a function pointer, and what its code expects of registers.
+    fn enter(&mut self, function: CodeAddr) -> CodeAddr {
+        const R12: DwarfReg = DwarfReg::new(12);
+        match self.arch {
+            Arch::PowerPc64Le => {
+                // The global entry point makes its TOC pointer from it (64-Bit ELF V2 ABI 1.5, 2.3.2.1).
+                self.registers.push((R12, function.get().into()));
+                function
+            }
+            Arch::PowerPc64 => {
+                let [entry, toc] = descriptor(function);
+                self.registers.push((DwarfReg::new(2), toc.into()));
+                CodeAddr::new(entry)
+            }
+            _ => function,
+        }
+    }
+
+    fn pass(&mut self, args: &[Arg]) -> Result<()> {
+        let (mut ints, mut floats) = (0, 0);
+        for (index, arg) in args.iter().enumerate() {
+            let (reg, value) = match arg {
+                Arg::Int(value) => (state::ARGS.get(ints).copied(), Value::from(*value)),
+                Arg::F64(value) => (state::FLOAT_ARGS.clone().nth(floats), Value::from(*value)),
+            };
+            // On PowerPC a number takes the place of an integer too.
+            let both = matches!(self.arch, Arch::PowerPc64 | Arch::PowerPc64Le);
+            let is_float = matches!(arg, Arg::F64(_));
+            ints += usize::from(!is_float || both);
+            floats += usize::from(is_float);
+            let reg = reg.ok_or(Error::FrameIndex {
+                id: self.id,
+                addr: self.addr,
+                what: "register for argument",
+                index,
+                have: index,
+            })?;
+            self.registers.push((DwarfReg::new(reg), value));
+        }
+        Ok(())
+    }
+
+    fn no_register(&self, reg: DwarfReg) -> Error {
+        Error::FrameRegister {
+            id: self.id,
+            addr: self.addr,
+            reg,
+            bit_offset: 0,
+            size: 8,
+            have: 0,
+        }
+    }
+
+    pub(super) fn finish(self) -> Replaced {
+        Replaced {
+            at: self.next,
+            stack_pointer: self.stack_pointer(),
+            bytes: self.bytes,
+            saved: self.saved,
+            registers: self.registers,
+        }
+    }
+}
+
+/// The innermost frame of a [`Replacement`].
+#[derive(Debug)]
+pub struct NewFrame<'r, 'f> {
+    replacement: &'r mut Replacement<'f>,
+    size: u32,
+    caller: Saved,
+    return_to: CodeAddr,
+}
+
+impl NewFrame<'_, '_> {
+    /// Its lowest address: its stack pointer while it calls the next frame, or when the thread goes on in it.
+    #[must_use]
+    pub fn stack_pointer(&self) -> u64 {
+        self.replacement.stack_pointer()
+    }
+
+    /// Where it returns to: where the frame outside it goes on, or the compiled function's return address.
+    #[must_use]
+    pub fn return_address(&self) -> CodeAddr {
+        self.return_to
+    }
+
+    /// Writes a value at so many bytes from its stack pointer, in the order of memory.
+    ///
+    /// # Errors
+    /// [`Error::NewFramePlace`]: it does not lie in the frame, nor in the part of its caller's that callees write (on
+    /// PowerPC64 the first 24 bytes, on SystemZ the first 160).
+    pub fn put(&mut self, offset: u32, value: Value) -> Result<()> {
+        let size = value.bytes().len();
+        let refused = Error::NewFramePlace {
+            id: self.replacement.id,
+            addr: self.replacement.addr,
+            offset,
+            len: size,
+            size: self.size,
+        };
+        let start = offset as usize;
+        let room = self.size as usize + CALLEE_AREA;
+        let place = self.replacement.bytes.get_mut(..room);
+        let place = place.and_then(|place| place.get_mut(start..start.checked_add(size)?));
+        let place = place.ok_or(refused)?;
+        place.copy_from_slice(value.bytes());
+        in_order(place);
+        Ok(())
+    }
+
+    /// Writes the value that its caller has in a register, which it has to preserve: where its prologue saves it.
+    ///
+    /// # Errors
+    /// [`Error::FrameRegister`]: functions do not preserve it. As [`put`](Self::put).
+    pub fn save(&mut self, reg: DwarfReg, offset: u32) -> Result<()> {
+        let value = index_of(reg).and_then(|index| self.caller.get(index)).copied();
+        let value = value.ok_or_else(|| self.replacement.no_register(reg))?;
+        self.put(offset, value.into())
+    }
+
+    /// Writes where it returns to, where its prologue saves it.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn save_return_address(&mut self, offset: u32) -> Result<()> {
+        self.put(offset, self.return_to.get().into())
+    }
+
+    /// Saves r6 to r15 where the save area has a place for each (ELF ABI, s390x Supplement, 1.2.2.2): functions store
+    /// and load a range of them at once, and tell of those only that they use.
+    fn save_as_systemz(&mut self) -> Result<()> {
+        let slot = |reg: u16| self.size.wrapping_add(8 * u32::from(reg));
+        let slots = (6..14).map(|reg| (reg, slot(reg)));
+        for (reg, at) in slots.collect::<Vec<_>>() {
+            self.save(DwarfReg::new(reg), at)?;
+        }
+        self.save_return_address(self.size.wrapping_add(8 * 14))?;
+        self.put(self.size.wrapping_add(8 * 15), self.above().into())
+    }
+
+    /// The stack pointer of its caller.
+    fn above(&self) -> u64 {
+        self.stack_pointer().wrapping_add(self.size.into())
+    }
+
+    /// Saves what the prologue has, and sets the frame pointer.
+    fn set_up(&mut self, row: &Row) -> Result<()> {
+        let frame = self.above().wrapping_add(FRAME_ABOVE_STACK);
+        if let Some((reg, offset)) = row
+            .base_register()
+            .filter(|(reg, _)| *reg != state::STACK_POINTER)
+        {
+            self.set_register(reg, frame.wrapping_sub(offset as u64))?;
+        }
+        let return_address = DwarfReg::new(state::RETURN_ADDRESS);
+        let mut has_saved_return_address = false;
+        for (reg, at) in row.saved_in_memory(frame) {
+            let offset = self.offset_of(at)?;
+            if reg == return_address {
+                has_saved_return_address = true;
+                self.save_return_address(offset)?;
+            } else if reg == state::STACK_POINTER {
+                self.put(offset, self.above().into())?;
+            } else {
+                self.save(reg, offset)?;
+            }
+        }
+        if !has_saved_return_address {
+            let return_to = self.return_to.get();
+            self.replacement
+                .registers
+                .push((return_address, return_to.into()));
+            self.replacement.keeps_return_address = true;
+        }
+        Ok(())
+    }
+
+    /// How far above its stack pointer an address is; one that is below lies in no frame.
+    fn offset_of(&self, at: u64) -> Result<u32> {
+        let offset = at
+            .checked_sub(self.stack_pointer())
+            .and_then(|offset| u32::try_from(offset).ok());
+        offset.ok_or(Error::NewFramePlace {
+            id: self.replacement.id,
+            addr: self.replacement.addr,
+            offset: u32::MAX,
+            len: 0,
+            size: self.size,
+        })
+    }
+
+    /// Sets what a location of a record stands for at the place where the frame goes on: a register; a word that was
+    /// spilled to the frame; or, where the location is the address of a slot, what is in the slot.
+    ///
+    /// Registers that functions do not preserve are those of the innermost frame: they are forgotten when another is
+    /// pushed.
+    ///
+    /// # Errors
+    /// [`Error::FrameValue`]: the location is a constant. [`Error::FrameRegister`]: it is relative to a register that
+    /// is not known. As [`put`](Self::put).
+    pub fn set(&mut self, location: Location, value: Value) -> Result<()> {
+        match location.place {
+            Place::Register { reg, bit_offset: 0 } => match (index_of(reg), value.u64()) {
+                (Some(_), Some(word)) => self.set_register(reg, word),
+                _ => {
+                    self.replacement.registers.push((reg, value));
+                    Ok(())
+                }
+            },
+            _ => {
+                let offset = self.offset_of(self.address_of(location)?)?;
+                self.put(offset, value)
+            }
+        }
+    }
+
+    /// The address that a location stands for: of a slot, or of a spilled value.
+    ///
+    /// # Errors
+    /// [`Error::FrameValue`]: it is no address. [`Error::FrameRegister`]: it is relative to a register that is not known.
+    pub fn address_of(&self, location: Location) -> Result<u64> {
+        let (Place::Direct { reg, offset } | Place::Indirect { reg, offset }) = location.place else {
+            return Err(Error::FrameValue {
+                id: self.replacement.id,
+                addr: self.replacement.addr,
+                location,
+                found: location.size,
+                limit: 0,
+            });
+        };
+        let base = match reg {
+            state::STACK_POINTER => self.stack_pointer(),
+            _ => self.replacement.register(reg)?,
+        };
+        Ok(base.wrapping_add_signed(offset.into()))
+    }
+
+    /// What its code has in a register that functions preserve, when it goes on.
+    ///
+    /// # Errors
+    /// [`Error::FrameRegister`]: functions do not preserve it.
+    pub fn set_register(&mut self, reg: DwarfReg, value: u64) -> Result<()> {
+        let refused = self.replacement.no_register(reg);
+        let slot = index_of(reg).and_then(|index| self.replacement.saved.get_mut(index));
+        *slot.ok_or(refused)? = value;
+        Ok(())
+    }
+}
