@@ -4,6 +4,8 @@
 //! the library's way against the least that could do the same, taken alternately in one run on the same
 //! memory, so that whatever the machine does besides hits both.
 
+mod busy;
+pub mod compare;
 pub mod many;
 pub mod measure;
 pub mod pages;

@@ -1,30 +1,64 @@
-//! `cargo run --release -p benches -- ratios [--show] [--json FILE]`: what the library costs against the bare calls.
+//! What the library costs, against the bare calls and against others.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use benches::ratios::{self, Loops};
-use benches::{many, report, throughput, times};
+use benches::{compare, many, report, throughput, times};
+use clap::{Parser, Subcommand};
 use patchpoint::publish::Serializer;
 
-const USAGE: &str = "usage: benches ratios [--show] [--json FILE]";
+/// Measurements of patchpoint; figures that matter are ratios within one run.
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// What the library costs against the bare calls; fails if a ratio is worse than its goal.
+    Ratios {
+        /// Prints the loops that are compared.
+        #[arg(long)]
+        show: bool,
+        /// Writes the figures to a file, too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// The library beside others that patch code.
+    Compare {
+        /// Writes the figures to a file, too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// How many threads execute patched code in the second half.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        threads: usize,
+    },
+}
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    let (mut show, mut json) = (false, None);
-    if args.next().as_deref() != Some("ratios") {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    }
-    while let Some(arg) = args.next() {
-        match (arg.as_str(), &mut json) {
-            ("--show", _) => show = true,
-            ("--json", json @ None) => *json = args.next(),
-            _ => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(2);
-            }
+    let done = match Args::parse().what {
+        What::Ratios { show, json } => ratios(show, json),
+        What::Compare { json, threads } => compared(json, threads),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
         }
     }
+}
+
+fn write(file: Option<PathBuf>, text: &str) -> Result<(), String> {
+    match file {
+        Some(file) => std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display())),
+        None => Ok(()),
+    }
+}
+
+fn ratios(show: bool, json: Option<PathBuf>) -> Result<ExitCode, String> {
     let loops = Loops::new();
     if show {
         println!("{}", loops.show());
@@ -52,15 +86,23 @@ fn main() -> ExitCode {
         rows.append(&mut table);
     }
     print!("{}", report::beside(&rows));
-    if let Some(file) = json {
-        if let Err(error) = std::fs::write(&file, report::json(&rows)) {
-            eprintln!("{file}: {error}");
-            return ExitCode::FAILURE;
-        }
+    write(json, &report::json(&rows))?;
+    match rows.iter().all(report::Row::is_good) {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
     }
-    if rows.iter().all(report::Row::is_good) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+}
+
+fn compared(json: Option<PathBuf>, threads: usize) -> Result<ExitCode, String> {
+    println!(
+        "one job done by each in turn, medians, against alias's, and the range; serialized by {}",
+        Serializer::of_this_machine()
+    );
+    let mut entries = compare::all(0);
+    if threads > 0 {
+        entries.extend(compare::all(threads));
     }
+    print!("{}", compare::table(&entries));
+    write(json, &compare::json(&entries))?;
+    Ok(ExitCode::SUCCESS)
 }

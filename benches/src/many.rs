@@ -4,7 +4,6 @@
 //! way and alternates with it batch by batch, is timed by the same clock around the same loop.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,9 +12,10 @@ use patchpoint::engine::{Engine, Prepared};
 use patchpoint::publish::{Attached, Drained, Level, NeverStopped, Publisher, serialize};
 use patchpoint::site::{Module, Site};
 
+use crate::busy::Busy;
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages::{self, PAGE};
-use crate::ratios::{self, Loops};
+use crate::ratios;
 use crate::report::Row;
 use crate::subject::{self, Object, RESERVED};
 
@@ -26,7 +26,7 @@ const BARE: &str = "bare copy of 32 bytes to the view, serialize, per site";
 
 /// All of them; with a thread beside if `busy`.
 pub fn all(busy: bool) -> Vec<Row> {
-    let other = busy.then(Other::start);
+    let other = Busy::start(usize::from(busy));
     let mut rows = vec![
         back_to_back(),
         batch(1, "Alias: transaction of 1 site, per site", None),
@@ -36,45 +36,12 @@ pub fn all(busy: bool) -> Vec<Row> {
     ];
     rows.extend(immediate());
     rows.push(invalidation());
-    if let Some(other) = other {
+    if busy {
         rows.extend(ratios::commits());
         rows.push(executed());
-        assert!(other.stop() > 0, "the other thread executed nothing");
     }
+    other.stop();
     rows
-}
-
-/// Another thread that executes a patched loop without pause.
-struct Other {
-    stop: Arc<AtomicBool>,
-    thread: std::thread::JoinHandle<u64>,
-}
-
-impl Other {
-    fn start() -> Self {
-        let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&calls));
-        let thread = std::thread::spawn(move || {
-            let loops = Loops::new();
-            let (objects, sum) = ratios::objects();
-            let pointers: Vec<_> = objects.iter().map(std::ptr::from_ref).collect();
-            let [patched, ..] = loops.functions();
-            while !stopped.load(Ordering::Relaxed) {
-                assert_eq!(patched(black_box(pointers.as_ptr()), pointers.len() as u64), sum);
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            count.load(Ordering::Relaxed)
-        });
-        while calls.load(Ordering::Relaxed) == 0 {
-            std::thread::yield_now();
-        }
-        Self { stop, thread }
-    }
-
-    fn stop(self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
-    }
 }
 
 /// So many loads of the function with 100 sites.

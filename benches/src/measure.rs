@@ -11,6 +11,8 @@ pub struct Figure {
     pub median: f64,
     /// The batch that a tenth are slower than.
     pub p90: f64,
+    /// The slowest batch.
+    pub max: f64,
 }
 
 impl Figure {
@@ -20,6 +22,7 @@ impl Figure {
             min: times[0],
             median: times[times.len() / 2],
             p90: times[times.len() * 9 / 10],
+            max: times[times.len() - 1],
         }
     }
 }
@@ -44,16 +47,27 @@ pub fn time(work: impl FnOnce()) -> Duration {
 /// counts. The first tenth of the batches warms caches and branch predictors and is left out; the
 /// order changes from round to round, so that no way always runs behind the same other.
 pub fn interleave<const N: usize>(effort: Effort, ways: [&mut dyn FnMut() -> Duration; N]) -> [Figure; N] {
-    let warm_up = effort.batches.div_ceil(10);
-    let mut times: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
-    for round in 0..warm_up + effort.batches {
-        for turn in 0..N {
-            let way = (turn + round) % N;
+    let mut ways = ways.map(|way| move || way().as_nanos() as f64 / effort.operations as f64);
+    let mut figures = turns(
+        effort.batches,
+        &mut ways.each_mut().map(|way| way as &mut dyn FnMut() -> f64),
+    )
+    .into_iter();
+    std::array::from_fn(|_| figures.next().unwrap())
+}
+
+/// The same for any number of ways, which return nanoseconds for one operation.
+pub fn turns(batches: usize, ways: &mut [&mut dyn FnMut() -> f64]) -> Vec<Figure> {
+    let warm_up = batches.div_ceil(10);
+    let mut times: Vec<Vec<f64>> = ways.iter().map(|_| Vec::with_capacity(batches)).collect();
+    for round in 0..warm_up + batches {
+        for turn in 0..ways.len() {
+            let way = (turn + round) % ways.len();
             let took = ways[way]();
             if round >= warm_up {
-                times[way].push(took.as_nanos() as f64 / effort.operations as f64);
+                times[way].push(took);
             }
         }
     }
-    times.map(Figure::of)
+    times.into_iter().map(Figure::of).collect()
 }

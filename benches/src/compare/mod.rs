@@ -1,0 +1,178 @@
+//! The library beside others that patch code, in one run: what each takes for the same job, alternately, alone and
+//! beside threads that execute patched code.
+//!
+//! Every way changes bytes of executable memory each time, between two states, and is timed around what its users
+//! call: whatever can be made ready before is. Ours are commits of prepared transactions, compared and read back. Some
+//! of the others do less than that and some more, so the limits stand beside: the bare stores and system calls.
+
+mod limits;
+mod ours;
+mod peers;
+mod report;
+mod xray;
+
+use std::time::Duration;
+
+pub use report::{json, table};
+
+use crate::busy::Busy;
+use crate::measure::{Figure, turns};
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// One place is changed.
+    Single,
+    /// A thousand places are changed as one.
+    Batch,
+    /// One place is changed that threads may execute, who see it soon.
+    Eventual,
+    /// The same, and every thread sees it before the call returns.
+    Immediate,
+    /// A function with a hundred places is made to be left.
+    Invalidate,
+}
+
+impl Job {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Single,
+        Self::Batch,
+        Self::Eventual,
+        Self::Immediate,
+        Self::Invalidate,
+    ];
+
+    /// Its name in the report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Batch => "batch-1000",
+            Self::Eventual => "live-eventual",
+            Self::Immediate => "live-immediate",
+            Self::Invalidate => "invalidate-100",
+        }
+    }
+
+    /// What one time is of.
+    pub const fn per(self) -> &'static str {
+        match self {
+            Self::Batch => "site",
+            _ => "patch",
+        }
+    }
+
+    const fn batches(self) -> usize {
+        match self {
+            Self::Invalidate | Self::Batch => 31,
+            _ => 101,
+        }
+    }
+}
+
+/// One way to do a job.
+struct Way {
+    /// Whose.
+    who: &'static str,
+    /// How many times the job is done in a batch.
+    operations: usize,
+    /// Does a batch and returns the time that counts.
+    batch: Box<dyn FnMut() -> Duration>,
+    /// Does it in a process with busy threads of its own, while ours rest.
+    elsewhere: bool,
+}
+
+impl Way {
+    fn new(who: &'static str, operations: usize, batch: impl FnMut() -> Duration + 'static) -> Self {
+        Self {
+            who,
+            operations,
+            batch: Box::new(batch),
+            elsewhere: false,
+        }
+    }
+}
+
+/// A way, or why there is none.
+type Offer = Result<Way, Cannot>;
+
+/// Who cannot do a job, and why.
+#[derive(Clone, Copy, Debug)]
+struct Cannot {
+    who: &'static str,
+    why: &'static str,
+}
+
+const fn cannot(who: &'static str, why: &'static str) -> Offer {
+    Err(Cannot { who, why })
+}
+
+/// What came of one way to do a job.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The job.
+    pub job: Job,
+    /// Whose way.
+    pub who: &'static str,
+    /// How many threads were executing meanwhile.
+    pub threads: usize,
+    /// Nanoseconds, or why it cannot be done.
+    pub outcome: Result<Figure, &'static str>,
+}
+
+/// Measures everything, beside so many threads.
+pub fn all(threads: usize) -> Vec<Entry> {
+    let busy = Busy::start(threads);
+    let entries = Job::ALL
+        .into_iter()
+        .flat_map(|job| measured(job, &busy))
+        .collect();
+    busy.stop();
+    entries
+}
+
+fn measured(job: Job, busy: &Busy) -> Vec<Entry> {
+    let offers = [
+        ours::offers(job),
+        limits::offers(job),
+        peers::offers(job),
+        xray::offers(job, busy.threads()),
+    ];
+    let (mut ways, mut refused) = (Vec::new(), Vec::new());
+    for offer in offers.into_iter().flatten() {
+        match offer {
+            Ok(way) => ways.push(way),
+            Err(cannot) => refused.push(cannot),
+        }
+    }
+    let names: Vec<_> = ways.iter().map(|way| way.who).collect();
+    let mut batches: Vec<_> = ways.iter_mut().map(|way| batch(way, busy)).collect();
+    let mut batches: Vec<&mut dyn FnMut() -> f64> = batches
+        .iter_mut()
+        .map(|batch| batch as &mut dyn FnMut() -> f64)
+        .collect();
+    let figures = turns(job.batches(), &mut batches);
+    let entry = |who, outcome| Entry {
+        job,
+        who,
+        threads: busy.threads(),
+        outcome,
+    };
+    let measured = names
+        .into_iter()
+        .zip(figures)
+        .map(|(who, figure)| entry(who, Ok(figure)));
+    let refused = refused.iter().map(|cannot| entry(cannot.who, Err(cannot.why)));
+    measured.chain(refused).collect()
+}
+
+/// Does a batch of a way; returns nanoseconds for one operation.
+fn batch<'w>(way: &'w mut Way, busy: &'w Busy) -> impl FnMut() -> f64 + 'w {
+    move || {
+        let took = match way.elsewhere {
+            true => busy.resting(&mut way.batch),
+            false => (way.batch)(),
+        };
+        took.as_nanos() as f64 / way.operations as f64
+    }
+}

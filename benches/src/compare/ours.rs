@@ -1,0 +1,130 @@
+//! The library's ways: commits of transactions that were prepared before.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use patchpoint::engine::{Engine, Prepared};
+use patchpoint::memory::Ask;
+use patchpoint::publish::Drained;
+use patchpoint::site::{Module, Site};
+
+use super::{Job, Offer, Way, cannot};
+use crate::measure::time;
+use crate::pages::PAGE;
+use crate::subject::{self, Copies};
+
+/// The sites of one load of the object.
+const HUNDRED: usize = 100;
+/// So many single ones are timed in a batch.
+const SINGLES: usize = 32;
+const THOUSAND: usize = 1000;
+
+/// Alias, in live mode too, ProcMem, Toggle.
+pub(super) fn offers(job: Job) -> Vec<Offer> {
+    let strategies = |count, size| {
+        vec![
+            Ok(way("alias", Sites::loaded(count, false), size, false)),
+            Ok(way("procmem", Sites::foreign(count, Ask::ProcMem), size, false)),
+            Ok(way("toggle", Sites::foreign(count, Ask::Toggle), size, false)),
+        ]
+    };
+    let only_alias = |way| {
+        let why = "not while threads execute the site: it has no aligned store";
+        vec![Ok(way), cannot("procmem", why), cannot("toggle", why)]
+    };
+    match job {
+        Job::Single => strategies(SINGLES, 1),
+        Job::Batch => strategies(THOUSAND, THOUSAND),
+        Job::Eventual => only_alias(way("alias", Sites::loaded(SINGLES, true), 1, false)),
+        Job::Immediate => only_alias(way("alias", Sites::loaded(SINGLES, true), 1, true)),
+        Job::Invalidate => vec![Ok(invalidate())],
+    }
+}
+
+/// Property reads that are patched.
+struct Sites {
+    engine: Engine,
+    /// Keep the code.
+    _modules: Vec<Module>,
+    sites: Vec<Site>,
+    live: bool,
+    turn: usize,
+}
+
+fn hundred(engine: &Engine, live: bool) -> Module {
+    let registration = engine.registration(subject::load(engine, subject::HUNDRED));
+    let registration = if live { registration.live() } else { registration };
+    registration.register(subject::shape).unwrap()
+}
+
+impl Sites {
+    /// In memory of the library.
+    fn loaded(count: usize, live: bool) -> Self {
+        let engine = subject::engine();
+        let modules = (0..count.div_ceil(HUNDRED)).map(|_| hundred(&engine, live));
+        Self::of(modules.collect(), engine, count, live)
+    }
+
+    /// In memory of a JIT: single ones on pages of their own.
+    fn foreign(count: usize, ask: Ask) -> Self {
+        let engine = subject::engine();
+        let stride = if count == SINGLES { PAGE } else { 0 };
+        let code = Copies::new(&engine, count, stride).adopt(&engine, ask).unwrap();
+        let module = engine.register(code, subject::shape).unwrap();
+        Self::of(vec![module], engine, count, false)
+    }
+
+    fn of(modules: Vec<Module>, engine: Engine, count: usize, live: bool) -> Self {
+        let all: Vec<Site> = modules.iter().flat_map(subject::reads).collect();
+        let step = (all.len() / count).max(1);
+        Self {
+            sites: all.into_iter().step_by(step).take(count).collect(),
+            engine,
+            _modules: modules,
+            live,
+            turn: 0,
+        }
+    }
+
+    /// Changes all sites by transactions of `size` each, which are prepared before.
+    fn change(&mut self, size: usize, immediate: bool) -> Duration {
+        self.turn += 1;
+        let sequence = subject::hit([8, 16][self.turn % 2]);
+        let prepare = |sites: &[Site]| -> Prepared<'_> {
+            let patched = sites.iter().fold(self.engine.transaction(), |transaction, site| {
+                transaction.patch_site(site, &sequence).unwrap()
+            });
+            let transaction = if immediate { patched.immediate() } else { patched };
+            transaction.prepare().unwrap()
+        };
+        let prepared: Vec<_> = self.sites.chunks(size).map(prepare).collect();
+        let took = time(|| {
+            for one in prepared {
+                black_box(one.commit().unwrap());
+            }
+        });
+        if self.live {
+            // SAFETY: no thread executes them.
+            self.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+        }
+        took
+    }
+}
+
+fn way(who: &'static str, mut sites: Sites, size: usize, immediate: bool) -> Way {
+    Way::new(who, sites.sites.len(), move || sites.change(size, immediate))
+}
+
+/// The whole of it, with making ramps: invalidating is for good, so each time it is a function of its own.
+fn invalidate() -> Way {
+    let engine = subject::engine();
+    Way::new("alias", 1, move || {
+        let module = hundred(&engine, false);
+        let function = module.function("hundred").unwrap();
+        let took = time(|| _ = black_box(engine.invalidate(&function).unwrap()));
+        drop(function);
+        // SAFETY: no thread executes it.
+        engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+        took
+    })
+}
