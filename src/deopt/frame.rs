@@ -1,8 +1,10 @@
 #![allow(unsafe_code)]
 
+use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 
+use super::RampSite;
 use super::answer::Brand;
 use super::host::state::{self, Captured};
 use super::host::{before_low, in_order};
@@ -25,22 +27,19 @@ pub struct Frame<'f> {
     pub(super) site: SiteContext<'f>,
     role: Role,
     pub(super) unwind: Option<&'f UnwindInfo>,
+    description: Option<&'f (dyn Any + Send + Sync)>,
     brand: Brand<'f>,
 }
 
 impl<'f> Frame<'f> {
     #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
-    pub(super) fn new(
-        captured: Captured<'f>,
-        site: SiteContext<'f>,
-        role: Role,
-        unwind: Option<&'f UnwindInfo>,
-    ) -> Self {
+    pub(super) fn new(captured: Captured<'f>, site: &'f dyn RampSite, role: Role) -> Self {
         Self {
             captured,
-            site,
+            site: site.site(),
             role,
-            unwind,
+            unwind: site.unwind(),
+            description: site.description(),
             brand: PhantomData,
         }
     }
@@ -55,6 +54,12 @@ impl<'f> Frame<'f> {
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
+    }
+
+    /// What the runtime has [attached](crate::site::Site::describe) to the site, if it is of this type.
+    #[must_use]
+    pub fn description<T: Any>(&self) -> Option<&'f T> {
+        self.description?.downcast_ref()
     }
 
     /// The address of the site's first byte, from which the frame came.

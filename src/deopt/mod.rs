@@ -29,6 +29,7 @@ mod assumptions;
 mod frame;
 mod host;
 mod lay;
+mod new_frame;
 mod powerpc64;
 mod ramp;
 mod ramps;
@@ -52,9 +53,10 @@ mod tests;
 pub use answer::{Answer, ReturnValue};
 pub use assumptions::{Assumption, Assumptions};
 pub use frame::{Frame, Values};
+pub use new_frame::NewFrame;
 pub use ramp::{Resume, encode, max_len};
 pub use ramps::Ramps;
-pub use replace::{Arg, NewFrame, Replacement};
+pub use replace::{Arg, Replacement};
 pub use unwind::UnwindInfo;
 pub use value::Value;
 pub use walk::{Caller, Callers, Walker};
@@ -64,6 +66,7 @@ use host::state;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -78,6 +81,11 @@ pub trait RampSite: Send + Sync {
 
     /// The unwind information of the site's function, which [`Frame::return_to_caller`] needs.
     fn unwind(&self) -> Option<&UnwindInfo> {
+        None
+    }
+
+    /// What the runtime says of the site, which [`Frame::description`] hands on.
+    fn description(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
 
@@ -144,7 +152,7 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     let (role, site) = (context.role, Arc::clone(&context.site));
     // SAFETY: as above; the stack stays until this function returns.
     let captured = unsafe { state::Captured::new(raw, save) };
-    let mut frame = Frame::new(captured, site.site(), role, site.unwind());
+    let mut frame = Frame::new(captured, &*site, role);
     let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
     let Ok(answer) = handled else {
         // The handler's promise is broken, and compiled code has no way to go on.

@@ -1,5 +1,6 @@
 //! The ramps of an engine: its sites, the runtime's handlers, and the unwind information of its modules.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::unwinds::Unwinds;
@@ -118,6 +119,10 @@ impl RampSite for SiteExit {
 
     fn unwind(&self) -> Option<&UnwindInfo> {
         self.unwind.as_deref()
+    }
+
+    fn description(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.site.any_description()
     }
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {

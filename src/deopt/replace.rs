@@ -19,7 +19,7 @@
 //!              :                  :          :                  :
 //! ```
 //!
-//! A frame reaches from its stack pointer while it calls the next one up to the stack pointer that its caller has
+//! A [frame](NewFrame) reaches from its stack pointer while it calls the next one up to the stack pointer that its caller has
 //! after the return: on x86-64 its highest word is its return address. Its registers are those that a callee
 //! preserves: each frame starts with what its caller has in them, [saves](NewFrame::save) what its prologue would have
 //! saved, and [sets](NewFrame::set_register) what its code has in them.
@@ -32,18 +32,17 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Frame;
+use super::NewFrame;
 use super::answer::{Brand, CallerState, is_restored, stack_unit};
-use super::host::{
-    CALLEE_AREA, FRAME_ABOVE_STACK, RETURN_ADDRESS_SIZE, in_order, own_return_slot, state, toc_keeper,
-};
+use super::host::{CALLEE_AREA, RETURN_ADDRESS_SIZE, own_return_slot, state, toc_keeper};
 use super::stack::lowest_of_this_thread;
-use super::unwind::{Row, UnwindInfo};
+use super::unwind::UnwindInfo;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg, RecordId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::site::Function;
-use crate::stackmap::{Location, Place, StackSize};
+use crate::stackmap::StackSize;
 
 /// The most bytes that new frames can have together.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
@@ -58,24 +57,24 @@ pub(super) type Saved = [u64; state::CALLEE_SAVED.len()];
 /// Without any, the thread goes on in the caller, as after a return.
 #[derive(Debug)]
 pub struct Replacement<'f> {
-    id: RecordId,
-    addr: CodeAddr,
-    arch: Arch,
+    pub(super) id: RecordId,
+    pub(super) addr: CodeAddr,
+    pub(super) arch: Arch,
     /// The stack pointer above all frames.
     top: u64,
     /// What is to stand from the innermost stack pointer on, up to the end of the area of the caller that its callees
     /// may write.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// What the innermost frame has in the registers.
-    saved: Saved,
+    pub(super) saved: Saved,
     /// Where the innermost frame goes on.
     next: CodeAddr,
     lowest: u64,
     frames: usize,
     /// The innermost frame has not saved its return address.
-    keeps_return_address: bool,
+    pub(super) keeps_return_address: bool,
     /// Registers that the code which is entered expects besides.
-    registers: Vec<(DwarfReg, Value)>,
+    pub(super) registers: Vec<(DwarfReg, Value)>,
     brand: Brand<'f>,
 }
 
@@ -99,7 +98,7 @@ pub(super) struct Replaced {
     pub(super) registers: Vec<(DwarfReg, Value)>,
 }
 
-fn index_of(reg: DwarfReg) -> Option<usize> {
+pub(super) fn index_of(reg: DwarfReg) -> Option<usize> {
     state::CALLEE_SAVED.iter().position(|known| *known == reg.get())
 }
 
@@ -185,7 +184,7 @@ impl<'f> Replacement<'f> {
     /// for its return address; or there would be more than 1 MiB of frames, or they would reach below the stack's end.
     pub fn push(&mut self, next: CodeAddr, size: u32) -> Result<NewFrame<'_, 'f>> {
         self.grow(size.into())?;
-        let (caller, return_to, above) = (self.saved, self.next, self.stack_pointer());
+        let (caller, return_to) = (self.saved, self.next);
         (self.next, self.frames) = (next, self.frames + 1);
         self.registers.clear();
         let mut frame = NewFrame {
@@ -194,18 +193,7 @@ impl<'f> Replacement<'f> {
             caller,
             return_to,
         };
-        if matches!(
-            frame.replacement.arch,
-            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::SystemZ
-        ) {
-            frame.put(0, above.wrapping_add(u64::from(size)).into())?;
-        }
-        if let Some(from_top) = own_return_slot() {
-            frame.save_return_address(size.wrapping_add_signed(from_top))?;
-        }
-        if frame.replacement.arch == Arch::SystemZ {
-            frame.save_as_systemz()?;
-        }
+        frame.keep_conventions()?;
         Ok(frame)
     }
 
@@ -255,7 +243,7 @@ impl<'f> Replacement<'f> {
         };
         if self.keeps_return_address {
             return Err(refused(
-                "the frame outside it has its return address in a register, so it calls nobody",
+                "the function outside it has not saved its return address, so it calls nobody yet",
             ));
         }
         if size % stack_unit(self.arch) != 0 {
@@ -312,6 +300,7 @@ impl<'f> Replacement<'f> {
                 .push((DwarfReg::new(state::RETURN_ADDRESS), return_to.into()));
         }
         self.next = self.enter(function);
+        self.keeps_return_address = true;
         Ok(self)
     }
 
@@ -371,7 +360,7 @@ impl<'f> Replacement<'f> {
         Ok(())
     }
 
-    fn no_register(&self, reg: DwarfReg) -> Error {
+    pub(super) fn no_register(&self, reg: DwarfReg) -> Error {
         Error::FrameRegister {
             id: self.id,
             addr: self.addr,
@@ -390,190 +379,5 @@ impl<'f> Replacement<'f> {
             saved: self.saved,
             registers: self.registers,
         }
-    }
-}
-
-/// The innermost frame of a [`Replacement`].
-#[derive(Debug)]
-pub struct NewFrame<'r, 'f> {
-    replacement: &'r mut Replacement<'f>,
-    size: u32,
-    caller: Saved,
-    return_to: CodeAddr,
-}
-
-impl NewFrame<'_, '_> {
-    /// Its lowest address: its stack pointer while it calls the next frame, or when the thread goes on in it.
-    #[must_use]
-    pub fn stack_pointer(&self) -> u64 {
-        self.replacement.stack_pointer()
-    }
-
-    /// Where it returns to: where the frame outside it goes on, or the compiled function's return address.
-    #[must_use]
-    pub fn return_address(&self) -> CodeAddr {
-        self.return_to
-    }
-
-    /// Writes a value at so many bytes from its stack pointer, in the order of memory.
-    ///
-    /// # Errors
-    /// [`Error::NewFramePlace`]: it does not lie in the frame, nor in the part of its caller's that callees write (on
-    /// PowerPC64 the first 24 bytes, on SystemZ the first 160).
-    pub fn put(&mut self, offset: u32, value: Value) -> Result<()> {
-        let size = value.bytes().len();
-        let refused = Error::NewFramePlace {
-            id: self.replacement.id,
-            addr: self.replacement.addr,
-            offset,
-            len: size,
-            size: self.size,
-        };
-        let start = offset as usize;
-        let room = self.size as usize + CALLEE_AREA;
-        let place = self.replacement.bytes.get_mut(..room);
-        let place = place.and_then(|place| place.get_mut(start..start.checked_add(size)?));
-        let place = place.ok_or(refused)?;
-        place.copy_from_slice(value.bytes());
-        in_order(place);
-        Ok(())
-    }
-
-    /// Writes the value that its caller has in a register, which it has to preserve: where its prologue saves it.
-    ///
-    /// # Errors
-    /// [`Error::FrameRegister`]: functions do not preserve it. As [`put`](Self::put).
-    pub fn save(&mut self, reg: DwarfReg, offset: u32) -> Result<()> {
-        let value = index_of(reg).and_then(|index| self.caller.get(index)).copied();
-        let value = value.ok_or_else(|| self.replacement.no_register(reg))?;
-        self.put(offset, value.into())
-    }
-
-    /// Writes where it returns to, where its prologue saves it.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    pub fn save_return_address(&mut self, offset: u32) -> Result<()> {
-        self.put(offset, self.return_to.get().into())
-    }
-
-    /// Saves r6 to r15 where the save area has a place for each (ELF ABI, s390x Supplement, 1.2.2.2): functions store
-    /// and load a range of them at once, and tell of those only that they use.
-    fn save_as_systemz(&mut self) -> Result<()> {
-        let slot = |reg: u16| self.size.wrapping_add(8 * u32::from(reg));
-        let slots = (6..14).map(|reg| (reg, slot(reg)));
-        for (reg, at) in slots.collect::<Vec<_>>() {
-            self.save(DwarfReg::new(reg), at)?;
-        }
-        self.save_return_address(self.size.wrapping_add(8 * 14))?;
-        self.put(self.size.wrapping_add(8 * 15), self.above().into())
-    }
-
-    /// The stack pointer of its caller.
-    fn above(&self) -> u64 {
-        self.stack_pointer().wrapping_add(self.size.into())
-    }
-
-    /// Saves what the prologue has, and sets the frame pointer.
-    fn set_up(&mut self, row: &Row) -> Result<()> {
-        let frame = self.above().wrapping_add(FRAME_ABOVE_STACK);
-        if let Some((reg, offset)) = row
-            .base_register()
-            .filter(|(reg, _)| *reg != state::STACK_POINTER)
-        {
-            self.set_register(reg, frame.wrapping_sub(offset as u64))?;
-        }
-        let return_address = DwarfReg::new(state::RETURN_ADDRESS);
-        let mut has_saved_return_address = false;
-        for (reg, at) in row.saved_in_memory(frame) {
-            let offset = self.offset_of(at)?;
-            if reg == return_address {
-                has_saved_return_address = true;
-                self.save_return_address(offset)?;
-            } else if reg == state::STACK_POINTER {
-                self.put(offset, self.above().into())?;
-            } else {
-                self.save(reg, offset)?;
-            }
-        }
-        if !has_saved_return_address {
-            let return_to = self.return_to.get();
-            self.replacement
-                .registers
-                .push((return_address, return_to.into()));
-            self.replacement.keeps_return_address = true;
-        }
-        Ok(())
-    }
-
-    /// How far above its stack pointer an address is; one that is below lies in no frame.
-    fn offset_of(&self, at: u64) -> Result<u32> {
-        let offset = at
-            .checked_sub(self.stack_pointer())
-            .and_then(|offset| u32::try_from(offset).ok());
-        offset.ok_or(Error::NewFramePlace {
-            id: self.replacement.id,
-            addr: self.replacement.addr,
-            offset: u32::MAX,
-            len: 0,
-            size: self.size,
-        })
-    }
-
-    /// Sets what a location of a record stands for at the place where the frame goes on: a register; a word that was
-    /// spilled to the frame; or, where the location is the address of a slot, what is in the slot.
-    ///
-    /// Registers that functions do not preserve are those of the innermost frame: they are forgotten when another is
-    /// pushed.
-    ///
-    /// # Errors
-    /// [`Error::FrameValue`]: the location is a constant. [`Error::FrameRegister`]: it is relative to a register that
-    /// is not known. As [`put`](Self::put).
-    pub fn set(&mut self, location: Location, value: Value) -> Result<()> {
-        match location.place {
-            Place::Register { reg, bit_offset: 0 } => match (index_of(reg), value.u64()) {
-                (Some(_), Some(word)) => self.set_register(reg, word),
-                _ => {
-                    self.replacement.registers.push((reg, value));
-                    Ok(())
-                }
-            },
-            _ => {
-                let offset = self.offset_of(self.address_of(location)?)?;
-                self.put(offset, value)
-            }
-        }
-    }
-
-    /// The address that a location stands for: of a slot, or of a spilled value.
-    ///
-    /// # Errors
-    /// [`Error::FrameValue`]: it is no address. [`Error::FrameRegister`]: it is relative to a register that is not known.
-    pub fn address_of(&self, location: Location) -> Result<u64> {
-        let (Place::Direct { reg, offset } | Place::Indirect { reg, offset }) = location.place else {
-            return Err(Error::FrameValue {
-                id: self.replacement.id,
-                addr: self.replacement.addr,
-                location,
-                found: location.size,
-                limit: 0,
-            });
-        };
-        let base = match reg {
-            state::STACK_POINTER => self.stack_pointer(),
-            _ => self.replacement.register(reg)?,
-        };
-        Ok(base.wrapping_add_signed(offset.into()))
-    }
-
-    /// What its code has in a register that functions preserve, when it goes on.
-    ///
-    /// # Errors
-    /// [`Error::FrameRegister`]: functions do not preserve it.
-    pub fn set_register(&mut self, reg: DwarfReg, value: u64) -> Result<()> {
-        let refused = self.replacement.no_register(reg);
-        let slot = index_of(reg).and_then(|index| self.replacement.saved.get_mut(index));
-        *slot.ok_or(refused)? = value;
-        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Code in memory: loaded by the engine or adopted, then registered.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Image, Object, SegmentAddrs, SegmentRequest};
 use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
-use crate::site::{self, Candidate, EntrySpec, IntoShape, Module, ModuleParts};
+use crate::site::{self, Candidate, EntrySpec, IntoShape, Module, ModuleParts, Site};
 use crate::stackmap::OwnedMaps;
 
 /// Code in memory with its stack maps, which no module has been made of yet.
@@ -59,7 +60,11 @@ pub struct Registration<'e> {
     entries: Vec<EntrySpec>,
     trust_live_outs: bool,
     live: bool,
+    describe: Option<Describe<'e>>,
 }
+
+/// Describes a site, if the runtime has something to say of it.
+type Describe<'e> = Box<dyn FnMut(&Site) -> Result<()> + 'e>;
 
 impl Engine {
     /// Loads an object into memory of the engine's, resolving its undefined symbols through `resolve`.
@@ -142,6 +147,7 @@ impl Engine {
             entries: Vec::new(),
             trust_live_outs: false,
             live: false,
+            describe: None,
         }
     }
 
@@ -192,7 +198,7 @@ fn need(request: &SegmentRequest) -> SegmentNeed {
     }
 }
 
-impl Registration<'_> {
+impl<'e> Registration<'e> {
     /// Adds reserved bytes at the start of a function.
     pub fn entry(mut self, entry: EntrySpec) -> Self {
         self.entries.push(entry);
@@ -202,6 +208,15 @@ impl Registration<'_> {
     /// The LLVM that compiled the code lists all live-outs: callee-saved registers that are not listed are free.
     pub fn trust_live_outs(mut self) -> Self {
         self.trust_live_outs = true;
+        self
+    }
+
+    /// Attaches what this returns to each site, before its code can run, for handlers to find: see [`Site::describe`].
+    pub fn describe<T: Any + Send + Sync>(mut self, mut of: impl FnMut(&Site) -> Option<T> + 'e) -> Self {
+        self.describe = Some(Box::new(move |site| match of(site) {
+            Some(description) => site.describe(description),
+            None => Ok(()),
+        }));
         self
     }
 
@@ -248,6 +263,7 @@ impl Registration<'_> {
             entries,
             trust_live_outs,
             live,
+            describe,
         } = self;
         let parts = ModuleParts {
             id: engine.next_module(),
@@ -262,6 +278,9 @@ impl Registration<'_> {
             _placed: code.placed,
         };
         let module = site::register(parts, &entries, shape)?;
+        if let Some(mut describe) = describe {
+            module.sites().try_for_each(|site| describe(&site))?;
+        }
         let mut states = engine.shared.states.lock();
         engine.shared.table.write().insert(module.clone())?;
         if live {

@@ -565,6 +565,11 @@ pub enum Error {
     /// A change was asked for a site that a failed roll-back left in doubt.
     #[error("{site} was left in doubt by a roll-back that failed: do not execute it, unregister its module")]
     SiteLost { site: Box<SiteName> },
+    /// A site was to be described twice.
+    #[error(
+        "{site} has a description already, which handlers may be reading: keep what changes behind a lock in it"
+    )]
+    SiteDescribed { site: Box<SiteName> },
     /// A transaction names a site twice.
     #[error("the transaction changes {site} twice: commit the first change before the second")]
     SiteTwice { site: Box<SiteName> },

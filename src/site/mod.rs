@@ -12,6 +12,7 @@
 
 mod audit;
 mod candidate;
+mod describe;
 mod entry;
 mod module;
 mod table;

@@ -4,6 +4,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use super::describe::Descriptions;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::error::{Error, Result, SiteName};
@@ -88,6 +89,7 @@ pub(super) struct Inner {
     /// What the sites held when they were audited, each with the rest of its last instruction.
     originals: Vec<u8>,
     may_have_run: AtomicBool,
+    descriptions: Descriptions,
 }
 
 impl Module {
@@ -104,6 +106,7 @@ impl Module {
             sites,
             originals,
             may_have_run,
+            descriptions: Descriptions::default(),
         }))
     }
 
@@ -325,6 +328,11 @@ pub struct Site {
 impl Site {
     fn entry(&self) -> Option<&Entry> {
         self.module.0.sites.get(self.index as usize)
+    }
+
+    /// Its module's descriptions, its index there, and how many sites there are.
+    pub(super) fn place(&self) -> (&Descriptions, u32, usize) {
+        (&self.module.0.descriptions, self.index, self.module.0.sites.len())
     }
 
     /// The site's name in its engine.

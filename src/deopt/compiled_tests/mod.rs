@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+mod describing;
 mod replacing;
 
 /// The object of this machine's architecture in a folder of `testdata`.

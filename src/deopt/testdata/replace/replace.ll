@@ -5,7 +5,7 @@
 ;   11  outer     where it calls `inner`                                                48 bytes
 ;   12  inner     where it calls something else, in a frame of more than 5 pages        48 bytes
 ;
-; `caller` has a value in every register that functions preserve while it calls `fast`.
+; On SystemZ, `outer` loads more registers at its end than its unwind information says. `caller` has a value in every register that functions preserve while it calls `fast`.
 
 declare i64 @llvm.experimental.patchpoint.i64(i64, i32, ptr, i32, ...)
 
@@ -29,6 +29,7 @@ define i64 @fast(i64 %x, i64 %y) noinline uwtable {
 define i64 @outer(i64 %x0, i64 %y) noinline uwtable {
   %x = call i64 @id(i64 %x0)
   %a = mul i64 %x, 3
+  ; s390x: call void asm sideeffect "lghi %r7, 5", "~{r7}"()
   %v = call i64 (i64, i32, ptr, i32, ...) @llvm.experimental.patchpoint.i64(i64 11, i32 48, ptr null, i32 0, i64 %x, i64 %y, i64 %a)
   %s = add i64 %v, %x
   %t = mul i64 %s, %y

@@ -1,0 +1,62 @@
+//! What the runtime says of a site reaches the handler.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::object;
+use crate::arch::CallShape;
+use crate::deopt::Ramps;
+use crate::deopt::host::state;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::publish::SingleThreaded;
+
+/// The functions that were inlined at a site, by the indexes of their live values.
+#[derive(Debug, PartialEq)]
+struct Inlined(Vec<(&'static str, Vec<usize>)>);
+
+#[test]
+fn a_description_is_handed_over_by_its_type() {
+    type Seen = Vec<(String, bool)>;
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let sees = Arc::clone(&seen);
+    let ramps = Ramps::new().on_deopt(move |frame| {
+        let other = frame.description::<String>().is_some();
+        let inlined = frame.description::<Inlined>();
+        sees.lock().push((format!("{inlined:?}"), other));
+        frame.set_register(state::RESULT, 0u64.into()).unwrap();
+        frame.resume()
+    });
+    // SAFETY: the test runs its code on its own thread alone.
+    let alone = unsafe { SingleThreaded::promise() };
+    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let code = engine.load(object!("replace"), |_| None).unwrap();
+    let inlined = || Inlined(vec![("outer", vec![0, 1, 2]), ("inner", vec![3, 4])]);
+    let module = engine
+        .registration(code)
+        .describe(|site| (site.id().get() == 1).then(inlined))
+        .register(|_| CallShape::c(48).result())
+        .unwrap();
+    for name in ["fast", "outer"] {
+        engine.invalidate(&module.function(name).unwrap()).unwrap();
+    }
+    let [fast, outer] = [1u64, 11].map(|id| engine.sites(id).unwrap().remove(0));
+    assert_eq!(fast.description(), Some(&inlined()));
+    assert!(matches!(fast.describe(5u8), Err(Error::SiteDescribed { .. })));
+    assert_eq!(outer.description::<Inlined>(), None);
+    let call = |name| {
+        let entry = module.function(name).unwrap().entry().get();
+        // SAFETY: that is the signature of both functions in the IR; the module stays registered.
+        let function: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
+        function(1, 2);
+    };
+    call("fast");
+    call("outer");
+    // Later, too.
+    outer.describe(String::from("outer")).unwrap();
+    call("outer");
+    let some = format!("{:?}", Some(inlined()));
+    let none = String::from("None");
+    assert_eq!(*seen.lock(), [(some, false), (none.clone(), false), (none, true)]);
+}
