@@ -80,7 +80,7 @@ impl Free {
         let result_until = result
             .filter(|reg| !entry && !registers.vectors.contains(*reg))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
-            .and_then(|reg| first_write(sequence).map(|at| (reg, at)));
+            .and_then(|reg| first_write(sequence, site).map(|at| (reg, at)));
         Self {
             scratch,
             result_until,
@@ -171,7 +171,13 @@ fn uses_temp(sequence: &Sequence) -> bool {
 
 /// The first operation that writes the result, if the result is not read until then and no operation can be
 /// executed twice.
-fn first_write(sequence: &Sequence) -> Option<usize> {
+fn first_write(sequence: &Sequence, site: &SiteContext<'_>) -> Option<usize> {
+    let is_result = |operand| match operand {
+        Operand::Result | Operand::FloatResult => true,
+        // The record of an `anyregcc` patchpoint begins with its result.
+        Operand::Location(0) => !is_c(site) && has_result(site),
+        _ => false,
+    };
     for (index, operation) in sequence.operations.iter().enumerate() {
         if matches!(
             operation,
@@ -181,7 +187,7 @@ fn first_write(sequence: &Sequence) -> Option<usize> {
         }
         let (mut reads, mut writes) = (false, operation.follows_c());
         operation.each_operand(|operand, access| {
-            if matches!(operand, Operand::Result | Operand::FloatResult) {
+            if is_result(operand) {
                 reads |= access != Access::Write;
                 writes |= access == Access::Write;
             }

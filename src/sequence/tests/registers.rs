@@ -67,6 +67,17 @@ fn the_result_register_is_scratch_until_it_is_written() {
         refused(&looped, &any_reg(48)),
         Error::NoScratch { op: 0, .. }
     ));
+    // By whatever name.
+    for name in [result(), location(0)] {
+        let read = seq()
+            .guard_ne(u64::at(live(1), 8), u64::MAX >> 1, Target::Miss)
+            .guard_eq(name, 1, Target::Miss)
+            .mov(result(), 1);
+        assert!(matches!(
+            refused(&read, &any_reg(64)),
+            Error::NoScratch { op: 0, .. }
+        ));
+    }
     let read = seq()
         .jump_if(Cond::Eq, result(), 1, Target::Miss)
         .mov(result(), live(1));
