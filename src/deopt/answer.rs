@@ -146,7 +146,7 @@ impl<'f> Frame<'f> {
     /// # Errors
     /// As for [`return_to_caller`](Self::return_to_caller).
     pub fn replacement(&self) -> Result<Replacement<'f>> {
-        Ok(Replacement::new(self, &self.caller()?))
+        Ok(Replacement::new(self, self.caller()?))
     }
 
     /// Puts the frames in the place of this one, and goes on in the innermost; or at the first instruction of the

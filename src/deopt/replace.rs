@@ -46,6 +46,8 @@ use crate::stackmap::StackSize;
 
 /// The most bytes that new frames can have together.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
+/// r2 of PowerPC64.
+const TOC: DwarfReg = DwarfReg::new(2);
 /// What is left of a stack for the code that lays frames on it.
 const RESERVE: u64 = 16 * 1024;
 
@@ -109,8 +111,32 @@ fn descriptor(function: CodeAddr) -> [u64; 2] {
     unsafe { (function.get() as *const [u64; 2]).read_unaligned() }
 }
 
+/// The caller itself, where a frame stands between that an earlier replacement put there to keep its TOC pointer.
+fn past_toc_frame(caller: CallerState) -> CallerState {
+    let known = toc_keeper().filter(|(keeper, ..)| *keeper == caller.return_to.get());
+    let Some((_, size, slot)) = known else {
+        return caller;
+    };
+    let word = |at: u64| {
+        // SAFETY: the frame is laid out by `keep_toc`, and above it is its caller's.
+        unsafe { (at as *const u64).read() }
+    };
+    let stack_pointer = caller.stack_pointer.wrapping_add(size.into());
+    let from_top = own_return_slot().unwrap_or(0);
+    let mut saved = caller.saved;
+    if let Some(toc) = index_of(TOC).and_then(|index| saved.get_mut(index)) {
+        *toc = word(caller.stack_pointer.wrapping_add(slot.into()));
+    }
+    CallerState {
+        return_to: CodeAddr::new(word(stack_pointer.wrapping_add_signed(from_top.into()))),
+        stack_pointer,
+        saved,
+    }
+}
+
 impl<'f> Replacement<'f> {
-    pub(super) fn new(frame: &Frame<'f>, caller: &CallerState) -> Self {
+    pub(super) fn new(frame: &Frame<'f>, caller: CallerState) -> Self {
+        let caller = past_toc_frame(caller);
         let top = caller.stack_pointer;
         let mut bytes = vec![0; CALLEE_AREA];
         // SAFETY: the conventions give every caller this area at its stack pointer, for its callees.
@@ -230,6 +256,9 @@ impl<'f> Replacement<'f> {
         row.check_saved(is_restored)?;
         let mut frame = self.push(next, size.ok_or(no_size)?)?;
         frame.set_up(&row)?;
+        if frame.replacement.arch == Arch::PowerPc64 {
+            frame.set_register(TOC, descriptor(function.pointer())[1])?;
+        }
         Ok(frame)
     }
 
@@ -307,7 +336,6 @@ impl<'f> Replacement<'f> {
     /// On PowerPC64 a frame between the innermost and a function that may have another TOC pointer: the code there may
     /// take for granted that its own comes back.
     fn keep_toc(&mut self, function: CodeAddr) -> Result<()> {
-        const TOC: DwarfReg = DwarfReg::new(2);
         let Some((keeper, size, slot)) = toc_keeper() else {
             return Ok(());
         };
@@ -329,7 +357,7 @@ impl<'f> Replacement<'f> {
             }
             Arch::PowerPc64 => {
                 let [entry, toc] = descriptor(function);
-                self.registers.push((DwarfReg::new(2), toc.into()));
+                self.registers.push((TOC, toc.into()));
                 CodeAddr::new(entry)
             }
             _ => function,

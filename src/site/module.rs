@@ -264,6 +264,11 @@ impl Function {
         self.range().map_or(CodeAddr::default(), |range| range.pointer)
     }
 
+    /// What a pointer to it holds, to look at and not to call.
+    pub(crate) fn pointer(&self) -> CodeAddr {
+        self.range().map_or(CodeAddr::default(), |range| range.pointer)
+    }
+
     /// The address of its first byte, to look at and not to call.
     #[must_use]
     pub fn addr(&self) -> CodeAddr {
