@@ -108,7 +108,7 @@ impl<'f> Frame<'f> {
     /// PowerPC64, x17 on AArch64 hold the address.
     ///
     /// # Errors
-    /// The thread has a shadow stack.
+    /// Only the live registers were saved. The thread has a shadow stack.
     pub fn continue_at(&self, at: CodeAddr) -> Result<Answer<'f>> {
         self.continue_with_stack(at, self.stack_pointer())
     }
@@ -117,7 +117,7 @@ impl<'f> Frame<'f> {
     ///
     /// # Errors
     /// The stack pointer is below the site's, where the handler itself runs, or not a multiple of 8 (of 16 on
-    /// aarch64, powerpc64 and riscv64). The
+    /// aarch64, powerpc64 and riscv64). Only the live registers were saved. The
     /// thread has a shadow stack.
     pub fn continue_with_stack(&self, at: CodeAddr, stack_pointer: u64) -> Result<Answer<'f>> {
         self.can_leave(stack_pointer)?;
@@ -130,7 +130,7 @@ impl<'f> Frame<'f> {
     ///
     /// # Errors
     /// The function has no unwind information, or it cannot be applied, or has saved a register that would not be
-    /// restored. The value does not fit its register. The
+    /// restored. The value does not fit its register. Only the live registers were saved. The
     /// thread has a shadow stack.
     pub fn return_to_caller(&self, value: ReturnValue) -> Result<Answer<'f>> {
         if let ReturnValue::Vector(vector) = value {
@@ -190,6 +190,9 @@ impl<'f> Frame<'f> {
 
     fn can_leave(&self, stack_pointer: u64) -> Result<()> {
         let (id, addr, lowest) = (self.site.id, self.site.addr, self.stack_pointer());
+        if !self.captured.is_whole() {
+            return Err(Error::FrameNotWhole { id, addr });
+        }
         if stack_pointer < lowest || stack_pointer % stack_unit(self.site.arch) != 0 {
             return Err(Error::FrameStackPointer {
                 id,

@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 
 use super::RampSite;
 use super::answer::Brand;
-use super::host::state::{self, Captured};
-use super::host::{before_low, in_order};
+use super::host::{before_low, in_order, state};
+use super::lean::Saved;
 use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, DwarfReg};
@@ -16,14 +16,14 @@ use crate::engine::Role;
 use crate::error::{Error, Result};
 use crate::stackmap::{Location, Locations, Place};
 
-/// A compiled function's frame at a site: all registers as they were when the ramp was entered, and the
-/// values of the site's record.
+/// A compiled function's frame at a site: all registers as they were when the ramp was entered, or those that are live
+/// (see [`Ramps::on_lean_miss`](super::Ramps::on_lean_miss)), and the values of the site's record.
 ///
 /// What is written here is what the code finds when the frame is resumed or continued. Addresses of
 /// [`Direct`](Place::Direct) and [`Indirect`](Place::Indirect) locations are always computed from the
 /// registers as they were at the site.
 pub struct Frame<'f> {
-    pub(super) captured: Captured<'f>,
+    pub(super) captured: Saved<'f>,
     pub(super) site: SiteContext<'f>,
     role: Role,
     pub(super) unwind: Option<&'f UnwindInfo>,
@@ -33,7 +33,7 @@ pub struct Frame<'f> {
 
 impl<'f> Frame<'f> {
     #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
-    pub(super) fn new(captured: Captured<'f>, site: &'f dyn RampSite, role: Role) -> Self {
+    pub(super) fn new(captured: Saved<'f>, site: &'f dyn RampSite, role: Role) -> Self {
         Self {
             captured,
             site: site.site(),
@@ -74,7 +74,7 @@ impl<'f> Frame<'f> {
         self.captured.base(state::STACK_POINTER).unwrap_or(0)
     }
 
-    /// The flags register (rflags). On AArch64 NZCV; on SystemZ condition code and program mask, where INSERT PROGRAM
+    /// The flags register (rflags); 0 in a frame of which only live registers were saved. On AArch64 NZCV; on SystemZ condition code and program mask, where INSERT PROGRAM
     /// MASK puts them.
     #[must_use]
     pub fn flags(&self) -> u64 {

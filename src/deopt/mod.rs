@@ -29,6 +29,7 @@ mod assumptions;
 mod frame;
 mod host;
 mod lay;
+mod lean;
 mod new_frame;
 mod powerpc64;
 mod ramp;
@@ -63,6 +64,7 @@ pub use walk::{Caller, Callers, Walker};
 
 use answer::Step;
 use host::state;
+use lean::Saved;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -151,13 +153,11 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     // The handler may retire this ramp; what it is called through must outlive the call.
     let (role, site) = (context.role, Arc::clone(&context.site));
     // SAFETY: as above; the stack stays until this function returns.
-    let captured = unsafe { state::Captured::new(raw, save) };
+    let captured = Saved::All(unsafe { state::Captured::new(raw, save) });
     let mut frame = Frame::new(captured, &*site, role);
     let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
     let Ok(answer) = handled else {
-        // The handler's promise is broken, and compiled code has no way to go on.
-        std::eprintln!("patchpoint: the handler panicked in {frame:?}; compiled code cannot be unwound");
-        std::process::abort();
+        abort(&frame);
     };
     // SAFETY: the answer was made by this frame, which its lifetime ensures.
     let step = unsafe { frame.carry_out(answer) };
@@ -167,4 +167,11 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
         // SAFETY: this is the dispatcher, and all that it had is gone.
         Step::Lay(laying) => unsafe { laying.enter(raw, save) },
     }
+}
+
+/// After a panic the handler's promise is broken, and compiled code has no way to go on.
+#[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
+fn abort(frame: &Frame<'_>) -> ! {
+    std::eprintln!("patchpoint: the handler panicked in {frame:?}; compiled code cannot be unwound");
+    std::process::abort();
 }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::lean::{self, LeanContext};
 use super::unwinds::Unwinds;
 use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, encode, max_len};
 use crate::addr::Len;
@@ -21,6 +22,8 @@ type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
 #[derive(Default)]
 pub struct Ramps {
     miss: Option<Handler>,
+    /// Whether its ramps save the live registers only.
+    lean: bool,
     deopt: Option<Handler>,
     unwinds: Unwinds,
 }
@@ -39,7 +42,27 @@ impl Ramps {
         H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
     {
         self.miss = Some(Arc::new(handler));
+        self.lean = false;
         self
+    }
+
+    /// The same for a handler that only computes the result, and resumes: patchpoints whose record says what is live get
+    /// ramps that save just that, and are faster. In such a [`Frame`] the registers are those that are live, the
+    /// record's values and the arguments; it cannot be left, and the walk to its callers needs a frame pointer among
+    /// them. Floating-point settings are those of the code.
+    ///
+    /// Which patchpoints: those with the C convention, and those with `anyregcc` whose record has live-outs
+    /// (`-enable-patchpoint-liveness`). The others, and those where masks or other registers are live that cannot simply be
+    /// stored, get ramps that save everything.
+    #[must_use]
+    pub fn on_lean_miss<H>(self, handler: H) -> Self
+    where
+        H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
+    {
+        Self {
+            lean: true,
+            ..self.on_miss(handler)
+        }
     }
 
     /// The handler of invalidated sites and of `Target::Deopt`: resuming goes on as if nothing had happened,
@@ -66,8 +89,12 @@ impl Exits for Ramps {
         self.handler(role).is_some()
     }
 
-    fn bound(&self, site: &Site, resumption: Resumption<'_>) -> Result<Len> {
-        Ok(max_len(site.module().arch(), &resume(site, resumption)))
+    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
+        let lean = match self.lean && role == Role::Miss {
+            true => lean::max_len(&site.context(&[]))?,
+            false => None,
+        };
+        Ok(lean.unwrap_or_else(|| max_len(site.module().arch(), &resume(site, resumption))))
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
@@ -78,11 +105,19 @@ impl Exits for Ramps {
             role: role.name(),
         })?;
         let unwind = self.unwinds.covering(site.module(), site.addr())?;
-        let site = Arc::new(SiteExit {
+        let site: Arc<dyn RampSite> = Arc::new(SiteExit {
             site: site.clone(),
             handler,
             unwind,
         });
+        if self.lean && role == Role::Miss {
+            // SAFETY: the site is registered, so its record has been audited against its code.
+            let context = unsafe { LeanContext::new(Arc::clone(&site)) };
+            if let Some(context) = context {
+                let bytes = context.encode(request.at)?;
+                return Ok(ExitCode { bytes, keep: context });
+            }
+        }
         // SAFETY: the site is registered, so its record has been audited against its code, and the unwind
         // information came with that code. The handler's answers are the runtime's promise.
         let context = unsafe { RampContext::new(role, site) }?;

@@ -69,7 +69,7 @@ pub trait Exits: Send + Sync {
     ///
     /// # Errors
     /// The ramp cannot be made wherever it stands.
-    fn bound(&self, site: &Site, resumption: Resumption<'_>) -> Result<Len>;
+    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len>;
 
     /// The ramp.
     ///

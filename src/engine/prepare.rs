@@ -262,7 +262,7 @@ impl<'a> Preparation<'a> {
         let slot = self
             .shared
             .stubs
-            .alloc(exits.bound(&self.site, resumption)?, self.site.range())?;
+            .alloc(exits.bound(&self.site, role, resumption)?, self.site.range())?;
         let at = slot.addr();
         let made = exits.encode(&ExitRequest {
             site: &self.site,

@@ -661,6 +661,11 @@ pub enum Error {
         "site {id} at {addr}: {len} bytes at offset {offset} do not lie in a new frame of {size} bytes, nor in what it may write of its caller's: push a larger one"
     )]
     NewFramePlace { id: RecordId, addr: CodeAddr, offset: u32, len: usize, size: u32 },
+    /// A frame cannot be left of which only the live registers were saved.
+    #[error(
+        "site {id} at {addr}: only the live registers of this frame were saved, so it can only be resumed; let a ramp save all (`on_miss`, or `whole_frames` of inline caches)"
+    )]
+    FrameNotWhole { id: RecordId, addr: CodeAddr },
     /// The unwind information cannot be read.
     #[error(
         "unwind information at {addr}: {reason}; give the relocated .eh_frame and the address it was relocated to"

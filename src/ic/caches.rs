@@ -26,6 +26,8 @@ pub(super) struct Settings {
     pub(super) order: Order,
     /// What a megamorphic site does.
     pub(super) generic: Option<Sequence>,
+    /// Whether lookups see every register.
+    whole_frames: bool,
 }
 
 /// Describes caches.
@@ -59,6 +61,15 @@ impl Builder {
     #[must_use]
     pub fn megamorphic(mut self, sequence: Sequence) -> Self {
         self.settings.generic = Some(sequence);
+        self
+    }
+
+    /// Lets the lookup see the whole frame: every register, so that it can [leave](Learn::Leave) the frame and walk to
+    /// its callers. Without it, misses save the registers that are live, where they are known (see
+    /// [`Ramps::on_lean_miss`]), which is faster.
+    #[must_use]
+    pub fn whole_frames(mut self) -> Self {
+        self.settings.whole_frames = true;
         self
     }
 
@@ -131,6 +142,7 @@ impl Caches {
                 counting: Counting::default(),
                 order: Order::default(),
                 generic: None,
+                whole_frames: false,
             },
         }
     }
@@ -147,7 +159,10 @@ impl Caches {
     pub fn exits(&self, ramps: Ramps) -> impl Exits + use<> {
         let shared = Arc::clone(&self.shared);
         CacheExits {
-            ramps: ramps.on_miss(move |frame| shared.miss(frame)),
+            ramps: match self.shared.settings.whole_frames {
+                true => ramps.on_miss(move |frame| shared.miss(frame)),
+                false => ramps.on_lean_miss(move |frame| shared.miss(frame)),
+            },
             caches: Arc::clone(&self.shared),
         }
     }
@@ -410,8 +425,8 @@ impl Exits for CacheExits {
         self.ramps.handles(role)
     }
 
-    fn bound(&self, site: &Site, resumption: Resumption<'_>) -> Result<Len> {
-        self.ramps.bound(site, resumption)
+    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
+        self.ramps.bound(site, role, resumption)
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {

@@ -44,7 +44,8 @@ impl<'f> Miss<'_, 'f> {
         self.frame.set_float_result(value)
     }
 
-    /// The whole frame.
+    /// The frame. It is whole, and can be left, only where the caches have been built
+    /// [so](super::Builder::whole_frames).
     pub fn frame(&mut self) -> &mut Frame<'f> {
         self.frame
     }
@@ -58,7 +59,8 @@ pub enum Learn<'f> {
     Entry(Entry),
     /// Nothing.
     Nothing,
-    /// Nothing, and the code does not go on behind the site but as this answer says.
+    /// Nothing, and the code does not go on behind the site but as this answer says. All but resuming needs
+    /// [whole frames](super::Builder::whole_frames).
     Leave(Answer<'f>),
 }
 

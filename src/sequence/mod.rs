@@ -24,6 +24,7 @@
 
 mod assemble;
 mod builder;
+mod finish;
 mod flow;
 mod layout;
 mod operand;
@@ -38,6 +39,7 @@ pub use assemble::{
     Assembled, Environment, Fit, Stub, StubCode, assemble, assemble_out_of_line, assemble_stub, stub_len,
 };
 pub use builder::Sequence;
+pub(crate) use finish::finish;
 pub use operand::{
     Field, Mem, Operand, Part, Source, Target, arg, float_arg, float_result, live, location, reg, result,
     temp,

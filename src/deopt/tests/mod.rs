@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 mod assumptions;
+mod lean;
 mod leaving;
 mod locations;
 mod machine;

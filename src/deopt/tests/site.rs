@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::machine::Memory;
+use crate::deopt::lean::{self, LeanContext};
 use crate::addr::{CodeAddr, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, Role, UnwindInfo, encode, max_len};
@@ -46,6 +47,17 @@ impl TestSite {
     pub(super) fn ramp(self, memory: &mut Memory, at: CodeAddr, resume: Resume<'_>) {
         let bytes = encode(at, self.context(), resume).unwrap();
         assert!(bytes.len() <= max_len(Arch::X86_64, &resume).as_usize());
+        memory.write(at, &bytes);
+    }
+
+    /// Writes a lean ramp for this site to memory reserved for it.
+    pub(super) fn lean_ramp(self, memory: &mut Memory, at: CodeAddr) {
+        let max = lean::max_len(&RampSite::site(&self)).unwrap().unwrap();
+        // SAFETY: each test describes its site truly.
+        let context = unsafe { LeanContext::new(Arc::new(self)) };
+        let context: &'static LeanContext = Box::leak(context.unwrap());
+        let bytes = context.encode(at).unwrap();
+        assert!(bytes.len() <= max.as_usize(), "{} > {max}", bytes.len());
         memory.write(at, &bytes);
     }
 }

@@ -373,7 +373,7 @@ impl Exits for Forgetful {
         false
     }
 
-    fn bound(&self, _: &Site, _: super::super::Resumption<'_>) -> Result<Len> {
+    fn bound(&self, _: &Site, _: Role, _: super::super::Resumption<'_>) -> Result<Len> {
         Ok(Len::new(1))
     }
 

@@ -1,0 +1,99 @@
+//! Lean ramps: ways to the runtime that save the live registers and no others.
+//!
+//! Problem: a [ramp](super) captures every register, since nobody knows what its handler will look at. A lookup at
+//! an inline cache's miss needs the values of the site's record, and that the code finds its live values again.
+//! Approach: [`Plan`] computes from the record and the convention which registers those are; a stub of the site's own
+//! stores just them below the stack pointer, calls the dispatcher, and loads them back. What the platform's C
+//! convention makes a function preserve, the dispatcher preserves, so callee-saved registers are saved only where the
+//! record names them: they survive whether or not the runtime vouches for live-outs that list them.
+//!
+//! A plan is refused, and the site gets a ramp, where it is not known what is live (`anyregcc`, and the record has no
+//! live-outs: LLVM's list always names the stack pointer, so its pass did not run) or where a live register is one
+//! that no plain store can save (masks, x87, parts that LLVM does not number). Sites other than patchpoints get
+//! ramps too: only where LLVM itself placed a call is the stack ready for one.
+//!
+//! Invariants: what the site needs afterwards is as it was, but for what the handler wrote; nothing is ever kept below
+//! the stack pointer. Flags, and conditions that no live-out names, are lost, as in LLVM's own call. The handler runs
+//! with the code's floating-point settings, as any function that it calls.
+//!
+//! Cost: two instructions for each saved register, and a call.
+
+#![allow(unsafe_code)]
+
+mod code;
+mod machine;
+mod plan;
+mod saved;
+
+pub(super) use plan::Plan;
+pub(super) use saved::Saved;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use saved::Live;
+
+use super::{Frame, RampSite};
+use crate::addr::{CodeAddr, Len};
+use crate::arch::SiteContext;
+use crate::engine::Role;
+use crate::error::Result;
+
+/// What a lean ramp hands to the dispatcher. The ramp holds its address.
+pub(super) struct LeanContext {
+    site: Arc<dyn RampSite>,
+    plan: Plan,
+}
+
+impl LeanContext {
+    /// The context of one lean ramp, if its site can have one. It has to stay where it is until no thread can be in
+    /// the ramp any more, or reach it.
+    ///
+    /// # Safety
+    /// As of [`RampContext::new`](super::RampContext::new).
+    pub(super) unsafe fn new(site: Arc<dyn RampSite>) -> Option<Box<Self>> {
+        let plan = Plan::new(&site.site())?;
+        Some(Box::new(Self { site, plan }))
+    }
+
+    /// The bytes of the lean ramp at `at`. They call with this context.
+    ///
+    /// # Errors
+    /// The end of the site is out of reach.
+    pub(super) fn encode(&self, at: CodeAddr) -> Result<Vec<u8>> {
+        let context = &raw const *self as u64;
+        code::assemble(&self.site.site(), &self.plan, at, context, dispatcher())
+    }
+}
+
+/// A length that the lean ramp of the site does not exceed, if it can have one.
+///
+/// # Errors
+/// As of [`LeanContext::encode`].
+pub(super) fn max_len(site: &SiteContext<'_>) -> Result<Option<Len>> {
+    let plan = Plan::new(site);
+    plan.map(|plan| code::max_len(site, &plan, dispatcher())).transpose()
+}
+
+/// The dispatcher, as a function pointer.
+fn dispatcher() -> u64 {
+    dispatch as *const () as u64
+}
+
+/// Called by lean ramps, with the first of the saved registers.
+extern "C" fn dispatch(context: *const LeanContext, slots: *mut u8) {
+    // SAFETY: the ramp passes the address of its context, which outlives it.
+    let context = unsafe { &*context };
+    // The handler may retire this ramp; what it is called through must outlive the call.
+    let (site, plan) = (Arc::clone(&context.site), context.plan.clone());
+    // SAFETY: the ramp stored what its plan says, and loads it when this function has returned.
+    let live = unsafe { Live::new(&plan, slots) };
+    let mut frame = Frame::new(Saved::Live(live), &*site, Role::Miss);
+    let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
+    // A frame of which not all is known makes no answer but to resume.
+    if handled.is_err() {
+        super::abort(&frame);
+    }
+}

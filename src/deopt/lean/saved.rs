@@ -1,0 +1,173 @@
+//! The registers of a frame: all that there are, or those that are live.
+
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+use smallvec::SmallVec;
+
+use super::plan::{Plan, Slot};
+use crate::addr::{CodeAddr, DwarfReg};
+use crate::deopt::host::{in_order, state};
+use crate::deopt::value::MAX;
+
+/// The saved registers of one frame.
+pub(in crate::deopt) enum Saved<'f> {
+    /// All of them.
+    All(state::Captured<'f>),
+    /// The live ones.
+    Live(Live<'f>),
+}
+
+impl Saved<'_> {
+    /// Whether every register is here.
+    pub(in crate::deopt) fn is_whole(&self) -> bool {
+        matches!(self, Self::All(_))
+    }
+
+    /// A register as it was at the site, whatever has been written since: what addresses are made of.
+    pub(in crate::deopt) fn base(&self, reg: DwarfReg) -> Option<u64> {
+        match self {
+            Self::All(captured) => captured.base(reg),
+            Self::Live(live) => live.base(reg),
+        }
+    }
+
+    /// The flags; 0 where they are not known.
+    pub(in crate::deopt) fn flags(&self) -> u64 {
+        match self {
+            Self::All(captured) => captured.flags(),
+            Self::Live(_) => 0,
+        }
+    }
+
+    pub(in crate::deopt) fn set_flags(&mut self, flags: u64) {
+        match self {
+            Self::All(captured) => captured.set_flags(flags),
+            Self::Live(_) => {}
+        }
+    }
+
+    /// The whole register and its size in bytes, 0 when it was not saved. Bytes are from the least significant on.
+    pub(in crate::deopt) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
+        match self {
+            Self::All(captured) => captured.read(reg),
+            Self::Live(live) => live.read(reg),
+        }
+    }
+
+    /// Overwrites the first bytes of a register. The caller has checked that it has as many.
+    pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
+        match self {
+            Self::All(captured) => captured.write(reg, bytes),
+            Self::Live(live) => live.write(reg, bytes),
+        }
+    }
+
+    /// Makes the flags those of a return.
+    pub(in crate::deopt) fn clear_direction(&mut self) {
+        match self {
+            Self::All(captured) => captured.clear_direction(),
+            Self::Live(_) => {}
+        }
+    }
+
+    /// Writes what the capture routine continues with, and returns where; 0, which resumes, for a frame that cannot
+    /// be left.
+    ///
+    /// # Safety
+    /// As of `Captured::leave`.
+    pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
+        match self {
+            // SAFETY: as the caller promises.
+            Self::All(captured) => unsafe { captured.leave(at, stack_pointer) },
+            Self::Live(_) => 0,
+        }
+    }
+}
+
+/// The registers that a lean ramp has saved.
+pub(in crate::deopt) struct Live<'f> {
+    slots: &'f [Slot],
+    first: *mut u8,
+    stack_pointer: u64,
+    /// The registers of 8 bytes as they were at the site, by the numbers of their slots.
+    at_site: SmallVec<[u64; 16]>,
+    frame: PhantomData<&'f mut [u8]>,
+}
+
+impl<'f> Live<'f> {
+    /// # Safety
+    /// Only for what a lean ramp of that plan passes.
+    pub(super) unsafe fn new(plan: &'f Plan, first: *mut u8) -> Self {
+        let stack_pointer = (first as u64).wrapping_add(u64::from(plan.frame - plan.header));
+        let mut live = Self {
+            slots: &plan.slots,
+            first,
+            stack_pointer,
+            at_site: SmallVec::new(),
+            frame: PhantomData,
+        };
+        live.at_site = live.slots.iter().map(|slot| live.word(slot)).collect();
+        live
+    }
+
+    fn slot(&self, reg: DwarfReg) -> Option<(usize, &'f Slot)> {
+        let mut slots = self.slots.iter().enumerate();
+        slots.find(|(_, slot)| slot.reg == reg)
+    }
+
+    /// Where a slot is.
+    fn at(&self, slot: &Slot) -> *mut u8 {
+        self.first.wrapping_add(slot.offset as usize)
+    }
+
+    /// The first 8 bytes of a slot.
+    fn word(&self, slot: &Slot) -> u64 {
+        // SAFETY: the ramp stored at least so many bytes there.
+        unsafe { self.at(slot).cast::<u64>().read_unaligned() }
+    }
+
+    fn base(&self, reg: DwarfReg) -> Option<u64> {
+        if reg == state::STACK_POINTER {
+            return Some(self.stack_pointer);
+        }
+        let (index, slot) = self.slot(reg)?;
+        (slot.size == 8).then(|| self.at_site.get(index).copied())?
+    }
+
+    fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
+        let mut bytes = [0; MAX];
+        if reg == state::STACK_POINTER {
+            if let Some(to) = bytes.first_chunk_mut() {
+                *to = self.stack_pointer.to_le_bytes();
+            }
+            return (bytes, 8);
+        }
+        let Some((_, slot)) = self.slot(reg) else {
+            return (bytes, 0);
+        };
+        let size = usize::from(slot.size);
+        if let Some(to) = bytes.get_mut(..size) {
+            // SAFETY: the ramp stored so many bytes there.
+            unsafe { core::ptr::copy_nonoverlapping(self.at(slot), to.as_mut_ptr(), size) };
+            in_order(to);
+        }
+        (bytes, size)
+    }
+
+    fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
+        let (mut whole, size) = self.read(reg);
+        let Some((_, slot)) = self.slot(reg) else {
+            return;
+        };
+        for (to, from) in whole.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        if let Some(from) = whole.get_mut(..size) {
+            in_order(from);
+            // SAFETY: the ramp reserved so many bytes there, and loads them.
+            unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), self.at(slot), size) };
+        }
+    }
+}
