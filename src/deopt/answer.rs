@@ -157,7 +157,18 @@ impl<'f> Frame<'f> {
         Self::answer(Exit::Replace(new.finish()))
     }
 
+    fn must_be_whole(&self) -> Result<()> {
+        match self.captured.is_whole() {
+            true => Ok(()),
+            false => Err(Error::FrameNotWhole {
+                id: self.site.id,
+                addr: self.site.addr,
+            }),
+        }
+    }
+
     fn caller(&self) -> Result<CallerState> {
+        self.must_be_whole()?;
         let unwind = self.unwind.ok_or(Error::UnwindMissing { pc: self.pc() })?;
         let row = unwind.row(self.pc())?;
         row.check_saved(is_restored)?;
@@ -190,9 +201,7 @@ impl<'f> Frame<'f> {
 
     fn can_leave(&self, stack_pointer: u64) -> Result<()> {
         let (id, addr, lowest) = (self.site.id, self.site.addr, self.stack_pointer());
-        if !self.captured.is_whole() {
-            return Err(Error::FrameNotWhole { id, addr });
-        }
+        self.must_be_whole()?;
         if stack_pointer < lowest || stack_pointer % stack_unit(self.site.arch) != 0 {
             return Err(Error::FrameStackPointer {
                 id,

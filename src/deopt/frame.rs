@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use super::RampSite;
 use super::answer::Brand;
 use super::host::{before_low, in_order, state};
-use super::lean::Saved;
+use super::lean::Registers;
 use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, DwarfReg};
@@ -23,7 +23,7 @@ use crate::stackmap::{Location, Locations, Place};
 /// [`Direct`](Place::Direct) and [`Indirect`](Place::Indirect) locations are always computed from the
 /// registers as they were at the site.
 pub struct Frame<'f> {
-    pub(super) captured: Saved<'f>,
+    pub(super) captured: Registers<'f>,
     pub(super) site: SiteContext<'f>,
     role: Role,
     pub(super) unwind: Option<&'f UnwindInfo>,
@@ -33,7 +33,7 @@ pub struct Frame<'f> {
 
 impl<'f> Frame<'f> {
     #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
-    pub(super) fn new(captured: Saved<'f>, site: &'f dyn RampSite, role: Role) -> Self {
+    pub(super) fn new(captured: Registers<'f>, site: &'f dyn RampSite, role: Role) -> Self {
         Self {
             captured,
             site: site.site(),

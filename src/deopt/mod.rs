@@ -64,7 +64,7 @@ pub use walk::{Caller, Callers, Walker};
 
 use answer::Step;
 use host::state;
-use lean::Saved;
+use lean::Registers;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -153,7 +153,7 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     // The handler may retire this ramp; what it is called through must outlive the call.
     let (role, site) = (context.role, Arc::clone(&context.site));
     // SAFETY: as above; the stack stays until this function returns.
-    let captured = Saved::All(unsafe { state::Captured::new(raw, save) });
+    let captured = Registers::All(unsafe { state::Captured::new(raw, save) });
     let mut frame = Frame::new(captured, &*site, role);
     let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
     let Ok(answer) = handled else {

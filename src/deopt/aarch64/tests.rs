@@ -8,10 +8,11 @@ use core::mem::offset_of;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, ReturnValue, UnwindInfo, Value, encode};
-use crate::engine::Role;
+use crate::deopt::lean::testing;
+use crate::deopt::{Answer, Frame, RampSite, Resume, ReturnValue, UnwindInfo, Value};
 use crate::error::Error;
-use crate::stackmap::Constants;
+use crate::stackmap::testing::{record, reg};
+use crate::stackmap::{Constants, Record};
 
 /// All that code can see of itself.
 #[repr(C, align(16))]
@@ -152,6 +153,8 @@ struct TestSite {
     addr: CodeAddr,
     collect: CodeAddr,
     unwind: Option<UnwindInfo>,
+    /// `None` for a shadow.
+    record: Option<Record<'static>>,
     handler: Handler,
 }
 
@@ -163,8 +166,11 @@ impl RampSite for TestSite {
             function: Some("probe"),
             offset: FnOffset::new(0),
             addr: self.addr,
-            shape: CallShape::shadow(16),
-            record: None,
+            shape: match self.record {
+                Some(_) => CallShape::any_reg(4).result().args(1),
+                None => CallShape::shadow(16),
+            },
+            record: self.record,
             constants: Constants::NONE,
             landings: &[],
             trust_live_outs: false,
@@ -199,6 +205,9 @@ fn trash() {
             ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
             "movi v\\n\\().16b, #0x5a",
             ".endr",
+            ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
+            "mov x\\n, #-1",
+            ".endr",
             "mov x9, #0x600000",
             "msr fpcr, x9",
             "msr nzcv, xzr",
@@ -217,6 +226,16 @@ impl Probe {
         resume_at_collect: bool,
         handler: impl for<'f> Fn(&mut Frame<'f>, CodeAddr) -> Answer<'f> + Send + Sync + 'static,
     ) -> Self {
+        Self::of(unwind, None, resume_at_collect, handler)
+    }
+
+    /// The same, of an `anyregcc` patchpoint if there is a record.
+    fn of(
+        unwind: Option<fn(u64) -> UnwindInfo>,
+        record: Option<Record<'static>>,
+        resume_at_collect: bool,
+        handler: impl for<'f> Fn(&mut Frame<'f>, CodeAddr) -> Answer<'f> + Send + Sync + 'static,
+    ) -> Self {
         // SAFETY: a fresh anonymous mapping.
         let base = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -231,13 +250,12 @@ impl Probe {
             addr: at(offset(patchpoint_probe_site)),
             collect,
             unwind: unwind.map(|unwind| unwind(base_addr)),
+            record,
             handler: Box::new(handler),
         };
-        // SAFETY: the site is described as it is.
-        let context = unsafe { RampContext::new(Role::Deopt, Arc::new(site)) };
-        let context: &'static RampContext = Box::leak(context.unwrap());
         let resume = Resume::At(if resume_at_collect { collect } else { at(0x8000) });
-        let ramp = encode(at(RAMP), context, resume).unwrap();
+        // SAFETY: the site is described as it is.
+        let ramp = unsafe { testing::ramp(Arc::new(site), at(RAMP), resume) };
         let len = offset(patchpoint_probe_end) as usize;
         let start = patchpoint_probe as *const () as *const u8;
         // SAFETY: the code between the labels.
@@ -428,4 +446,33 @@ fn returning_restores_what_the_callers_need() {
     });
     let (_, _, float) = probe.run(&Image::pattern(4, 0));
     assert!((float - 2.5).abs() < f64::EPSILON);
+}
+
+/// Result in x0, argument in x3; everything is live that can be.
+#[test]
+fn a_lean_ramp_keeps_every_live_register() {
+    let mut spec = record(7).location(reg(0, 8)).location(reg(3, 8)).live_out(31, 8);
+    for n in (0..16).chain(18..30) {
+        spec = spec.live_out(n, 8);
+    }
+    for n in 64..96 {
+        spec = spec.live_out(n, 16);
+    }
+    let probe = Probe::of(None, Some(testing::leak(spec)), true, |frame, _| {
+        let arg = frame.arg(0).unwrap().u64().unwrap();
+        frame.set_result(!arg).unwrap();
+        frame.resume()
+    });
+    for seed in 1..5 {
+        let mut input = Image::pattern(seed, 0);
+        (input.fpcr, input.fpsr) = (0, 0);
+        let (mut output, ..) = probe.run(&input);
+        assert_eq!(output.gprs[0], !input.gprs[3]);
+        // What a call may lose at every patchpoint.
+        for n in [0, 16, 17, 30] {
+            output.gprs[n] = input.gprs[n];
+        }
+        (output.nzcv, output.fpsr, output.fpcr) = (0, 0, 0);
+        assert_same(&input, &output);
+    }
 }

@@ -55,12 +55,15 @@ impl Machine {
         }
     }
 
-    /// The bytes that a C function preserves of a callee-saved register that can hold vectors. On AArch64, SystemZ and
-    /// PowerPC64 (f14 to f31, which are halves of VSX registers) they are a `double`.
-    pub(super) const fn preserved_of_vectors(self, reg: DwarfReg) -> u16 {
+    /// The bytes that a C function preserves of a register that is not one of those that it may change. On AArch64,
+    /// SystemZ and PowerPC64 (f14 to f31, which are halves of VSX registers) a vector register keeps a `double`; on
+    /// PowerPC64 v20 to v31 and the condition fields cr2 to cr4 are kept whole.
+    pub(super) fn preserved(self, reg: DwarfReg) -> u16 {
         match (self.0, reg.get()) {
             (Arch::PowerPc64 | Arch::PowerPc64Le, 77..=108) => 16,
-            _ => 8,
+            (Arch::PowerPc64 | Arch::PowerPc64Le, 70..=72) => 4,
+            // Registers of which nothing is known here keep nothing.
+            _ => self.slot(reg, 1).map_or(0, |_| 8),
         }
     }
 
@@ -72,7 +75,7 @@ impl Machine {
             // xmm16 to xmm31 exist only with their 64 bytes.
             (Arch::X86_64, 67..=82) => &[64],
             (Arch::AArch64, 64..=95) => &[8, 16],
-            (Arch::PowerPc64 | Arch::PowerPc64Le, 0..=31 | 32..=63) => &[8],
+            (Arch::PowerPc64 | Arch::PowerPc64Le, 0..=63) => &[8],
             (Arch::PowerPc64 | Arch::PowerPc64Le, 77..=108) => &[16],
             (Arch::SystemZ, 0..=15) => &[8],
             (Arch::SystemZ, 16..=31) => &[8, 16],

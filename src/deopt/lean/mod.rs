@@ -23,17 +23,21 @@
 mod code;
 mod machine;
 mod plan;
-mod saved;
+mod registers;
+#[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub(super) use plan::Plan;
-pub(super) use saved::Saved;
+pub(super) use registers::Registers;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use saved::Live;
+use registers::Live;
 
 use super::{Frame, RampSite};
 use crate::addr::{CodeAddr, Len};
@@ -74,7 +78,8 @@ impl LeanContext {
 /// As of [`LeanContext::encode`].
 pub(super) fn max_len(site: &SiteContext<'_>) -> Result<Option<Len>> {
     let plan = Plan::new(site);
-    plan.map(|plan| code::max_len(site, &plan, dispatcher())).transpose()
+    plan.map(|plan| code::max_len(site, &plan, dispatcher()))
+        .transpose()
 }
 
 /// The dispatcher, as a function pointer.
@@ -90,7 +95,7 @@ extern "C" fn dispatch(context: *const LeanContext, slots: *mut u8) {
     let (site, plan) = (Arc::clone(&context.site), context.plan.clone());
     // SAFETY: the ramp stored what its plan says, and loads it when this function has returned.
     let live = unsafe { Live::new(&plan, slots) };
-    let mut frame = Frame::new(Saved::Live(live), &*site, Role::Miss);
+    let mut frame = Frame::new(Registers::Live(live), &*site, Role::Miss);
     let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
     // A frame of which not all is known makes no answer but to resume.
     if handled.is_err() {

@@ -130,12 +130,9 @@ impl Needs<'_> {
 
     /// The bytes of a register that the dispatcher leaves as they are.
     fn preserved(&self, reg: DwarfReg) -> u16 {
-        if self.registers.lost_in_c_call.contains(reg) || !is_known(reg) {
-            return 0;
-        }
-        match self.registers.vectors.contains(reg) {
-            true => self.machine.preserved_of_vectors(reg),
-            false => u16::MAX,
+        match self.registers.lost_in_c_call.contains(reg) {
+            true => 0,
+            false => self.machine.preserved(reg),
         }
     }
 
@@ -178,9 +175,4 @@ impl Needs<'_> {
             frame: (header + offset + 15) & !15,
         }
     }
-}
-
-/// Whether sets can say something of the register.
-fn is_known(reg: DwarfReg) -> bool {
-    RegSet::of(&[reg]).contains(reg)
 }

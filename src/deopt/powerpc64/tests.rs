@@ -8,12 +8,19 @@ use alloc::vec::Vec;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, Role, UnwindInfo, Value, encode, max_len};
-use crate::stackmap::Constants;
+use crate::deopt::lean::testing;
+use crate::deopt::{Answer, Frame, RampSite, Resume, UnwindInfo, Value};
+use crate::stackmap::testing::{record, reg};
+use crate::stackmap::{Constants, Record};
 
 type Handler = Box<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
 
-struct TestSite(Handler);
+struct TestSite {
+    addr: CodeAddr,
+    /// `None` for a shadow.
+    record: Option<Record<'static>>,
+    handler: Handler,
+}
 
 impl RampSite for TestSite {
     fn site(&self) -> SiteContext<'_> {
@@ -22,9 +29,12 @@ impl RampSite for TestSite {
             id: RecordId::new(7),
             function: Some("test"),
             offset: FnOffset::new(0),
-            addr: CodeAddr::new(0x1000),
-            shape: CallShape::shadow(16),
-            record: None,
+            addr: self.addr,
+            shape: match self.record {
+                Some(_) => CallShape::any_reg(4).result().args(1),
+                None => CallShape::shadow(16),
+            },
+            record: self.record,
             constants: Constants::NONE,
             landings: &[],
             trust_live_outs: false,
@@ -36,7 +46,7 @@ impl RampSite for TestSite {
     }
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
-        (self.0)(frame)
+        (self.handler)(frame)
     }
 }
 
@@ -141,6 +151,16 @@ struct Program {
 }
 
 fn program(handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static) -> Program {
+    program_of(None, &before(), &after(), handler)
+}
+
+/// A program whose site is an `anyregcc` patchpoint, if there is a record.
+fn program_of(
+    record: Option<Record<'static>>,
+    before: &[u32],
+    after: &[u32],
+    handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
+) -> Program {
     const SIZE: usize = 65536;
     // SAFETY: a new mapping.
     let start = unsafe {
@@ -152,21 +172,23 @@ fn program(handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync 
     };
     assert_ne!(start, libc::MAP_FAILED);
     let base = start as u64;
-    let site = TestSite(Box::new(handler));
-    // SAFETY: the test describes its site truly.
-    let context = unsafe { RampContext::new(Role::Deopt, Arc::new(site)) }.unwrap();
-    let mut words = before();
+    let mut words = before.to_vec();
+    let site = TestSite {
+        addr: CodeAddr::new(base + words.len() as u64 * 4),
+        record,
+        handler: Box::new(handler),
+    };
     let (ramp, elsewhere) = (base + 4096, base + 8192);
     words.push(0x4800_0000 | (4096 - words.len() as u32 * 4));
     let resume = Resume::At(CodeAddr::new(base + words.len() as u64 * 4));
-    words.extend(after());
-    let bytes = encode(CodeAddr::new(ramp), Box::leak(context), resume).unwrap();
-    assert!(bytes.len() <= max_len(Arch::host().unwrap(), &resume).as_usize());
+    words.extend(after);
+    // SAFETY: the test describes its site truly.
+    let bytes = unsafe { testing::ramp(Arc::new(site), CodeAddr::new(ramp), resume) };
     // SAFETY: all of it lies in the mapping; then the mapping is made code.
     unsafe {
         core::ptr::copy_nonoverlapping(words.as_ptr(), start.cast(), words.len());
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), ramp as *mut u8, bytes.len());
-        core::ptr::copy_nonoverlapping(after().as_ptr(), elsewhere as *mut u32, after().len());
+        core::ptr::copy_nonoverlapping(after.as_ptr(), elsewhere as *mut u32, after.len());
         assert_eq!(libc::mprotect(start, SIZE, libc::PROT_READ | libc::PROT_EXEC), 0);
     }
     Program {
@@ -196,15 +218,19 @@ fn run(program: &Program) -> Blocks {
         },
     };
     blocks.before.general[0] = &raw const blocks as u64;
+    call(program, &raw mut blocks);
+    blocks
+}
+
+fn call<T>(program: &Program, blocks: *mut T) {
     let descriptor = [program.start, 0, 0];
     let pointer = match cfg!(target_endian = "big") {
         true => descriptor.as_ptr() as u64,
         false => program.start,
     };
     // SAFETY: a function pointer of the convention, to code that follows it.
-    let function: extern "C" fn(*mut Blocks) -> u64 = unsafe { core::mem::transmute(pointer) };
-    assert_eq!(function(&raw mut blocks), 7);
-    blocks
+    let function: extern "C" fn(*mut T) -> u64 = unsafe { core::mem::transmute(pointer) };
+    assert_eq!(function(blocks), 7);
 }
 
 const VOLATILE_FIELDS: u64 = 0xff00_0fff;
@@ -302,4 +328,82 @@ fn a_frame_goes_on_elsewhere_with_its_registers() {
         // The last jump goes through it.
         block.ctr = program.elsewhere.get();
     });
+}
+
+/// Every register that a C function may change: r0, r3 to r12, f0 to f13, v0 to v19.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Volatile {
+    vectors: [u128; 20],
+    floats: [u64; 14],
+    general: [u64; 13],
+    unused: u64,
+}
+
+const FLOATS: u32 = core::mem::offset_of!(Volatile, floats) as u32;
+const GENERAL: u32 = core::mem::offset_of!(Volatile, general) as u32;
+
+/// Loads them from r31 plus `at`, or stores them there. r0 goes last when it is loaded, and r10 is the index.
+fn volatile(load: bool, at: u32) -> Vec<u32> {
+    let pick = |load_word: u32, store_word: u32| if load { load_word } else { store_word };
+    let general = |n: u32| pick(0xe800_0000, 0xf800_0000) | n << 21 | 31 << 16 | (at + GENERAL + 8 * n);
+    let mut vectors = Vec::new();
+    for n in 0..20 {
+        // addi r10, r31, ...; lvx, stvx n, 0, r10
+        vectors.extend([
+            0x395f_0000 | (at + 16 * n),
+            pick(0x7c00_00ce, 0x7c00_01ce) | n << 21 | 10 << 11,
+        ]);
+    }
+    let floats = (0..14).map(|n| pick(0xc800_0000, 0xd800_0000) | n << 21 | 31 << 16 | (at + FLOATS + 8 * n));
+    let all = [0].into_iter().chain(3..13).map(general);
+    match load {
+        true => vectors.into_iter().chain(floats).chain(all).collect(),
+        false => all.chain(floats).chain(vectors).collect(),
+    }
+}
+
+/// Result in r3, argument in r5; everything is live that can be.
+#[test]
+fn a_lean_ramp_keeps_every_live_register() {
+    const AFTER: u32 = size_of::<Volatile>() as u32;
+    let mut spec = record(7).location(reg(3, 8)).location(reg(5, 8)).live_out(1, 8);
+    for n in [0].into_iter().chain(3..11).chain(14..32) {
+        spec = spec.live_out(n, 8);
+    }
+    for n in 32..64 {
+        spec = spec.live_out(n, 8);
+    }
+    for n in 77..109 {
+        spec = spec.live_out(n, 16);
+    }
+    // The beginning and the end of a function, as above.
+    let mut load = before()[..5].to_vec();
+    load.extend(volatile(true, 0));
+    let mut store = volatile(false, AFTER);
+    store.extend(&after()[after().len() - 6..]);
+    let program = program_of(Some(testing::leak(spec)), &load, &store, |frame| {
+        let arg = frame.arg(0).unwrap().u64().unwrap();
+        frame.set_result(!arg).unwrap();
+        let sum = core::hint::black_box((0..100).map(f64::from).sum::<f64>());
+        assert_eq!(sum, 4950.0);
+        frame.resume()
+    });
+    let word = |n: usize| 0x0123_4567_89ab_cdef_u64.rotate_left(n as u32) ^ (n as u64) << 56;
+    let before = Volatile {
+        vectors: core::array::from_fn(|n| u128::from(word(n)) << 64 | u128::from(word(n + 20))),
+        floats: core::array::from_fn(|n| word(n + 40)),
+        general: core::array::from_fn(|n| word(n + 60)),
+        unused: 0,
+    };
+    let mut blocks = [before, before];
+    blocks[1].floats = [0; 14];
+    call(&program, &raw mut blocks);
+    let [_, mut found] = blocks;
+    assert_eq!(found.general[3], !before.general[5]);
+    // The result, the stack pointer and the TOC, and what is free at every patchpoint.
+    for n in [1, 2, 3, 11, 12] {
+        found.general[n] = before.general[n];
+    }
+    assert_eq!(found, before);
 }

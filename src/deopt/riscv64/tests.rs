@@ -9,10 +9,11 @@ use crate::addr::{CodeAddr, DwarfReg, FnOffset, Len, RecordId};
 use crate::arch::live::Live;
 use crate::arch::riscv64::RiscV64;
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, ReturnValue, UnwindInfo, Value, encode};
-use crate::engine::Role;
+use crate::deopt::lean::testing;
+use crate::deopt::{Answer, Frame, RampSite, Resume, ReturnValue, UnwindInfo, Value};
 use crate::error::Error;
-use crate::stackmap::Constants;
+use crate::stackmap::testing::{record, reg};
+use crate::stackmap::{Constants, Record};
 
 /// All that code can see of itself: x0 to x31, f0 to f31, fcsr. x0, sp, gp and tp stay as they are.
 #[repr(C)]
@@ -139,6 +140,8 @@ struct TestSite {
     addr: CodeAddr,
     collect: CodeAddr,
     unwind: Option<UnwindInfo>,
+    /// `None` for a shadow.
+    record: Option<Record<'static>>,
     handler: Handler,
 }
 
@@ -150,8 +153,11 @@ impl RampSite for TestSite {
             function: Some("probe"),
             offset: FnOffset::new(0),
             addr: self.addr,
-            shape: CallShape::shadow(4),
-            record: None,
+            shape: match self.record {
+                Some(_) => CallShape::c(4).result().args(2),
+                None => CallShape::shadow(4),
+            },
+            record: self.record,
             constants: Constants::NONE,
             landings: &[],
             trust_live_outs: false,
@@ -176,6 +182,9 @@ impl RampSite for TestSite {
                 "fscsr t0",
                 "fcvt.d.l ft0, t0",
                 "fcvt.d.l fa0, t0",
+                ".irp n, 5,6,7,10,11,12,13,14,15,16,17,28,29,30,31",
+                "li x\\n, -1",
+                ".endr",
                 clobber_abi("C")
             );
         }
@@ -186,6 +195,15 @@ impl RampSite for TestSite {
 impl Probe {
     /// A probe whose site is a jump to a ramp with this handler.
     fn through(
+        resume_at_collect: bool,
+        handler: impl for<'f> Fn(&mut Frame<'f>, CodeAddr) -> Answer<'f> + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(None, resume_at_collect, handler)
+    }
+
+    /// The same, of a patchpoint with the C convention if there is a record.
+    fn of(
+        record: Option<Record<'static>>,
         resume_at_collect: bool,
         handler: impl for<'f> Fn(&mut Frame<'f>, CodeAddr) -> Answer<'f> + Send + Sync + 'static,
     ) -> Self {
@@ -203,13 +221,12 @@ impl Probe {
             addr,
             collect,
             unwind: None,
+            record,
             handler: Box::new(handler),
         };
-        // SAFETY: the site is described as it is.
-        let context = unsafe { RampContext::new(Role::Deopt, Arc::new(site)) };
-        let context: &'static RampContext = Box::leak(context.unwrap());
         let resume = Resume::At(if resume_at_collect { collect } else { at(0x8000) });
-        let ramp = encode(at(RAMP), context, resume).unwrap();
+        // SAFETY: the site is described as it is.
+        let ramp = unsafe { testing::ramp(Arc::new(site), at(RAMP), resume) };
         let head = RiscV64.plan_head(addr, Len::new(4)).unwrap();
         let jump = RiscV64.jump(head, at(RAMP)).unwrap();
         let len = offset(patchpoint_probe_end) as usize;
@@ -326,4 +343,34 @@ fn leaving_a_frame_without_unwind_information_is_refused() {
         frame.resume()
     });
     probe.run(&Image::pattern(3));
+}
+
+/// The registers that a function preserves, and ra, for which there is no live-out.
+#[test]
+fn a_lean_ramp_keeps_every_live_register() {
+    let mut spec = record(7).location(reg(31, 8)).location(reg(60, 8));
+    for n in (8..10).chain(18..28) {
+        spec = spec.live_out(n, 8).live_out(32 + n, 8);
+    }
+    let probe = Probe::of(Some(testing::leak(spec)), true, |frame, _| {
+        let args = [0, 1].map(|n| frame.arg(n).unwrap().u64().unwrap());
+        let float = frame.float_arg(1).unwrap().u64().unwrap();
+        frame.set_result(args[0] ^ args[1]).unwrap();
+        frame.set_float_result(f64::from_bits(float)).unwrap();
+        frame.resume()
+    });
+    for seed in 1..5 {
+        let mut input = Image::pattern(seed);
+        input.fcsr = 0;
+        let output = probe.run(&input);
+        assert_eq!(output.gprs[10], input.gprs[10] ^ input.gprs[11]);
+        assert_eq!(output.floats[10], input.floats[11]);
+        // Preserved, ra, and the recorded t6 and ft8.
+        for n in (8..10).chain(18..28) {
+            assert_eq!(output.gprs[n], input.gprs[n], "x{n}");
+            assert_eq!(output.floats[n], input.floats[n], "f{n}");
+        }
+        assert_eq!((output.gprs[1], output.gprs[31]), (input.gprs[1], input.gprs[31]));
+        assert_eq!(output.floats[28], input.floats[28]);
+    }
 }

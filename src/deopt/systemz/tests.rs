@@ -10,10 +10,8 @@ use std::sync::Mutex;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::{
-    Answer, Frame, RampContext, RampSite, Resume, ReturnValue, UnwindInfo, Value, encode, max_len,
-};
-use crate::engine::Role;
+use crate::deopt::lean::testing;
+use crate::deopt::{Answer, Frame, RampSite, Resume, ReturnValue, UnwindInfo, Value};
 use crate::stackmap::testing::{indirect, map, record, reg, sub_reg};
 use crate::stackmap::{Constants, Record};
 
@@ -238,9 +236,7 @@ impl Machine {
     /// The routine with its site made a jump to a ramp, while `run` runs.
     fn place<R>(&self, site: TestSite, resume: Resume<'_>, run: impl FnOnce(usize) -> R) -> R {
         // SAFETY: each test describes its site truly.
-        let context = unsafe { RampContext::new(Role::Deopt, Arc::new(site)) }.unwrap();
-        let ramp = encode(self.at(RAMP), &context, resume).unwrap();
-        assert!(ramp.len() <= max_len(Arch::SystemZ, &resume).as_usize());
+        let ramp = unsafe { testing::ramp(Arc::new(site), self.at(RAMP), resume) };
         let distance = (RAMP - offset(patchpoint_test_site)) as u32 / 2;
         let jump = [&[0xc0, 0xf4], &distance.to_be_bytes()[..]].concat();
         // SAFETY: the mapping is as large, is not executed now, and the routine is what its symbols say.
@@ -510,4 +506,52 @@ fn floating_point_registers_are_restored_for_the_caller() {
     assert_eq!((returned.to_bits() >> 32) as u32, 2.5f32.to_bits());
     expected[0] = returned;
     assert_eq!(floats, expected);
+}
+
+/// Result in r2, argument in r4; everything is live that LLVM can name.
+#[test]
+fn a_lean_ramp_keeps_every_live_register() {
+    let mut spec = record(7).location(reg(2, 8)).location(reg(4, 8)).live_out(15, 8);
+    for n in 2..14 {
+        spec = spec.live_out(n, 8);
+    }
+    for n in 16..32 {
+        spec = spec.live_out(n, if n % 2 == 0 { 8 } else { 16 });
+    }
+    let machine = Machine::new();
+    let mut site = machine.site(|frame| {
+        let arg = frame.arg(0).unwrap().u64().unwrap();
+        frame.set_result(!arg).unwrap();
+        trash();
+        frame.resume()
+    });
+    site.shape = CallShape::any_reg(6).result().args(1);
+    site.record = Some(testing::leak(spec));
+    let mut before = registers();
+    before.fpc = 0;
+    let (result, after) = machine.run(site, &before);
+    assert_eq!((result, after.gprs[2]), (-2, !before.gprs[4]));
+    assert_eq!(after.gprs[3..14], before.gprs[3..14]);
+    // By the numbers of the vectors whose halves they are.
+    let numbers = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
+    for (dwarf, n) in (16..).zip(numbers) {
+        let live = if dwarf % 2 == 0 { 1 } else { 2 };
+        assert_eq!(after.vectors[n][..live], before.vectors[n][..live], "v{n}");
+    }
+}
+
+/// Changes what a C function may change.
+fn trash() {
+    // SAFETY: what is changed is declared.
+    unsafe {
+        core::arch::asm!(
+            ".irp n, 0,1,2,3,4,5",
+            "lghi %r\\n, -1",
+            ".endr",
+            ".irp n, 0,1,2,3,4,5,6,7",
+            "lzdr %f\\n",
+            ".endr",
+            clobber_abi("C"),
+        );
+    }
 }

@@ -9,9 +9,9 @@ use super::site::TestSite;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::CallShape;
 use crate::deopt::Frame;
+use crate::deopt::lean::testing::leak;
 use crate::error::Error;
-use crate::stackmap::Record;
-use crate::stackmap::testing::{RecordSpec, map, record, reg};
+use crate::stackmap::testing::{RecordSpec, record, reg};
 
 const LEN: u32 = 32;
 
@@ -38,10 +38,6 @@ fn probe(
     site.lean_ramp(&mut memory, ramp);
     memory.seal();
     probe
-}
-
-fn leak(spec: RecordSpec) -> Record<'static> {
-    map().function(0x1000, 24, [spec]).leak().0
 }
 
 /// Changes every general register that a C function may change.

@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::machine::Memory;
-use crate::deopt::lean::{self, LeanContext};
 use crate::addr::{CodeAddr, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
+use crate::deopt::lean::testing;
 use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, Role, UnwindInfo, encode, max_len};
 use crate::stackmap::{Constants, Record};
 
@@ -52,12 +52,9 @@ impl TestSite {
 
     /// Writes a lean ramp for this site to memory reserved for it.
     pub(super) fn lean_ramp(self, memory: &mut Memory, at: CodeAddr) {
-        let max = lean::max_len(&RampSite::site(&self)).unwrap().unwrap();
+        let resume = Resume::At(at);
         // SAFETY: each test describes its site truly.
-        let context = unsafe { LeanContext::new(Arc::new(self)) };
-        let context: &'static LeanContext = Box::leak(context.unwrap());
-        let bytes = context.encode(at).unwrap();
-        assert!(bytes.len() <= max.as_usize(), "{} > {max}", bytes.len());
+        let bytes = unsafe { testing::ramp(Arc::new(self), at, resume) };
         memory.write(at, &bytes);
     }
 }

@@ -12,14 +12,14 @@ use crate::deopt::host::{in_order, state};
 use crate::deopt::value::MAX;
 
 /// The saved registers of one frame.
-pub(in crate::deopt) enum Saved<'f> {
+pub(in crate::deopt) enum Registers<'f> {
     /// All of them.
     All(state::Captured<'f>),
     /// The live ones.
     Live(Live<'f>),
 }
 
-impl Saved<'_> {
+impl Registers<'_> {
     /// Whether every register is here.
     pub(in crate::deopt) fn is_whole(&self) -> bool {
         matches!(self, Self::All(_))
