@@ -298,7 +298,8 @@ impl Bench {
         for dwarf in (0..128).filter(|dwarf| !given_up.contains(DwarfReg::new(*dwarf))) {
             let (expected, found) = match host::float(dwarf) {
                 Some(index) if registers.single[index] => {
-                    let number = |value| u64::from(host::of_single(value));
+                    // Whatever the rest of it is.
+                    let number = |value| host::of_single(value).map_or(value, u64::from);
                     (
                         registers.float[index].map(number),
                         number(self.block.float[index]),

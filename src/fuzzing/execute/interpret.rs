@@ -310,7 +310,7 @@ impl<'p> Interpreter<'p> {
             Spot::Float(index) => {
                 let value = self.registers.float[index].ok_or(Undefined)?;
                 if bytes == 4 {
-                    host::of_single(value).into()
+                    host::of_single(value).ok_or(Undefined)?.into()
                 } else {
                     value
                 }

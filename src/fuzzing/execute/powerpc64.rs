@@ -27,14 +27,25 @@ pub(super) fn float(dwarf: u16) -> Option<usize> {
     dwarf.checked_sub(32).filter(|n| *n < 32).map(usize::from)
 }
 
-/// The 4 bytes of a value that is put in a floating-point register as a number: in the double format.
+/// The 4 bytes of a value that is put in a floating-point register as a number: in the double format, where the bits
+/// of what is no number go along (Power ISA book I, 4.6.2).
 pub(super) fn single(low: u32) -> u64 {
-    f64::from(f32::from_bits(low)).to_bits()
+    let number = f32::from_bits(low);
+    if number.is_nan() {
+        let (sign, fraction) = (u64::from(low >> 31), u64::from(low & 0x007f_ffff));
+        return sign << 63 | 0x7ff << 52 | fraction << 29;
+    }
+    f64::from(number).to_bits()
 }
 
-/// What a floating-point register holds as 4 bytes.
-pub(super) fn of_single(value: u64) -> u32 {
-    (f64::from_bits(value) as f32).to_bits()
+/// What a floating-point register holds as 4 bytes: only a number that single precision has.
+pub(super) fn of_single(value: u64) -> Option<u32> {
+    let number = f64::from_bits(value);
+    let low = match number.is_nan() {
+        true => (value >> 32) as u32 & 0xff80_0000 | (value >> 29) as u32 & 0x007f_ffff,
+        false => (number as f32).to_bits(),
+    };
+    (single(low) == value).then_some(low)
 }
 
 const fn memory(opcode: u32, reg: u32, offset: u32, base: u32) -> u32 {

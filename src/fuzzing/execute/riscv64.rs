@@ -33,8 +33,8 @@ pub(super) fn single(low: u32) -> u64 {
 }
 
 /// What a floating-point register holds as 4 bytes.
-pub(super) fn of_single(value: u64) -> u32 {
-    value as u32
+pub(super) fn of_single(value: u64) -> Option<u32> {
+    Some(value as u32)
 }
 
 unsafe extern "C" {
