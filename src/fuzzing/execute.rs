@@ -93,6 +93,8 @@ struct Bench {
     data: Data,
     block: Box<Block>,
     trampolines: Trampolines,
+    /// How the callee and the preserver among them are called.
+    functions: [u64; 2],
     /// Far from everything.
     far: CodeMemory,
     seen: Seen,
@@ -111,6 +113,7 @@ impl Bench {
             random,
             data,
             block,
+            functions: [trampolines.callee, trampolines.preserver].map(host::function),
             trampolines,
             far,
             seen: Seen::default(),
@@ -120,8 +123,8 @@ impl Bench {
     fn outside(&self, at: u64) -> Outside {
         Outside {
             far: self.far.addr(),
-            callee: [at + EXITS + 0x180, self.trampolines.callee],
-            preserver: [at + EXITS + 0x1c0, self.trampolines.preserver],
+            callee: [at + EXITS + 0x180, self.functions[0]],
+            preserver: [at + EXITS + 0x200, self.functions[1]],
         }
     }
 
@@ -243,8 +246,9 @@ impl Bench {
             exit(at + EXITS + id * 0x40, id, leave);
         }
         let outside = self.outside(at);
-        exit(outside.callee[0], 0, self.trampolines.callee);
-        exit(outside.preserver[0], 0, self.trampolines.preserver);
+        let mut near = |at: u64, to: u64| memory.write(at, &host::near(at, &self.block, to));
+        near(outside.callee[0], self.trampolines.callee);
+        near(outside.preserver[0], self.trampolines.preserver);
     }
 
     /// Interprets and executes one; whether it was executed.

@@ -52,6 +52,16 @@ pub(super) fn trampolines() -> Trampolines {
     }
 }
 
+/// What is called instead of the code.
+pub(super) fn function(code: u64) -> u64 {
+    code
+}
+
+/// The function at an address that goes to other code.
+pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
+    exit(at, block, 0, to)
+}
+
 /// `ldr x16, .+16; ldr x17, .+20; br x16; nop`, where to, and what identifies the exit.
 pub(super) fn exit(_at: u64, block: &Block, id: u64, to: u64) -> Vec<u8> {
     let words = [0x5800_0090u32, 0x5800_00b1, 0xd61f_0200, 0xd503_201f];

@@ -134,14 +134,31 @@ pub(super) fn trampolines() -> Trampolines {
     let place = |words: &[u32]| executable(&bytes(words));
     let entry = place(&enter());
     Trampolines {
-        // ELFv1: a pointer to a function is that of its descriptor.
-        enter: match cfg!(target_endian = "big") {
-            true => std::vec![entry, 0, 0].leak().as_ptr() as u64,
-            false => entry,
-        },
+        enter: function(entry),
         leave: place(&leave()),
         callee: place(&callee()),
         preserver: place(&[BLR]),
+    }
+}
+
+/// What is called instead of the code. ELFv1: a descriptor, with the code's address, a TOC pointer, and an environment.
+pub(super) fn function(code: u64) -> u64 {
+    match cfg!(target_endian = "big") {
+        true => std::vec![code, 0, 0].leak().as_ptr() as u64,
+        false => code,
+    }
+}
+
+/// The function at an address that goes to other code.
+pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
+    let code = exit(at, block, 0, to);
+    match cfg!(target_endian = "big") {
+        true => [at + 24, 0, 0]
+            .into_iter()
+            .flat_map(u64::to_ne_bytes)
+            .chain(code)
+            .collect(),
+        false => code,
     }
 }
 

@@ -52,6 +52,16 @@ pub(super) fn trampolines() -> Trampolines {
     }
 }
 
+/// What is called instead of the code.
+pub(super) fn function(code: u64) -> u64 {
+    code
+}
+
+/// The function at an address that goes to other code.
+pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
+    exit(at, block, 0, to)
+}
+
 /// `auipc t6, 0; ld t5, 24(t6); ld t6, 16(t6); jr t6`, where to, and what identifies the exit.
 pub(super) fn exit(_at: u64, block: &Block, id: u64, to: u64) -> Vec<u8> {
     let load = |rd: u32, offset: u32| offset << 20 | 31 << 15 | 3 << 12 | rd << 7 | 0x03;

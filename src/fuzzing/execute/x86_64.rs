@@ -52,6 +52,16 @@ pub(super) fn trampolines() -> Trampolines {
     }
 }
 
+/// What is called instead of the code.
+pub(super) fn function(code: u64) -> u64 {
+    code
+}
+
+/// The function at an address that goes to other code.
+pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
+    exit(at, block, 0, to)
+}
+
 /// `movabs r11, block; mov qword ptr [r11 + 528], id; jmp [rip]`, and where to.
 pub(super) fn exit(_at: u64, block: &Block, id: u64, to: u64) -> Vec<u8> {
     let mut code = std::vec![0x49, 0xbb];
