@@ -5,6 +5,7 @@
 //! memory, so that whatever the machine does besides hits both.
 
 mod busy;
+pub mod caches;
 pub mod compare;
 pub mod many;
 pub mod measure;

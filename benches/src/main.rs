@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use benches::ratios::{self, Loops};
-use benches::{compare, many, report, throughput, times};
+use benches::{caches, compare, many, report, throughput, times};
 use clap::{Parser, Subcommand};
 use patchpoint::publish::Serializer;
 
@@ -26,6 +26,15 @@ enum What {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// Inline caches, ramps and invalidation; fails if a ratio is worse than its goal.
+    Caches {
+        /// Prints the loops that are compared.
+        #[arg(long)]
+        show: bool,
+        /// Writes the figures to a file, too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// The library beside others that patch code.
     Compare {
         /// Writes the figures to a file, too.
@@ -40,6 +49,7 @@ enum What {
 fn main() -> ExitCode {
     let done = match Args::parse().what {
         What::Ratios { show, json } => ratios(show, json),
+        What::Caches { show, json } => cached(show, json),
         What::Compare { json, threads } => compared(json, threads),
     };
     match done {
@@ -86,6 +96,19 @@ fn ratios(show: bool, json: Option<PathBuf>) -> Result<ExitCode, String> {
         rows.append(&mut table);
     }
     print!("{}", report::beside(&rows));
+    write(json, &report::json(&rows))?;
+    match rows.iter().all(report::Row::is_good) {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
+    }
+}
+
+fn cached(show: bool, json: Option<PathBuf>) -> Result<ExitCode, String> {
+    if show {
+        println!("{}", caches::Hits::new().show());
+    }
+    let rows = caches::all();
+    print!("{}{}", report::table(&rows), caches::losses(&rows));
     write(json, &report::json(&rows))?;
     match rows.iter().all(report::Row::is_good) {
         true => Ok(ExitCode::SUCCESS),

@@ -29,6 +29,16 @@ pub struct Bare {
 }
 
 impl Row {
+    /// A time by itself.
+    pub fn alone(what: &'static str, ours: Figure) -> Self {
+        Self {
+            what,
+            ours,
+            bare: None,
+            beside: false,
+        }
+    }
+
     /// A time alone against the least that could do the same, with the highest ratio that is good.
     pub fn against(
         what: &'static str,

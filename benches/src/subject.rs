@@ -22,6 +22,14 @@ pub const HANDWRITTEN: &[u8] = include_bytes!("../objects/handwritten.o");
 pub const SLOWER: &[u8] = include_bytes!("../objects/slower.o");
 /// The 100 reads with the checks written by hand.
 pub const CHECKS: &[u8] = include_bytes!("../objects/checks.o");
+/// The same loop with an inline cache held in data, whose routine is called.
+pub const DATA_CALL: &[u8] = include_bytes!("../objects/data_call.o");
+/// The same loop with an inline cache held in data, which says where the property is.
+pub const DATA_OFFSET: &[u8] = include_bytes!("../objects/data_offset.o");
+/// The 100 reads with inline caches held in data.
+pub const DATA_HUNDRED: &[u8] = include_bytes!("../objects/data_hundred.o");
+/// The loop with a read that follows the C convention.
+pub const C_LOOP: &[u8] = include_bytes!("../objects/c_loop.o");
 /// The same source with the check as inline assembly.
 pub const INLINE_ASM: &[u8] = include_bytes!("../objects/inline_asm.o");
 

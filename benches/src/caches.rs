@@ -1,0 +1,585 @@
+//! Inline caches: hits against checks written by hand and against caches held in data, chains, misses, ramps, and
+//! invalidations of many functions.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::time::Duration;
+
+use patchpoint::addr::CodeAddr;
+use patchpoint::arch::OnReturn;
+use patchpoint::deopt::{Assumptions, Ramps};
+use patchpoint::engine::{Code, Engine, Exits};
+use patchpoint::ic::{Action, Builder, Cache, Caches, Chain, Entry, Guard, Learn, Miss, Pointer};
+use patchpoint::publish::SingleThreaded;
+use patchpoint::sequence::{Field, Sequence, Target, arg};
+use patchpoint::site::{Module, Site};
+use patchpoint::{CallShape, verify};
+
+use crate::measure::{Effort, Figure, interleave, time};
+use crate::pages;
+use crate::report::Row;
+use crate::subject::{
+    self, C_LOOP, DATA_CALL, DATA_HUNDRED, DATA_OFFSET, HANDWRITTEN, INLINE_CACHE, Object, READ, RESERVED,
+    SHAPE,
+};
+
+const OBJECTS: usize = 1000;
+
+const HITS: Effort = Effort {
+    batches: 1001,
+    operations: 8 * OBJECTS,
+};
+
+const MISSES: Effort = Effort {
+    batches: 201,
+    operations: OBJECTS,
+};
+
+type SumFields = extern "C" fn(*const *const Object, u64) -> u64;
+type Get = extern "C" fn(*const Object) -> u64;
+
+/// All of them.
+pub fn all() -> Vec<Row> {
+    let mut rows = Hits::new().rows();
+    rows.extend(in_a_row());
+    rows.extend(ramps());
+    rows.extend(megamorphic());
+    rows.extend(misses());
+    rows.extend(invalidations());
+    rows
+}
+
+// ---- what is measured on ----
+
+fn engine(exits: impl Exits + 'static) -> Engine {
+    // SAFETY: the measurements run on one thread.
+    let world = unsafe { SingleThreaded::promise() };
+    Engine::builder().world(world).exits(exits).build().unwrap()
+}
+
+fn object_of(miss: &Miss<'_, '_>) -> Object {
+    let at = miss.arg(0).unwrap().u64().unwrap() as *const Object;
+    // SAFETY: the loops pass objects.
+    unsafe { *at }
+}
+
+fn learn<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
+    let object = object_of(miss);
+    miss.set_result(object.property).unwrap();
+    Learn::Entry(
+        Entry::new(Action::load::<u64>(Pointer::plain(arg(0)), 8))
+            .guard(Guard::equal(u32::at(arg(0), 0), object.shape))
+            .depends_on(object.shape),
+    )
+}
+
+/// Caches that never give up and never wait.
+fn patient() -> Builder {
+    Caches::builder().policy(Chain {
+        limit: 8,
+        back_off: 0,
+        cool_down: 0,
+    })
+}
+
+fn site_of(module: &Module, function: &str) -> Site {
+    let function = module.function(function).unwrap();
+    let mut sites = function.sites().filter(|site| site.id().get() == READ);
+    sites.next().unwrap()
+}
+
+/// A load of an object whose loop begins so far into a cache line: where it does can cost more than what is measured.
+/// Loads that do not suit are kept until one does, else the next would get the same place.
+fn load_at(engine: &Engine, object: &[u8], want: u64) -> Code {
+    let mut loads = Vec::new();
+    loop {
+        let code = subject::load(engine, object);
+        if code.symbol("sum_fields").unwrap().get() % 64 == want {
+            return code;
+        }
+        loads.push(code);
+        assert!(loads.len() < 64, "no load begins {want} bytes into a cache line");
+    }
+}
+
+/// A compiled loop whose read has a cache that knows the shape.
+struct Cached {
+    // The code and the ramps stay as long as these.
+    engine: Engine,
+    _caches: Caches,
+    module: Module,
+    _cache: Cache,
+}
+
+impl Cached {
+    /// The entry for the shape is the last of `depth`.
+    fn new(object: &[u8], want: u64, live: bool, depth: u64) -> Self {
+        let caches = patient().lookup(learn);
+        let engine = engine(caches.ramps());
+        let registration = engine.registration(load_at(&engine, object, want));
+        let registration = if live { registration.live() } else { registration };
+        let module = registration.register(subject::shape).unwrap();
+        let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
+        let this = Self {
+            engine,
+            _caches: caches,
+            module,
+            _cache: cache,
+        };
+        for shape in 0..depth {
+            let object = Object {
+                shape: u64::from(SHAPE) + shape,
+                property: 0,
+            };
+            this.function()(&(&raw const object), 1);
+        }
+        assert_eq!(this._cache.entries().len() as u64, depth);
+        this
+    }
+
+    fn addr(&self) -> CodeAddr {
+        self.module.function("sum_fields").unwrap().entry()
+    }
+
+    fn function(&self) -> SumFields {
+        function(self.addr())
+    }
+
+    fn show(&self, name: &str) -> String {
+        let len = self.module.function("sum_fields").unwrap().len().as_usize();
+        disassembly(&self.engine, name, self.addr(), len)
+    }
+}
+
+fn function(addr: CodeAddr) -> SumFields {
+    // SAFETY: each is the C function that its source says, and stays mapped as long as its engine.
+    unsafe { std::mem::transmute(addr.get() as usize) }
+}
+
+fn disassembly(engine: &Engine, name: &str, addr: CodeAddr, len: usize) -> String {
+    // SAFETY: code that was loaded; the room taken for it is longer than the function.
+    let code = unsafe { pages::read(addr.get(), len) };
+    let mut out = format!("{name}, {} bytes into a cache line:\n", addr.get() % 64);
+    for line in verify::disassemble(engine.modules()[0].arch(), addr, &code) {
+        out += &format!("  {:x}  {}\n", line.addr.get(), line.text);
+    }
+    out
+}
+
+/// The objects, and the sum of their properties.
+fn objects() -> (Vec<Object>, u64) {
+    let object = |property| Object {
+        shape: u64::from(SHAPE),
+        property,
+    };
+    let objects: Vec<Object> = (0..OBJECTS as u64).map(object).collect();
+    let sum = objects.iter().map(|object| object.property).sum();
+    (objects, sum)
+}
+
+/// A batch of a loop over the objects.
+fn batch(
+    function: SumFields,
+    pointers: &[*const Object],
+    sum: u64,
+    rounds: usize,
+) -> impl FnMut() -> Duration + '_ {
+    move || {
+        time(|| {
+            for _ in 0..rounds {
+                assert_eq!(function(black_box(pointers.as_ptr()), pointers.len() as u64), sum);
+            }
+        })
+    }
+}
+
+// ---- hits ----
+
+/// The same loop with a check in different ways.
+pub struct Hits {
+    in_place: Cached,
+    through_stub: Cached,
+    /// The last entry of chains of 2, 3 and 4.
+    chains: [Cached; 3],
+    handwritten: Code,
+    data_call: Code,
+    data_offset: Code,
+}
+
+impl Hits {
+    /// Loads and warms all.
+    pub fn new() -> Self {
+        let want = {
+            let engine = engine(Ramps::new());
+            subject::load(&engine, INLINE_CACHE)
+                .symbol("sum_fields")
+                .unwrap()
+                .get()
+                % 64
+        };
+        let in_place = Cached::new(INLINE_CACHE, want, false, 1);
+        let load = |object| load_at(&in_place.engine, object, want);
+        Self {
+            through_stub: Cached::new(INLINE_CACHE, want, true, 1),
+            chains: [2, 3, 4].map(|depth| Cached::new(INLINE_CACHE, want, false, depth)),
+            handwritten: load(HANDWRITTEN),
+            data_call: load(DATA_CALL),
+            data_offset: load(DATA_OFFSET),
+            in_place,
+        }
+    }
+
+    /// The disassembly of the loops.
+    pub fn show(&self) -> String {
+        let engine = &self.in_place.engine;
+        let code = |name, code: &Code| disassembly(engine, name, code.symbol("sum_fields").unwrap(), 0x8c);
+        [
+            self.in_place.show("hit in place"),
+            self.through_stub.show("hit through a stub"),
+            self.chains[2].show("chain of 4"),
+            code("check written by hand", &self.handwritten),
+            code("cache in data, call", &self.data_call),
+            code("cache in data, offset", &self.data_offset),
+        ]
+        .join("\n")
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let (objects, sum) = objects();
+        let count = OBJECTS as u64;
+        let sum = sum + count + count / 2;
+        let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
+        let of = |code: &Code| function(code.symbol("sum_fields").unwrap());
+        let functions = [
+            self.in_place.function(),
+            self.through_stub.function(),
+            self.chains[0].function(),
+            self.chains[1].function(),
+            self.chains[2].function(),
+            of(&self.handwritten),
+            of(&self.data_call),
+            of(&self.data_offset),
+        ];
+        let mut ways = functions.map(|function| batch(function, &pointers, sum, HITS.operations / OBJECTS));
+        let [a, b, c, d, e, f, g, h] = &mut ways;
+        let [in_place, stub, two, three, four, by_hand, call, offset] =
+            interleave(HITS, [a, b, c, d, e, f, g, h]);
+        let row = |what, ours: &Figure, bare: &Figure, than, goal| {
+            Row::against(what, [ours.clone(), bare.clone()], than, goal)
+        };
+        const BY_HAND: &str = "the same loop, check written by hand";
+        const CALL: &str = "cache in data: load, compare, indirect call";
+        const OFFSET: &str = "cache in data: load, compare, load by offset";
+        const IN_PLACE: &str = "monomorphic hit in place, per object";
+        const STUB: &str = "monomorphic hit through a stub (live site)";
+        vec![
+            row(IN_PLACE, &in_place, &by_hand, BY_HAND, Some(1.05)),
+            row(IN_PLACE, &in_place, &call, CALL, Some(1.0)),
+            row(IN_PLACE, &in_place, &offset, OFFSET, None),
+            row(STUB, &stub, &by_hand, BY_HAND, Some(1.5)),
+            row(STUB, &stub, &call, CALL, Some(1.0)),
+            row(STUB, &stub, &offset, OFFSET, None),
+            row("polymorphic hit, 2nd of 2 entries", &two, &by_hand, BY_HAND, None),
+            row(
+                "polymorphic hit, 3rd of 3 entries",
+                &three,
+                &by_hand,
+                BY_HAND,
+                None,
+            ),
+            row(
+                "polymorphic hit, 4th of 4 entries",
+                &four,
+                &by_hand,
+                BY_HAND,
+                None,
+            ),
+        ]
+    }
+}
+
+impl Default for Hits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// ---- hits where every instruction takes time ----
+
+/// A function of 100 reads, each with a cache that knows the shape.
+fn hundred(live: bool, object: &Object) -> (Engine, Caches, Module) {
+    let caches = patient().lookup(learn);
+    let engine = engine(caches.ramps());
+    let registration = engine.registration(subject::load(&engine, subject::HUNDRED));
+    let registration = if live { registration.live() } else { registration };
+    let module = registration.register(subject::shape).unwrap();
+    caches.attach_all(&engine, READ).unwrap();
+    get(module.function("hundred").unwrap().entry())(object);
+    assert_eq!(caches.totals().installed, 100);
+    (engine, caches, module)
+}
+
+fn get(entry: CodeAddr) -> Get {
+    // SAFETY: the C function that its source says; its code stays as long as what is measured.
+    unsafe { std::mem::transmute(entry.get() as usize) }
+}
+
+/// The loop waits for other things than the check; 100 reads one after the other do not.
+fn in_a_row() -> Vec<Row> {
+    const CALLS: usize = 100;
+    let object = Object {
+        shape: u64::from(SHAPE),
+        property: 3,
+    };
+    let (in_place, stubs) = (hundred(false, &object), hundred(true, &object));
+    let (by_hand, data) = (
+        subject::load(&in_place.0, subject::CHECKS),
+        subject::load(&in_place.0, DATA_HUNDRED),
+    );
+    let entry = |(_, _, module): &(Engine, Caches, Module)| module.function("hundred").unwrap().entry();
+    let addrs = [
+        entry(&in_place),
+        entry(&stubs),
+        by_hand.symbol("hundred").unwrap(),
+        data.symbol("hundred_call").unwrap(),
+        data.symbol("hundred_offset").unwrap(),
+    ];
+    let mut ways = addrs.map(|addr| {
+        let (function, object) = (get(addr), &object);
+        move || time(|| (0..CALLS).for_each(|_| assert_eq!(function(black_box(object)), 300)))
+    });
+    let effort = Effort {
+        batches: 1001,
+        operations: 100 * CALLS,
+    };
+    let [a, b, c, d, e] = &mut ways;
+    let [in_place, stubs, by_hand, call, offset] = interleave(effort, [a, b, c, d, e]);
+    let row = |what, ours: &Figure, bare: &Figure, than| {
+        Row::against(what, [ours.clone(), bare.clone()], than, None)
+    };
+    const BY_HAND: &str = "the same, checks written by hand, no nops";
+    const CALL: &str = "caches in data: load, compare, indirect call";
+    const OFFSET: &str = "caches in data: load, compare, load by offset";
+    const IN_PLACE: &str = "100 hits in a row, in place, per hit";
+    const STUBS: &str = "100 hits in a row, each through its stub";
+    vec![
+        row(IN_PLACE, &in_place, &by_hand, BY_HAND),
+        row(IN_PLACE, &in_place, &call, CALL),
+        row(IN_PLACE, &in_place, &offset, OFFSET),
+        row(STUBS, &stubs, &by_hand, BY_HAND),
+        row(STUBS, &stubs, &call, CALL),
+        row(STUBS, &stubs, &offset, OFFSET),
+    ]
+}
+
+/// Where a cache held in data is faster than patched code, in words.
+pub fn losses(rows: &[Row]) -> String {
+    let data = rows.iter().filter_map(|row| {
+        let bare = row.bare.as_ref()?;
+        let ratio = row.ratio().filter(|ratio| *ratio > 1.0)?;
+        let line = format!("  {}: {ratio:.2} of {}\n", row.what, bare.what);
+        bare.what.contains("in data").then_some(line)
+    });
+    let lines: String = data.collect();
+    match lines.is_empty() {
+        true => "\npatched code is faster than caches held in data everywhere\n".into(),
+        false => format!("\npatched code is slower than a cache held in data here:\n{lines}"),
+    }
+}
+
+// ---- ramps ----
+
+/// What a lookup or generic path of the least does.
+extern "C" fn property(object: *const Object) -> u64 {
+    // SAFETY: the loops pass objects.
+    unsafe { (*object).property }
+}
+
+fn c_shape(_: &patchpoint::site::Candidate<'_>) -> Option<CallShape> {
+    Some(CallShape::c(RESERVED as u32).result().args(1))
+}
+
+/// A loop whose read is this sequence.
+fn with_sequence(exits: impl Exits + 'static, object: &[u8], sequence: &Sequence) -> (Engine, Module) {
+    let engine = engine(exits);
+    let code = subject::load(&engine, object);
+    let module = match object == C_LOOP {
+        true => engine.register(code, c_shape).unwrap(),
+        false => engine.register(code, subject::shape).unwrap(),
+    };
+    engine
+        .patch_site(&site_of(&module, "sum_fields"), sequence)
+        .unwrap();
+    (engine, module)
+}
+
+fn ramps() -> Vec<Row> {
+    fn handle<'f>(frame: &mut patchpoint::deopt::Frame<'f>) -> patchpoint::deopt::Answer<'f> {
+        let at = frame.arg(0).unwrap().u64().unwrap();
+        frame.set_result(property(at as *const Object)).unwrap();
+        frame.resume()
+    }
+    let (miss, call) = (
+        Sequence::new().jump(Target::Miss),
+        Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC),
+    );
+    let lean = with_sequence(Ramps::new().on_lean_miss(handle), C_LOOP, &miss);
+    let whole = with_sequence(Ramps::new().on_miss(handle), C_LOOP, &miss);
+    let any_reg = with_sequence(Ramps::new().on_miss(handle), INLINE_CACHE, &miss);
+    let called = with_sequence(Ramps::new(), C_LOOP, &call);
+    let (objects, sum) = objects();
+    let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
+    let counted = sum + (OBJECTS + OBJECTS / 2) as u64;
+    let of = |(_, module): &(Engine, Module), sum| {
+        let function = function(module.function("sum_fields").unwrap().entry());
+        batch(function, &pointers, sum, 1)
+    };
+    let mut ways = [
+        of(&lean, sum),
+        of(&whole, sum),
+        of(&any_reg, counted),
+        of(&called, sum),
+    ];
+    let [a, b, c, d] = &mut ways;
+    let [lean, whole, any_reg, called] = interleave(MISSES, [a, b, c, d]);
+    const CALL: &str = "the site calls a C function that does the same";
+    vec![
+        Row::against(
+            "ramp into the handler and back, live registers",
+            [lean, called.clone()],
+            CALL,
+            None,
+        ),
+        Row::against("the same with all registers", [whole, called.clone()], CALL, None),
+        Row::against(
+            "the same at an anyregcc site without live-outs",
+            [any_reg, called],
+            CALL,
+            None,
+        ),
+    ]
+}
+
+// ---- megamorphic ----
+
+fn megamorphic() -> Vec<Row> {
+    let generic = Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC);
+    let limit = Chain {
+        limit: 0,
+        back_off: 0,
+        cool_down: 0,
+    };
+    let make = |builder: Builder| {
+        let caches = builder.policy(limit).lookup(learn);
+        let engine = engine(caches.ramps());
+        let module = engine.register(subject::load(&engine, C_LOOP), c_shape).unwrap();
+        let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
+        (engine, caches, module, cache)
+    };
+    let with = make(Caches::builder().megamorphic(generic));
+    let without = make(Caches::builder());
+    let (objects, sum) = objects();
+    let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
+    let of = |module: &Module| {
+        let function = function(module.function("sum_fields").unwrap().entry());
+        function(pointers.as_ptr(), 1);
+        batch(function, &pointers, sum, 1)
+    };
+    let (mut a, mut b) = (of(&with.2), of(&without.2));
+    let direct = |object: &*const Object| black_box(property)(*object);
+    let mut c = || time(|| assert_eq!(black_box(&pointers).iter().map(direct).sum::<u64>(), sum));
+    let [with_path, without_path, direct] = interleave(MISSES, [&mut a, &mut b, &mut c]);
+    assert_eq!(with.3.state(), patchpoint::ic::State::Megamorphic);
+    const DIRECT: &str = "a loop of Rust's that calls the same function";
+    vec![
+        Row::against(
+            "megamorphic, generic path calls a function",
+            [with_path, direct.clone()],
+            DIRECT,
+            None,
+        ),
+        Row::against(
+            "megamorphic without a generic path: a lookup",
+            [without_path, direct],
+            DIRECT,
+            None,
+        ),
+    ]
+}
+
+// ---- misses ----
+
+/// From a call that misses to its return, with the entry installed. Emptying the cache again is not counted.
+fn misses() -> Vec<Row> {
+    let make = |live: bool| {
+        let caches = patient().lookup(learn);
+        let engine = engine(caches.ramps());
+        let registration = engine.registration(subject::load(&engine, INLINE_CACHE));
+        let registration = if live { registration.live() } else { registration };
+        let module = registration.register(subject::shape).unwrap();
+        let cache = caches.attach(&engine, &site_of(&module, "get")).unwrap();
+        (engine, caches, module, cache)
+    };
+    let rounds = 64;
+    let (objects, _) = objects();
+    let one = |made: &(Engine, Caches, Module, Cache)| {
+        let (_, caches, module, cache) = made;
+        let entry = module.function("get").unwrap().entry();
+        let get = get(entry);
+        let mut took = Duration::ZERO;
+        for object in &objects[..rounds] {
+            caches.reset_one(cache).unwrap();
+            took += time(|| assert_eq!(get(black_box(object)), object.property));
+            assert_eq!(cache.entries().len(), 1);
+        }
+        took
+    };
+    let effort = Effort {
+        batches: 101,
+        operations: rounds,
+    };
+    let (quiescent, live) = (make(false), make(true));
+    let ours = interleave(effort, [&mut || one(&quiescent), &mut || one(&live)]);
+    let whats = [
+        "miss to installed entry, in place",
+        "miss to installed entry, live site",
+    ];
+    whats
+        .into_iter()
+        .zip(ours)
+        .map(|(what, ours)| Row::alone(what, ours))
+        .collect()
+}
+
+// ---- invalidations ----
+
+/// All functions that depend on an assumption, in one transaction; new ones for each batch.
+fn invalidations() -> Vec<Row> {
+    let whats = [
+        (1, "invalidate 1 function, in all"),
+        (10, "invalidate 10 functions in one transaction, in all"),
+        (1000, "invalidate 1000 functions in one transaction, in all"),
+    ];
+    let one = |count: usize| {
+        let engine = subject::engine();
+        let assumptions = Assumptions::new();
+        for _ in 0..count.div_ceil(2) {
+            let module = subject::module(&engine);
+            let functions = ["get", "sum_fields"].map(|name| module.function(name).unwrap());
+            for function in functions.iter().take(count) {
+                assumptions.depend(function, [1u64]).unwrap();
+            }
+        }
+        time(|| _ = black_box(assumptions.break_one(&engine, 1u64).unwrap()))
+    };
+    let row = |(count, what)| {
+        let effort = Effort {
+            batches: if count > 100 { 11 } else { 51 },
+            operations: 1,
+        };
+        let measured = RefCell::new(|| one(count));
+        let [ours] = interleave(effort, [&mut || (*measured.borrow_mut())()]);
+        Row::alone(what, ours)
+    };
+    whats.into_iter().map(row).collect()
+}
