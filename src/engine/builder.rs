@@ -65,11 +65,13 @@ impl Builder {
         let publisher = Publisher::new();
         let level = Publisher::level_for(world.resumption());
         publisher.check(level)?;
+        let stops_anywhere = world.stops_anywhere();
         let arena = self.arena.unwrap_or_default();
         let shared = Shared {
             arch,
             world,
             level,
+            stops_anywhere,
             publisher,
             exits: self.exits,
             table: RwLock::new(SiteTable::default()),

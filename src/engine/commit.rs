@@ -11,12 +11,11 @@ use super::live;
 use super::retire::Retiree;
 use super::state::{States, Status};
 use super::work::{OldStub, Part, Work};
-use super::write::Writing;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::memory::Strategy;
-use crate::publish::{Level, Moment, Stopped};
+use crate::publish::{CoarseTime, Level, Moment, Stopped};
 use crate::site::Module;
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
@@ -64,7 +63,7 @@ impl<'e> Prepared<'e> {
             return Err(work.fail(&mut states));
         }
         work.install(shared, &mut states);
-        let sites = work.parts.len();
+        let sites = work.items.len();
         if let Some(work) = self.work.take() {
             states.leave(work);
         }
@@ -88,6 +87,7 @@ impl Work {
         }
     }
 
+    #[inline]
     fn write_all(&mut self, shared: &Shared, states: &States) -> Outcome {
         if self.has_traps {
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
@@ -113,9 +113,10 @@ impl Work {
     }
 
     /// Writes the quiescent sites while the world is stopped, and exchanges the heads of live ones among them.
+    #[inline]
     fn write_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
         let mut vacated = Vec::new();
-        if shared.world.stops_anywhere() {
+        if shared.stops_anywhere {
             vacated = match self.vacated(states) {
                 Ok(vacated) => vacated,
                 Err(error) => return self.found.check(Err(error)),
@@ -137,7 +138,7 @@ impl Work {
         self.check_current(states)?;
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
-        let written = Writing::new(self, stopped, publisher).run();
+        let written = self.write(stopped, publisher);
         if written.is_err() {
             live::undo(publisher, self);
         }
@@ -172,6 +173,7 @@ impl Work {
 
     /// The bytes in which no thread may be, or return to, while they change. Memory is refused whose writing
     /// allocates, as a stopped thread may be in the allocator.
+    #[inline(never)]
     fn vacated(&self, states: &States) -> Result<Vec<CodeRange>> {
         let mut vacated = Vec::new();
         for (item, part) in self.both() {
@@ -208,25 +210,26 @@ impl Work {
     }
 
     /// Makes what was prepared the sites' states, and records it. What the sites had takes its place.
+    #[inline]
     fn install(&mut self, shared: &Shared, states: &mut States) {
         let version = states.next_version();
-        let mut since = None;
-        for (number, part) in self.parts.iter_mut().enumerate() {
-            part.standing = match part.standing.take() {
-                Some(new) => states.exchange(part.place, new, version),
-                None => None,
-            };
-            if part.has_ramps {
-                let item = self.items.get_mut(number);
-                item.into_iter()
-                    .for_each(|item| states.keep_ramps(part.place, &mut item.ramps));
-            }
-            if part.old_stub != OldStub::None {
-                let since = *since.get_or_insert_with(Moment::now);
-                part.settle(shared, states, since);
-            }
+        for part in &mut self.parts {
+            states.exchange(part.place, &mut part.standing, version);
         }
-        states.journal.record(self.parts.len(), self.chapter.take());
+        if self.has_code {
+            self.settle(shared, states);
+        }
+        self.time = CoarseTime::now();
+    }
+
+    /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced.
+    #[inline(never)]
+    fn settle(&mut self, shared: &Shared, states: &mut States) {
+        let since = Moment::now();
+        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
+            states.keep_ramps(part.place, &mut item.ramps);
+            part.settle(shared, states, since);
+        }
     }
 
     /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a site may hold it.
@@ -263,8 +266,12 @@ fn is_current(part: &Part, states: &States) -> bool {
 /// at once must be left too.
 fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = CodeRange> {
     let (start, end) = (part.range.start().get(), part.range.end().get());
-    let landings = part.standing.iter().flat_map(|standing| standing.landings.iter());
-    let kept = || landings.clone().map(|landing| start + u64::from(*landing));
+    let kept = || {
+        part.standing
+            .landings
+            .iter()
+            .map(|landing| start + u64::from(*landing))
+    };
     let holes = std::iter::once(start).chain(kept()).map(|at| at + 1);
     let ends = kept().chain(std::iter::once(end));
     let parts = holes
@@ -280,7 +287,7 @@ fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = CodeRange> {
 impl Part {
     /// Finds a place for the stub of what it has replaced.
     fn settle(&mut self, shared: &Shared, states: &mut States, since: Moment) {
-        let Some(stub) = self.standing.as_mut().and_then(|old| old.stub.take()) else {
+        let Some(stub) = self.take_stub() else {
             return;
         };
         match self.old_stub {

@@ -3,13 +3,12 @@
 //! A world may stop its threads anywhere, so one of them may hold the allocator's lock. What fails is therefore
 //! noted by number, in room that was made before, and told in full when the threads go on.
 
-use std::ops::Range;
-
 use smallvec::SmallVec;
 
+use super::group::{Group, Held};
 use super::work::Work;
 use crate::error::{Error, Result, SiteName};
-use crate::memory::{CodeMemory, Side, SidesView};
+use crate::memory::{CodeMemory, Side};
 
 /// What went wrong.
 pub(super) enum Fault {
@@ -61,29 +60,24 @@ impl Found {
         }
     }
 
-    /// Compares sites with what one side of their items says, and notes what stands in the first that has something
+    /// Compares the sites of a group with one of their sides, and notes what stands in the first that has something
     /// else.
     #[inline]
-    pub(super) fn compare(
-        &mut self,
-        memory: &dyn CodeMemory,
-        numbers: &Range<usize>,
-        sides: SidesView<'_>,
-        side: Side,
-    ) -> Outcome {
-        match memory.first_unlike(sides.pieces(numbers, side)) {
+    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, side: Side) -> Outcome {
+        match group.memory().first_unlike(group.sides.pieces(side)) {
             Ok(None) => Ok(()),
-            Ok(Some(at)) => Err(self.changed(memory, numbers.start + at, sides, side)),
+            Ok(Some(at)) => Err(self.changed(group, at, side)),
             Err(error) => Err(self.note(Fault::Refused(error))),
         }
     }
 
     #[cold]
-    fn changed(&mut self, memory: &dyn CodeMemory, number: usize, sides: SidesView<'_>, side: Side) -> Noted {
-        let (addr, expected) = sides.get(number, side).unwrap_or_default();
+    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, side: Side) -> Noted {
+        let (addr, expected) = group.sides.pieces(side).iter().nth(at).unwrap_or_default();
         let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();
-        let read = memory.read(addr, room);
-        self.note(read.map_or_else(Fault::Refused, |()| Fault::Changed(number, side)))
+        let read = group.memory().read(addr, room);
+        let changed = |()| Fault::Changed(group.items.start + at, side);
+        self.note(read.map_or_else(Fault::Refused, changed))
     }
 }
 
@@ -116,9 +110,10 @@ pub(super) fn explain(work: &mut Work) -> Error {
 }
 
 fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
-    let (_, expected) = work.sides.view().get(number, side)?;
+    let (item, part) = work.both().nth(number)?;
+    let expected = item.side(part, side);
     Some(Error::BytesChanged {
-        site: work.items.get(number)?.site.name(),
+        site: item.site.name(),
         expected: expected.to_vec(),
         found: work
             .found

@@ -1,8 +1,8 @@
 //! What was changed, newest last: a bounded ring of the committed changes.
 //!
 //! What a transaction is to leave here is made when it is prepared, generations included, as a commit refuses sites
-//! that have changed since. Recording it is then moving one pointer and reading a clock, however many sites there
-//! are. Names are looked up when the journal is read.
+//! that have changed since. A commit adds the time, and leaves it with whatever else it has left over; whoever
+//! prepares or reads next puts it into the ring. Names are looked up when the journal is read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -74,8 +74,7 @@ pub(super) struct Journal {
 impl Journal {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
-            // With as many chapters to come, of commits between which nothing is prepared.
-            chapters: VecDeque::with_capacity(capacity.saturating_mul(2)),
+            chapters: VecDeque::new(),
             kept: 0,
             capacity,
             recorded: 0,
@@ -95,38 +94,28 @@ impl Journal {
         })
     }
 
-    /// Frees what is not shown any more.
-    pub(super) fn make_room(&mut self) {
-        let is_over = |journal: &Self| {
-            let oldest = journal.chapters.front();
-            oldest.is_some_and(|oldest| journal.kept - oldest.records.len() >= journal.capacity)
-        };
-        while is_over(self) {
-            self.drop_oldest();
-        }
-    }
-
-    /// Adds what was made of that many changes.
-    #[inline]
-    pub(super) fn record(&mut self, changes: usize, chapter: Option<Box<Chapter>>) {
+    /// Adds what was made of that many changes then.
+    pub(super) fn record(&mut self, changes: usize, time: CoarseTime, chapter: Option<Box<Chapter>>) {
         self.recorded += changes as u64;
         let Some(mut chapter) = chapter else {
             return;
         };
-        // There are no fewer than the capacity, so that the oldest is not shown with the new one.
-        if self.chapters.len() == self.chapters.capacity() {
-            self.drop_oldest();
-        }
-        chapter.time = CoarseTime::now();
+        chapter.time = time;
         chapter.first = self.recorded + 1 - chapter.records.len() as u64;
         self.kept += chapter.records.len();
         self.chapters.push_back(chapter);
+        self.drop_old();
     }
 
-    #[cold]
-    fn drop_oldest(&mut self) {
-        let oldest = self.chapters.pop_front();
-        self.kept -= oldest.map_or(0, |oldest| oldest.records.len());
+    /// Drops what is not shown any more.
+    fn drop_old(&mut self) {
+        while let Some(oldest) = self.chapters.front().map(|oldest| oldest.records.len()) {
+            if self.kept - oldest < self.capacity {
+                return;
+            }
+            self.chapters.pop_front();
+            self.kept -= oldest;
+        }
     }
 
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
@@ -181,7 +170,7 @@ mod tests {
 
     fn change(journal: &mut Journal, addrs: &[u64]) {
         let chapter = journal.chapter(addrs.iter().copied().map(record));
-        journal.record(addrs.len(), chapter);
+        journal.record(addrs.len(), CoarseTime::now(), chapter);
     }
 
     fn kept(journal: &Journal) -> Vec<(u64, u64)> {
@@ -197,13 +186,9 @@ mod tests {
         let mut journal = Journal::new(2);
         (1..=3).for_each(|addr| change(&mut journal, &[addr]));
         assert_eq!(kept(&journal), [(2, 2), (3, 3)]);
-        let capacity = journal.chapters.capacity();
         (4..=100).for_each(|addr| change(&mut journal, &[addr]));
         assert_eq!(kept(&journal), [(99, 99), (100, 100)]);
-        assert_eq!(journal.chapters.capacity(), capacity);
-        journal.make_room();
-        assert_eq!(kept(&journal), [(99, 99), (100, 100)]);
-        assert_eq!(journal.kept, 2);
+        assert_eq!((journal.chapters.len(), journal.kept), (2, 2));
     }
 
     #[test]
@@ -214,9 +199,7 @@ mod tests {
         assert_eq!(kept(&journal), [(5, 5), (6, 6), (7, 7)]);
         change(&mut journal, &[8]);
         assert_eq!(kept(&journal), [(6, 6), (7, 7), (8, 8)]);
-        journal.make_room();
-        assert_eq!(kept(&journal), [(6, 6), (7, 7), (8, 8)]);
-        assert_eq!(journal.kept, 4);
+        assert_eq!((journal.chapters.len(), journal.kept), (2, 4));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::prepare::Preparation;
 use super::retire::Retiree;
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
-use super::work::{Draft, Part, Work};
+use super::work::{Draft, Kind, Part, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
@@ -195,10 +195,15 @@ fn refused(site: &Site, what: &'static str) -> Error {
 /// they are.
 #[inline]
 pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
-    if work.exchanges.is_empty() {
-        return Ok(());
+    match work.kind {
+        Kind::Quiescent => Ok(()),
+        Kind::Live | Kind::Both => exchange_some(publisher, work),
     }
-    compare(work, Side::Old)?;
+}
+
+#[inline(never)]
+fn exchange_some(publisher: &Publisher, work: &mut Work) -> Outcome {
+    work.compare_live(Side::Old)?;
     for range in &work.outside {
         publisher.maintain(*range);
     }
@@ -217,7 +222,7 @@ pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
 pub(super) fn publish(publisher: &Publisher, work: &mut Work) -> Outcome {
     let published = publisher.publish(&work.ranges, work.level);
     work.found.check(published)?;
-    compare(work, Side::New)
+    work.compare_live(Side::New)
 }
 
 /// Takes back the exchanges of a transaction that has failed after them.
@@ -229,19 +234,13 @@ pub(super) fn undo(publisher: &Publisher, work: &mut Work) {
 /// Takes back the first so many exchanges. Sites whose head resists are given their fate.
 #[cold]
 fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level) {
-    let Work {
-        exchanges,
-        sides,
-        items,
-        ..
-    } = work;
-    let done = exchanges.get(..count).unwrap_or_default();
+    let done = work.exchanges.get(..count).unwrap_or_default();
     for exchange in done.iter().rev().filter(|exchange| exchange.take_back().is_err()) {
-        let new = sides.view().get(exchange.item, Side::New);
-        let is_new = new.map(|(addr, bytes)| exchange.memory.holds(addr, bytes));
-        if let Some(item) = items.get_mut(exchange.item) {
-            item.fate = Some(match is_new {
-                Some(Ok(true)) => Fate::New,
+        let item = work.items.get_mut(exchange.item);
+        if let Some((item, part)) = item.zip(work.parts.get(exchange.item)) {
+            let new = item.side(part, Side::New);
+            item.fate = Some(match exchange.memory.holds(part.range.start(), new) {
+                Ok(true) => Fate::New,
                 _ => Fate::Unknown,
             });
         }
@@ -251,17 +250,6 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
         // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
         let _ = publisher.publish(&work.ranges, level);
     }
-}
-
-/// Compares all bytes of the live sites with what should stand there.
-#[inline]
-fn compare(work: &mut Work, side: Side) -> Outcome {
-    let sides = work.sides.view();
-    for exchange in &work.exchanges {
-        let numbers = exchange.item..exchange.item + 1;
-        work.found.compare(&*exchange.memory, &numbers, sides, side)?;
-    }
-    Ok(())
 }
 
 /// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.

@@ -22,6 +22,7 @@ mod builder;
 mod commit;
 mod exits;
 mod fault;
+mod group;
 mod journal;
 mod live;
 mod load;
@@ -99,6 +100,8 @@ struct Shared {
     /// How the world's threads learn of a change: those that serialize before they run code again need no barrier,
     /// not even for an invalidation.
     level: Level,
+    /// Whether the world stops threads at any instruction.
+    stops_anywhere: bool,
     publisher: Publisher,
     exits: Option<Box<dyn Exits>>,
     table: RwLock<SiteTable>,
@@ -279,7 +282,7 @@ impl Engine {
     /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
-        let mut entries = self.shared.states.lock().journal.entries();
+        let mut entries = self.shared.states.lock().journal_entries();
         let table = self.shared.table.read();
         for entry in &mut entries {
             entry.name = table.get(entry.site).map(|site| site.name());
@@ -357,7 +360,7 @@ impl Engine {
         }
         let mut states = self.shared.states.lock();
         // They hold handles of modules.
-        states.free_leftovers();
+        states.file_leftovers();
         let removed = self.shared.table.write().remove(&module);
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.shared.exits {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::commit::Prepared;
-use super::work::{Item, Part, Work};
+use super::work::{Item, Part};
 use crate::addr::CodeAddr;
 use crate::memory::Side;
 use crate::verify::{self, Line};
@@ -17,14 +17,14 @@ impl fmt::Debug for Prepared<'_> {
             if number > 0 {
                 writeln!(f)?;
             }
-            show(f, work, number, item, part)?;
+            show(f, item, part)?;
         }
         Ok(())
     }
 }
 
 /// One site: a line with its address, ID, reserved length and slack, then what stands there and what will.
-fn show(f: &mut fmt::Formatter<'_>, work: &Work, number: usize, item: &Item, part: &Part) -> fmt::Result {
+fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part) -> fmt::Result {
     let (reserved, used) = (item.site.reserved().get(), item.used.get());
     let slack = reserved.saturating_sub(used);
     writeln!(
@@ -34,10 +34,9 @@ fn show(f: &mut fmt::Formatter<'_>, work: &Work, number: usize, item: &Item, par
     )?;
     for (title, side) in [("before", Side::Old), ("after", Side::New)] {
         writeln!(f, "  {title}")?;
-        let (addr, bytes) = work.sides.view().get(number, side).unwrap_or_default();
-        listing(f, item, addr, bytes)?;
+        listing(f, item, item.site.addr(), item.side(part, side))?;
     }
-    if let Some(stub) = part.standing.as_ref().and_then(|standing| standing.stub.as_ref()) {
+    if let Some(stub) = &part.standing.stub {
         writeln!(f, "  stub")?;
         listing(f, item, stub.slot.addr(), &stub.code)?;
     }

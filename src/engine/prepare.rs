@@ -20,8 +20,8 @@ use crate::verify::{self, Chunk};
 
 pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bool) -> Result<Prepared<'_>> {
     let mut states = engine.shared.states.lock();
-    states.free_leftovers();
-    states.make_room(changes.len());
+    states.file_leftovers();
+    states.retired.make_room(changes.len());
     let mut drafts = Vec::with_capacity(changes.len());
     let collected = collect(&mut drafts, &engine.shared, &mut states, changes, drained);
     let mut work = Box::new(Work::of(drafts, engine.shared.level));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::journal::Journal;
+use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
 use super::retire::{Limbo, Retiree};
 use super::work::Work;
@@ -266,16 +266,15 @@ pub(super) struct States {
     /// Stubs that no site leads to any more, but into which a callee could still return.
     pub(super) retired: Limbo<Retiree>,
     pub(super) journal: Journal,
-    /// What commits have left over.
+    /// What commits have left over since the journal was last written, newest first.
     leftovers: Option<Box<Work>>,
 }
 
 impl States {
     pub(super) fn new(journal: usize) -> Self {
-        Self {
-            journal: Journal::new(journal),
-            ..Self::default()
-        }
+        let mut states = Self::default();
+        states.journal = Journal::new(journal);
+        states
     }
 
     /// Gives a site its state.
@@ -334,7 +333,6 @@ impl States {
     }
 
     /// Adds ramps to those of a site.
-    #[cold]
     pub(super) fn keep_ramps(&mut self, place: Place, ramps: &mut Vec<Ramp>) {
         if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
             state.lasting.ramps.append(ramps);
@@ -349,18 +347,14 @@ impl States {
         }
     }
 
-    /// Puts what stands in a site from now on into its state, under a version that was never there, and returns what
-    /// stood there.
+    /// Puts what stands in a site from now on into its state, under a version that was never there, and what stood
+    /// there into its place.
     #[inline]
-    pub(super) fn exchange(
-        &mut self,
-        place: Place,
-        standing: Box<Standing>,
-        version: u64,
-    ) -> Option<Box<Standing>> {
-        let state = self.places.get_mut(place.0)?.as_mut()?;
-        state.version = version;
-        Some(std::mem::replace(&mut state.standing, standing))
+    pub(super) fn exchange(&mut self, place: Place, standing: &mut Box<Standing>, version: u64) {
+        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
+            state.version = version;
+            std::mem::swap(&mut state.standing, standing);
+        }
     }
 
     /// A version that no state has had.
@@ -370,12 +364,6 @@ impl States {
         self.versions
     }
 
-    /// Makes room, so that a commit of that many sites does not allocate.
-    pub(super) fn make_room(&mut self, sites: usize) {
-        self.journal.make_room();
-        self.retired.make_room(sites);
-    }
-
     /// Keeps what a commit has left over. It was allocated already, so there is always room for it.
     #[inline]
     pub(super) fn leave(&mut self, mut work: Box<Work>) {
@@ -383,12 +371,26 @@ impl States {
         self.leftovers = Some(work);
     }
 
-    /// Frees what commits have left over.
-    pub(super) fn free_leftovers(&mut self) {
-        let mut next = self.leftovers.take();
-        while let Some(mut work) = next {
-            next = work.next.take();
+    /// Writes what commits have left over into the journal, and frees the rest of it.
+    pub(super) fn file_leftovers(&mut self) {
+        let mut newest = self.leftovers.take();
+        let mut oldest: Option<Box<Work>> = None;
+        while let Some(mut work) = newest {
+            newest = work.next.take();
+            work.next = oldest;
+            oldest = Some(work);
         }
+        while let Some(mut work) = oldest {
+            oldest = work.next.take();
+            self.journal
+                .record(work.parts.len(), work.time, work.chapter.take());
+        }
+    }
+
+    /// What the journal has of all commits.
+    pub(super) fn journal_entries(&mut self) -> Vec<JournalEntry> {
+        self.file_leftovers();
+        self.journal.entries()
     }
 
     /// Forgets a site, and returns everything outside of it that belongs to it.
@@ -397,6 +399,13 @@ impl States {
         let state = place.and_then(|place| self.places.get_mut(place.0)?.take());
         self.free.extend(place);
         state.into_iter().flat_map(SiteState::into_slots)
+    }
+}
+
+impl Drop for States {
+    /// Freeing a list by its first member recurs, as often as it is long.
+    fn drop(&mut self) {
+        self.file_leftovers();
     }
 }
 
@@ -447,5 +456,51 @@ pub(super) fn check_changeable(site: &Site, status: Status) -> Result<()> {
         Status::Invalidated => Err(Error::SiteInvalidated { site: site.name() }),
         Status::Redirected => Err(Error::SiteRedirected { site: site.name() }),
         Status::Lost => Err(Error::SiteLost { site: site.name() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::Record;
+    use super::*;
+    use crate::publish::Level;
+    use crate::site::ModuleId;
+
+    /// What a commit of one change leaves.
+    fn commit(states: &mut States, addr: u64) {
+        let record = Record {
+            generation: 1,
+            site: SiteKey {
+                module: ModuleId(0),
+                index: 0,
+            },
+            addr: CodeAddr::new(addr),
+            became: Status::Patched,
+            before: Arc::from([1]),
+            after: Arc::from([2]),
+        };
+        let mut work = Work::of(Vec::new(), Level::Eventual);
+        work.chapter = states.journal.chapter([record].into_iter());
+        states.leave(Box::new(work));
+    }
+
+    #[test]
+    fn what_commits_leave_is_in_the_journal_in_their_order() {
+        let mut states = States::new(3);
+        (1..=3).for_each(|addr| commit(&mut states, addr));
+        let addrs = |states: &mut States| -> Vec<u64> {
+            let entries = states.journal_entries();
+            entries.iter().map(|entry| entry.addr.get()).collect()
+        };
+        assert_eq!(addrs(&mut states), [1, 2, 3]);
+        (4..=5).for_each(|addr| commit(&mut states, addr));
+        assert_eq!(addrs(&mut states), [3, 4, 5]);
+    }
+
+    #[test]
+    fn any_number_of_commits_may_be_left() {
+        let mut states = States::new(1);
+        (0..50_000).for_each(|addr| commit(&mut states, addr));
+        drop(states);
     }
 }

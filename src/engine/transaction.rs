@@ -167,7 +167,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// Whatever keeps a change from being made.
     pub fn prepare(self) -> Result<Prepared<'e>> {
-        if self.quiescent && !self.engine.shared.world.stops_anywhere() {
+        if self.quiescent && !self.engine.shared.stops_anywhere {
             return Err(Error::WorldDoesNotLook);
         }
         // A proof that was found out holds for what nothing leads to; something leads to sites.

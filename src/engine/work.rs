@@ -1,11 +1,11 @@
 //! A prepared transaction as data.
 //!
-//! Problem: committing a site takes a few hundred instructions, so that what is in no cache, and what is moved or
-//! freed, is most of its cost. Approach: all that can be known is made when the transaction is prepared, down to
+//! Problem: committing a site takes a few hundred instructions, so that what is in no cache, what is moved or freed, and
+//! each call through a table is most of its cost. Approach: all that can be known is made when the transaction is prepared, down to
 //! what will stand in the site's state and in the journal, where a commit puts pointers to it. What a commit
 //! touches lies side by side and has room for one site, of which most transactions are, in the transaction's one
 //! allocation; what only failures and displays need is apart. What a commit replaces takes the place of what it was
-//! replaced by, and is freed by whoever prepares next.
+//! replaced by, and is freed by whoever prepares next. The engine's own memory is called directly, see `group`.
 //!
 //! Invariants: items and their parts have the same numbers, in the order in which they are written: quiescent ones by
 //! memory and address, then live ones; a commit writes only if the state in a part's place has the part's version,
@@ -17,14 +17,15 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::fault::Found;
+use super::group::Groups;
 use super::journal::{Chapter, Journal, Record};
 use super::live::HeadExchange;
 use super::state::{Place, Ramp, Standing, Status, Stub};
-use super::write::Group;
+
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
-use crate::memory::{CodeMemory, Sides};
-use crate::publish::{Level, Rest};
+use crate::memory::{CodeMemory, Side};
+use crate::publish::{CoarseTime, Level, Rest};
 use crate::site::{Module, Site};
 
 /// A change of one site, prepared.
@@ -94,23 +95,31 @@ pub(super) struct Item {
     pub(super) fate: Option<Fate>,
 }
 
+impl Item {
+    /// The bytes of its site before the change is made, or after.
+    pub(super) fn side<'a>(&'a self, part: &'a Part, side: Side) -> &'a [u8] {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &part.standing.bytes,
+        }
+    }
+}
+
 /// What a commit touches of a change where all goes well.
 pub(super) struct Part {
     /// Its site.
     pub(super) range: CodeRange,
-    /// Whether ramps have been made for it.
-    pub(super) has_ramps: bool,
     pub(super) old_stub: OldStub,
     pub(super) place: Place,
     pub(super) version: u64,
     /// What is to stand in the site; once the change is made, what stood there.
-    pub(super) standing: Option<Box<Standing>>,
+    pub(super) standing: Box<Standing>,
 }
 
 impl Part {
     /// Takes out the stub that was made for a change which was not made.
     pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
-        self.standing.as_mut()?.stub.take()
+        self.standing.stub.take()
     }
 }
 
@@ -140,13 +149,20 @@ impl OldStub {
     }
 }
 
+/// Which sites a transaction has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Quiescent,
+    /// No thread has to be stopped for them.
+    Live,
+    Both,
+}
+
 /// A transaction ready to be committed.
 pub(super) struct Work {
     pub(super) parts: SmallVec<[Part; 1]>,
-    /// Their bytes.
-    pub(super) sides: Sides,
-    /// What is written while the world is stopped.
-    pub(super) groups: SmallVec<[Group; 1]>,
+    /// The same by memory.
+    pub(super) groups: Groups,
     /// The changes of live sites.
     pub(super) exchanges: SmallVec<[HeadExchange; 1]>,
     /// What is published: the sites, or the heads of live ones, and what has been written outside of them.
@@ -154,8 +170,11 @@ pub(super) struct Work {
     /// What has been written outside of the sites.
     pub(super) outside: SmallVec<[CodeRange; 1]>,
     pub(super) level: Level,
+    pub(super) kind: Kind,
     /// Whether some of the exchanges put a trap.
     pub(super) has_traps: bool,
+    /// Whether there are ramps or stubs to be kept or given back when the changes are made.
+    pub(super) has_code: bool,
     /// Modules whose code must not have been run yet.
     pub(super) not_run: SmallVec<[Module; 1]>,
     pub(super) chapter: Option<Box<Chapter>>,
@@ -163,7 +182,9 @@ pub(super) struct Work {
     pub(super) found: Found,
     /// Whether a commit that has failed had exchanged heads before: threads may be where they led.
     pub(super) exposed: bool,
-    /// Another, in a list of those that are to be freed.
+    /// When it was committed.
+    pub(super) time: CoarseTime,
+    /// The one that was committed before, until both are in the journal.
     pub(super) next: Option<Box<Work>>,
 }
 
@@ -178,21 +199,28 @@ impl Work {
         });
         let mut work = Self {
             parts: SmallVec::new(),
-            sides: Sides::default(),
-            groups: SmallVec::new(),
+            groups: Groups::default(),
             exchanges: SmallVec::new(),
             ranges: SmallVec::new(),
             outside: SmallVec::new(),
             level: stopped,
+            kind: Kind::Quiescent,
             has_traps: false,
+            has_code: false,
             not_run: SmallVec::new(),
             chapter: None,
             items: Vec::with_capacity(drafts.len()),
             found: Found::default(),
             exposed: false,
+            time: CoarseTime::default(),
             next: None,
         };
         drafts.into_iter().for_each(|draft| work.add(draft));
+        work.kind = match work.exchanges.len() {
+            0 => Kind::Quiescent,
+            all if all == work.parts.len() => Kind::Live,
+            _ => Kind::Both,
+        };
         if work.is_live() {
             work.level = match ends {
                 true => Level::Immediate,
@@ -216,15 +244,13 @@ impl Work {
             self.not_run.push(module.clone());
         }
         let range = draft.site.range();
-        // As many new bytes as old ones: the checker has seen to it.
-        self.sides.add(range.start(), &draft.old, &draft.standing.bytes);
+        self.has_code |= !draft.ramps.is_empty() || draft.old_stub != OldStub::None;
         self.parts.push(Part {
             range,
-            has_ramps: !draft.ramps.is_empty(),
             old_stub: draft.old_stub,
             place: draft.place,
             version: draft.version,
-            standing: Some(draft.standing),
+            standing: draft.standing,
         });
         self.items.push(Item {
             site: draft.site,
@@ -247,8 +273,9 @@ impl Work {
     pub(super) fn seal(&mut self, journal: &Journal) -> Result<()> {
         self.ranges.extend_from_slice(&self.outside);
         self.has_traps = self.exchanges.iter().any(HeadExchange::is_trap);
-        self.found = Found::of_len(self.sides.longest());
-        self.groups = Group::all(&self.items, &self.parts)?;
+        let lens = self.items.iter().map(|item| item.old.len());
+        self.found = Found::of_len(lens.max().unwrap_or(0));
+        self.groups = Groups::of(&self.items, &self.parts)?;
         self.chapter = journal.chapter(self.both().map(record));
         Ok(())
     }
@@ -260,19 +287,18 @@ impl Work {
 
     /// Whether all its sites are live, so that no thread has to be stopped.
     pub(super) fn is_live(&self) -> bool {
-        self.exchanges.len() == self.parts.len()
+        self.kind == Kind::Live
     }
 }
 
 /// What the journal will say of a change.
 fn record((item, part): (&Item, &Part)) -> Record {
-    let standing = part.standing.as_ref();
     Record {
         site: item.site.key(),
         addr: part.range.start(),
-        generation: standing.map_or(0, |standing| standing.generation),
-        became: standing.map_or(Status::Original, |standing| standing.status),
+        generation: part.standing.generation,
+        became: part.standing.status,
         before: Arc::clone(&item.old),
-        after: standing.map_or_else(|| Arc::from([]), |standing| Arc::clone(&standing.bytes)),
+        after: Arc::clone(&part.standing.bytes),
     }
 }

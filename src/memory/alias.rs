@@ -31,12 +31,24 @@ impl Alias {
     #[inline]
     pub(super) fn writable(&self, at: CodeAddr, len: usize) -> Result<u64> {
         check_within(self.mapping.rx(), at, len)?;
-        if !self.mapping.is_here() {
-            return Err(Error::Forked {
-                memory: self.mapping.rx(),
-            });
-        }
+        self.check_here()?;
         Ok(self.mapping.writable(at))
+    }
+
+    /// Refuses to write in a fork's child, which has no writable view.
+    #[inline]
+    fn check_here(&self) -> Result<()> {
+        match self.mapping.is_here() {
+            true => Ok(()),
+            false => Err(self.forked()),
+        }
+    }
+
+    #[cold]
+    fn forked(&self) -> Error {
+        Error::Forked {
+            memory: self.mapping.rx(),
+        }
     }
 }
 
@@ -53,12 +65,9 @@ unsafe impl CodeMemory for Alias {
         self.mapping.rx()
     }
 
+    #[inline]
     fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
-        if !self.mapping.is_here() {
-            return Err(Error::Forked {
-                memory: self.mapping.rx(),
-            });
-        }
+        self.check_here()?;
         for run in runs {
             check_within(self.mapping.rx(), run.range().start(), run.range().len() as usize)?;
         }
@@ -90,8 +99,13 @@ unsafe impl CodeMemory for Alias {
         Ok(unsafe { raw::holds(at.get(), expected) })
     }
 
+    #[inline]
     fn end(&self, _runs: &[PageRun]) -> Result<()> {
         Ok(())
+    }
+
+    fn as_alias(&self) -> Option<&Alias> {
+        Some(self)
     }
 
     fn live(&self) -> Option<&dyn LiveMemory> {

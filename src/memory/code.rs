@@ -8,7 +8,7 @@ use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 use crate::publish::Stopped;
 
-use super::{PageRun, Pieces};
+use super::{Alias, PageRun, Pieces};
 
 /// How bytes get into code memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,6 +126,7 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// As [`write`](Self::write); the pieces before have been written then.
+    #[inline]
     fn write_all(&self, pieces: Pieces<'_>) -> Result<()> {
         for (at, bytes) in pieces.iter() {
             self.write(at, bytes)?;
@@ -139,6 +140,7 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// As [`holds`](Self::holds).
+    #[inline]
     fn first_unlike(&self, pieces: Pieces<'_>) -> Result<Option<usize>> {
         for (number, (at, bytes)) in pieces.iter().enumerate() {
             if !self.holds(at, bytes)? {
@@ -159,6 +161,12 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
     /// [`Error::ProtectionLost`] with exactly those runs that could not be restored. They hold what was
     /// written.
     fn end(&self, runs: &[PageRun]) -> Result<()>;
+
+    /// The same memory as the engine's own, where it is no other. A transaction that is only in such memory calls it
+    /// directly, which takes a fifth off a commit. Others need not implement it, and one that wraps it must not.
+    fn as_alias(&self) -> Option<&Alias> {
+        None
+    }
 
     /// The same memory as one that can be written while threads execute on its pages, where that is so.
     fn live(&self) -> Option<&dyn LiveMemory> {
@@ -193,10 +201,16 @@ pub unsafe trait LiveMemory: CodeMemory {
 }
 
 /// Refuses bytes that are not within the memory.
+#[inline]
 pub(super) fn check_within(memory: CodeRange, at: CodeAddr, len: usize) -> Result<()> {
-    let len = len as u64;
-    if memory.contains_bytes(at, len) {
-        return Ok(());
+    match memory.contains_bytes(at, len as u64) {
+        true => Ok(()),
+        false => Err(outside(memory, at, len)),
     }
-    Err(Error::OutsideMemory { at, len, memory })
+}
+
+#[cold]
+fn outside(memory: CodeRange, at: CodeAddr, len: usize) -> Error {
+    let len = len as u64;
+    Error::OutsideMemory { at, len, memory }
 }

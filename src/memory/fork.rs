@@ -50,7 +50,12 @@ impl Birth {
     pub(super) fn is_here(self) -> bool {
         match self {
             Self::Marked { mark, generation } => mark.load(Ordering::Relaxed) == generation,
-            Self::Pid(pid) => std::process::id() == pid,
+            Self::Pid(pid) => is_process(pid),
         }
     }
+}
+
+#[cold]
+fn is_process(pid: u32) -> bool {
+    std::process::id() == pid
 }

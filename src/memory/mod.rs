@@ -52,7 +52,7 @@ pub use area::CodeArea;
 pub use arena::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 pub use code::{CodeMemory, LiveMemory, Strategy};
 pub use pieces::Pieces;
-pub(crate) use pieces::{Side, Sides, SidesView};
+pub(crate) use pieces::{Side, Sides};
 pub use proc_mem::ProcMem;
 pub use runs::PageRun;
 pub use stubs::{StubPool, StubSlot, StubStats};

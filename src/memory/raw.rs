@@ -20,20 +20,29 @@ pub(super) unsafe fn store(at: u64, bytes: &[u8]) {
         // Perhaps at the end of a mapping, where there is no quadword to merge into.
         return;
     }
-    let into = (at & 7) as usize;
-    if bytes.len() <= 8 && into + bytes.len() <= 8 {
-        // SAFETY: the caller's promise covers the quadword.
-        let word = unsafe { word(at & !7) };
-        let mut merged = word.load(Ordering::Relaxed).to_ne_bytes();
-        for (to, from) in merged.iter_mut().skip(into).zip(bytes) {
-            *to = *from;
-        }
-        word.store(u64::from_ne_bytes(merged), Ordering::Release);
-        return;
+    if (at & 7) as usize + bytes.len() <= 8 {
+        // SAFETY: the caller's promise.
+        return unsafe { merge(at, bytes) };
     }
     let to = ptr::with_exposed_provenance_mut::<u8>(at as usize);
     // SAFETY: mapped and unaliased by the caller's promise; a slice cannot overlap memory without references.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+}
+
+/// Writes bytes inside one aligned quadword by one store.
+///
+/// # Safety
+///
+/// As for [`store`].
+#[inline(never)]
+unsafe fn merge(at: u64, bytes: &[u8]) {
+    // SAFETY: the caller's promise covers the quadword.
+    let word = unsafe { word(at & !7) };
+    let mut merged = word.load(Ordering::Relaxed).to_ne_bytes();
+    for (to, from) in merged.iter_mut().skip((at & 7) as usize).zip(bytes) {
+        *to = *from;
+    }
+    word.store(u64::from_ne_bytes(merged), Ordering::Release);
 }
 
 /// Copies the bytes at `at`.

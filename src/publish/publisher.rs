@@ -77,6 +77,7 @@ impl Publisher {
     /// # Errors
     ///
     /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known.
+    #[inline]
     pub fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         for range in ranges {
             icache::maintain(*range);
