@@ -25,6 +25,16 @@ impl Figure {
             max: times[times.len() - 1],
         }
     }
+
+    /// Without a part that is the same in each batch.
+    pub fn less(self, part: f64) -> Self {
+        Self {
+            min: self.min - part,
+            median: self.median - part,
+            p90: self.p90 - part,
+            max: self.max - part,
+        }
+    }
 }
 
 /// How often something is measured.

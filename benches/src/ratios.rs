@@ -17,15 +17,6 @@ use crate::pages::{self, PAGE};
 use crate::report::Row;
 use crate::subject::{self, Copies, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SHAPE, SLOWER};
 
-thread_local! {
-    /// What it costs to take the time of something, which is taken off where single operations are timed.
-    static CLOCK: Duration = {
-        let mut empty: Vec<Duration> = (0..10_001).map(|_| time(|| ())).collect();
-        empty.sort_unstable();
-        empty[empty.len() / 2]
-    };
-}
-
 /// The sites that the commits of a batch change, one each.
 const SITES: usize = 32;
 
@@ -88,19 +79,27 @@ impl<'e> Commits<'e> {
             let transaction = self.engine.transaction().patch_site(site, sequence).unwrap();
             timed(site, transaction.prepare().unwrap())
         };
-        let took: Duration = self.sites.iter().map(one).sum();
-        took.saturating_sub(CLOCK.with(Duration::clone) * SITES as u32)
+        self.sites.iter().map(one).sum()
     }
 
-    /// Commits and the bare thing in turn.
+    /// Commits and the bare thing in turn, without what taking the time adds to an operation that serializes: what one
+    /// takes longer than the second of two, in the same state of the caches. The time of nothing would be too much, as
+    /// a part of the clock's own work goes on beside the operation: a copy would then take less than serializing does.
     fn compare(mut self, bare: impl Fn(&Site) -> Duration) -> [Figure; 2] {
         let this = std::cell::RefCell::new(&mut self);
-        interleave(
-            COMMITS,
-            [&mut || this.borrow_mut().commits(), &mut || {
-                this.borrow().bare(&bare)
-            }],
-        )
+        let twice = || {
+            serialize();
+            serialize();
+        };
+        let ways: [&mut dyn FnMut() -> Duration; 4] = [
+            &mut || this.borrow_mut().commits(),
+            &mut || this.borrow().bare(&bare),
+            &mut || this.borrow().bare(|_| time(serialize)),
+            &mut || this.borrow().bare(|_| time(twice)),
+        ];
+        let [commits, bare, once, twice] = interleave(COMMITS, ways);
+        let clock = 2.0 * once.median - twice.median;
+        [commits, bare].map(|figure| figure.less(clock))
     }
 }
 
