@@ -8,7 +8,7 @@
 //! record names them: they survive whether or not the runtime vouches for live-outs that list them.
 //!
 //! A plan is refused, and the site gets a ramp, where it is not known what is live (`anyregcc`, and the record has no
-//! live-outs: LLVM's list always names the stack pointer, so its pass did not run) or where a live register is one
+//! live-outs: it may be that LLVM's pass did not run, which is off where it crashes) or where a live register is one
 //! that no plain store can save (masks, x87, parts that LLVM does not number). Sites other than patchpoints get
 //! ramps too: only where LLVM itself placed a call is the stack ready for one.
 //!
@@ -46,7 +46,9 @@ use crate::engine::Role;
 use crate::error::Result;
 
 /// What a lean ramp hands to the dispatcher. The ramp holds its address.
-pub(super) struct LeanContext {
+pub(super) struct LeanContext(Arc<Lean>);
+
+struct Lean {
     site: Arc<dyn RampSite>,
     plan: Plan,
 }
@@ -59,7 +61,7 @@ impl LeanContext {
     /// As of [`RampContext::new`](super::RampContext::new).
     pub(super) unsafe fn new(site: Arc<dyn RampSite>) -> Option<Box<Self>> {
         let plan = Plan::new(&site.site())?;
-        Some(Box::new(Self { site, plan }))
+        Some(Box::new(Self(Arc::new(Lean { site, plan }))))
     }
 
     /// The bytes of the lean ramp at `at`. They call with this context.
@@ -67,8 +69,8 @@ impl LeanContext {
     /// # Errors
     /// The end of the site is out of reach.
     pub(super) fn encode(&self, at: CodeAddr) -> Result<Vec<u8>> {
-        let context = &raw const *self as u64;
-        code::assemble(&self.site.site(), &self.plan, at, context, dispatcher())
+        let (context, lean) = (&raw const *self as u64, &self.0);
+        code::assemble(&lean.site.site(), &lean.plan, at, context, dispatcher())
     }
 }
 
@@ -92,11 +94,11 @@ extern "C" fn dispatch(context: *const LeanContext, slots: *mut u8) {
     // SAFETY: the ramp passes the address of its context, which outlives it.
     let context = unsafe { &*context };
     // The handler may retire this ramp; what it is called through must outlive the call.
-    let (site, plan) = (Arc::clone(&context.site), context.plan.clone());
+    let lean = Arc::clone(&context.0);
     // SAFETY: the ramp stored what its plan says, and loads it when this function has returned.
-    let live = unsafe { Live::new(&plan, slots) };
-    let mut frame = Frame::new(Registers::Live(live), &*site, Role::Miss);
-    let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
+    let live = unsafe { Live::new(&lean.plan, slots) };
+    let mut frame = Frame::new(Registers::Live(live), &*lean.site, Role::Miss);
+    let handled = catch_unwind(AssertUnwindSafe(|| lean.site.handle(&mut frame)));
     // A frame of which not all is known makes no answer but to resume.
     if handled.is_err() {
         super::abort(&frame);

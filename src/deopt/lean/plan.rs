@@ -1,6 +1,6 @@
 //! Which registers a lean ramp saves, and where.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::machine::Machine;
@@ -23,9 +23,9 @@ pub(in crate::deopt) struct Slot {
 }
 
 /// The registers that a lean ramp saves.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(in crate::deopt) struct Plan {
-    pub(super) slots: Arc<[Slot]>,
+    pub(super) slots: Box<[Slot]>,
     /// The distance from the stack pointer of the call to the first slot.
     pub(super) header: u32,
     /// The distance from the stack pointer of the call to that of the site.
