@@ -112,6 +112,8 @@ impl Installed {
 pub(super) struct Next {
     state: State,
     entries: Vec<Installed>,
+    /// Whether entries are lost because they do not hold any more: what makes a cache back off.
+    retracts: bool,
     /// The sequence of its site.
     pub(super) sequence: Sequence,
 }
@@ -210,7 +212,11 @@ impl Inner {
     pub(super) fn without(&self, cell: &Cell, keys: &[Key], settings: &Settings) -> Result<Next> {
         let mut entries = self.entries.clone();
         entries.retain(|installed| !depends(installed, keys));
-        self.chain(cell, entries, settings)
+        let next = self.chain(cell, entries, settings)?;
+        Ok(Next {
+            retracts: true,
+            ..next
+        })
     }
 
     /// The cache without entries.
@@ -218,6 +224,7 @@ impl Inner {
         Next {
             state: State::Uninitialized,
             entries: Vec::new(),
+            retracts: false,
             sequence: Sequence::new().jump(Target::Miss),
         }
     }
@@ -227,6 +234,7 @@ impl Inner {
         Next {
             state: State::Megamorphic,
             entries: Vec::new(),
+            retracts: false,
             sequence: generic.unwrap_or_else(|| Sequence::new().jump(Target::Miss)),
         }
     }
@@ -250,6 +258,7 @@ impl Inner {
         Ok(Next {
             state,
             entries,
+            retracts: false,
             sequence,
         })
     }
@@ -299,7 +308,7 @@ impl Inner {
         self.installed += new;
         if new == 0 && next.state != State::Megamorphic {
             self.retracted += gone;
-            self.retractions += u64::from(gone > 0);
+            self.retractions += u64::from(next.retracts && gone > 0);
         }
         self.entries = next.entries;
         self.enter(cell, next.state);

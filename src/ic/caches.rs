@@ -227,7 +227,7 @@ impl Caches {
         done
     }
 
-    /// Empties all caches, megamorphic ones too, in one transaction.
+    /// Empties all caches, megamorphic ones too, in one transaction. They learn again at once.
     ///
     /// # Errors
     /// As [`retract`](Self::retract).
@@ -262,6 +262,7 @@ impl Caches {
         for cell in cells {
             totals.add(&cell.stats(engine.as_ref()));
         }
+        totals.reclaimed = engine.map_or(0, |engine| engine.stub_stats().reclaimed);
         totals
     }
 }

@@ -56,7 +56,7 @@ mod policy;
 mod stats;
 
 #[cfg(test)]
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod tests;
 
 pub use cache::{Cache, State};

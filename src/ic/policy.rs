@@ -14,7 +14,7 @@ pub struct History {
     pub misses: u64,
     /// Misses since the cache was made, this one included.
     pub all_misses: u64,
-    /// How often entries have been taken back since the cache was made.
+    /// How often entries have been retracted since the cache was made.
     pub retractions: u64,
     /// How often it has become megamorphic.
     pub megamorphic: u64,

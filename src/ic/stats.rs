@@ -69,6 +69,8 @@ pub struct Totals {
     pub transitions: u64,
     /// Bytes of stubs and ramps that the sites have now.
     pub stub_bytes: u64,
+    /// Bytes of stubs and ramps, of all sites of the engine, that have been given back.
+    pub reclaimed: u64,
 }
 
 impl Totals {

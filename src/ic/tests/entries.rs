@@ -70,7 +70,7 @@ fn pointers_plain_tagged_and_boxed() {
     };
     expect(by_shape(plain), &[(at, 22)], &[wrong]);
     let tagged = Pointer::tagged(arg(0), 5);
-    let entry = Entry::new(Action::load::<u32>(tagged, value_at(2)))
+    let entry = Entry::new(Action::load::<u32>(tagged, low_at(2, 4)))
         .guard(Guard::masked(arg(0), 7, 5))
         .guard(Guard::field::<u32>(tagged, SHAPE, 3));
     expect(entry, &[(at + 5, 33)], &[at, at + 1, wrong + 5]);
@@ -98,7 +98,7 @@ fn stores() {
     let mut object = Object::new(3, [0; 4]);
     let at = &raw mut object as u64;
     let pointer = Pointer::plain(arg(0));
-    let entry = Entry::new(Action::store::<u16>(pointer, value_at(1), 0x1234u16))
+    let entry = Entry::new(Action::store::<u16>(pointer, low_at(1, 2), 0x1234u16))
         .guard(Guard::field::<u32>(pointer, SHAPE, 3));
     let lab = lab(entry);
     assert_eq!(lab.call_word(at), MISSED);

@@ -122,6 +122,18 @@ fn a_cache_that_keeps_losing_its_entries_backs_off() {
     assert_eq!(lookups, [1, 1, 2, 4, 8]);
 }
 
+/// A reset says nothing against what the cache knew.
+#[test]
+fn a_cache_that_is_reset_learns_at_once() {
+    let lab = Lab::new(Caches::builder());
+    for round in 1..=10 {
+        lab.read(1);
+        assert_eq!((lab.lookups(), lab.cache.state()), (round, State::Monomorphic));
+        lab.caches.reset().unwrap();
+    }
+    assert_eq!(lab.stats().retracted, 10);
+}
+
 #[test]
 fn hits_are_counted_and_put_the_frequent_first() {
     for counting in [Counting::Plain, Counting::Atomic] {
@@ -185,8 +197,8 @@ fn an_invalidated_site_learns_nothing_any_more() {
 #[test]
 fn a_retraction_goes_on_without_a_site_that_was_invalidated() {
     let lab = Lab::new(Caches::builder());
-    let sum = lab.module.function("sum_fields");
-    let other = sum.unwrap().sites().find(|site| site.id().get() == GET).unwrap();
+    let twice = lab.module.function("get_twice").unwrap();
+    let other = twice.sites().next().unwrap();
     let other = lab.caches.attach(&lab.engine, &other).unwrap();
     lab.read(1);
     lab.engine.invalidate(&other.site().function()).unwrap();
@@ -221,14 +233,39 @@ fn a_site_without_a_cache_misses_and_learns_nothing() {
     let alone = Lab::new(Caches::builder());
     drop(site);
     let miss = Sequence::new().jump(Target::Miss);
-    let sum = alone.module.function("sum_fields").unwrap();
-    let other = sum.sites().find(|site| site.id().get() == GET).unwrap();
-    alone.engine.patch_site(&other, &miss).unwrap();
+    let twice = alone.module.function("get_twice").unwrap();
+    for other in twice.sites() {
+        alone.engine.patch_site(&other, &miss).unwrap();
+    }
     let object = Object::new(1, [1, 2, 3, 4]);
-    let objects = [&object, &object];
     // SAFETY: that is the function's signature in the IR.
-    let call: extern "C" fn(*const &Object, u64) -> u64 =
-        unsafe { std::mem::transmute(sum.entry().get() as usize) };
-    assert_eq!(call(objects.as_ptr(), 2), 2 + 2 + 2 + 1);
+    let call: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(alone.function("get_twice")) };
+    assert_eq!(call(&object), 2 + 3 * 2);
     assert_eq!((alone.lookups(), alone.caches.totals().misses), (2, 0));
+}
+
+/// In place where it fits and the site is quiescent; a head and a stub where it is live, or does not fit.
+#[test]
+fn where_the_entries_stand() {
+    for live in [false, true] {
+        let runtime = Arc::new(Runtime::default());
+        let lookup = Arc::clone(&runtime);
+        let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));
+        let lab = Lab::with(runtime, caches, live);
+        let of = |lab: &Lab| lab.stats().stub_bytes;
+        let ramp = of(&lab);
+        assert!(ramp > 0, "a site that misses has a ramp");
+        lab.read(1);
+        assert_eq!(of(&lab) > ramp, live, "one entry fits into 32 bytes");
+        (2..5).for_each(|shape| lab.read(shape));
+        assert!(of(&lab) > ramp, "four do not");
+        lab.caches.reset_one(&lab.cache).unwrap();
+        assert_eq!(of(&lab), ramp);
+        // SAFETY: this is the only thread, and it is not in the code.
+        let drained = unsafe { Drained::promise() };
+        lab.engine.reclaim(&drained).unwrap();
+        let totals = lab.caches.totals();
+        assert_eq!(totals.stub_bytes, ramp);
+        assert!(totals.reclaimed > 0);
+    }
 }

@@ -1,9 +1,10 @@
-//! Caches on the property read of `examples/objects/inline_cache.o`: `get(object) -> u64`, one argument in a register
-//! that LLVM chose, a result, 32 bytes.
+//! Caches in code that LLVM compiled for this architecture: `testdata/sites.ll` says what the functions do.
 #![allow(unsafe_code)]
 
 mod entries;
 mod life;
+mod process;
+mod sites;
 mod threads;
 
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::arch::CallShape;
+use crate::arch::{Arch, CallShape};
 use crate::deopt::Ramps;
 use crate::engine::Engine;
 use crate::publish::{NeverStopped, SingleThreaded};
@@ -21,6 +22,9 @@ use crate::sequence::{Field, arg};
 use crate::site::Module;
 
 const GET: u64 = 78;
+const METHOD: u64 = 80;
+const SET: u64 = 81;
+const SPILLED: u64 = 82;
 const SHAPE: i32 = 8;
 
 /// An object: a class, a shape, and values.
@@ -46,6 +50,11 @@ impl Object {
 /// The displacement of a value.
 fn value_at(index: usize) -> i32 {
     16 + 8 * index as i32
+}
+
+/// The displacement of the low `size` bytes of a value.
+fn low_at(index: usize, size: i32) -> i32 {
+    value_at(index) + if cfg!(target_endian = "big") { 8 - size } else { 0 }
 }
 
 /// Where the property is in each shape, and what has been looked up.
@@ -77,6 +86,28 @@ fn entry(shape: u32, place: usize) -> Entry {
         .depends_on(u64::from(shape))
 }
 
+/// The object of this architecture.
+fn object() -> &'static [u8] {
+    match Arch::host().unwrap() {
+        Arch::X86_64 => include_bytes!("../testdata/x86_64.o"),
+        Arch::AArch64 => include_bytes!("../testdata/aarch64.o"),
+        Arch::PowerPc64 => include_bytes!("../testdata/powerpc64.o"),
+        Arch::PowerPc64Le => include_bytes!("../testdata/powerpc64le.o"),
+        Arch::SystemZ => include_bytes!("../testdata/s390x.o"),
+        Arch::RiscV64 => include_bytes!("../testdata/riscv64.o"),
+    }
+}
+
+fn shape(id: u64) -> Option<CallShape> {
+    match id {
+        GET => Some(CallShape::any_reg(32).result().args(1)),
+        METHOD => Some(CallShape::c(64).result().args(3)),
+        SET => Some(CallShape::any_reg(32).args(2)),
+        SPILLED => Some(CallShape::any_reg(64).result().args(1)),
+        _ => None,
+    }
+}
+
 struct Lab {
     runtime: Arc<Runtime>,
     caches: Caches,
@@ -106,9 +137,7 @@ impl Lab {
             false => Engine::builder().world(alone),
         };
         let engine = builder.exits(exits).build().unwrap();
-        let object = include_bytes!("../../../examples/objects/inline_cache.o");
-        let code = engine.load(object, |_| None).unwrap();
-        let shape = |id: u64| (id == GET).then(|| CallShape::any_reg(32).result().args(1));
+        let code = engine.load(object(), |_| None).unwrap();
         let registration = engine.registration(code);
         let registration = match live {
             true => registration.live(),
@@ -126,11 +155,15 @@ impl Lab {
         }
     }
 
+    /// A function of the object, as a function pointer.
+    fn function(&self, name: &str) -> usize {
+        self.module.function(name).unwrap().entry().get() as usize
+    }
+
     /// Calls `get` with any word.
     fn call_word(&self, word: u64) -> u64 {
-        let entry = self.module.function("get").unwrap().entry().get();
         // SAFETY: that is the function's signature in the IR; the module stays registered.
-        let get: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
+        let get: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(self.function("get")) };
         get(word)
     }
 
