@@ -74,6 +74,8 @@ pub(super) fn exit(_at: u64, block: &Block, id: u64, to: u64) -> Vec<u8> {
 
 global_asm!(
     r"
+    .option push
+    .option arch, +d
     .data
     .p2align 3
     .globl patchpoint_execute_table
@@ -133,5 +135,6 @@ patchpoint_execute_table:
     .endr
     ret
 40: ret
+    .option pop
     "
 );
