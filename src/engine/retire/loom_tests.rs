@@ -1,10 +1,11 @@
 //! The life of stubs under a model checker of threads: every interleaving, and every stale read that the memory
 //! model allows.
 //!
-//! The model: two stubs, a head that says which one it leads to, and readers that follow it. Being in a stub is a
-//! read of its cell, freeing it a write: the checker reports when they are not ordered.
+//! The model: two stubs, a head that says which one it leads to, and readers that follow what their cores have fetched
+//! of it. Being in a stub is a read of its cell, freeing it a write: the checker reports when they are not ordered.
 //!
-//! The barrier of `membarrier` is an acquire-release exchange of the head: readers of later epochs see it.
+//! A core executes the head that it has fetched, whatever its thread has read since: no order of memory accesses
+//! brings it a new one, serializing does. The barrier makes every core fetch the head.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -16,6 +17,8 @@ use crate::publish::{Epochs, Participant, Rest};
 
 struct Code {
     head: AtomicUsize,
+    /// The head as each core has it. It only ever changes from 0 to 1.
+    fetched: [AtomicUsize; 2],
     stubs: [UnsafeCell<u32>; 2],
 }
 
@@ -29,22 +32,30 @@ impl Model {
         Arc::new(Self {
             code: Code {
                 head: AtomicUsize::new(0),
+                fetched: [AtomicUsize::new(0), AtomicUsize::new(0)],
                 stubs: [UnsafeCell::new(1), UnsafeCell::new(1)],
             },
             epochs: Epochs::default(),
         })
     }
 
-    /// Executes the site once: the head, then the stub that it leads to.
-    fn execute(&self) {
-        let stub = self.code.head.load(Ordering::Acquire);
+    /// Executes the site once on a core: the head, then the stub that it leads to.
+    fn execute(&self, core: usize) {
+        let stub = self.code.fetched[core].load(Ordering::Acquire);
         self.code.stubs[stub].with(|_| ());
     }
 
-    /// The writer's part: exchange, retire, stamp, and free whatever every thread has left.
+    /// Makes a core fetch the head: what a thread does that attaches or comes back online.
+    fn serialize(&self, core: usize) {
+        let head = self.code.head.load(Ordering::Acquire);
+        self.code.fetched[core].fetch_max(head, Ordering::AcqRel);
+    }
+
+    /// The writer's part: exchange, retire, make every core serialize, stamp, and free whatever every thread has left.
     fn replace(&self, limbo: &mut Limbo<usize>) {
         let old = self.code.head.swap(1, Ordering::AcqRel);
         limbo.retire(Rest::Checkpoint, old);
+        (0..2).for_each(|core| self.serialize(core));
         limbo.stamp(self.epochs.advance());
         self.free(limbo);
     }
@@ -58,17 +69,18 @@ impl Model {
     }
 }
 
-fn explore(reader: impl Fn(&Model, &Participant) + Sync + Send + Clone + 'static, readers: usize) {
+fn explore(reader: impl Fn(&Model, &Participant, usize) + Sync + Send + Clone + 'static, readers: usize) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
         let model = Model::new();
         let threads: Vec<_> = (0..readers)
-            .map(|_| {
+            .map(|core| {
                 let (model, reader) = (Arc::clone(&model), reader.clone());
                 thread::spawn(move || {
                     let participant = model.epochs.attach();
-                    reader(&model, &participant);
+                    model.serialize(core);
+                    reader(&model, &participant, core);
                     drop(participant);
                 })
             })
@@ -88,10 +100,10 @@ fn explore(reader: impl Fn(&Model, &Participant) + Sync + Send + Clone + 'static
 #[test]
 fn loom_a_stub_is_not_freed_under_a_reader() {
     explore(
-        |model, participant| {
-            model.execute();
+        |model, participant, core| {
+            model.execute(core);
             participant.report(Rest::Checkpoint);
-            model.execute();
+            model.execute(core);
         },
         1,
     );
@@ -100,8 +112,8 @@ fn loom_a_stub_is_not_freed_under_a_reader() {
 #[test]
 fn loom_two_readers() {
     explore(
-        |model, participant| {
-            model.execute();
+        |model, participant, core| {
+            model.execute(core);
             participant.report(Rest::Quiescent);
         },
         2,
@@ -111,10 +123,11 @@ fn loom_two_readers() {
 #[test]
 fn loom_offline_and_online() {
     explore(
-        |model, participant| {
+        |model, participant, core| {
             participant.offline(Rest::Quiescent);
             participant.online(Rest::Quiescent);
-            model.execute();
+            model.serialize(core);
+            model.execute(core);
         },
         1,
     );
@@ -129,7 +142,7 @@ fn loom_finds_a_free_without_a_drain() {
         let reader = Arc::clone(&model);
         let thread = thread::spawn(move || {
             let participant = reader.epochs.attach();
-            reader.execute();
+            reader.execute(0);
             participant.report(Rest::Checkpoint);
         });
         let mut limbo = Limbo::default();
@@ -152,13 +165,36 @@ fn loom_finds_an_epoch_that_begins_too_early() {
         let thread = thread::spawn(move || {
             let participant = reader.epochs.attach();
             participant.report(Rest::Checkpoint);
-            reader.execute();
+            reader.execute(0);
         });
         let mut limbo = Limbo::default();
         let epoch = model.epochs.advance();
         let old = model.code.head.swap(1, Ordering::AcqRel);
         limbo.retire(Rest::Checkpoint, old);
         limbo.stamp(epoch);
+        model.free(&mut limbo);
+        thread.join().unwrap();
+    });
+}
+
+/// The protection taken out: no core is made to serialize before the epoch begins. The thread has seen the epoch, and
+/// so the new head as data, but its core executes the old one.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_finds_a_missing_barrier() {
+    loom::model(|| {
+        let model = Model::new();
+        let reader = Arc::clone(&model);
+        let thread = thread::spawn(move || {
+            let participant = reader.epochs.attach();
+            reader.serialize(0);
+            participant.report(Rest::Checkpoint);
+            reader.execute(0);
+        });
+        let mut limbo = Limbo::default();
+        let old = model.code.head.swap(1, Ordering::AcqRel);
+        limbo.retire(Rest::Checkpoint, old);
+        limbo.stamp(model.epochs.advance());
         model.free(&mut limbo);
         thread.join().unwrap();
     });

@@ -291,6 +291,29 @@ mod tests {
     }
 
     #[test]
+    fn a_barrier_leaves_no_descriptor_open() {
+        assert!(in_child(|| {
+            let signals = Signals::install().unwrap();
+            let stopped = std::thread::spawn(|| {
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+            });
+            threads::tests::limit_descriptors(64);
+            for _ in 0..64 {
+                signals.issue().unwrap();
+                // What looks for a thread that does not answer opens a file of its own.
+                threads::others(|thread| {
+                    threads::whereabouts(thread, signals.signal);
+                    Ok(())
+                })
+                .unwrap();
+            }
+            !stopped.is_finished() && std::fs::File::open("/proc/self/status").is_ok()
+        }));
+    }
+
+    #[test]
     fn a_child_forked_during_a_barrier_has_its_own() {
         let turn = Turn::wait(Instant::now() + Duration::from_secs(10)).unwrap();
         assert!(in_child(

@@ -250,6 +250,17 @@ pub(super) mod tests {
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut()) };
     }
 
+    /// Lets this process have so many open files, for good. Only in a child.
+    pub(in crate::publish) fn limit_descriptors(limit: libc::rlim_t) {
+        let limit = libc::rlimit {
+            rlim_cur: limit,
+            rlim_max: limit,
+        };
+        // SAFETY: reads the limit, which lives as long as the call.
+        let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+        assert_eq!(done, 0);
+    }
+
     fn status(state: &str, blocked: &str) -> std::string::String {
         std::format!("Name:\tx\nState:\t{state}\nSigQ:\t0/1\nSigBlk:\t{blocked}\n")
     }

@@ -3,7 +3,7 @@
 use super::{adding, engine, live_module};
 use crate::engine::{Engine, Transaction};
 use crate::memory::testing::process::{in_child, system_calls};
-use crate::publish::Publisher;
+use crate::publish::{Attached, Publisher};
 use crate::site::{Module, Site};
 
 /// Without it threads are asked by signals, and there is nothing to count.
@@ -56,4 +56,30 @@ fn a_transaction_that_also_invalidates_has_one_barrier() {
     if has_membarrier() {
         assert_eq!(barriers(16, mixed), 1);
     }
+}
+
+/// Before an epoch begins after which a stub is freed, every core serializes: one could go on with the old head.
+#[test]
+fn giving_back_stubs_has_one_barrier_if_some_were_retired_since_the_last() {
+    if !has_membarrier() {
+        return;
+    }
+    let prepare = |patches: u64| {
+        move || {
+            let engine = engine();
+            let module = live_module(&engine);
+            (1..=patches).for_each(|by| _ = engine.patch(100, &adding(by)).unwrap());
+            (engine, module)
+        }
+    };
+    let barriers = |patches, calls: usize| {
+        let calls = system_calls(prepare(patches), |(engine, _module): (Engine, Module)| {
+            // SAFETY: the child has one thread, which executes none of the code.
+            let attached = unsafe { Attached::promise() };
+            let given = (0..calls).map(|_| engine.reclaim_passed(&attached).unwrap());
+            assert_eq!(given.sum::<usize>() as u64, patches.saturating_sub(1));
+        });
+        calls.iter().filter(|call| **call == libc::SYS_membarrier).count()
+    };
+    assert_eq!([barriers(1, 1), barriers(2, 1), barriers(3, 2)], [0, 1, 1]);
 }
