@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::Error;
-use crate::publish::Drained;
+use crate::addr::CodeRange;
+use crate::publish::{Drained, Resumption, Stopped, World};
 use crate::sequence::{Sequence, Target, result};
 
 #[test]
@@ -268,4 +269,51 @@ fn where_the_entries_stand() {
         assert_eq!(totals.stub_bytes, ramp);
         assert!(totals.reclaimed > 0);
     }
+}
+
+/// A world of one thread that counts how often it is stopped.
+#[derive(Debug)]
+struct Counted(Arc<AtomicU64>);
+
+// SAFETY: the test calls its code on one thread, which is the one that patches.
+unsafe impl World for Counted {
+    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> crate::Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { SingleThreaded::promise() }.while_stopped(ranges, work)
+    }
+
+    fn resumption(&self) -> Resumption {
+        Resumption::Alone
+    }
+}
+
+#[test]
+fn all_caches_that_depend_on_a_key_are_reset_in_one_transaction() {
+    let stops = Arc::new(AtomicU64::new(0));
+    let runtime = Arc::new(Runtime::default());
+    runtime.define(1, 2);
+    let lookup = Arc::clone(&runtime);
+    let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));
+    let world = Counted(Arc::clone(&stops));
+    let engine = Engine::builder()
+        .world(world)
+        .exits(caches.ramps())
+        .build()
+        .unwrap();
+    let code = engine.load(object(), |_| None).unwrap();
+    let module = engine.register(code, |record| shape(record.id().get())).unwrap();
+    let attached = caches.attach_all(&engine, GET).unwrap();
+    let object = Object::new(1, [1, 2, 3, 4]);
+    for (name, value) in [("get", 3), ("get_twice", 3 + 3 * 3)] {
+        let entry = module.function(name).unwrap().entry().get() as usize;
+        // SAFETY: that is the function's signature in the IR.
+        let call: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(entry) };
+        assert_eq!(call(&object), value);
+    }
+    assert!(attached.iter().all(|cache| cache.state() == State::Monomorphic));
+    let before = stops.load(Ordering::Relaxed);
+    assert_eq!(caches.retract(&[Key::new(1)]).unwrap().caches, 3);
+    assert_eq!(stops.load(Ordering::Relaxed), before + 1);
+    assert!(attached.iter().all(|cache| cache.state() == State::Uninitialized));
 }

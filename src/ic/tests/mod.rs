@@ -176,6 +176,16 @@ impl Lab {
         assert_eq!(found, values[place], "shape {shape}");
     }
 
+    /// The same at every site that reads.
+    fn read_everywhere(&self, shape: u32) {
+        self.read(shape);
+        let object = Object::new(shape, [5, 6, 7, 8]);
+        let place = self.runtime.places.lock()[&shape];
+        // SAFETY: that is the function's signature in the IR; the module stays registered.
+        let twice: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(self.function("get_twice")) };
+        assert_eq!(twice(&object), 4 * object.values[place], "shape {shape}");
+    }
+
     fn lookups(&self) -> u64 {
         self.runtime.lookups.load(Ordering::Relaxed)
     }

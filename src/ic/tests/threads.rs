@@ -119,3 +119,65 @@ fn invalidation_during_hits() {
     });
     assert_eq!(lab.cache.state(), State::Dead);
 }
+
+/// Eight threads miss and hit on three sites while another takes entries back: every result is right, and what was
+/// installed is there or has been taken back.
+#[test]
+fn many_threads_on_many_sites_while_entries_come_and_go() {
+    const SHAPES: u32 = 6;
+    let runtime = Arc::new(Runtime::default());
+    let lookup = Arc::clone(&runtime);
+    let policy = Chain {
+        limit: SHAPES as usize,
+        back_off: 0,
+        cool_down: 0,
+    };
+    let caches = Caches::builder()
+        .policy(policy)
+        .lookup(move |miss| lookup.lookup(miss));
+    let lab = Lab::with(runtime, caches, true);
+    let caches = lab.caches.attach_all(&lab.engine, GET).unwrap();
+    assert_eq!(caches.len(), 3);
+    let (begin, stop) = (Barrier::new(THREADS + 1), AtomicBool::new(false));
+    let reads = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for number in 0..THREADS as u32 {
+            let (lab, begin, stop, reads) = (&lab, &begin, &stop, &reads);
+            scope.spawn(move || {
+                begin.wait();
+                for round in 0.. {
+                    lab.read_everywhere((number + round) % SHAPES);
+                    reads.fetch_add(1, Ordering::Relaxed);
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        begin.wait();
+        let enough = |cache: &Cache| lab.caches.stats(cache).retracted > 0;
+        for round in 0.. {
+            if round >= 200 && caches.iter().all(enough) {
+                break;
+            }
+            let key = Key::new(round % u64::from(SHAPES));
+            match round % 10 {
+                9 => lab.caches.reset().unwrap(),
+                _ => lab.caches.retract(&[key]).unwrap(),
+            };
+            thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(reads.load(Ordering::Relaxed) >= THREADS as u64);
+    for cache in caches {
+        let stats = lab.caches.stats(&cache);
+        assert_eq!(
+            stats.installed,
+            stats.retracted + stats.entries as u64,
+            "{stats:?}"
+        );
+        assert_eq!((stats.refused, cache.last_refusal()), (0, None));
+        assert!(stats.entries <= SHAPES as usize);
+    }
+}
