@@ -15,7 +15,7 @@
 //! - Patched like that, a function returns what the function of the same name in [`reference()`] returns.
 //! - A function whose sites all have no result, or that LLVM filled with a call to a symbol (see
 //!   [`Site::target`]), does so unpatched, too.
-//! - What an object needs from outside is in [`resolve`].
+//! - What an object needs from outside is in [`resolve`], and what one with 32-bit addresses needs in [`resolve_for`].
 #![expect(
     clippy::panic,
     reason = "test support: a fixture that is missing is a failed test"
@@ -28,7 +28,7 @@ mod symbols;
 
 pub use folder::{Folder, NATIVE};
 pub use ir::{Function, Param, Site, Source, Target};
-pub use symbols::resolve;
+pub use symbols::{resolve, resolve_for};
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,36 @@
 //! What the objects call and read outside themselves.
 #![allow(unsafe_code, reason = "declares a function of the C library")]
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-static EXT_DATA: AtomicU64 = AtomicU64::new(23);
+use patchpoint::addr::CodeAddr;
+use patchpoint::image::{Object, Reach, SegmentKind};
+use patchpoint::memory::{self, Arena, Placed, SegmentNeed};
+
+const DATA: u64 = 23;
+static EXT_DATA: AtomicU64 = AtomicU64::new(DATA);
+
+/// A copy of the external data below 2 GiB, where a program keeps it that is linked for fixed addresses.
+fn low_data() -> u64 {
+    static LOW: OnceLock<(Placed, u64)> = OnceLock::new();
+    let place = || {
+        let needs = [SegmentNeed {
+            kind: SegmentKind::Data,
+            len: 8,
+            align: 8,
+        }];
+        let mut placement = Arena::new(1 << 16).place(&needs, memory::Reach::Low2GiB)?;
+        let at = placement
+            .segments()
+            .first()
+            .map_or_else(Default::default, |s| s.range.start());
+        placement.fill(at, &DATA.to_ne_bytes())?;
+        Ok::<_, patchpoint::Error>((placement.finalize()?, at.get()))
+    };
+    let (_, at) = LOW.get_or_init(|| place().unwrap_or_else(|error| panic!("{error}")));
+    *at
+}
 
 extern "C" fn ext_add(a: u64, b: u64) -> u64 {
     a.wrapping_add(b)
@@ -18,6 +45,20 @@ extern "C" fn callee_void(_: u64) {}
 unsafe extern "C" {
     /// What some targets call for a copy of a few bytes.
     fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8;
+}
+
+/// [`resolve`] for an object: one that has addresses in 32 bits finds what it reads outside itself below 2 GiB.
+///
+/// # Panics
+///
+/// If there is no memory there.
+pub fn resolve_for(object: &[u8]) -> impl Fn(&str) -> Option<CodeAddr> + use<> {
+    let layout = Object::parse(object).and_then(Object::layout);
+    let is_low = layout.is_ok_and(|layout| layout.reach() == Reach::Low2GiB);
+    move |name| match name {
+        "ext_data" if is_low => Some(CodeAddr::new(low_data())),
+        _ => resolve(name).map(CodeAddr::new),
+    }
 }
 
 /// The address in this process of a symbol that the objects need; `None` for those that must be missing.

@@ -1,23 +1,30 @@
 //! Every object loads, every site registers, is patched, runs with the right result, and gets its bytes back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use asm_tests::{Param, Source, Target as Original, TestObject};
+use asm_tests::{Folder, Param, Source, Target as Original, TestObject, resolve_for};
+use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::SiteKind;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::{Engine, Status};
+use patchpoint::memory::Arena;
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
 
-fn resolve(name: &str) -> Option<CodeAddr> {
-    asm_tests::resolve(name).map(CodeAddr::new)
+/// Memory for an object: the tiny code model reaches 1 MiB, which the engine's own chunks are larger than.
+fn arena(object: &TestObject) -> Arena {
+    match object.variant.as_str() {
+        "pic-tiny" => Arena::new(1 << 18),
+        _ => Arena::default(),
+    }
 }
 
 /// An engine whose sites, where they deoptimize, count and go on as if nothing had happened.
-fn engine() -> (Engine, Arc<AtomicUsize>) {
+fn engine(arena: Arena) -> (Engine, Arc<AtomicUsize>) {
     let entered = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&entered);
     let ramps = Ramps::new().on_deopt(move |frame| {
@@ -29,19 +36,44 @@ fn engine() -> (Engine, Arc<AtomicUsize>) {
     });
     // SAFETY: each test has its own engine and calls its code on one thread.
     let world = unsafe { SingleThreaded::promise() };
-    (
-        Engine::builder().world(world).exits(ramps).build().unwrap(),
-        entered,
-    )
+    let engine = Engine::builder().world(world).exits(ramps).arena(arena);
+    (engine.build().unwrap(), entered)
 }
 
-fn register(engine: &Engine, object: &TestObject, source: &Source) -> Module {
-    let code = engine
-        .load(&object.bytes, resolve)
-        .unwrap_or_else(|e| panic!("{}: {e}", object.name));
-    let shape = |id| source.shape(id).filter(|shape| shape.reserved().get() > 0);
-    let module = engine.register(code, |record| shape(record.id().get()));
-    module.unwrap_or_else(|e| panic!("{}: {e}", object.name))
+/// Whether LLVM makes shadows shorter than promised there: it counts 4 bytes for an instruction that has 2, or none.
+fn has_short_shadows(folder: Folder) -> bool {
+    !matches!(folder, Folder::X86_64 | Folder::S390x | Folder::Riscv64)
+}
+
+/// Registers all sites but the shadows that LLVM made too short, and says how many of those there are.
+fn register(engine: &Engine, object: &TestObject, source: &Source) -> (Module, usize) {
+    let mut short = BTreeSet::new();
+    loop {
+        let code = engine
+            .load(&object.bytes, resolve_for(&object.bytes))
+            .unwrap_or_else(|e| panic!("{}: {e}", object.name));
+        let wanted = |id| {
+            source
+                .shape(id)
+                .filter(|shape| shape.reserved().get() > 0 && !short.contains(&id))
+        };
+        match engine.register(code, |record| wanted(record.id().get())) {
+            Ok(module) => return (module, short.len()),
+            Err(Error::SiteOutsideFunction { site, .. } | Error::SiteOverlapsRecord { site, .. })
+                if has_short_shadows(object.folder) =>
+            {
+                let id = site.id.get();
+                assert_eq!(
+                    wanted(id).unwrap().kind(),
+                    SiteKind::Shadow,
+                    "{}: {id}",
+                    object.name
+                );
+                short.insert(id);
+            }
+            Err(error) => panic!("{}: {error}", object.name),
+        }
+    }
 }
 
 /// What the contract of the sources says that a site with a result is patched with.
@@ -127,13 +159,12 @@ fn bytes(site: &Site) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(site.addr().get() as *const u8, site.reserved().as_usize()) }.to_vec()
 }
 
-fn run_object(object: &TestObject) -> (usize, usize, usize) {
+fn run_object(object: &TestObject) -> [usize; 4] {
     let source = object.folder.source(&object.source);
-    let (engine, entered) = engine();
-    let module = register(&engine, object, &source);
-    let reference = engine
-        .load(&object.folder.reference(&object.source), resolve)
-        .unwrap();
+    let (engine, entered) = engine(arena(object));
+    let (module, short) = register(&engine, object, &source);
+    let reference = object.folder.reference(&object.source);
+    let reference = engine.load(&reference, resolve_for(&reference)).unwrap();
     let sites: Vec<Site> = module.sites().collect();
     let original: Vec<Vec<u8>> = sites.iter().map(bytes).collect();
     let mut calls = 0;
@@ -195,16 +226,21 @@ fn run_object(object: &TestObject) -> (usize, usize, usize) {
         }
     }
     calls += compare(&module, &reference, &source, &object.name, unpatched);
-    (sites.len(), patched, calls)
+    [sites.len(), patched, short, calls]
 }
 
 #[test]
 fn every_object_runs_patched_restored_and_invalidated() {
-    let (mut objects, mut sites, mut patched, mut calls) = (0, 0, 0, 0);
-    for object in asm_tests::native_objects() {
-        let (s, p, c) = run_object(&object);
-        (objects, sites, patched, calls) = (objects + 1, sites + s, patched + p, calls + c);
+    let objects = asm_tests::native_objects();
+    let mut sums = [0; 4];
+    for object in &objects {
+        for (sum, count) in sums.iter_mut().zip(run_object(object)) {
+            *sum += count;
+        }
     }
-    println!("{objects} objects, {sites} sites, {patched} patched, {calls} calls compared");
-    assert!(objects >= 40 && sites >= 500 && patched * 10 >= sites * 9);
+    let ([sites, patched, short, calls], objects) = (sums, objects.len());
+    println!(
+        "{objects} objects, {sites} sites, {patched} patched, {short} too short, {calls} calls compared"
+    );
+    assert!(objects >= 40 && sites >= 500 && patched * 10 >= sites * 9 && short * 20 <= sites);
 }

@@ -345,6 +345,9 @@ fn mend(edge: &Edge) -> &'static str {
         Formula::FromGot | Formula::GotOffset if edge.relocation.fit().bits() <= 16 => {
             "compile with -code-model=medium, whose table may be larger"
         }
+        _ if edge.relocation.fit().bits() < 32 => {
+            "compile with -code-model=small, or place code and data closer together: an arena of shorter chunks"
+        }
         _ => "compile with -relocation-model=pic or -code-model=large, or place both within 2 GiB",
     }
 }
