@@ -60,6 +60,8 @@ pub struct Site {
     pub shape: CallShape,
     /// What stands in it.
     pub target: Target,
+    /// Whether its record has live values besides the arguments.
+    pub live_values: bool,
 }
 
 impl Source {
@@ -143,19 +145,25 @@ fn parse_site(line: &str, function: &str, folder: Folder) -> Option<Site> {
     let id = id.parse::<i64>().ok()? as u64;
     let (reserved, rest) = operand(rest, "i32 ")?;
     let reserved = folder.reserved(call.starts_with("stackmap"), reserved.parse().ok()?);
-    let site = |shape, target| {
+    let site = |shape, target, live_values| {
         Some(Site {
             function: function.to_owned(),
             id,
             shape,
             target,
+            live_values,
         })
     };
     if call.starts_with("stackmap") {
-        return site(CallShape::shadow(reserved), Target::Shadow);
+        return site(
+            CallShape::shadow(reserved),
+            Target::Shadow,
+            !rest.starts_with(')'),
+        );
     }
     let (target, rest) = operand(rest, "ptr ")?;
-    let (args, _) = operand(rest, "i32 ")?;
+    let (args, mut rest) = operand(rest, "i32 ")?;
+    let args = args.parse().ok()?;
     let mut shape = match head.contains(" anyregcc ") {
         true => CallShape::any_reg(reserved),
         false => CallShape::c(reserved),
@@ -169,7 +177,10 @@ fn parse_site(line: &str, function: &str, folder: Folder) -> Option<Site> {
         None if target == "null" => Target::Null,
         None => Target::Constant,
     };
-    site(shape.args(args.parse().ok()?), target)
+    for _ in 0..args {
+        rest = operand(rest, "")?.1;
+    }
+    site(shape.args(args), target, !rest.starts_with(')'))
 }
 
 #[cfg(test)]
@@ -184,5 +195,8 @@ mod tests {
         assert_eq!(site.id, u64::MAX);
         assert_eq!(site.target, Target::Constant);
         assert_eq!(site.shape, CallShape::any_reg(24).result().args(2));
+        assert!(!site.live_values);
+        let site = parse_site(&line.replace("i32 2", "i32 1"), "f", Folder::X86_64).unwrap();
+        assert!(site.live_values);
     }
 }

@@ -112,7 +112,13 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
             .filter(|offset| *offset < site.shape.reserved().get())
             .collect();
         lowered.declared.vouched = declared_at(&layout, site.addr, &vouched);
-        layout::pad(job.backend, site.landings, site.shape.reserved(), &mut code);
+        layout::pad(
+            job.backend,
+            site.landings,
+            site.shape.reserved(),
+            false,
+            &mut code,
+        );
         return Ok(Fit::InPlace(Assembled {
             code,
             stub: None,
@@ -154,7 +160,7 @@ pub fn assemble_out_of_line(
     let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
     job.backend
         .put_branch(&jump, site.addr.get(), stub.get(), &mut code);
-    layout::pad(job.backend, site.landings, site.shape.reserved(), &mut code);
+    layout::pad(job.backend, site.landings, site.shape.reserved(), true, &mut code);
     Ok(Assembled {
         code,
         stub: Some(body.code),
@@ -279,14 +285,21 @@ impl<'s, 'a> Job<'s, 'a> {
         }
     }
 
-    /// The bytes in place that code may use: those before the first landing and what belongs to it.
+    /// The bytes in place that code may use which goes on at the end of the site: those before the first landing and what
+    /// belongs to it.
     fn room(&self) -> Len {
-        let reserved = self.site.shape.reserved();
         let lead = self.backend.landing().0.len() as u32;
+        match self.site.landings.is_empty() {
+            true => self.room_to_leave(),
+            false => Len::new(self.room_to_leave().get().saturating_sub(lead)),
+        }
+    }
+
+    /// The bytes in place that a jump away may use: those before the first landing.
+    fn room_to_leave(&self) -> Len {
+        let reserved = self.site.shape.reserved();
         let first = self.site.landings.first().copied();
-        first.map_or(reserved, |first| {
-            Len::new(first.saturating_sub(lead)).min(reserved)
-        })
+        first.map_or(reserved, |first| Len::new(first).min(reserved))
     }
 
     fn jump_to(&self, stub: CodeAddr) -> Branch {
@@ -304,8 +317,7 @@ impl<'s, 'a> Job<'s, 'a> {
     fn check_room_for_jump(&self, in_place: Len) -> Result<()> {
         let jump = self.jump_to(self.site.addr);
         let jump = Len::new(self.backend.branch_len(&jump, Form::Near));
-        let available = self.room();
-        let stub_fits = jump <= available;
+        let stub_fits = jump <= self.room_to_leave();
         if stub_fits && !self.sequence.in_place_only {
             return Ok(());
         }
@@ -317,7 +329,7 @@ impl<'s, 'a> Job<'s, 'a> {
         Err(Error::SequenceTooLong {
             site: SiteName::of(self.site),
             needed,
-            available,
+            available: self.room(),
             reserved: self.site.shape.reserved(),
             stub_would_fit: stub_fits,
         })

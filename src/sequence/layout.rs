@@ -262,15 +262,20 @@ impl Layout<'_> {
     }
 }
 
-/// Appends nops up to `until`, so that one starts at each landing, or what else has to stand there.
-pub(super) fn pad(backend: &dyn Backend, landings: &[u32], until: Len, out: &mut Vec<u8>) {
+/// Appends nops up to `until`, so that one starts at each landing, or what else has to stand there. Where `left`, the
+/// code that is there never gets to its end, and needs nothing that leads it over a landing.
+pub(super) fn pad(backend: &dyn Backend, landings: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
+    let from = left.then_some(out.len());
     let mut pad_to = |offset: u32, behind: [&[u8]; 2]| {
         let len = u64::from(offset.min(until.get())).saturating_sub(out.len() as u64);
         backend.put_nops(len as u32, out);
         out.extend(behind.iter().copied().flatten());
     };
     for landing in landings {
-        let (before, behind) = backend.landing();
+        let (mut before, behind) = backend.landing();
+        if from == usize::try_from(*landing).ok() {
+            before.clear();
+        }
         pad_to(landing.saturating_sub(before.len() as u32), [&before, &behind]);
     }
     pad_to(until.get(), [&[], &[]]);

@@ -6,6 +6,7 @@ mod branches;
 mod flow;
 mod operands;
 mod padding;
+mod powerpc64;
 mod random;
 mod refusals;
 mod registers;

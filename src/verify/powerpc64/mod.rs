@@ -18,7 +18,8 @@
 //!
 //! It returns before its last instruction. A thread that comes back to a site that was patched meanwhile still has to
 //! restore r2: at such a landing stands `b .+8; ld r2,slot(r1)`, which is a unit, too, and does nothing for those
-//! who come from above.
+//! who come from above. So is the `ld` behind a `b` that leads elsewhere, as to a stub. In original bytes there is also
+//! `bl` to a linker's stub, which saves r2, with the restoring `ld` behind it.
 //!
 //! Condition field 0 can be kept in the link register, which is one unit, too: see [`kept`].
 //!
@@ -45,7 +46,7 @@ use crate::arch::RegSet;
 pub(super) static BIG: Isa = Isa {
     decode: |addr, bytes, code| decode(&V1, addr, bytes, code),
     text: |addr, bytes, out| text(&V1, addr, bytes, out),
-    patchpoint_call: |_, bytes| patchpoint_call(&V1, bytes),
+    patchpoint_call: |addr, bytes| patchpoint_call(&V1, addr, bytes),
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
@@ -57,7 +58,7 @@ pub(super) static BIG: Isa = Isa {
 pub(super) static LITTLE: Isa = Isa {
     decode: |addr, bytes, code| decode(&V2, addr, bytes, code),
     text: |addr, bytes, out| text(&V2, addr, bytes, out),
-    patchpoint_call: |_, bytes| patchpoint_call(&V2, bytes),
+    patchpoint_call: |addr, bytes| patchpoint_call(&V2, addr, bytes),
     register,
     trap: &[0x08, 0x00, 0xe0, 0x7f],
     exchange,
@@ -164,6 +165,22 @@ impl Convention {
             .map(|word| (self.read)(word.try_into().unwrap_or_default()))
     }
 
+    /// `b` or `bl` with `ld r2,slot(r1)` behind it, for those who return there: its word and target.
+    fn restoring(&self, addr: u64, bytes: &[u8]) -> Option<(u32, u64)> {
+        let mut words = self.words(bytes);
+        let (branch, restore) = (words.next()?, words.next()?);
+        let relative = branch & 0xfc00_0002 == 0x4800_0000 && restore == RESTORE + self.slot;
+        let distance = ((branch & 0x03ff_fffc) << 6) as i32 >> 6;
+        relative.then(|| (branch, addr.wrapping_add_signed(i64::from(distance))))
+    }
+
+    /// The target of `bl` to a linker's stub, which saves r2. A call without the restore is one to a function of the same
+    /// module: who returns from that must not restore r2, as nobody saved it.
+    fn linked_call(&self, addr: u64, bytes: &[u8]) -> Option<u64> {
+        let (word, target) = self.restoring(addr, bytes)?;
+        (word & 1 != 0).then_some(target)
+    }
+
     fn starts_with(&self, bytes: &[u8], words: &[u32]) -> bool {
         bytes.len() >= words.len() * 4
             && self
@@ -190,8 +207,8 @@ fn decode(
             });
         } else if convention.starts_with(rest, convention.call) {
             call(at, convention.call.len())
-        } else if convention.starts_with(rest, &[OVER, RESTORE + convention.slot]) {
-            landing(at)
+        } else if let Some((word, target)) = convention.restoring(at, rest) {
+            restoring(at, word, target)
         } else {
             decode::facts(at, (convention.read)(*word))
         };
@@ -240,12 +257,24 @@ fn call(addr: u64, words: usize) -> Facts {
     }
 }
 
-fn landing(addr: u64) -> Facts {
-    Facts {
+/// A branch with the restore of r2 behind it, which only those execute who return there.
+fn restoring(addr: u64, word: u32, target: u64) -> Facts {
+    let facts = Facts {
         len: 8,
-        nop: true,
         returns_at: Some(4),
         ..nothing(addr)
+    };
+    match word {
+        OVER => Facts { nop: true, ..facts },
+        _ if word & 1 == 0 => Facts {
+            flow: Flow::Jump(Dest::Address(target)),
+            ..facts
+        },
+        _ => Facts {
+            flow: Flow::Call(Dest::Address(target)),
+            refused: Some("calls what may not save r2: save r2, call through r12 and CTR, and restore r2"),
+            ..facts
+        },
     }
 }
 
@@ -255,8 +284,12 @@ fn text(convention: &Convention, addr: u64, bytes: &[u8], out: &mut String) -> O
     Some(4)
 }
 
-/// `li r12; rldic; oris; ori`, then the call, as LLVM's PPCAsmPrinter lowers PATCHPOINT.
-fn patchpoint_call(convention: &Convention, bytes: &[u8]) -> Option<(u64, u32)> {
+/// `li r12; rldic; oris; ori`, then the call, as LLVM's PPCAsmPrinter lowers PATCHPOINT; or what the linker makes of its
+/// `bl` to a symbol.
+fn patchpoint_call(convention: &Convention, addr: u64, bytes: &[u8]) -> Option<(u64, u32)> {
+    if let Some(target) = convention.linked_call(addr, bytes) {
+        return Some((target, 8));
+    }
     let mut words = convention.words(bytes);
     let mut half = |opcode: u32| {
         let word = words.next()?;

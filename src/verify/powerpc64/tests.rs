@@ -455,6 +455,9 @@ fn landings_restore_the_toc_pointer() {
     site.accepts(&words(9, &restored));
     refused!(site.check(&words(9, &[])), VerifyLanding);
     refused!(site.check(&words(8, &restored)), VerifyLanding);
+    // Behind a jump that does not come back here, nothing has to lead over it.
+    site.accepts(&words(9, &[0x4800_0000 | (LEN - 36), 0xe841_0018]));
+    refused!(site.check(&words(9, &[NOP, 0xe841_0018])), VerifyLanding);
     // Executed from above, r2 would come from a slot that nobody filled.
     any_reg().protects("r2", &words(10, &restored[1..]));
     // ELFv1's slot.
@@ -505,6 +508,35 @@ fn the_stack() {
     let v1 = Case::new(Arch::PowerPc64, CallShape::entry(LEN), None);
     v1.accepts(&[0xf961_fed8]);
     refused!(v1.check(&[0xf961_fee0]), VerifyRedZone);
+}
+
+/// What the linker makes of LLVM's call to a symbol: `bl` to a stub that saves r2, and the restore.
+#[test]
+fn a_call_through_a_linkers_stub_is_llvms_and_no_sequences() {
+    for (arch, restore) in [(Arch::PowerPc64Le, 0xe841_0018), (Arch::PowerPc64, 0xe841_0028)] {
+        let case = c(arch);
+        for (word, distance) in [(0x4800_0801, 0x800), (0x4bff_f001, -0x1000)] {
+            let bytes = case.bytes(&[word, restore, NOP, NOP]);
+            let expected = Original::LlvmCall {
+                target: CodeAddr::new(SITE.wrapping_add_signed(distance)),
+                returns_at: 4,
+            };
+            assert_eq!(original(arch, case.site.addr, &bytes).unwrap(), expected);
+            assert_eq!(patchpoint_prefix(arch, case.site.addr, &bytes).get(), 16);
+            refused!(case.check(&[word, restore]), VerifyRefused);
+        }
+        // Not linked, to a function of the same module, a jump, an absolute call, another slot: nobody saved r2 there.
+        for words in [
+            [0x4800_0801, NOP],
+            [0x4800_0800, restore],
+            [0x4800_0803, restore],
+            [0x4800_0801, restore + 8],
+        ] {
+            let bytes = case.bytes(&words);
+            let found = original(arch, case.site.addr, &bytes).unwrap();
+            assert!(matches!(found, Original::Instructions { .. }), "{words:x?}");
+        }
+    }
 }
 
 #[test]
