@@ -14,6 +14,8 @@
     clippy::indexing_slicing
 )]
 
+#[path = "objects/mod.rs"]
+mod compiled;
 #[path = "inline_cache/objects.rs"]
 mod objects;
 #[path = "inline_cache/report.rs"]
@@ -164,8 +166,7 @@ fn run() -> Result<usize, Box<dyn Error>> {
     let mut report = Report::new();
 
     report.title("Loaded");
-    let object = include_bytes!("objects/inline_cache.o");
-    let code = engine.load(object, |_| None::<CodeAddr>)?;
+    let code = engine.load(compiled::INLINE_CACHE, |_| None::<CodeAddr>)?;
     let module = engine.register(code, |record| match record.id().get() {
         GET => Some(CallShape::any_reg(32).result().args(1)),
         LOOP => Some(CallShape::shadow(24)),

@@ -12,6 +12,8 @@
     clippy::indexing_slicing
 )]
 
+#[path = "objects/mod.rs"]
+mod compiled;
 #[path = "live_stress/stress.rs"]
 mod stress;
 

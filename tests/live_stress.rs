@@ -1,5 +1,5 @@
 //! The stress of the example, for a short time.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(target_os = "linux")]
 #![allow(
     unsafe_code,
     missing_docs,
@@ -9,6 +9,8 @@
     clippy::indexing_slicing
 )]
 
+#[path = "../examples/objects/mod.rs"]
+mod compiled;
 #[path = "../examples/live_stress/stress.rs"]
 mod stress;
 

@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use patchpoint::arch;
+use patchpoint::arch::Arch;
+use patchpoint::arch::registers::register_name;
 use patchpoint::deopt::Value;
 use patchpoint::site::{Function, Module};
 use patchpoint::stackmap::{Location, Place};
@@ -152,8 +153,8 @@ pub(crate) fn live_values(live: &[(Location, Value)]) -> Vec<String> {
 
 fn place(location: Location) -> String {
     let register = |reg| {
-        arch::registers::register_name(arch::Arch::X86_64, reg)
-            .map_or_else(|| format!("{reg}"), |n| n.to_string())
+        let name = Arch::host().and_then(|arch| register_name(arch, reg));
+        name.map_or_else(|| format!("{reg}"), |name| name.to_string())
     };
     match location.place {
         Place::Register { reg, .. } => register(reg),

@@ -17,6 +17,8 @@ use patchpoint::sequence::{Label, Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, Engine, Result};
 
+use super::compiled;
+
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
@@ -45,7 +47,7 @@ const SITES: usize = 2 * KINDS;
 const COMMITS_PER_MODULE: u64 = 4000;
 /// How many calls a reader makes between two looks at what is current.
 const BATCH: u64 = 64;
-/// What LLVM's callee, and the callee of sequences, add.
+/// What LLVM's callee, where it has left a call, and the callee of sequences add.
 const CALLEE: u64 = 1 << 40;
 const SLOW: u64 = 1 << 41;
 
@@ -100,7 +102,8 @@ fn kind(site: usize, version: u64) -> Kind {
 /// What a version of a site adds to its argument.
 fn value(site: usize, version: u64) -> u64 {
     match kind(site, version) {
-        Kind::Restored => CALLEE,
+        Kind::Restored if compiled::HAS_CALLEE => CALLEE,
+        Kind::Restored => 0,
         Kind::Calls => SLOW + version,
         Kind::Adds => version,
     }
@@ -258,15 +261,13 @@ struct Writer {
 impl Writer {
     /// Loads and registers a module, patches what has no original behaviour, and makes its functions callable.
     fn module(&mut self) -> Result<(Module, Arc<Running>)> {
-        let code = self
-            .engine
-            .load(include_bytes!("../objects/live_stress.o"), |name| {
-                (name == "callee").then_some(CodeAddr::new(callee as *const () as u64))
-            })?;
+        let code = self.engine.load(compiled::LIVE_STRESS, |name| {
+            (name == "callee").then_some(CodeAddr::new(callee as *const () as u64))
+        })?;
         let shapes: HashMap<_, _> = (0..KINDS as u32)
             .flat_map(|k| {
-                let any = CallShape::any_reg(9 + 4 * k).result().args(1);
-                let call = CallShape::c(13 + 3 * k).result().args(1);
+                let any = CallShape::any_reg(compiled::any_reserved(k)).result().args(1);
+                let call = CallShape::c(compiled::call_reserved(k)).result().args(1);
                 [(100 + u64::from(k), any), (200 + u64::from(k), call)]
             })
             .map(|(id, shape)| (id.into(), shape))

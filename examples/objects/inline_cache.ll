@@ -1,9 +1,4 @@
-; The object of examples/inline_cache.rs. Made with:
-;
-;   llc-19 -O2 -mtriple=x86_64-unknown-linux-gnu -relocation-model=pic -enable-patchpoint-liveness=false \
-;       -filetype=obj inline_cache.ll -o inline_cache.o
-;
-; (The liveness pass of llc 14 and 19 crashes where floating-point code follows a patchpoint.)
+; The object of examples/inline_cache.rs, made by make.sh.
 ;
 ;   ID  function     what                                            reserved
 ;   78  get          property read, anyregcc, result, 1 argument     32 bytes

@@ -1,4 +1,4 @@
-; The object of examples/live_stress.rs, made by make_live_stress.sh, which says what is in it.
+; The object of examples/live_stress.rs, made by make.sh, which says what is in it.
 declare i64 @callee(i64)
 declare i64 @llvm.experimental.patchpoint.i64(i64, i32, ptr, i32, ...)
 declare void @llvm.experimental.patchpoint.void(i64, i32, ptr, i32, ...)
