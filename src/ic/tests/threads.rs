@@ -57,6 +57,10 @@ fn thread_number() -> u64 {
 /// The property moves between two places. A read that begins after a retraction has returned, and ends before the next
 /// one begins, finds the new place; any other finds one of the two.
 #[test]
+#[cfg_attr(
+    emulated,
+    ignore = "an emulator that is told of changed code takes its page away for a moment"
+)]
 fn retraction_during_hits() {
     const VALUES: [u64; 2] = [100, 200];
     let lab = live_lab();
@@ -95,6 +99,10 @@ fn retraction_during_hits() {
 }
 
 #[test]
+#[cfg_attr(
+    emulated,
+    ignore = "an emulator that is told of changed code takes its page away for a moment"
+)]
 fn invalidation_during_hits() {
     let lab = live_lab();
     let stop = AtomicBool::new(false);
@@ -123,6 +131,10 @@ fn invalidation_during_hits() {
 /// Eight threads miss and hit on three sites while another takes entries back: every result is right, and what was
 /// installed is there or has been taken back.
 #[test]
+#[cfg_attr(
+    emulated,
+    ignore = "an emulator that is told of changed code takes its page away for a moment"
+)]
 fn many_threads_on_many_sites_while_entries_come_and_go() {
     const SHAPES: u32 = 6;
     let runtime = Arc::new(Runtime::default());
