@@ -26,6 +26,7 @@
 mod aarch64;
 mod answer;
 mod assumptions;
+mod conventions;
 mod frame;
 mod host;
 mod lay;

@@ -125,6 +125,12 @@ impl Exits for Ramps {
         Ok(ExitCode { bytes, keep: context })
     }
 
+    fn check_leavable(&self, site: &Site) -> Result<()> {
+        let unwind = self.unwinds.covering(site.module(), site.addr())?;
+        let missing = Error::UnwindMissing { pc: site.addr() };
+        unwind.ok_or(missing)?.check_leavable(site.addr())
+    }
+
     fn forget(&self, module: ModuleId) {
         self.unwinds.forget(module);
     }

@@ -254,6 +254,7 @@ impl<'f> Replacement<'f> {
             .and_then(|size| size.checked_add(RETURN_ADDRESS_SIZE));
         let row = unwind.row(next)?;
         row.check_saved(is_restored)?;
+        row.check_plain()?;
         let mut frame = self.push(next, size.ok_or(no_size)?)?;
         frame.set_up(&row)?;
         if frame.replacement.arch == Arch::PowerPc64 {

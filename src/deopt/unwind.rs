@@ -21,10 +21,13 @@ use gimli::{
     UnwindSection, Vendor,
 };
 
+use super::answer::is_restored;
+use super::conventions::Conventional;
+use super::host::state;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
-use crate::site::Function;
+use crate::site::{Function, Module, UnwindBy};
 use crate::stackmap::Endian;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -38,9 +41,20 @@ const ENCODING: Encoding = Encoding {
 /// More steps than any frame's expression takes; an endless one ends here.
 const MAX_STEPS: u32 = 1000;
 
-/// The unwind information of loaded code: a relocated `.eh_frame` section.
+/// How the frames of loaded code are found: by a relocated `.eh_frame` section, or as its module was
+/// [registered](crate::engine::Registration::unwind_by).
+#[derive(Clone, Debug)]
+pub struct UnwindInfo(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Section(Section),
+    Conventional(Conventional),
+}
+
+/// A section, with an index.
 #[derive(Clone)]
-pub struct UnwindInfo {
+struct Section {
     bytes: Arc<[u8]>,
     addr: CodeAddr,
     arch: Option<Arch>,
@@ -50,13 +64,15 @@ pub struct UnwindInfo {
 
 /// How to find the value that a register has in the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Saved {
+pub(super) enum Saved {
     /// In memory at this offset from the frame address.
     At(i64),
     /// It is the frame address plus this offset.
     Frame(i64),
     /// In another register.
     In(DwarfReg),
+    /// In memory at this offset from a register.
+    AtRegister(DwarfReg, i64),
     /// In memory at the address that an expression computes from the frame address.
     AtComputed(Vec<u8>),
     /// Computed by an expression from the frame address.
@@ -65,21 +81,33 @@ enum Saved {
 
 /// How to find the frame address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Base {
+pub(super) enum Base {
     /// This register plus this offset.
     Register(DwarfReg, i64),
+    /// The word to which this register points, plus this offset.
+    Chained(DwarfReg, i64),
     /// Computed by an expression.
     Computed(Vec<u8>),
+}
+
+/// What is known of registers without a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// They have what the caller has in them.
+    Untouched,
+    /// They may have been saved anywhere.
+    Unknown,
 }
 
 /// What the unwind information says for one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    pc: CodeAddr,
-    endian: RunTimeEndian,
-    base: Base,
+    pub(super) pc: CodeAddr,
+    pub(super) endian: RunTimeEndian,
+    pub(super) base: Base,
     /// The registers that have a rule.
-    saved: Vec<(DwarfReg, Saved)>,
+    pub(super) saved: Vec<(DwarfReg, Saved)>,
+    pub(super) others: Others,
 }
 
 impl UnwindInfo {
@@ -89,7 +117,7 @@ impl UnwindInfo {
     /// # Errors
     /// The bytes are not such a section.
     pub fn new(addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
-        Self::read(Arch::host(), addr, bytes)
+        Self::for_maybe(Arch::host(), addr, bytes)
     }
 
     /// Reads the section of code for any architecture: what [`can_return`](Self::can_return) says of it holds on every
@@ -98,9 +126,60 @@ impl UnwindInfo {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn for_arch(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
-        Self::read(Some(arch), addr, bytes)
+        Self::for_maybe(Some(arch), addr, bytes)
     }
 
+    fn for_maybe(arch: Option<Arch>, addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
+        Section::read(arch, addr, bytes).map(|section| Self(Source::Section(section)))
+    }
+
+    /// How the frames of a module's functions are found that was registered to do without unwind information.
+    pub(super) fn conventional(module: &Module) -> Self {
+        Self(Source::Conventional(Conventional::of(module)))
+    }
+
+    /// How the frames of a function are found.
+    ///
+    /// # Errors
+    /// [`Error::UnwindMissing`]: the module has no unwind information for it; [`Error::UnwindFormat`].
+    pub fn of(function: &Function) -> Result<Self> {
+        let (module, pc) = (function.module(), function.addr());
+        if module.unwind_by() != UnwindBy::EhFrame {
+            return Ok(Self::conventional(module));
+        }
+        for frame in module.eh_frames() {
+            let info = Self::new(frame.addr, &frame.bytes)?;
+            if info.can_return(pc).is_ok() {
+                return Ok(info);
+            }
+        }
+        Err(Error::UnwindMissing { pc })
+    }
+
+    /// Whether [`Frame::return_to_caller`](super::Frame::return_to_caller) works at a site at `pc`.
+    ///
+    /// # Errors
+    /// Nothing tells how the frame at `pc` is found, or a rule is not understood.
+    pub fn can_return(&self, pc: CodeAddr) -> Result<()> {
+        self.row(pc).map(drop)
+    }
+
+    /// Whether a frame at `pc` can be left with all registers of its caller.
+    pub(super) fn check_leavable(&self, pc: CodeAddr) -> Result<()> {
+        let row = self.row(pc)?;
+        row.check_saved(is_restored)?;
+        row.check_others()
+    }
+
+    pub(super) fn row(&self, pc: CodeAddr) -> Result<Row> {
+        match &self.0 {
+            Source::Section(section) => section.row(pc),
+            Source::Conventional(functions) => functions.row(pc),
+        }
+    }
+}
+
+impl Section {
     fn read(arch: Option<Arch>, addr: CodeAddr, bytes: &[u8]) -> Result<Self> {
         let mut index = Vec::new();
         let section = section(arch, bytes);
@@ -124,30 +203,7 @@ impl UnwindInfo {
         })
     }
 
-    /// The unwind information of a module's function.
-    ///
-    /// # Errors
-    /// [`Error::UnwindMissing`]: the module has none for it; [`Error::UnwindFormat`].
-    pub fn of(function: &Function) -> Result<Self> {
-        let pc = function.addr();
-        for frame in function.module().eh_frames() {
-            let info = Self::new(frame.addr, &frame.bytes)?;
-            if info.can_return(pc).is_ok() {
-                return Ok(info);
-            }
-        }
-        Err(Error::UnwindMissing { pc })
-    }
-
-    /// Whether [`Frame::return_to_caller`](super::Frame::return_to_caller) works at a site at `pc`.
-    ///
-    /// # Errors
-    /// No entry covers `pc`, or it uses a rule that is not understood.
-    pub fn can_return(&self, pc: CodeAddr) -> Result<()> {
-        self.row(pc).map(drop)
-    }
-
-    pub(super) fn row(&self, pc: CodeAddr) -> Result<Row> {
+    fn row(&self, pc: CodeAddr) -> Result<Row> {
         let section = section(self.arch, &self.bytes);
         let bases = bases(self.addr);
         let fde = self.entry(&section, &bases, pc)?;
@@ -191,6 +247,7 @@ impl UnwindInfo {
             endian,
             base,
             saved,
+            others: Others::Untouched,
         })
     }
 
@@ -227,6 +284,11 @@ impl Row {
             Base::Register(reg, offset) => Ok(self.register(registers, *reg)?.wrapping_add_signed(*offset)),
             // SAFETY: as the caller promises.
             Base::Computed(expression) => unsafe { self.evaluate(expression, None, registers) },
+            Base::Chained(reg, offset) => {
+                let at = self.register(registers, *reg)?;
+                // SAFETY: as the caller promises: the back chain of the frame is there.
+                Ok(unsafe { (at as *const u64).read_unaligned() }.wrapping_add_signed(*offset))
+            }
         }
     }
 
@@ -242,12 +304,18 @@ impl Row {
     ) -> Result<u64> {
         let rule = self.saved.iter().find(|(saved, _)| *saved == reg);
         let at = match rule.map(|(_, how)| how) {
+            None if self.others == Others::Unknown && is_saved_by_some(reg) => {
+                return Err(self.refused(format!(
+                    "the function may have saved {reg}, it is not known where"
+                )));
+            }
             None => return self.register(registers, reg),
             Some(Saved::Frame(by)) => return Ok(frame.wrapping_add_signed(*by)),
             Some(Saved::In(other)) => return self.register(registers, *other),
             // SAFETY: as the caller promises.
             Some(Saved::Computed(how)) => return unsafe { self.evaluate(how, Some(frame), registers) },
             Some(Saved::At(by)) => frame.wrapping_add_signed(*by),
+            Some(Saved::AtRegister(from, by)) => self.register(registers, *from)?.wrapping_add_signed(*by),
             // SAFETY: as the caller promises.
             Some(Saved::AtComputed(how)) => unsafe { self.evaluate(how, Some(frame), registers) }?,
         };
@@ -265,6 +333,16 @@ impl Row {
         }
     }
 
+    /// Whether every register that a function preserves is found, so that its frame can be left.
+    pub(super) fn check_others(&self) -> Result<()> {
+        match self.others {
+            Others::Untouched => Ok(()),
+            Others::Unknown => Err(self.refused(String::from(
+                "the function may have saved registers, it is not known where",
+            ))),
+        }
+    }
+
     /// Where in memory the function saved a register of its caller, if it did by a plain rule.
     pub(super) fn saved_at(&self, reg: DwarfReg, frame: u64) -> Option<u64> {
         let (_, how) = self.saved.iter().find(|(saved, _)| *saved == reg)?;
@@ -278,7 +356,17 @@ impl Row {
     pub(super) fn base_register(&self) -> Option<(DwarfReg, i64)> {
         match self.base {
             Base::Register(reg, offset) => Some((reg, offset)),
-            Base::Computed(_) => None,
+            Base::Chained(..) | Base::Computed(_) => None,
+        }
+    }
+
+    /// Whether every register that the function has saved is at a fixed distance from the frame address, so that a
+    /// frame like it can be made.
+    pub(super) fn check_plain(&self) -> Result<()> {
+        self.check_others()?;
+        match self.saved.iter().find(|(_, how)| !matches!(how, Saved::At(_))) {
+            Some((reg, how)) => Err(self.refused(format!("{reg} is saved by the rule {how:?}"))),
+            None => Ok(()),
         }
     }
 
@@ -332,8 +420,13 @@ impl Row {
     }
 }
 
+/// Whether a function may have saved a register for its caller: not where it returns to, which always has a rule.
+fn is_saved_by_some(reg: DwarfReg) -> bool {
+    reg.get() != state::RETURN_ADDRESS
+}
+
 /// The byte order of an architecture; of this machine where it has none that is known.
-fn endian(arch: Option<Arch>) -> RunTimeEndian {
+pub(super) fn endian(arch: Option<Arch>) -> RunTimeEndian {
     let host = || match cfg!(target_endian = "big") {
         true => Endian::Big,
         false => Endian::Little,
@@ -357,9 +450,9 @@ fn bases(addr: CodeAddr) -> BaseAddresses {
     BaseAddresses::default().set_eh_frame(addr.get())
 }
 
-impl fmt::Debug for UnwindInfo {
+impl fmt::Debug for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnwindInfo")
+        f.debug_struct("Section")
             .field("addr", &self.addr)
             .field("entries", &self.index.len())
             .finish()

@@ -8,11 +8,21 @@ use parking_lot::Mutex;
 use super::UnwindInfo;
 use crate::addr::CodeAddr;
 use crate::error::Result;
-use crate::site::{Module, ModuleId};
+use crate::site::{Module, ModuleId, UnwindBy};
 
 /// Unwind information by module.
 #[derive(Default)]
 pub(super) struct Unwinds(Mutex<HashMap<ModuleId, Arc<[Arc<UnwindInfo>]>>>);
+
+/// What a module has.
+fn infos(module: &Module) -> Result<Arc<[Arc<UnwindInfo>]>> {
+    if module.unwind_by() != UnwindBy::EhFrame {
+        return Ok([Arc::new(UnwindInfo::conventional(module))].into());
+    }
+    let frames = module.eh_frames().iter();
+    let read = frames.map(|frame| UnwindInfo::new(frame.addr, &frame.bytes).map(Arc::new));
+    Ok(read.collect::<Result<Vec<_>>>()?.into())
+}
 
 impl Unwinds {
     /// The unwind information that covers an address of the module, if any does.
@@ -24,9 +34,7 @@ impl Unwinds {
         let infos = match known.get(&module.id()) {
             Some(infos) => infos,
             None => {
-                let frames = module.eh_frames().iter();
-                let read = frames.map(|frame| UnwindInfo::new(frame.addr, &frame.bytes).map(Arc::new));
-                let infos = read.collect::<Result<Vec<_>>>()?.into();
+                let infos = infos(module)?;
                 known.entry(module.id()).or_insert(infos)
             }
         };

@@ -316,6 +316,43 @@ impl Caller<'_> {
         }
     }
 
+    /// After a collector has moved objects: updates every reference of a statepoint's record, and what is derived from it,
+    /// by the address that `moved` gives for the object at an address, always the same. Returns how many values were
+    /// updated.
+    ///
+    /// # Errors
+    /// [`Error::CallerValue`]: as for [`read`](Self::read) and [`write`](Self::write). Some may have been updated.
+    pub fn move_references(&self, mut moved: impl FnMut(u64) -> u64) -> Result<usize> {
+        let Some(statepoint) = self.statepoint() else {
+            return Ok(0);
+        };
+        let pairs = || statepoint.references().enumerate();
+        let word = |location| {
+            let value = self.read(location)?.u64();
+            value.ok_or_else(|| self.no_value(location))
+        };
+        let mut count = 0;
+        // First what is derived: it needs the bases as they were.
+        for (index, pair) in pairs().filter(|(_, pair)| pair.derived != pair.base) {
+            if pairs()
+                .take(index)
+                .all(|(_, before)| before.derived != pair.derived)
+            {
+                let (base, derived) = (word(pair.base)?, word(pair.derived)?);
+                let inside = derived.wrapping_sub(base);
+                self.write(pair.derived, moved(base).wrapping_add(inside).into())?;
+                count += 1;
+            }
+        }
+        for (index, pair) in pairs() {
+            if pairs().take(index).all(|(_, before)| before.base != pair.base) {
+                self.write(pair.base, moved(word(pair.base)?).into())?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
     fn place_of(&self, location: Location) -> Result<Spot> {
         let base = |reg| self.registers.get(&reg).ok_or_else(|| self.no_value(location));
         let (_, constants) = self.record().ok_or_else(|| self.no_value(location))?;

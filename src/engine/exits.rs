@@ -77,6 +77,12 @@ pub trait Exits: Send + Sync {
     /// The ramp cannot be made at this address.
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode>;
 
+    /// Whether a handler can leave the frame at that site for its caller.
+    ///
+    /// # Errors
+    /// It cannot; why.
+    fn check_leavable(&self, site: &Site) -> Result<()>;
+
     /// A module has been unregistered: what is kept for it is not needed any more.
     fn forget(&self, module: ModuleId);
 }

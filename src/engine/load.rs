@@ -11,7 +11,7 @@ use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Image, Object, SegmentAddrs, SegmentRequest};
 use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
-use crate::site::{self, Candidate, EntrySpec, IntoShape, Module, ModuleParts, Site};
+use crate::site::{self, Candidate, EntrySpec, IntoShape, Module, ModuleParts, Site, UnwindBy};
 use crate::stackmap::OwnedMaps;
 
 /// Code in memory with its stack maps, which no module has been made of yet.
@@ -61,6 +61,8 @@ pub struct Registration<'e> {
     trust_live_outs: bool,
     live: bool,
     describe: Option<Describe<'e>>,
+    unwind_by: UnwindBy,
+    leavable: bool,
 }
 
 /// Describes a site, if the runtime has something to say of it.
@@ -148,7 +150,31 @@ impl Engine {
             trust_live_outs: false,
             live: false,
             describe: None,
+            unwind_by: UnwindBy::EhFrame,
+            leavable: false,
         }
+    }
+
+    /// Refuses a module that has a site at which a frame cannot be left.
+    fn check_leavable(&self, module: &Module) -> Result<()> {
+        let refused = |site: &Site, reason: String| Error::SiteNotLeavable {
+            site: site.name(),
+            reason,
+        };
+        let Some(exits) = &self.shared.exits else {
+            let first = module.sites().next();
+            return first.map_or(Ok(()), |site| {
+                Err(refused(&site, "the engine has no ramps".into()))
+            });
+        };
+        for site in module.sites() {
+            if let Err(error) = exits.check_leavable(&site) {
+                // The module will not be registered.
+                exits.forget(module.id());
+                return Err(refused(&site, error.to_string()));
+            }
+        }
+        Ok(())
     }
 
     fn check_arch(&self, found: Arch) -> Result<()> {
@@ -220,6 +246,21 @@ impl<'e> Registration<'e> {
         self
     }
 
+    /// How the frames of the module's functions are found, where frames are left, replaced or walked: by the unwind
+    /// information that came with the code, if nothing else is said.
+    pub fn unwind_by(mut self, how: UnwindBy) -> Self {
+        self.unwind_by = how;
+        self
+    }
+
+    /// Handlers will leave or replace the frames of this module's functions. Registering is refused with
+    /// [`Error::SiteNotLeavable`] if that cannot be done at every site; without this a handler is refused, when it
+    /// tries.
+    pub fn leavable(mut self) -> Self {
+        self.leavable = true;
+        self
+    }
+
     /// Makes the patchpoints and entry sites of the module live: they are changed while threads execute them, and
     /// no thread is stopped for it. Registering arms them: every one is rewritten once as nops around a head that
     /// is a nop, or where LLVM's call stood a jump to that call in a stub, so that the code does what it did.
@@ -264,6 +305,8 @@ impl<'e> Registration<'e> {
             trust_live_outs,
             live,
             describe,
+            unwind_by,
+            leavable,
         } = self;
         let parts = ModuleParts {
             id: engine.next_module(),
@@ -272,6 +315,7 @@ impl<'e> Registration<'e> {
             functions: code.image.functions,
             areas: code.areas,
             eh_frames: code.image.eh_frames,
+            unwind_by,
             trust_live_outs,
             live,
             may_have_run: code.may_have_run,
@@ -280,6 +324,9 @@ impl<'e> Registration<'e> {
         let module = site::register(parts, &entries, shape)?;
         if let Some(mut describe) = describe {
             module.sites().try_for_each(|site| describe(&site))?;
+        }
+        if leavable {
+            engine.check_leavable(&module)?;
         }
         let mut states = engine.shared.states.lock();
         engine.shared.table.write().insert(module.clone())?;

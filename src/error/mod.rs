@@ -565,6 +565,11 @@ pub enum Error {
     /// A change was asked for a site that a failed roll-back left in doubt.
     #[error("{site} was left in doubt by a roll-back that failed: do not execute it, unregister its module")]
     SiteLost { site: Box<SiteName> },
+    /// The frame at a site cannot be left, and handlers will want to.
+    #[error(
+        "the frame at {site} cannot be left for its caller: {reason}; or say how the module's frames are found, or that they are not left"
+    )]
+    SiteNotLeavable { site: Box<SiteName>, reason: String },
     /// A site was to be described twice.
     #[error(
         "{site} has a description already, which handlers may be reading: keep what changes behind a lock in it"

@@ -434,6 +434,10 @@ impl Exits for CacheExits {
         self.ramps.encode(request)
     }
 
+    fn check_leavable(&self, site: &Site) -> Result<()> {
+        self.ramps.check_leavable(site)
+    }
+
     fn forget(&self, module: ModuleId) {
         self.ramps.forget(module);
         self.caches.forget(module);

@@ -18,6 +18,7 @@ mod module;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unwind_by;
 
 pub(crate) use audit::register;
 pub use candidate::{Candidate, IntoShape};
@@ -25,3 +26,4 @@ pub use entry::EntrySpec;
 pub(crate) use module::ModuleParts;
 pub use module::{Function, Module, ModuleId, Site, SiteKey};
 pub(crate) use table::SiteTable;
+pub use unwind_by::{Saves, UnwindBy};

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::describe::Descriptions;
+use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::error::{Error, Result, SiteName};
@@ -69,6 +70,7 @@ pub(crate) struct ModuleParts {
     /// Sorted by address.
     pub(crate) areas: Vec<CodeArea>,
     pub(crate) eh_frames: Vec<EhFrame>,
+    pub(crate) unwind_by: UnwindBy,
     pub(crate) trust_live_outs: bool,
     pub(crate) may_have_run: bool,
     /// Its patchpoints and entry sites are armed.
@@ -200,6 +202,12 @@ impl Module {
     #[must_use]
     pub fn eh_frames(&self) -> &[EhFrame] {
         &self.0.parts.eh_frames
+    }
+
+    /// How the frames of its functions are found.
+    #[must_use]
+    pub fn unwind_by(&self) -> UnwindBy {
+        self.0.parts.unwind_by
     }
 
     /// Whether it is the same module, not one like it.

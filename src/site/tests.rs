@@ -82,6 +82,7 @@ fn audit(object: &str, shape: CallShape) -> Result<Module> {
         areas: areas.collect::<Result<_>>()?,
         functions: linked.image.functions,
         eh_frames: linked.image.eh_frames,
+        unwind_by: super::UnwindBy::EhFrame,
         trust_live_outs: false,
         may_have_run: false,
         live: false,

@@ -3,23 +3,31 @@
 #![allow(unsafe_code)]
 
 mod describing;
+mod leavable;
 mod replacing;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+mod roots;
+mod walking;
 
-/// The object of this machine's architecture in a folder of `testdata`.
+/// The object of this machine's architecture in a folder of `testdata`, and a variant of it.
 macro_rules! object {
-    ($folder:literal) => {{
+    ($folder:literal) => {
+        object!($folder, "")
+    };
+    ($folder:literal, $variant:literal) => {{
         #[cfg(target_arch = "x86_64")]
-        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/x86_64.o"));
+        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/x86_64", $variant, ".o"));
         #[cfg(target_arch = "aarch64")]
-        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/aarch64.o"));
+        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/aarch64", $variant, ".o"));
         #[cfg(all(target_arch = "powerpc64", target_endian = "little"))]
-        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/powerpc64le.o"));
+        const OBJECT: &[u8] =
+            include_bytes!(concat!("../testdata/", $folder, "/powerpc64le", $variant, ".o"));
         #[cfg(all(target_arch = "powerpc64", target_endian = "big"))]
-        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/powerpc64.o"));
+        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/powerpc64", $variant, ".o"));
         #[cfg(target_arch = "s390x")]
-        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/s390x.o"));
+        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/s390x", $variant, ".o"));
         #[cfg(target_arch = "riscv64")]
-        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/riscv64.o"));
+        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/riscv64", $variant, ".o"));
         OBJECT
     }};
 }

@@ -383,6 +383,10 @@ impl Exits for Forgetful {
         })
     }
 
+    fn check_leavable(&self, site: &Site) -> Result<()> {
+        Err(Error::SiteForeign { site: site.name() })
+    }
+
     fn forget(&self, _: ModuleId) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,0 +1,64 @@
+//! Frames without unwind information: refused when their module is registered, or left in another way.
+
+use super::object;
+use crate::arch::CallShape;
+use crate::deopt::{Ramps, ReturnValue};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::publish::SingleThreaded;
+use crate::site::{Module, Saves, UnwindBy};
+
+fn engine() -> Engine {
+    let ramps = Ramps::new().on_deopt(|frame| {
+        // What `middle` finds when `inner` returns decides whether this was right.
+        frame.return_to_caller(ReturnValue::Void).unwrap()
+    });
+    // SAFETY: every test runs its code on its own thread alone.
+    let alone = unsafe { SingleThreaded::promise() };
+    Engine::builder().world(alone).exits(ramps).build().unwrap()
+}
+
+fn register(engine: &Engine, object: &[u8], by: UnwindBy) -> Result<Module> {
+    let code = engine.load(object, |_| None)?;
+    let shape = |id: u64| (id == 1).then(|| CallShape::c(48));
+    let registration = engine.registration(code).unwind_by(by).leavable();
+    registration.register(|record| shape(record.id().get()))
+}
+
+#[test]
+fn a_module_whose_frames_cannot_be_left_is_refused() {
+    let engine = engine();
+    for (object, by) in [
+        (object!("walk", ".chain"), UnwindBy::EhFrame),
+        (object!("walk", ".chain"), UnwindBy::FramePointers(Saves::Unknown)),
+        (object!("walk"), UnwindBy::StackSizes),
+    ] {
+        let refused = register(&engine, object, by).unwrap_err();
+        assert!(
+            matches!(&refused, Error::SiteNotLeavable { site, .. } if site.id.get() == 1),
+            "{refused}"
+        );
+        assert!(engine.modules().is_empty());
+    }
+    register(&engine, object!("walk"), UnwindBy::EhFrame).unwrap();
+    // SAFETY: as above.
+    let alone = unsafe { SingleThreaded::promise() };
+    let without_ramps = Engine::builder().world(alone).build().unwrap();
+    let refused = register(&without_ramps, object!("walk"), UnwindBy::EhFrame).unwrap_err();
+    assert!(matches!(refused, Error::SiteNotLeavable { .. }));
+}
+
+/// `inner` saves no register but those that the conventions place.
+#[test]
+fn a_frame_is_left_by_its_frame_pointer() {
+    let engine = engine();
+    let by = UnwindBy::FramePointers(Saves::Nothing);
+    let module = register(&engine, object!("walk", ".chain"), by).unwrap();
+    engine.invalidate(&module.function("inner").unwrap()).unwrap();
+    let entry = module.function("outer").unwrap().entry().get();
+    // SAFETY: that is the function's signature in the IR; the module stays registered.
+    let outer: extern "C" fn(u64, &mut [u64; 20]) -> u64 = unsafe { std::mem::transmute(entry as usize) };
+    let mut words = std::array::from_fn(|n| n as u64);
+    assert_eq!(outer(10, &mut words), 30 * 7 + 30);
+    assert_eq!(words, std::array::from_fn(|n| n as u64));
+}
