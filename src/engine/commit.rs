@@ -52,17 +52,22 @@ impl<'e> Prepared<'e> {
     /// [`Error::SiteChanged`] if a site was changed, or its code first run, meanwhile; [`Error::BytesChanged`] if something else wrote
     /// there; whatever the memory or the world refuses. No site has been changed then, unless the error is
     /// [`Error::RollBackFailed`].
-    pub fn commit(mut self) -> Result<Receipt> {
+    pub fn commit(self) -> Result<Receipt> {
+        let engine = self.engine;
+        self.commit_with(&mut engine.shared.states.lock())
+    }
+
+    /// The same for whoever has the engine's lock.
+    pub(super) fn commit_with(mut self, states: &mut States) -> Result<Receipt> {
         let shared = &self.engine.shared;
         let Some(work) = self.work.as_deref_mut().filter(|work| !work.items.is_empty()) else {
             return Ok(Receipt { sites: 0 });
         };
-        let mut states = shared.states.lock();
         shared.publisher.check(work.level)?;
-        if work.write_all(shared, &states).is_err() {
-            return Err(work.fail(&mut states));
+        if work.write_all(shared, states).is_err() {
+            return Err(work.fail(states));
         }
-        work.install(shared, &mut states);
+        work.install(shared, states);
         let sites = work.items.len();
         if let Some(work) = self.work.take() {
             states.leave(work);

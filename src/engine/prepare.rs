@@ -18,12 +18,16 @@ use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
-pub(super) fn prepare(engine: &Engine, changes: Vec<(Site, Change)>, drained: bool) -> Result<Prepared<'_>> {
-    let mut states = engine.shared.states.lock();
+pub(super) fn prepare<'e>(
+    engine: &'e Engine,
+    states: &mut States,
+    changes: Vec<(Site, Change)>,
+    drained: bool,
+) -> Result<Prepared<'e>> {
     states.file_leftovers();
     states.retired.make_room(changes.len());
     let mut drafts = Vec::with_capacity(changes.len());
-    let collected = collect(&mut drafts, &engine.shared, &mut states, changes, drained);
+    let collected = collect(&mut drafts, &engine.shared, states, changes, drained);
     let mut work = Box::new(Work::of(drafts, engine.shared.level));
     match collected.and_then(|()| work.seal(&states.journal)) {
         Ok(()) => Ok(Prepared::new(engine, work)),

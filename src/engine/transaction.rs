@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::commit::Prepared;
+use super::state::States;
 use super::{Engine, Receipt, Status, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::error::{Error, Result};
@@ -167,25 +168,33 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// Whatever keeps a change from being made.
     pub fn prepare(self) -> Result<Prepared<'e>> {
+        let engine = self.engine;
+        self.prepare_with(&mut engine.shared.states.lock())
+    }
+
+    /// The same for whoever has the engine's lock.
+    fn prepare_with(self, states: &mut States) -> Result<Prepared<'e>> {
         if self.quiescent && !self.engine.shared.stops_anywhere {
             return Err(Error::WorldDoesNotLook);
         }
         // A proof that was found out holds for what nothing leads to; something leads to sites.
         let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
-        let mut prepared = prepare::prepare(self.engine, self.changes, promised || self.quiescent)?;
+        let mut prepared = prepare::prepare(self.engine, states, self.changes, promised || self.quiescent)?;
         if self.immediate {
             prepared.be_immediate();
         }
         Ok(prepared)
     }
 
-    /// Prepares the changes and makes them.
+    /// Prepares the changes and makes them. No other change comes in between.
     ///
     /// # Errors
     /// As [`Transaction::prepare`] and [`Prepared::commit`]; no site has been changed then, unless the error is
     /// [`Error::RollBackFailed`].
     pub fn commit(self) -> Result<Receipt> {
-        self.prepare()?.commit()
+        let engine = self.engine;
+        let mut states = engine.shared.states.lock();
+        self.prepare_with(&mut states)?.commit_with(&mut states)
     }
 }
 

@@ -254,3 +254,20 @@ fn a_tail_that_changes_kills_the_process() {
     assert!(dies(|| with(true)));
     assert!(in_child(|| with(false)));
 }
+
+#[test]
+fn changes_of_one_site_by_several_threads_are_all_made() {
+    let engine = engine();
+    let module = live_module(&engine);
+    thread::scope(|scope| {
+        for by in [1, 2] {
+            let (engine, sequence) = (&engine, adding(by));
+            scope.spawn(move || {
+                for _ in 0..2000 {
+                    assert_eq!(engine.patch(200, &sequence).unwrap().sites, 1);
+                }
+            });
+        }
+    });
+    assert!([101, 102].contains(&call(&module, "call_0", 100)));
+}
