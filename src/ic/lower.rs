@@ -54,12 +54,32 @@ fn one(
     for guard in &entry.guards {
         sequence = test(site, sequence, guard, miss)?;
     }
-    sequence = match counter {
-        Counter::Off => sequence,
-        Counter::Plain(at) => sequence.count(at),
-        Counter::Atomic(at) => sequence.atomic_count(at),
+    let (counter_at, atomic) = match counter {
+        Counter::Off => return act(site, sequence, &entry.action.0),
+        Counter::Plain(at) => (at, false),
+        Counter::Atomic(at) => (at, true),
+    };
+    // The register that guards took values apart in is free again, and may be the only one for a far address.
+    let (sequence, base) = match entry.guards.iter().any(takes_temp) {
+        true => (sequence.mov(temp(), counter_at.get()), temp()),
+        false => (sequence, counter_at.into()),
+    };
+    let (counted, one) = (u64::at(base, 0), 1u64);
+    let sequence = match atomic {
+        true => sequence.atomic_add(counted, one),
+        false => sequence.add_to_memory(counted, one),
     };
     act(site, sequence, &entry.action.0)
+}
+
+/// Whether the guard is tested with the help of a free register.
+fn takes_temp(guard: &Guard) -> bool {
+    match &guard.0 {
+        Test::Equal { .. } => false,
+        Test::FieldEqual { pointer, .. } => matches!(pointer.boxing, Boxing::Boxed(_)),
+        Test::ThroughEqual { .. } | Test::High { .. } => true,
+        Test::Masked { value, mask, .. } => part(*value, *mask).is_none(),
+    }
 }
 
 fn test(site: &Site, sequence: Sequence, guard: &Guard, miss: Target) -> Result<Sequence> {
