@@ -138,3 +138,19 @@ fn entries_say_what_they_are() {
     let entry = Entry::new(Action::custom(|sequence: Sequence| sequence.mov(temp(), 1))).depends_on(3);
     assert!(format!("{entry:?}").contains("custom"));
 }
+
+#[test]
+fn hits_are_counted_where_a_guard_takes_the_free_register() {
+    for counting in [Counting::Plain, Counting::Atomic] {
+        let entry = constant(Guard::masked(arg(0), 7, 5));
+        let caches = Caches::builder().counting(counting).lookup(move |miss| {
+            miss.set_result(MISSED).unwrap();
+            Learn::Entry(entry.clone())
+        });
+        let lab = Lab::with(Arc::default(), caches, false);
+        assert_eq!(lab.call_word(5), MISSED);
+        assert_eq!(lab.cache.last_refusal(), None);
+        assert_eq!((lab.call_word(13), lab.call_word(21)), (7, 7));
+        assert_eq!(lab.stats().hits, Some(2));
+    }
+}

@@ -1,0 +1,49 @@
+//! Leaving compiled code: the interpreter goes on where it was.
+//!
+//! Every site's live values are the isolate and all registers of the interpreter at the site's instruction, so there is
+//! nothing to reconstruct: they are read, the interpreter runs to the function's end, and the compiled frame is made to
+//! return its result.
+
+use patchpoint::Error;
+use patchpoint::deopt::{Answer, Frame, ReturnValue};
+
+use super::compiled::{Kind, Place};
+use super::interpreter;
+use super::isolate::Isolate;
+use super::value::Word;
+
+/// The isolate of a frame: the first live value.
+pub(crate) fn isolate_of<'i>(frame: &Frame<'_>) -> Result<&'i Isolate, Error> {
+    let word = frame.live_value(0)?.u64().unwrap_or_default();
+    // SAFETY: the compiled code was called with its isolate, which outlives the call.
+    Ok(unsafe { &*(word as *const Isolate) })
+}
+
+/// The interpreter's registers of a frame: the other live values.
+fn registers_of(frame: &Frame<'_>) -> Result<Vec<Word>, Error> {
+    let word = |value: patchpoint::deopt::Value| Word(value.u64().unwrap_or_default());
+    let values = frame.live_values().skip(1);
+    values.map(|(_, value)| value.map(word)).collect()
+}
+
+/// A frame has come to a site that is invalidated, or that stands for what the code cannot do.
+pub(crate) fn leave<'f>(frame: &mut Frame<'f>) -> Answer<'f> {
+    let left = try_leave(frame);
+    left.expect("every function has unwind information, and every site a state")
+}
+
+fn try_leave<'f>(frame: &Frame<'f>) -> Result<Answer<'f>, Error> {
+    let place = *frame.description::<Place>().expect("every site is described");
+    let isolate = isolate_of(frame)?;
+    let mut registers = registers_of(frame)?;
+    let runtime = isolate.runtime();
+    match (place.kind, runtime.tiers()) {
+        (Kind::Rare, Some(tiers)) => {
+            runtime.figures.gave_up();
+            tiers.gave_up(place.function);
+        }
+        _ => runtime.figures.left(),
+    }
+    let result = interpreter::run(isolate, place.function, place.pc, &mut registers);
+    frame.return_to_caller(ReturnValue::Int(result.0))
+}

@@ -1,0 +1,317 @@
+//! Tiers: which functions have compiled code, making it, and giving it up.
+//!
+//! One lock is held while the tiers change. Compiled code runs on meanwhile: where there are several threads its modules
+//! are live. Callers ask for an entry without the lock; one that has got it just before the code was given up still comes
+//! to the code's first invalidated site, and is deoptimized there.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use patchpoint::addr::CodeAddr;
+use patchpoint::deopt::{Assumptions, Ramps};
+use patchpoint::ic::{Caches, Chain, Counting, Totals};
+use patchpoint::publish::{Attached, Drained, NeverStopped, SingleThreaded, ThreadHandle};
+use patchpoint::sequence::{Sequence, Target};
+use patchpoint::site::Function;
+use patchpoint::{Engine, Result};
+
+use super::bytecode::{FUNCTIONS, FunctionId};
+use super::compiled::{self, Kind, Place, Version};
+use super::figures::Figures;
+use super::interpreter;
+use super::isolate::Isolate;
+use super::lookup::{class_key, code_key, lookup};
+use super::object::ClassId;
+use super::value::Word;
+
+/// What the hopeful version of `total` takes for granted: that no isolate has another `scale`.
+const SCALE_IS_ONE: &str = "scale is 1";
+
+/// How a runtime compiles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Whether several threads run isolates.
+    pub(crate) threads: bool,
+    /// Calls of a function after which it is compiled.
+    pub(crate) hot: u32,
+    /// Executions of rare cases after which its code is given up.
+    pub(crate) patience: u32,
+    pub(crate) counting: Counting,
+}
+
+/// The entry of compiled code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(CodeAddr);
+
+impl Entry {
+    pub(crate) fn addr(self) -> CodeAddr {
+        self.0
+    }
+
+    pub(crate) fn call(self, isolate: &Isolate, args: [Word; 2]) -> Word {
+        type Compiled = extern "C" fn(&Isolate, Word, Word) -> Word;
+        // SAFETY: that is the signature of every function in the IR, and modules stay registered as long as there are
+        // isolates.
+        let call: Compiled = unsafe { std::mem::transmute(self.0.get() as usize) };
+        call(isolate, args[0], args[1])
+    }
+}
+
+/// What callers see of a function's code.
+#[derive(Debug, Default)]
+struct Tier {
+    /// 0 where there is none.
+    entry: AtomicU64,
+    calls: AtomicU32,
+    rare: AtomicU32,
+}
+
+/// The code that functions have, and how many isolates have another `scale`.
+#[derive(Default)]
+struct State {
+    code: [Option<(Function, Version)>; FUNCTIONS.len()],
+    scaled: usize,
+}
+
+/// See above.
+pub(crate) struct Tiers {
+    engine: Engine,
+    caches: Caches,
+    assumptions: Assumptions,
+    options: Options,
+    tiers: [Tier; FUNCTIONS.len()],
+    state: Mutex<State>,
+    attached: Attached,
+    figures: Arc<Figures>,
+}
+
+impl Tiers {
+    pub(crate) fn new(options: Options, figures: &Arc<Figures>) -> Result<Self> {
+        let policy = Chain {
+            cool_down: 64,
+            ..Chain::default()
+        };
+        let caches = Caches::builder()
+            .policy(policy)
+            .counting(options.counting)
+            .lookup(lookup);
+        let exits = caches.exits(Ramps::new().on_deopt(super::deopt::leave));
+        let builder = match options.threads {
+            true => Engine::builder().world(NeverStopped),
+            // SAFETY: the runtime's only isolate is on one thread.
+            false => Engine::builder().world(unsafe { SingleThreaded::promise() }),
+        };
+        Ok(Self {
+            engine: builder.exits(exits).build()?,
+            caches,
+            assumptions: Assumptions::new(),
+            options,
+            tiers: Default::default(),
+            state: Mutex::default(),
+            // SAFETY: every isolate attaches its thread, and reports only between programs.
+            attached: unsafe { Attached::promise() },
+            figures: Arc::clone(figures),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn tier(&self, function: FunctionId) -> &Tier {
+        &self.tiers[function as usize]
+    }
+
+    // ---- entering ----
+
+    /// The compiled code of a function. A function that is called often enough gets some.
+    pub(crate) fn entry(&self, function: FunctionId) -> Option<Entry> {
+        let tier = self.tier(function);
+        let known = || match tier.entry.load(Ordering::Acquire) {
+            0 => None,
+            addr => Some(Entry(CodeAddr::new(addr))),
+        };
+        known().or_else(|| {
+            let calls = tier.calls.fetch_add(1, Ordering::Relaxed) + 1;
+            if calls >= self.options.hot {
+                self.tier_up(function).expect("the objects are sound");
+            }
+            known()
+        })
+    }
+
+    /// Gives a function compiled code: as hopeful as it may be.
+    fn tier_up(&self, function: FunctionId) -> Result<()> {
+        let mut state = self.lock();
+        let may_hope = !self.assumptions.is_broken(SCALE_IS_ONE);
+        let Some(object) = compiled::object(function, may_hope) else {
+            return Ok(());
+        };
+        if state.code[function as usize].is_some() {
+            return Ok(());
+        }
+        self.figures.tier_ups.of(|| {
+            let code = self.engine.load(object.bytes, |_| None)?;
+            let mut registration = self
+                .engine
+                .registration(code)
+                .describe(|site| Place::of(site.id()));
+            if let Some(entry) = object.entry() {
+                registration = registration.entry(entry);
+            }
+            if self.options.threads {
+                registration = registration.live();
+            }
+            let module = registration.register(|record| Place::of(record.id())?.shape())?;
+            for site in module.sites() {
+                match Place::of(site.id()).map(|place| place.kind) {
+                    Some(Kind::Operation) => drop(self.caches.attach(&self.engine, &site)?),
+                    Some(Kind::Rare) => {
+                        let leave = Sequence::new().jump(Target::Deopt);
+                        self.engine.patch_site(&site, &leave)?;
+                    }
+                    _ => {}
+                }
+            }
+            let compiled = module.function(object.name)?;
+            if object.version == Version::Hopeful {
+                self.assumptions.depend(&compiled, [SCALE_IS_ONE])?;
+            }
+            let entry = compiled.entry().get();
+            state.code[function as usize] = Some((compiled, object.version));
+            self.tier(function).entry.store(entry, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    // ---- giving up ----
+
+    /// A class has another method or constant: what caches know of it is over.
+    pub(crate) fn class_changed(&self, class: ClassId) {
+        let retract = || self.caches.retract(&[class_key(class)]);
+        self.figures
+            .retractions
+            .of(retract)
+            .expect("the caches can be changed");
+    }
+
+    /// An isolate has another `scale` than 1: the hopeful versions are invalidated, if they were not yet.
+    pub(crate) fn scale_set(&self) {
+        let mut state = self.lock();
+        state.scaled += 1;
+        if state.scaled > 1 {
+            return;
+        }
+        let broken = self.figures.breaks.of(|| {
+            self.assumptions.break_one(&self.engine, SCALE_IS_ONE)?;
+            self.retire_all(&mut state, Version::Hopeful)
+        });
+        broken.expect("every site has room for a way to its ramp");
+    }
+
+    /// An isolate's `scale` is 1 again. If all are, `total` may be compiled hopefully again.
+    pub(crate) fn scale_reset(&self) {
+        let mut state = self.lock();
+        state.scaled -= 1;
+        if state.scaled == 0 {
+            self.assumptions.renew(SCALE_IS_ONE);
+            let hopeful = FunctionId::Total;
+            if matches!(state.code[hopeful as usize], Some((_, Version::Careful))) {
+                let retired = self.figures.retired.of(|| self.retire(&mut state, hopeful));
+                retired.expect("every site has room for a way to its ramp");
+            }
+        }
+    }
+
+    /// A function's code has come to what it was not compiled for. If that is not rare, it is worth nothing.
+    pub(crate) fn gave_up(&self, function: FunctionId) {
+        let rare = self.tier(function).rare.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut state = self.lock();
+        if rare >= self.options.patience && state.code[function as usize].is_some() {
+            let retired = self.figures.retired.of(|| self.retire(&mut state, function));
+            retired.expect("every site has room for a way to its ramp");
+        }
+    }
+
+    fn retire_all(&self, state: &mut State, version: Version) -> Result<()> {
+        for function in FUNCTIONS {
+            if matches!(&state.code[function as usize], Some((_, found)) if *found == version) {
+                self.retire(state, function)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody enters the function's code any more, and who is in it leaves it at the next site.
+    fn retire(&self, state: &mut State, function: FunctionId) -> Result<()> {
+        let Some((code, _)) = state.code[function as usize].take() else {
+            return Ok(());
+        };
+        let tier = self.tier(function);
+        tier.entry.store(0, Ordering::Release);
+        tier.calls.store(0, Ordering::Relaxed);
+        tier.rare.store(0, Ordering::Relaxed);
+        let mut change = self.engine.transaction().invalidate(&code)?;
+        if code.sites().any(|site| !site.is_recorded()) {
+            change = change.redirect(&code, bridge(function))?;
+        }
+        change.commit()?;
+        self.caches.retract(&[code_key(function)])?;
+        Ok(())
+    }
+
+    // ---- threads, figures ----
+
+    /// The thread of an isolate.
+    pub(crate) fn attach_thread(&self) -> ThreadHandle {
+        self.engine.attach_thread()
+    }
+
+    /// Gives back the stubs that no thread is in any more. To be called where this thread has no compiled code on its
+    /// stack.
+    pub(crate) fn reclaim(&self) -> usize {
+        let reclaimed = match self.options.threads {
+            true => self.engine.reclaim_passed(&self.attached),
+            // SAFETY: the only thread is here.
+            false => self.engine.reclaim(&unsafe { Drained::promise() }),
+        };
+        reclaimed.expect("the memory takes its bytes back")
+    }
+
+    pub(crate) fn caches(&self) -> Totals {
+        self.caches.totals()
+    }
+
+    pub(crate) fn stub_bytes(&self) -> u64 {
+        self.engine.stub_stats().in_use
+    }
+}
+
+impl Drop for Tiers {
+    fn drop(&mut self) {
+        // SAFETY: the isolates are gone, and nobody else has entries.
+        let drained = unsafe { Drained::promise() };
+        for module in self.engine.modules() {
+            let done = self.engine.unregister(module, &drained);
+            done.expect("the memory takes its bytes back");
+        }
+    }
+}
+
+/// What a redirected entry leads to: a function that interprets.
+fn bridge(function: FunctionId) -> CodeAddr {
+    extern "C" fn interpret<const FUNCTION: u64>(isolate: &Isolate, a: Word, b: Word) -> Word {
+        let function = FunctionId::from_number(FUNCTION).expect("it is one of `FUNCTIONS`");
+        interpreter::call(isolate, function, [a, b])
+    }
+    let bridge: extern "C" fn(&Isolate, Word, Word) -> Word = match function {
+        FunctionId::Area => interpret::<{ FunctionId::Area as u64 }>,
+        FunctionId::Grow => interpret::<{ FunctionId::Grow as u64 }>,
+        FunctionId::Total => interpret::<{ FunctionId::Total as u64 }>,
+        FunctionId::Fold => interpret::<{ FunctionId::Fold as u64 }>,
+        FunctionId::Plus => interpret::<{ FunctionId::Plus as u64 }>,
+        FunctionId::Put => interpret::<{ FunctionId::Put as u64 }>,
+        _ => interpret::<{ FunctionId::Adder as u64 }>,
+    };
+    CodeAddr::new(bridge as usize as u64)
+}
