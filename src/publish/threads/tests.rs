@@ -328,6 +328,34 @@ fn a_thread_that_blocks_the_signal_is_named() {
     }));
 }
 
+#[test]
+fn a_thread_that_has_detached_is_asked_no_more() {
+    assert!(in_child(|| {
+        let world = world().patience(Duration::from_millis(50));
+        let (tell, told) = mpsc::channel();
+        let (finish, finished) = mpsc::channel::<()>();
+        let other = world.clone();
+        let thread = std::thread::spawn(move || {
+            let (outer, inner) = (other.attach().unwrap(), other.attach().unwrap());
+            block(libc::SIG_BLOCK);
+            drop(inner);
+            tell.send(()).unwrap();
+            finished.recv().unwrap();
+            drop(outer);
+            tell.send(()).unwrap();
+            finished.recv().unwrap();
+        });
+        told.recv().unwrap();
+        let attached = stop(&world, &[], || ());
+        finish.send(()).unwrap();
+        told.recv().unwrap();
+        let detached = stop(&world, &[], || ());
+        finish.send(()).unwrap();
+        thread.join().unwrap();
+        matches!(attached, Err(Error::ThreadSilent { .. })) && detached.is_ok()
+    }));
+}
+
 fn block(how: libc::c_int) {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: fills the set.

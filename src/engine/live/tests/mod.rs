@@ -404,6 +404,8 @@ fn bytes_changed_behind_the_engine_are_found_before_the_first_exchange() {
         .commit();
     assert!(matches!(refused, Err(Error::BytesChanged { .. })), "{refused:?}");
     assert_eq!(bytes(&module), before);
+    // What a head has led to, if only for a moment, is retired.
+    assert_eq!(engine.retired(), []);
     site.memory().unwrap().write(tail, &[original]).unwrap();
     engine.patch(107, &adding(1)).unwrap();
 }
