@@ -30,6 +30,7 @@ use super::Random;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::backend::Backend;
 use crate::arch::{Arch, Convention, RegSet, SiteContext, SiteKind};
+use crate::error::{Error, Result};
 use crate::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
 use crate::stackmap::testing::{map, record};
 use crate::stackmap::{Endian, StackMaps};
@@ -82,6 +83,8 @@ struct Ready {
 struct Seen {
     undefined: u64,
     refused: u64,
+    /// Steps that were left out because the assembler refused them.
+    dropped: u64,
     executed: u64,
     out_of_line: u64,
     exits: [u64; NAMES.len()],
@@ -147,15 +150,28 @@ impl Bench {
                 float,
             };
             self.point(&mut ready);
-            match self.assembled(&ready, at) {
-                Some(assembled) => ready.assembled = assembled,
-                None => {
-                    self.seen.refused += 1;
-                    continue;
-                }
-            }
+            let Some(assembled) = self.mended(&mut ready, at) else {
+                self.seen.refused += 1;
+                continue;
+            };
+            ready.assembled = assembled;
             self.write(memory, &ready, at);
             return ready;
+        }
+    }
+
+    /// Assembles it without the steps that the assembler refuses: most sites do not have all that a random step names.
+    fn mended(&mut self, ready: &mut Ready, at: u64) -> Option<Assembled> {
+        loop {
+            let refused = match self.assembled(ready, at) {
+                Ok(assembled) => return Some(assembled),
+                Err(error) => refused_step(&error)?,
+            };
+            if refused >= ready.program.steps.len() || ready.program.steps.len() == 1 {
+                return None;
+            }
+            ready.program.steps.remove(refused);
+            self.seen.dropped += 1;
         }
     }
 
@@ -186,7 +202,7 @@ impl Bench {
         }
     }
 
-    fn assembled(&self, ready: &Ready, at: u64) -> Option<Assembled> {
+    fn assembled(&self, ready: &Ready, at: u64) -> Result<Assembled> {
         let program = &ready.program;
         let mut spec = record(7).at(4);
         for location in &program.locations {
@@ -216,21 +232,17 @@ impl Bench {
             deopt: Some(CodeAddr::new(at + EXITS + 0x80)),
         };
         let sequence = program.sequence(&self.outside(at));
-        let assembled = match assemble(&sequence, &site, &env).ok()? {
+        let assembled = match assemble(&sequence, &site, &env)? {
             Fit::InPlace(assembled) => assembled,
-            Fit::OutOfLine { .. } => {
-                assemble_out_of_line(&sequence, &site, &env, CodeAddr::new(at + STUB)).ok()?
-            }
+            Fit::OutOfLine { .. } => assemble_out_of_line(&sequence, &site, &env, CodeAddr::new(at + STUB))?,
         };
         let stub = assembled.stub.as_ref().map(|stub| Chunk {
             addr: stub.addr,
             bytes: &stub.bytes,
         });
         // What the checker refuses is not executed: other tests show that it is little.
-        match verify::check(&site, &assembled.code, stub.as_slice(), &assembled.declared) {
-            Ok(_) => Some(assembled),
-            Err(_) => None,
-        }
+        verify::check(&site, &assembled.code, stub.as_slice(), &assembled.declared)?;
+        Ok(assembled)
     }
 
     fn write(&self, memory: &mut CodeMemory, ready: &Ready, at: u64) {
@@ -347,6 +359,25 @@ impl Bench {
             self.execute(one);
         }
         assert_eq!(self.data.difference(None), None, "one of a batch wrote elsewhere");
+    }
+}
+
+/// The step that an error is about.
+fn refused_step(error: &Error) -> Option<usize> {
+    match error {
+        Error::NoScratch { op, .. }
+        | Error::NoSuchOperand { op, .. }
+        | Error::OperandUnusable { op, .. }
+        | Error::OperandWidth { op, .. }
+        | Error::ImmediateTooWide { op, .. }
+        | Error::OverwritesLive { op, .. }
+        | Error::ReadsLost { op, .. }
+        | Error::ReturnNotAllowed { op, .. }
+        | Error::CallNotAllowed { op, .. }
+        | Error::LabelUnbound { op, .. }
+        | Error::LabelBoundTwice { op, .. } => usize::try_from(*op).ok(),
+        // What the checker refuses is not executed: other tests show that it is little.
+        _ => None,
     }
 }
 

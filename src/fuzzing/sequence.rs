@@ -54,8 +54,8 @@ impl DerefMut for Chooser<'_> {
     }
 }
 
-/// Whether it was assembled.
-fn assembles(arch: Arch, data: &[u8]) -> bool {
+/// What assembler and checker say, if there is a site.
+fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
     let choices = &mut Chooser {
         choices: Choices(data),
         values: ForValues::of(arch),
@@ -64,16 +64,9 @@ fn assembles(arch: Arch, data: &[u8]) -> bool {
     let shape = shape(choices, unit);
     let spec = record_spec(choices, shape);
     let bytes = map().constant(1 << 40).function(0x40_0000, 64, [spec]).bytes();
-    let Ok(maps) = StackMaps::parse(&bytes, Endian::Little) else {
-        return false;
-    };
-    let Some((map, record)) = maps
-        .maps()
-        .first()
-        .and_then(|map| Some((map, map.records().next()?)))
-    else {
-        return false;
-    };
+    let maps = StackMaps::parse(&bytes, Endian::Little).ok()?;
+    let map = maps.maps().first()?;
+    let record = map.records().next()?;
     let landings = landings(choices, shape, unit);
     let site = SiteContext {
         arch,
@@ -108,14 +101,22 @@ fn assembles(arch: Arch, data: &[u8]) -> bool {
         }
         Err(error) => Err(error),
     };
-    match &assembled {
-        Ok(assembled) => accepted(&site, &sequence, raw, assembled),
-        Err(error) => assert!(!std::string::ToString::to_string(error).is_empty()),
-    }
-    assembled.is_ok()
+    Some(match assembled {
+        Ok(assembled) => accepted(&site, &sequence, raw, &assembled),
+        Err(error) => {
+            assert!(!std::string::ToString::to_string(&error).is_empty());
+            Err(error)
+        }
+    })
 }
 
-fn accepted(site: &SiteContext<'_>, sequence: &Sequence, raw: bool, assembled: &crate::sequence::Assembled) {
+/// What the checker says.
+fn accepted(
+    site: &SiteContext<'_>,
+    sequence: &Sequence,
+    raw: bool,
+    assembled: &crate::sequence::Assembled,
+) -> Result<(), Error> {
     let chunk = assembled.stub.as_ref().map(|stub| Chunk {
         addr: stub.addr,
         bytes: &stub.bytes,
@@ -130,10 +131,10 @@ fn accepted(site: &SiteContext<'_>, sequence: &Sequence, raw: bool, assembled: &
                 checked.landings,
                 assembled.landings
             );
+            Ok(())
         }
-        Err(_) if raw => {}
         // What is lost on which path only the checker follows.
-        Err(Error::VerifyLost { .. }) => {}
+        Err(error) if raw || matches!(error, Error::VerifyLost { .. }) => Err(error),
         Err(error) => refused(site, sequence, assembled, &error),
     }
 }
@@ -144,7 +145,7 @@ fn refused(
     sequence: &Sequence,
     assembled: &crate::sequence::Assembled,
     error: &Error,
-) {
+) -> ! {
     let listing = verify::disassemble(site.arch, site.addr, &assembled.code);
     panic!("{error}\n{sequence:#?}\n{site:#?}\n{assembled:#x?}\n{listing:#?}");
 }
@@ -366,6 +367,10 @@ fn operations(choices: &mut Chooser<'_>) -> (Sequence, bool) {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::string::String;
+
     use super::*;
 
     fn corpus() -> Vec<Vec<u8>> {
@@ -378,14 +383,28 @@ mod tests {
         seeds
     }
 
+    /// `Ok`, or the name of the refusal.
+    fn name(made: &Result<(), Error>) -> String {
+        let whole = match made {
+            Ok(()) => "Ok".into(),
+            Err(error) => std::format!("{error:?}"),
+        };
+        whole.split(' ').next().unwrap_or_default().into()
+    }
+
     /// A million each, in release: `PATCHPOINT_FUZZ_EXECUTIONS=1000000 cargo test --release --lib fuzzing`.
     fn the_checker_accepts_what_is_assembled(arch: Arch) {
         let executions = crate::fuzzing::executions(40_000);
-        let assembled = core::cell::Cell::new(0);
-        let body = |data: &[u8]| assembled.set(assembled.get() + u64::from(assembles(arch, data)));
+        let tally = RefCell::new(BTreeMap::<String, u64>::new());
+        let body = |data: &[u8]| {
+            let outcome = assembles(arch, data).map_or_else(|| "no site".into(), |made| name(&made));
+            *tally.borrow_mut().entry(outcome).or_default() += 1;
+        };
         crate::fuzzing::mutate_and_run(&corpus(), body, executions, 0x5e9);
-        std::println!("{arch}: {} of {executions} were assembled", assembled.get());
-        assert!(assembled.get() * 20 > executions);
+        let tally = tally.into_inner();
+        std::println!("{arch}: of {executions}: {tally:?}");
+        let assembled = tally.get("Ok").copied().unwrap_or(0);
+        assert!(assembled * 20 > executions);
     }
 
     macro_rules! architectures {

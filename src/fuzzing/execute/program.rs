@@ -467,7 +467,11 @@ impl<'r> Maker<'r> {
         let shape = self.shape();
         let locations = self.record(shape);
         self.args = shape.arg_count() as usize;
-        self.lives = locations.len().saturating_sub(self.args);
+        let of_the_call = match shape.convention() {
+            crate::arch::Convention::AnyReg => self.args + usize::from(shape.has_result()),
+            crate::arch::Convention::C => 0,
+        };
+        self.lives = locations.len().saturating_sub(of_the_call);
         let mut live_outs = Vec::new();
         if shape.kind() == crate::arch::SiteKind::Patchpoint {
             live_outs.extend((0..self.random.below(3)).map(|_| 0));
