@@ -11,7 +11,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[ $# -gt 0 ] || { echo "usage: asm-tests/cross.sh aarch64|powerpc64le|powerpc64|s390x|riscv64 ..."; exit 2; }
+usage() { echo "usage: asm-tests/cross.sh aarch64|powerpc64le|powerpc64|s390x|riscv64 ..." >&2; exit 2; }
+[ $# -gt 0 ] || usage
+for arch in "$@"; do
+    case $arch in aarch64 | powerpc64le | powerpc64 | s390x | riscv64) ;; *) usage ;; esac
+done
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/patchpoint-cross
 version=1.85.0+dfsg3-1~deb12u3
 
@@ -41,17 +45,26 @@ target() { case $1 in riscv64) echo riscv64gc-unknown-linux-gnu ;; *) echo "$1-u
 debian() { case $1 in aarch64) echo arm64 ;; powerpc64le) echo ppc64el ;; s390x) echo s390x ;; esac; }
 qemu() { case $1 in powerpc64le) echo ppc64le ;; powerpc64) echo ppc64 ;; *) echo "$1" ;; esac; }
 
+give_up() { printf 'asm-tests/cross.sh: %s\n' "$*" >&2; exit 1; }
+
+# Installs what is missing of the linkers and the emulator; the linker of the host, for build scripts, among them.
 install_packages() {
-    local missing=() arch sudo=
-    command -v qemu-s390x-static >/dev/null || missing+=(qemu-user-static)
+    local missing=() arch sudo=()
+    command -v cc >/dev/null || missing+=(gcc libc6-dev)
     for arch in "$@"; do
-        command -v "$arch-linux-gnu-gcc" >/dev/null || missing+=("gcc-$arch-linux-gnu" "libc6-dev-$(libc "$arch")-cross")
+        command -v "$arch-linux-gnu-gcc" >/dev/null || missing+=("gcc-$arch-linux-gnu")
+        [ -e "/usr/$arch-linux-gnu/lib/libc.so.6" ] || missing+=("libc6-dev-$(libc "$arch")-cross")
+        command -v "qemu-$(qemu "$arch")-static" >/dev/null || missing+=(qemu-user-static)
     done
     [ ${#missing[@]} -eq 0 ] && return
-    [ "$(id -u)" = 0 ] || sudo=sudo
     say "installing ${missing[*]}"
-    $sudo apt-get update || true
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || give_up "as root, install these packages: ${missing[*]}"
+        sudo=(sudo)
+    fi
+    "${sudo[@]}" apt-get update || say "apt-get update failed; going on with the lists that are there"
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" ||
+        give_up "these packages cannot be installed: ${missing[*]}. Without them nothing is tested"
 }
 
 libc() { case $1 in powerpc64) echo ppc64 ;; aarch64 | powerpc64le) debian "$1" ;; *) echo "$1" ;; esac; }
@@ -74,15 +87,20 @@ CONF
 
 # Unpacks a package once.
 unpack() { # package
-    local mark=$cache/unpacked-${1//:/-}
+    local mark=$cache/unpacked-${1//:/-} wanted=$1=$version
     [ -e "$mark" ] && return
-    [ -e "$cache/updated" ] || { apt update || true; touch "$cache/updated"; }
-    say "unpacking $1 $version into $cache"
+    [ "$1" = libllvm19 ] && wanted=$1
+    if [ ! -e "$cache/updated" ]; then
+        # One list of many may be missing; what counts is whether the package is found.
+        apt update || say "apt-get update failed; going on with the lists that are there"
+        touch "$cache/updated"
+    fi
+    say "unpacking $wanted into $cache"
     rm -rf "$cache/deb" && mkdir -p "$cache/deb"
-    case $1 in
-    libllvm19) (cd "$cache/deb" && apt download "$1") ;;
-    *) (cd "$cache/deb" && apt download "$1=$version") ;;
-    esac
+    if ! (cd "$cache/deb" && apt download "$wanted"); then
+        rm "$cache/updated"
+        give_up "$wanted cannot be downloaded; it is in Debian 12's main archive, which apt's sources have to name"
+    fi
     dpkg -x "$cache"/deb/*.deb "$cache/root"
     rm -rf "$cache/deb" && touch "$mark"
 }
@@ -125,7 +143,8 @@ build_std() { # target
     printf '[package]\nname = "nothing"\nedition = "2021"\n[workspace]\n' >"$work/Cargo.toml"
     echo '#![no_std]' >"$work/src/lib.rs"
     (cd "$work" && RUSTC=$cache/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS= CARGO_TARGET_DIR=$work/target \
-        cargo build --release --target "$target" -Zbuild-std=std,panic_unwind,test,proc_macro)
+        cargo build --release --target "$target" -Zbuild-std=std,panic_unwind,test,proc_macro) ||
+        give_up "the standard library for $target cannot be built"
     cp "$work/target/$target/release/deps"/*.r{lib,meta} "$lib"
     rm -rf "$lib"/libnothing-* "$work" && touch "$cache/built-$target"
 }
@@ -172,8 +191,8 @@ run() { # arch
     done
 }
 
+[ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || give_up "this is for Debian 12 on x86-64"
+command -v cargo >/dev/null || give_up "there is no cargo"
 install_packages "$@"
-for arch in "$@"; do
-    set_up "$arch"
-    run "$arch"
-done
+for arch in "$@"; do set_up "$arch"; done
+for arch in "$@"; do run "$arch"; done
