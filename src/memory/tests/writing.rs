@@ -166,7 +166,8 @@ fn single_stepped(work: impl FnOnce()) {
     unsafe { std::arch::asm!("pushfq", "and dword ptr [rsp], 0xfffffeff", "popfq") };
 }
 
-/// Looked at after every instruction, a word that is written holds the old bytes or the new.
+/// Looked at after every instruction, a word that is written holds the old bytes or the new. Only x86-64 lets a
+/// program step through itself.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn small_writes_within_a_word_are_one_store() {
