@@ -10,7 +10,8 @@ use patchpoint::sequence::{Sequence, arg, result};
 use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, Engine};
 
-const OBJECT: &[u8] = include_bytes!("../../examples/objects/live_stress.o");
+#[path = "../../examples/objects/mod.rs"]
+pub mod objects;
 
 /// How many functions of either kind there are.
 pub const KINDS: u64 = 8;
@@ -24,8 +25,12 @@ extern "C" fn callee(x: u64) -> u64 {
 fn shape(id: RecordId) -> Option<CallShape> {
     let id = u32::try_from(id.get()).ok()?;
     match id {
-        100..=107 => Some(CallShape::any_reg(9 + 4 * (id - 100)).result().args(1)),
-        200..=207 => Some(CallShape::c(13 + 3 * (id - 200)).result().args(1)),
+        100..=107 => Some(
+            CallShape::any_reg(objects::any_reserved(id - 100))
+                .result()
+                .args(1),
+        ),
+        200..=207 => Some(CallShape::c(objects::call_reserved(id - 200)).result().args(1)),
         _ => None,
     }
 }
@@ -38,7 +43,9 @@ fn shape(id: RecordId) -> Option<CallShape> {
 #[must_use]
 pub fn register(engine: &Engine, live: bool) -> Module {
     let resolve = |name: &str| (name == "callee").then_some(CodeAddr::new(callee as *const () as u64));
-    let code = engine.load(OBJECT, resolve).expect("the object loads");
+    let code = engine
+        .load(objects::LIVE_STRESS, resolve)
+        .expect("the object loads");
     let registration = engine.registration(code);
     let registration = if live { registration.live() } else { registration };
     let module = registration.register(|record| shape(record.id()));

@@ -1,6 +1,10 @@
 //! Callees that block inside calls of live sites, while the sites are patched, restored and invalidated: the stubs to
 //! which they return stay until their threads have reported, and then they go.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+//! Not on AArch64 and RISC-V: LLVM leaves the return address in its register there, which a call would lose.
+#![cfg(all(
+    target_os = "linux",
+    not(any(target_arch = "aarch64", target_arch = "riscv64"))
+))]
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};

@@ -1,9 +1,9 @@
 //! A shadow of a live module is invalidated while threads execute it: by a trap, without stopping them.
-#![cfg(target_arch = "x86_64")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use asm_tests::live::objects::INLINE_CACHE;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::{Engine, Status};
 use patchpoint::publish::NeverStopped;
@@ -37,8 +37,7 @@ fn engine(entered: &Arc<AtomicU64>) -> Engine {
 }
 
 fn register(engine: &Engine) -> Module {
-    let object = include_bytes!("../../examples/objects/inline_cache.o");
-    let code = engine.load(object, |_| None).unwrap();
+    let code = engine.load(INLINE_CACHE, |_| None).unwrap();
     let registration = engine.registration(code).live();
     let module = registration.register(|record| match record.id().get() {
         GET => Some(CallShape::any_reg(32).result().args(1)),
@@ -100,11 +99,13 @@ fn readers_run_on_while_their_loop_is_invalidated() {
     assert_eq!(engine.status(&shadow), Status::Invalidated);
     let (now, then) = (shadow.read().unwrap(), engine.journal());
     let change = then.iter().find(|entry| entry.addr == shadow.addr()).unwrap();
-    assert_eq!(
-        (now[0], &now[1..]),
-        (0xcc, &change.before[1..]),
-        "one byte changes"
-    );
+    // A trap replaces no more than its own bytes.
+    let trap = if cfg!(target_arch = "x86_64") { 1 } else { 4 };
+    assert_eq!(now[trap..], change.before[trap..]);
+    assert_ne!(now[..trap], change.before[..trap]);
+    if cfg!(target_arch = "x86_64") {
+        assert_eq!(now[0], 0xcc);
+    }
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! A stub that the runtime publishes for a site is a target of the site's sequences.
-#![cfg(target_arch = "x86_64")]
-
+use asm_tests::live::objects::INLINE_CACHE;
+use patchpoint::CallShape;
 use patchpoint::engine::Engine;
 use patchpoint::publish::{Drained, SingleThreaded};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Site;
-use patchpoint::{CallShape, Error};
 
 fn engine() -> Engine {
     // SAFETY: each test calls its code on one thread.
@@ -15,8 +14,7 @@ fn engine() -> Engine {
 
 /// The property read of the example's function `get`.
 fn get(engine: &Engine) -> Site {
-    let object = include_bytes!("../../examples/objects/inline_cache.o");
-    let code = engine.load(object, |_| None).unwrap();
+    let code = engine.load(INLINE_CACHE, |_| None).unwrap();
     let shape = CallShape::any_reg(32).result().args(1);
     let module = engine.register(code, |record| (record.id().get() == 78).then_some(shape));
     module.unwrap().function("get").unwrap().sites().next().unwrap()
@@ -31,7 +29,7 @@ fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
         .add(result(), 1000);
     let stub = engine.publish_stub(&site, &slow).unwrap();
     let fast = Sequence::new()
-        .guard_eq(u32::at(arg(0), 0), 7, Target::Addr(stub))
+        .guard_eq(u64::at(arg(0), 0), 7, Target::Addr(stub))
         .load(result(), u64::at(arg(0), 16));
     engine.patch_site(&site, &fast).unwrap();
     // SAFETY: the IR gives the function this signature, and the site keeps its module.
@@ -47,10 +45,14 @@ fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn what_it_may_not_do_is_refused_and_leaves_nothing() {
     let engine = engine();
     let site = get(&engine);
     let refused = engine.publish_stub(&site, &Sequence::new().raw(&[0x48, 0x31, 0xdb]));
-    assert!(matches!(refused, Err(Error::VerifyClobber { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(patchpoint::Error::VerifyClobber { .. })),
+        "{refused:?}"
+    );
     assert_eq!(engine.stub_stats().in_use, 0);
 }

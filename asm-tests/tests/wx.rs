@@ -78,7 +78,9 @@ fn adopted(engine: &Engine, ask: Ask) -> Code {
     let image = &linked.image;
     let mut adoption = Adoption::new(image.arch, image.endian, image.stack_maps.clone()).not_yet_run();
     for function in &linked.image.functions {
-        adoption = adoption.function(&function.name, function.addr, function.len);
+        adoption = adoption
+            .function(&function.name, function.addr, function.len)
+            .called_at(function.pointer);
     }
     // SAFETY: the pages stay mapped, hold the code that LLVM compiled with that map, and are this test's alone.
     let code = unsafe { adoption.promise() }.unwrap();
