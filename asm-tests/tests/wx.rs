@@ -137,7 +137,7 @@ fn watch(name: &str, engine: &Engine, module: &Module) {
         });
         let start = Instant::now();
         let enough = |patches| patches > 200 && scans.load(Ordering::Relaxed) > 20;
-        while !(start.elapsed() > WATCHED && enough(patches)) && !watcher.is_finished() {
+        while (start.elapsed() < WATCHED || !enough(patches)) && !watcher.is_finished() {
             for site in &sites {
                 for sequence in sequences(site) {
                     engine.patch_site(site, &sequence).unwrap();
