@@ -8,6 +8,7 @@
 use core::marker::PhantomData;
 
 use super::Frame;
+use super::frame::holds_doubles;
 use super::host::{FRAME_ABOVE_STACK, state};
 use super::lay::Laying;
 use super::replace::{Replaced, Replacement, Saved};
@@ -261,6 +262,9 @@ impl<'f> Frame<'f> {
                 to.write(state::RESULT_HIGH, &high.to_le_bytes());
             }
             ReturnValue::F64(value) => to.write(state::FLOAT_RESULT, &value.to_le_bytes()),
+            ReturnValue::F32(value) if holds_doubles(self.site.arch, state::FLOAT_RESULT) => {
+                to.write(state::FLOAT_RESULT, Value::single_as_double(value).bytes());
+            }
             ReturnValue::F32(value) => to.write(state::FLOAT_RESULT, &value.to_le_bytes()),
             ReturnValue::Vector(value) => to.write(state::FLOAT_RESULT, value.bytes()),
         }

@@ -123,6 +123,10 @@ impl<'f> Frame<'f> {
 
     pub(super) fn read_register(&self, reg: DwarfReg, bit_offset: i32, size: u16) -> Result<Value> {
         let (bytes, width) = self.captured.read(reg);
+        if size == 4 && holds_doubles(self.site.arch, reg) {
+            let number = bytes.first_chunk().copied().map(f64::from_le_bytes);
+            return Ok(Value::double_as_single(number.unwrap_or_default()));
+        }
         let first = first_bit(self.site.arch, reg, bit_offset, size, width);
         part(first, size, width)
             .and_then(|part| bytes.get(part))
@@ -135,6 +139,10 @@ impl<'f> Frame<'f> {
         if reg == state::STACK_POINTER {
             width = 0;
         }
+        let value = match value.f32().filter(|_| value.size() == 4) {
+            Some(number) if holds_doubles(self.site.arch, reg) => Value::single_as_double(number),
+            _ => value,
+        };
         let size = value.size();
         let refused = || self.no_register(reg, bit_offset, size, width);
         let first = first_bit(self.site.arch, reg, bit_offset, size, width);
@@ -425,6 +433,12 @@ fn whole_size(arch: Arch, reg: DwarfReg, width: usize) -> u16 {
         Arch::SystemZ if SYSTEMZ_FLOATS.contains(&reg.get()) => 8,
         _ => width as u16,
     }
+}
+
+/// Whether numbers of single precision are in this register in the double format: in those of PowerPC64 for
+/// floating-point numbers.
+pub(super) fn holds_doubles(arch: Arch, reg: DwarfReg) -> bool {
+    matches!(arch, Arch::PowerPc64 | Arch::PowerPc64Le) && (32..64).contains(&reg.get())
 }
 
 /// The lowest bit of a value in the `width` captured bytes of a register. What fits a floating-point register of

@@ -81,6 +81,30 @@ impl Value {
         (self.len >= 4).then(|| self.low().map(f32::from_le_bytes))?
     }
 
+    /// A number of single precision in the double format, in which some registers hold it, and where the bits of what is
+    /// no number go along (Power ISA book I, 4.6.2).
+    pub(super) fn single_as_double(number: f32) -> Self {
+        let bits = number.to_bits();
+        if number.is_nan() {
+            let (sign, fraction) = (u64::from(bits >> 31), u64::from(bits & 0x007f_ffff));
+            return Self::from(sign << 63 | 0x7ff << 52 | fraction << 29);
+        }
+        Self::from(f64::from(number))
+    }
+
+    /// The number of single precision that a register holds as a double.
+    pub(super) fn double_as_single(number: f64) -> Self {
+        let bits = number.to_bits();
+        let single = match number.is_nan() {
+            true => (bits >> 32) as u32 & 0xff80_0000 | (bits >> 29) as u32 & 0x007f_ffff,
+            false => (number as f32).to_bits(),
+        };
+        Self {
+            len: 4,
+            ..Self::from(u64::from(single))
+        }
+    }
+
     fn low<const N: usize>(&self) -> Option<[u8; N]> {
         self.bytes.first_chunk().copied()
     }
@@ -154,5 +178,33 @@ mod tests {
         let single = Value::from_bytes(&2.5f32.to_le_bytes()).unwrap();
         assert_eq!((single.f32(), single.f64()), (Some(2.5), None));
         assert_eq!(std::format!("{single:?}"), "0x40200000");
+    }
+
+    #[test]
+    fn numbers_of_single_precision_are_the_same_as_doubles() {
+        let numbers = [
+            0.0,
+            -0.0,
+            1.5,
+            f32::MIN_POSITIVE,
+            f32::from_bits(1),
+            f32::MAX,
+            f32::INFINITY,
+        ];
+        // Quiet and signalling.
+        let none = [0x7fc0_0001, 0x7f80_0001, 0xffbf_ffff].map(f32::from_bits);
+        for number in numbers.into_iter().chain(none) {
+            let double = Value::single_as_double(number).f64().unwrap();
+            let back = Value::double_as_single(double);
+            assert_eq!(
+                (back.size(), back.f32().unwrap().to_bits()),
+                (4, number.to_bits())
+            );
+        }
+        let expected = 0xfff7_ffff_e000_0000;
+        assert_eq!(
+            Value::single_as_double(f32::from_bits(0xffbf_ffff)).u64(),
+            Some(expected)
+        );
     }
 }

@@ -301,12 +301,17 @@ fn what_is_written_is_found() {
         frame
             .set_register(DwarfReg::new(79), Value::from_bytes(&[0x61; 16]).unwrap())
             .unwrap();
+        // A number of 4 bytes becomes the double that the register holds it as.
+        let single = Value::from_bytes(&1.5f32.to_le_bytes()).unwrap();
+        frame.set_register(DwarfReg::new(34), single).unwrap();
+        assert_eq!(frame.register(DwarfReg::new(34)).unwrap().f64(), Some(1.5));
         frame.resume()
     });
     check(&run(&program), |block| {
         let value = |n: u64| n << 40 | 1;
         (block.r0, block.general[2], block.general[9]) = (1, value(5), value(12));
         (block.f1, block.lr, block.ctr) = (value(33), value(65), value(66));
+        block.f2 = 1.5f64.to_bits();
         block.cr = block.cr & !15 | 8;
         block.v2 = [0x61; 16];
     });
