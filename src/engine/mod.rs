@@ -32,7 +32,6 @@ mod retire;
 mod state;
 mod stubs;
 #[cfg(test)]
-#[cfg(target_arch = "x86_64")]
 mod tests;
 mod transaction;
 mod work;

@@ -129,7 +129,7 @@ fn a_change_refused_while_it_is_prepared_gives_back_the_stubs_of_the_others() {
     for site in others {
         transaction = transaction.patch_site(site, &batch.sequence).unwrap();
     }
-    let impossible = Sequence::new().mov(crate::sequence::reg(crate::arch::x86_64::RBX), 1u64);
+    let impossible = Sequence::new().mov(crate::sequence::reg(crate::addr::DwarfReg::new(KEPT)), 1u64);
     let stops = batch.lab.world.stops.load(Ordering::Relaxed);
     refused!(
         transaction.patch_site(last, &impossible).unwrap().commit(),

@@ -12,7 +12,10 @@ fn called(id: u64) -> Written {
     bytes.push(0xc3);
     Written {
         bytes,
-        record: record(id).at(0).location(reg(RAX, 8)).location(reg(RDI, 8)),
+        record: record(id)
+            .at(0)
+            .location(reg(RESULT, 8))
+            .location(reg(ARGUMENT, 8)),
         shape: CallShape::any_reg(32).result().args(1),
     }
 }

@@ -102,7 +102,7 @@ fn a_byte_changed_before_the_first_patch_is_noticed() {
             .iter()
             .all(|site| lab.engine.status(site) == Status::Original)
     );
-    assert_eq!(bytes(&sites[0]), [0x90; 16]);
+    assert_eq!(bytes(&sites[0]), nops());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_site_that_already_is_as_asked_for_is_not_written() {
     let writes = text.memory.count(crate::memory::testing::Call::Write);
     assert_eq!(lab.engine.restore(1).unwrap(), Receipt { sites: 0 });
     assert_eq!(text.memory.count(crate::memory::testing::Call::Write), writes);
-    assert_eq!(bytes(&sites[0]), [0x90; 16]);
+    assert_eq!(bytes(&sites[0]), nops());
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
 
     // Once the code is what it was, it can be registered again.
     for site in &sites {
-        text.poke(site.addr(), &[0x90; RESERVED as usize]);
+        text.poke(site.addr(), &nops());
     }
     let again = lab.register(&text, &functions);
     assert_eq!(lab.engine.patch(1, &plus(2)).unwrap(), Receipt { sites: 1 });
@@ -214,7 +214,7 @@ fn what_was_prepared_for_a_module_is_not_done_to_its_successor() {
     lab.register(&text, &functions);
     let successor = lab.engine.plan(1, &plus(2)).unwrap();
     refused!(planned.commit(), SiteChanged);
-    assert_eq!(bytes(&sites[0]), [0x90; 16]);
+    assert_eq!(bytes(&sites[0]), nops());
     assert_eq!(successor.commit().unwrap(), Receipt { sites: 1 });
 }
 
@@ -244,7 +244,7 @@ fn sites_of_many_modules_are_written_in_any_order() {
     for entry in &journal {
         let site = sites.iter().find(|site| site.addr() == entry.addr).unwrap();
         assert_eq!((entry.generation, &*entry.after), (1, &*bytes(site)));
-        assert_eq!(*entry.before, [0x90; 16]);
+        assert_eq!(*entry.before, *nops());
     }
     // A byte of one keeps the others from being restored.
     texts[2].poke(sites[5].addr(), &[0xf4]);
@@ -304,8 +304,10 @@ fn modules_that_share_a_page_are_rolled_back_together() {
         let maps = map()
             .function(at.get(), 8, [identity(index as u64).record])
             .bytes();
-        let adoption = Adoption::new(Arch::X86_64, Endian::Little, maps).not_yet_run();
-        let adoption = adoption.function("f", at, Len::new(17));
+        let adoption = Adoption::new(ARCH, ARCH.endian(), maps).not_yet_run();
+        let adoption = adoption
+            .function("f", at, Len::of(&identity(0).bytes).unwrap())
+            .called_at(CodeAddr::new(pointer(at) as u64));
         // SAFETY: the page is mapped for good, and the test's alone.
         let code = unsafe { adoption.promise() }.unwrap();
         let code = lab.engine.adopt_with(code, &memory.shared()).unwrap();
@@ -320,7 +322,7 @@ fn modules_that_share_a_page_are_rolled_back_together() {
     for failing in &page {
         failing.memory.fail_after(crate::memory::testing::Call::Write, 0);
         refused!(both().commit(), SystemCall);
-        assert!(sites.iter().all(|site| bytes(site) == [0x90; 16]));
+        assert!(sites.iter().all(|site| bytes(site) == nops()));
     }
     both().commit().unwrap();
     assert!(sites.iter().all(|site| call(site, 1) == 4));
@@ -356,7 +358,8 @@ fn toggled_page(functions: &[Written]) -> Vec<Neighbour> {
     let start = page.expose_provenance() as u64;
     let neighbour = |index: usize| {
         let at = CodeAddr::new(start + (index * STRIDE) as u64);
-        let range = CodeRange::new(at, 17).unwrap();
+        let range = CodeRange::new(at, identity(0).bytes.len() as u64).unwrap();
+        publish(range);
         // SAFETY: the page stays as it is.
         let toggle = unsafe { crate::memory::Toggle::register(range) }.unwrap();
         let memory = Arc::new(FailingMemory::new(toggle));

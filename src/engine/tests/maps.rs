@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stackmap::Version;
-use crate::stackmap::testing::{MapSpec, constant};
+use crate::stackmap::testing::constant;
 
 /// Two functions of [`identity`], and what becomes of registering them with a map made for their addresses.
 fn with_map(make: impl FnOnce(&Text) -> MapSpec) -> Result<Module> {
@@ -11,9 +11,9 @@ fn with_map(make: impl FnOnce(&Text) -> MapSpec) -> Result<Module> {
 
 fn with_bytes(make: impl FnOnce(&Text) -> Vec<u8>) -> Result<Module> {
     let text = Text::new(&[identity(1), identity(2)]);
-    let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, make(&text)).not_yet_run();
+    let mut adoption = Adoption::new(ARCH, ARCH.endian(), make(&text)).not_yet_run();
     for index in 0..2 {
-        adoption = adoption.function(format!("f{index}"), text.addr(index), Len::new(RESERVED + 1));
+        adoption = adoption.function(format!("f{index}"), text.addr(index), Len::new(function_len()));
     }
     // SAFETY: nothing is patched or run here.
     let code = unsafe { adoption.promise() }?;
@@ -22,6 +22,11 @@ fn with_bytes(make: impl FnOnce(&Text) -> Vec<u8>) -> Result<Module> {
     let registered = lab.engine.register(code, |_| identity(1).shape);
     assert_eq!(lab.engine.modules().len(), usize::from(registered.is_ok()));
     registered
+}
+
+/// The length of a function.
+fn function_len() -> u32 {
+    identity(1).bytes.len() as u32
 }
 
 /// One function with one record.
@@ -37,15 +42,15 @@ fn a_map_that_fits_is_taken() {
 #[test]
 fn a_record_beyond_its_function_is_refused() {
     // In the padding, in the next function, and far away.
-    for offset in [RESERVED + 2, 64, 1 << 20, u32::MAX] {
+    for offset in [function_len() + 1, 64, 1 << 20, u32::MAX] {
         let refused = one(identity(1).record.at(offset));
         let Err(Error::RecordOutsideFunction { site, len, .. }) = &refused else {
             panic!("{refused:?}");
         };
-        assert_eq!((site.offset.get(), len.get()), (offset, RESERVED + 1));
+        assert_eq!((site.offset.get(), len.get()), (offset, function_len()));
     }
     // At the function's very end there may be a record, of which no byte can be reserved.
-    refused!(one(identity(1).record.at(RESERVED + 1)), SiteOutsideFunction);
+    refused!(one(identity(1).record.at(function_len())), SiteOutsideFunction);
 }
 
 #[test]
@@ -105,7 +110,7 @@ fn records_of_version_1_need_one_function_to_belong_to() {
             .version(Version::V1)
             .function(text.addr(0).get(), 8, [identity(1).record]);
         let mut bytes = spec.bytes();
-        bytes[4] = 0;
+        bytes[4..8].fill(0);
         bytes.drain(16..32);
         bytes
     });
@@ -125,8 +130,8 @@ fn a_record_that_llvm_could_not_encode_is_no_site() {
 #[test]
 fn locations_that_the_shape_contradicts_are_refused() {
     refused!(one(record(1)), TooFewLocations);
-    refused!(one(record(1).location(reg(RAX, 8))), TooFewLocations);
-    let constant_result = record(1).location(constant(4)).location(reg(RDI, 8));
+    refused!(one(record(1).location(reg(RESULT, 8))), TooFewLocations);
+    let constant_result = record(1).location(constant(4)).location(reg(ARGUMENT, 8));
     refused!(one(constant_result), ResultNotRegister);
 }
 
@@ -145,7 +150,7 @@ fn a_function_that_leaves_its_memory_is_refused() {
     let at = text.range.start();
     let len = Len::new(u32::try_from(text.memory.range().len()).unwrap() + 1);
     let maps = map().function(at.get(), 8, [identity(1).record]).bytes();
-    let adoption = Adoption::new(Arch::X86_64, Endian::Little, maps).function("f", at, len);
+    let adoption = Adoption::new(ARCH, ARCH.endian(), maps).function("f", at, len);
     // SAFETY: nothing is patched or run here.
     let code = unsafe { adoption.promise() }.unwrap();
     refused!(Lab::new().engine.adopt_with(code, &text.shared()), OutsideMemory);

@@ -4,9 +4,11 @@
 #[cfg(target_os = "linux")]
 mod exhausted;
 mod faults;
+#[cfg(target_arch = "x86_64")]
 mod landings;
 mod lives;
 mod maps;
+#[cfg(target_arch = "x86_64")]
 mod red_zone;
 
 use std::sync::Arc;
@@ -18,19 +20,29 @@ use crate::arch::CallShape;
 use crate::deopt::Ramps;
 use crate::image::Adoption;
 use crate::memory::testing::FailingMemory;
+use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::{Alias, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed};
 use crate::publish::{Resumption, SingleThreaded, Stopped};
 use crate::sequence::{arg, result};
-use crate::stackmap::Endian;
-use crate::stackmap::testing::{RecordSpec, map, record, reg};
+use crate::stackmap::testing::{MapSpec, RecordSpec, record, reg};
 
 /// The bytes of a site of [`identity`].
 const RESERVED: u32 = 16;
 /// The distance between the functions of a [`Text`].
 const STRIDE: usize = 64;
 
-const RAX: u16 = 0;
-const RDI: u16 = 5;
+const ARCH: Arch = Arch::host().unwrap();
+/// The registers of a function's result and of its first argument, and one that it leaves to its caller.
+const RESULT: u16 = CONVENTION[0];
+const ARGUMENT: u16 = CONVENTION[1];
+const KEPT: u16 = CONVENTION[2];
+const CONVENTION: [u16; 3] = match ARCH {
+    Arch::X86_64 => [0, 5, 3],
+    Arch::AArch64 => [0, 0, 19],
+    Arch::PowerPc64 | Arch::PowerPc64Le => [3, 3, 30],
+    Arch::SystemZ => [2, 2, 11],
+    Arch::RiscV64 => [10, 10, 18],
+};
 
 /// A world that can be told to refuse, and that says when it has been stopped.
 #[derive(Debug, Default)]
@@ -109,13 +121,24 @@ struct Written {
     shape: CallShape,
 }
 
-/// A site of nops, then `ret`: once it is patched with `result = ..`, a function of one argument.
+/// The nops of a site.
+fn nops() -> Vec<u8> {
+    HOST.nop.repeat(RESERVED as usize / HOST.nop.len())
+}
+
+/// A map in this machine's byte order.
+fn map() -> MapSpec {
+    crate::stackmap::testing::map().endian(ARCH.endian())
+}
+
+/// A site of nops, then a return: once it is patched with `result = ..`, a function of one argument.
 fn identity(id: u64) -> Written {
-    let mut bytes = vec![0x90; RESERVED as usize];
-    bytes.push(0xc3);
     Written {
-        bytes,
-        record: record(id).at(0).location(reg(RAX, 8)).location(reg(RDI, 8)),
+        bytes: [&nops(), HOST.ret].concat(),
+        record: record(id)
+            .at(0)
+            .location(reg(RESULT, 8))
+            .location(reg(ARGUMENT, 8)),
         shape: CallShape::any_reg(RESERVED).result().args(1),
     }
 }
@@ -157,7 +180,7 @@ impl Text {
         placement.fill(range.start(), &bytes).unwrap();
         let placed = placement.finalize().unwrap();
         let memory = Arc::new(FailingMemory::new(placed.memory()));
-        crate::publish::serialize();
+        publish(range);
         Self {
             _placed: placed,
             memory,
@@ -178,10 +201,12 @@ impl Text {
         for (index, function) in functions.iter().enumerate() {
             maps = maps.function(self.addr(index).get(), 8, [function.record.clone()]);
         }
-        let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, maps.bytes()).not_yet_run();
+        let mut adoption = Adoption::new(ARCH, ARCH.endian(), maps.bytes()).not_yet_run();
         for (index, function) in functions.iter().enumerate() {
-            let len = Len::of(&function.bytes).unwrap();
-            adoption = adoption.function(format!("f{index}"), self.addr(index), len);
+            let (at, len) = (self.addr(index), Len::of(&function.bytes).unwrap());
+            adoption = adoption
+                .function(format!("f{index}"), at, len)
+                .called_at(CodeAddr::new(pointer(at) as u64));
         }
         // SAFETY: the memory outlives the engine's use of it in every test, and is the test's alone.
         unsafe { adoption.promise() }.unwrap()
@@ -190,8 +215,13 @@ impl Text {
     /// Writes behind the engine's back.
     fn poke(&self, at: CodeAddr, bytes: &[u8]) {
         self.memory.write(at, bytes).unwrap();
-        crate::publish::serialize();
+        publish(self.range);
     }
+}
+
+/// Makes this thread execute what has been written.
+fn publish(range: CodeRange) {
+    Publisher::new().publish(&[range], Level::Eventual).unwrap();
 }
 
 /// The bytes of a site as they are in memory.
