@@ -24,8 +24,10 @@ skipped=(
     # seccomp answers ENOSYS, so that nothing can be denied.
     where_writes_to_the_memory_file_are_refused without_proc_auto_takes_toggle without_memory_files_nothing_is_placed
     a_file_that_cannot_be_sealed without_membarrier
+    without_a_barrier_invalidation_is_refused engine::tests::exhausted engine::live::tests::exhausted
     # ptrace answers ENOSYS, so that system calls are not counted.
     a_transaction_asks_the_system_for_two_changes the_other_strategies_ask_for_a_write
+    engine::live::tests::barriers
     # A thread of the emulator's is listed with the program's in /proc/self/task, with every signal blocked.
     publish::signals::tests
     # madvise(MADV_WIPEONFORK) succeeds and wipes nothing.

@@ -49,7 +49,7 @@ mod x86_64;
 #[cfg(unix)]
 mod compiled_tests;
 #[cfg(test)]
-#[cfg(all(target_arch = "x86_64", unix))]
+#[cfg(unix)]
 mod tests;
 
 pub use answer::{Answer, ReturnValue};

@@ -4,6 +4,7 @@ use super::super::{Assumptions, Ramps};
 use crate::Error;
 use crate::arch::CallShape;
 use crate::engine::{Engine, Status};
+use crate::memory::testing::objects as compiled;
 use crate::publish::{Drained, SingleThreaded};
 use crate::site::{Function, Module};
 
@@ -15,8 +16,7 @@ fn engine() -> Engine {
 }
 
 fn module(engine: &Engine) -> Module {
-    let object = include_bytes!("../../../examples/objects/inline_cache.o");
-    let code = engine.load(object, |_| None).unwrap();
+    let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
     let shape = |id| (id == 78).then(|| CallShape::any_reg(32).result().args(1));
     engine.register(code, |record| shape(record.id().get())).unwrap()
 }

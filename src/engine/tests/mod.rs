@@ -146,7 +146,10 @@ fn identity(id: u64) -> Written {
 /// `result = argument + by`, in the site, of which it fills more than half.
 fn plus(by: u64) -> Sequence {
     let sequence = Sequence::new().mov(result(), arg(0));
-    sequence.add(result(), 1u64).add(result(), by - 1)
+    // Where both are in one register, nothing is moved.
+    let ones = if RESULT == ARGUMENT { 2 } else { 1 };
+    let sequence = (0..ones).fold(sequence, |sequence, _| sequence.add(result(), 1u64));
+    sequence.add(result(), by.wrapping_sub(ones))
 }
 
 /// The same in a stub.

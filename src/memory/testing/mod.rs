@@ -6,6 +6,8 @@
 pub(crate) mod process;
 
 pub(crate) mod host_code;
+#[path = "../../../examples/objects/mod.rs"]
+pub(crate) mod objects;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

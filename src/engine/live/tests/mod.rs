@@ -6,6 +6,7 @@
 mod barriers;
 mod exhausted;
 mod redirect;
+#[cfg(target_arch = "x86_64")]
 mod threads;
 
 use std::sync::Arc;
@@ -17,18 +18,20 @@ use crate::deopt::Ramps;
 use crate::engine::{Engine, Registration, Status};
 use crate::error::Error;
 use crate::image::{AdoptedCode, Adoption};
+use crate::memory::testing::host_code::{HOST, pointer};
+use crate::memory::testing::objects as compiled;
 use crate::memory::testing::process::{deny, in_child};
 use crate::memory::testing::{Call, FailingMemory};
 use crate::memory::{Alias, Arena, CodeMemory, Placed, ProcMem, Reach, SegmentKind, SegmentNeed, Toggle};
 use crate::publish::{NeverStopped, SingleThreaded, World};
 use crate::sequence::{Sequence, Target, arg, result};
 use crate::site::{EntrySpec, Module, Site};
-use crate::stackmap::Endian;
 
 /// The object of the stress: `any_k` with `anyregcc` sites 100 + k, `call_k` with C sites 200 + k, which call
-/// `callee`.
-const OBJECT: &[u8] = include_bytes!("../../../../examples/objects/live_stress.o");
-const CALLEE: u64 = 1 << 40;
+/// `callee` where LLVM has left that.
+const OBJECT: &[u8] = compiled::LIVE_STRESS;
+/// What the original bytes of `call_k` add.
+const CALLEE: u64 = if compiled::HAS_CALLEE { 1 << 40 } else { 0 };
 
 extern "C" fn callee(x: u64) -> u64 {
     x + CALLEE
@@ -54,8 +57,12 @@ fn engine() -> Engine {
 fn shape(id: RecordId) -> Option<CallShape> {
     let id = id.get() as u32;
     match id {
-        100..=107 => Some(CallShape::any_reg(9 + 4 * (id - 100)).result().args(1)),
-        200..=207 => Some(CallShape::c(13 + 3 * (id - 200)).result().args(1)),
+        100..=107 => Some(
+            CallShape::any_reg(compiled::any_reserved(id - 100))
+                .result()
+                .args(1),
+        ),
+        200..=207 => Some(CallShape::c(compiled::call_reserved(id - 200)).result().args(1)),
         _ => None,
     }
 }
@@ -87,7 +94,7 @@ fn adding(number: u64) -> Sequence {
     Sequence::new().mov(result(), arg(0)).add(result(), number)
 }
 
-/// Functions of 16 nops, `mov eax, 7`, `ret`, in memory that fails on demand.
+/// Functions of 16 bytes of nops that then return 7, in memory that fails on demand.
 struct Entries {
     memory: Arc<FailingMemory<Alias>>,
     names: Vec<String>,
@@ -96,7 +103,7 @@ struct Entries {
 }
 
 /// The distance between two of them.
-const STRIDE: u64 = 25;
+const STRIDE: u64 = if cfg!(target_arch = "x86_64") { 25 } else { 28 };
 
 impl Entries {
     fn new(count: usize) -> Self {
@@ -108,10 +115,8 @@ impl Entries {
         let mut placement = Arena::default().place(&[need], Reach::Anywhere).unwrap();
         let start = placement.segments()[0].range.start();
         for number in 0..count as u64 {
-            let mut code = vec![0x90; 16];
-            code.extend([0xb8, 7, 0, 0, 0, 0xc3]);
             placement
-                .fill(CodeAddr::new(start.get() + number * STRIDE), &code)
+                .fill(CodeAddr::new(start.get() + number * STRIDE), &Self::code())
                 .unwrap();
         }
         let placed = placement.finalize().unwrap();
@@ -123,12 +128,19 @@ impl Entries {
         }
     }
 
+    fn code() -> Vec<u8> {
+        [&HOST.nop.repeat(16 / HOST.nop.len()), HOST.seven].concat()
+    }
+
     fn adopted(&self, not_yet_run: bool) -> AdoptedCode {
         let no_records = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].to_vec();
-        let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, no_records);
+        let arch = Arch::host().unwrap();
+        let mut adoption = Adoption::new(arch, arch.endian(), no_records);
         for (number, name) in (0..).zip(&self.names) {
             let addr = CodeAddr::new(self.start.get() + number * STRIDE);
-            adoption = adoption.function(name.as_str(), addr, Len::new(22));
+            adoption = adoption
+                .function(name.as_str(), addr, Len::of(&Self::code()).unwrap())
+                .called_at(CodeAddr::new(pointer(addr) as u64));
         }
         if not_yet_run {
             adoption = adoption.not_yet_run();
@@ -163,7 +175,17 @@ extern "C" fn number<const N: u64>() -> u64 {
 
 /// Hands the function over to one that returns `N`.
 fn returning<const N: u64>() -> Sequence {
-    Sequence::new().jump(CodeAddr::new(number::<N> as *const () as u64))
+    Sequence::new().jump(to::<N>())
+}
+
+/// The code of the function that returns `N`.
+fn to<const N: u64>() -> CodeAddr {
+    let pointer = number::<N> as *const ();
+    if cfg!(all(target_arch = "powerpc64", target_endian = "big")) {
+        // SAFETY: a function pointer is the address of a descriptor, which begins with the address of the code.
+        return CodeAddr::new(unsafe { pointer.cast::<u64>().read() });
+    }
+    CodeAddr::new(pointer as u64)
 }
 
 fn bytes(module: &Module) -> Vec<Vec<u8>> {
@@ -228,6 +250,8 @@ fn what_has_run_is_not_armed() {
     assert!(engine.modules().is_empty() && engine.sites(0).is_err());
 }
 
+/// Elsewhere no site is too short for a head: it is the length of an instruction.
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn a_site_without_a_head_is_refused_with_what_it_needs_and_nothing_is_written() {
     let (engine, entries) = (engine(), Entries::new(8));
@@ -293,8 +317,7 @@ fn a_failure_while_arming_puts_every_byte_back() {
 #[test]
 fn shadows_and_in_place_sequences_are_refused_by_type() {
     let engine = engine();
-    let object = include_bytes!("../../../../examples/objects/inline_cache.o");
-    let code = engine.load(object, |_| None).unwrap();
+    let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
     let module = engine
         .registration(code)
         .live()

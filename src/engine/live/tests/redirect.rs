@@ -1,17 +1,12 @@
 //! Functions that nobody enters any more, live and with the world stopped.
 
-use super::{Entries, call, engine, engine_in, live_module, number};
+use super::{Entries, call, engine, engine_in, live_module, to};
 use crate::Error;
-use crate::addr::CodeAddr;
 use crate::arch::CallShape;
 use crate::engine::{Engine, Status};
 use crate::publish::SingleThreaded;
 use crate::sequence::{Sequence, temp};
 use crate::site::Module;
-
-fn to<const N: u64>() -> CodeAddr {
-    CodeAddr::new(number::<N> as *const () as u64)
-}
 
 fn redirected_for_good(engine: &Engine, module: &Module) {
     let function = module.function("f0").unwrap();
