@@ -32,8 +32,6 @@ skipped=(
     publish::signals::tests
     # madvise(MADV_WIPEONFORK) succeeds and wipes nothing.
     a_forked_child_is_refused
-    # /proc/self/maps lists a page that is only readable as one mapping with the executable ones before it.
-    memory_that_a_strategy_cannot_write
     # Concurrency: telling it of changed code takes the page away from other threads for a moment.
     many_threads_trap_at_once readers_get_the_old_answer_or_the_new_one
 )

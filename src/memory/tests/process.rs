@@ -27,8 +27,9 @@ fn memory_that_a_strategy_cannot_write_is_refused_at_registration() {
         true
     }));
 
+    // Writable too: qemu-user lists a page that is only readable with the executable ones next to it.
     let mixed = Foreign::new(2);
-    mixed.protect_page(1, libc::PROT_READ);
+    mixed.protect_page(1, libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: as above.
     unavailable(
         unsafe { Toggle::register(mixed.range) }.map(drop),
