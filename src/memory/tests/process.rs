@@ -17,9 +17,11 @@ fn memory_that_a_strategy_cannot_write_is_refused_at_registration() {
     };
     // In a child of one thread, so that nothing else is mapped into the hole.
     assert!(in_child(|| {
-        let hole = Foreign::new(3);
-        // SAFETY: a page of the test's.
-        unsafe { sys::unmap(hole.range.start().get() + sys::page_size(), sys::page_size()) };
+        let hole = Foreign::new(6);
+        // Of several pages, as one is mapped to try the strategy, and may get the first.
+        let start = hole.range.start().get() + sys::page_size();
+        // SAFETY: pages of the test's.
+        unsafe { sys::unmap(start, 4 * sys::page_size()) };
         // SAFETY: the pages are the test's.
         unavailable(unsafe { Toggle::register(hole.range) }.map(drop), "not mapped");
         // SAFETY: as above.
