@@ -184,22 +184,52 @@ running() {
     done
 }
 
+# The tests that are run, of the library and with LLVM's objects.
+tests_of_library=(-p patchpoint --lib --tests)
+
+build() { # arch
+    local name
+    say "$1: building"
+    cross "$1" test --no-run "${tests_of_library[@]}"
+    # shellcheck disable=SC2046
+    cross "$1" test --no-run -p asm-tests $(running)
+    for name in "${examples[@]}"; do cross "$1" build --example "$name"; done
+}
+
 run() { # arch
     local arch=$1 skip=() name
     for name in "${skipped[@]}"; do skip+=(--skip "$name"); done
     say "$arch: tests of the library"
-    cross "$arch" test -p patchpoint --lib --tests -- "${skip[@]}"
+    cross "$arch" test --no-fail-fast "${tests_of_library[@]}" -- "${skip[@]}"
     say "$arch: tests with LLVM's objects"
     # shellcheck disable=SC2046
-    cross "$arch" test -p asm-tests $(running) -- "${skip[@]}"
+    cross "$arch" test --no-fail-fast -p asm-tests $(running) -- "${skip[@]}"
     for name in "${examples[@]}"; do
         say "$arch: example $name"
         cross "$arch" run --example "$name"
     done
 }
 
+# Runs each while the next is built.
+run_all() { # arch..
+    local arch running='' log=$cache/run.log
+    finish() {
+        [ -n "$running" ] || return 0
+        wait "$running" && cat "$log" && return 0
+        cat "$log"
+        give_up "tests failed"
+    }
+    for arch in "$@"; do
+        build "$arch"
+        finish
+        run "$arch" >"$log" 2>&1 &
+        running=$!
+    done
+    finish
+}
+
 [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || give_up "this is for Debian 12 on x86-64"
 command -v cargo >/dev/null || give_up "there is no cargo"
 install_packages "$@"
 for arch in "$@"; do set_up "$arch"; done
-for arch in "$@"; do run "$arch"; done
+run_all "$@"
