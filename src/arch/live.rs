@@ -66,6 +66,9 @@ pub(crate) trait Live: Backend {
     /// Where the head of the site at `addr` stands: as early as it can.
     fn plan_head(&self, addr: CodeAddr, len: Len) -> core::result::Result<Head, NoHead>;
 
+    /// How far jumps reach, either way, in bytes: those of heads, and others where no register is free.
+    fn reach(&self) -> u64;
+
     /// The head that goes on to the tail.
     fn nop(&self, head: Head) -> HeadBytes;
 

@@ -66,7 +66,12 @@ impl Builder {
         let level = Publisher::level_for(world.resumption());
         publisher.check(level)?;
         let stops_anywhere = world.stops_anywhere();
-        let arena = self.arena.unwrap_or_default();
+        // Less the length of a site and its stub.
+        let within = arch.live().reach().min(1 << 31) - (1 << 16);
+        // Jumps from all of one chunk's code should reach another next to it.
+        let arena = self
+            .arena
+            .unwrap_or_else(|| Arena::new((2 << 20).min(within / 4)));
         let shared = Shared {
             arch,
             world,
@@ -77,7 +82,7 @@ impl Builder {
             table: RwLock::new(SiteTable::default()),
             states: Mutex::new(States::new(self.journal.unwrap_or(journal::CAPACITY))),
             epochs: Epochs::default(),
-            stubs: StubPool::new(arena.clone()),
+            stubs: StubPool::new(arena.clone(), within),
             arena,
             next_module: AtomicU32::new(0),
         };

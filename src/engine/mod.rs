@@ -32,8 +32,6 @@ mod retire;
 mod state;
 mod stubs;
 #[cfg(test)]
-// Code of the test's own may get its stubs up to 2 GiB away, which other architectures' branches do not reach.
-#[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 mod tests;
 mod transaction;
 mod work;

@@ -28,8 +28,13 @@ pub enum Reach {
     /// In the low 2 GiB, for code compiled for the small code model without PIC (x86-64 psABI, section 3.5.1:
     /// all symbols below 2^31 - 2^24).
     Low2GiB,
-    /// Where every byte reaches every byte of the range by a 32-bit displacement.
-    Near(CodeRange),
+    /// Where no byte is as far as that from any byte of the code.
+    Near {
+        /// The code.
+        code: CodeRange,
+        /// The distance in bytes.
+        within: u64,
+    },
 }
 
 /// What is needed for one segment.
@@ -92,17 +97,19 @@ impl Arena {
     pub fn place(&self, needs: &[SegmentNeed], reach: Reach) -> Result<Placement> {
         let total = Totals::of(needs)?;
         let mut chunks = self.shared.chunks.lock();
-        for chunk in chunks.iter().filter(|chunk| reserve::allows(reach, chunk.whole)) {
-            if let Some(held) = Held::take(chunk, needs)? {
+        let within = reserve::window(reach);
+        for chunk in &*chunks {
+            if let Some(held) = Held::take(chunk, needs, within)? {
                 return Ok(Placement { held });
             }
         }
-        let code = total.code.max(self.shared.chunk_len);
-        let data = total.data.max(self.shared.chunk_len);
+        // In a small window there may be little room between what others have there.
+        let least = self.shared.chunk_len.min(within.len() / 64);
+        let (code, data) = (total.code.max(least), total.data.max(least));
         let chunk = Arc::new(Chunk::new(page_multiple(code), page_multiple(data), |len| {
             reserve::reserve(len, reach)
         })?);
-        let held = Held::take(&chunk, needs)?.ok_or(Error::NoAddressSpace {
+        let held = Held::take(&chunk, needs, within)?.ok_or(Error::NoAddressSpace {
             len: total.code.saturating_add(total.data),
             within: chunk.whole,
         })?;
@@ -194,8 +201,8 @@ struct Held {
 }
 
 impl Held {
-    /// Takes room for all segments, or `None` and nothing when there is too little.
-    fn take(chunk: &Arc<Chunk>, needs: &[SegmentNeed]) -> Result<Option<Self>> {
+    /// Takes room for all segments within the range, or `None` and nothing when there is too little.
+    fn take(chunk: &Arc<Chunk>, needs: &[SegmentNeed], within: CodeRange) -> Result<Option<Self>> {
         let mut held = Self {
             chunk: Arc::clone(chunk),
             segments: Vec::new(),
@@ -209,7 +216,7 @@ impl Held {
                 SegmentKind::Code => (&chunk.free_code, &mut held.code),
                 SegmentKind::ReadOnly | SegmentKind::Data => (&chunk.free_data, &mut held.data),
             };
-            let Some(room) = free.lock().take(len, need.align.max(unit)) else {
+            let Some(room) = free.lock().take(len, need.align.max(unit), within) else {
                 return Ok(None);
             };
             taken.push(room);

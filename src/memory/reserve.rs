@@ -8,23 +8,21 @@ use crate::error::{Error, Result};
 
 use super::{Reach, sys};
 
-/// How far apart the tried addresses are.
+/// How far apart the tried addresses are, where there are many.
 const STEP: u64 = 1 << 20;
-/// What a 32-bit displacement reaches, less room for the instruction that holds it.
-const NEAR: u64 = (1 << 31) - (1 << 16);
 /// Below lies what systems keep unmapped.
 const LOWEST: u64 = 1 << 16;
 /// The end of the symbols of the small code model.
 const LOW_END: u64 = (1 << 31) - (1 << 24);
 
 /// Where a reservation may lie.
-fn window(reach: Reach) -> CodeRange {
+pub(super) fn window(reach: Reach) -> CodeRange {
     let (start, end) = match reach {
         Reach::Anywhere => (0, u64::MAX),
         Reach::Low2GiB => (LOWEST, LOW_END),
-        Reach::Near(code) => (
-            code.end().get().saturating_sub(NEAR).max(LOWEST),
-            code.start().get().saturating_add(NEAR),
+        Reach::Near { code, within } => (
+            code.end().get().saturating_sub(within).max(LOWEST),
+            code.start().get().saturating_add(within),
         ),
     };
     CodeRange::new(CodeAddr::new(start), end.saturating_sub(start)).unwrap_or_default()
@@ -64,13 +62,14 @@ fn candidates(reach: Reach, len: u64) -> impl Iterator<Item = CodeAddr> {
     let within = window(reach);
     let page = sys::page_size();
     let (below, above) = match reach {
-        Reach::Near(code) => (code.start().get().saturating_sub(len), code.end().get()),
+        Reach::Near { code, .. } => (code.start().get().saturating_sub(len), code.end().get()),
         Reach::Anywhere | Reach::Low2GiB => (0, within.start().get()),
     };
     let (below, above) = (below & !(page - 1), above.next_multiple_of(page));
-    let steps = within.len() / STEP + 1;
+    let step = STEP.min(within.len() / 32).max(1).next_multiple_of(page);
+    let steps = within.len() / step + 1;
     (0..steps)
-        .flat_map(move |k| [above.checked_add(k * STEP), below.checked_sub(k * STEP)])
+        .flat_map(move |k| [above.checked_add(k * step), below.checked_sub(k * step)])
         .flatten()
         .map(CodeAddr::new)
         .filter(move |at| within.contains_bytes(*at, len))
@@ -80,12 +79,17 @@ fn candidates(reach: Reach, len: u64) -> impl Iterator<Item = CodeAddr> {
 mod tests {
     use super::*;
 
+    fn near(code: CodeRange) -> Reach {
+        let within = (1 << 31) - (1 << 16);
+        Reach::Near { code, within }
+    }
+
     #[test]
     fn candidates_stay_in_reach_of_both_ends() {
         let code = CodeRange::new(CodeAddr::new(0x7000_0000_0000), 0x4000_0000).unwrap();
         let len = 1 << 21;
         let mut tried = 0;
-        for at in candidates(Reach::Near(code), len) {
+        for at in candidates(near(code), len) {
             tried += 1;
             for mine in [at.get(), at.get() + len] {
                 for theirs in [code.start().get(), code.end().get()] {
@@ -97,16 +101,29 @@ mod tests {
     }
 
     #[test]
+    fn a_small_window_has_many_candidates() {
+        let code = CodeRange::new(CodeAddr::new(0x7000_0000_0000), 0x1000).unwrap();
+        let (within, len) = ((1 << 20) - (1 << 16), 1 << 17);
+        let tried: Vec<_> = candidates(Reach::Near { code, within }, len).collect();
+        assert!(tried.len() > 16, "only {} places tried", tried.len());
+        for at in tried {
+            let low = at.min(code.start()).get();
+            let high = code.end().get().max(at.get() + len);
+            assert!(high - low <= within, "{at}");
+        }
+    }
+
+    #[test]
     fn near_the_bottom_of_the_address_space_nothing_wraps() {
         let code = CodeRange::new(CodeAddr::new(0x40_0000), 0x1000).unwrap();
-        assert!(candidates(Reach::Near(code), 1 << 21).all(|at| at.get() >= LOWEST));
+        assert!(candidates(near(code), 1 << 21).all(|at| at.get() >= LOWEST));
         assert!(candidates(Reach::Low2GiB, 1 << 21).all(|at| at.get() + (1 << 21) <= LOW_END));
     }
 
     #[test]
     fn what_cannot_fit_is_refused() {
         let code = CodeRange::new(CodeAddr::new(0x7000_0000_0000), 0x1000).unwrap();
-        let refused = reserve(1 << 33, Reach::Near(code));
+        let refused = reserve(1 << 33, near(code));
         assert!(
             matches!(refused, Err(Error::NoAddressSpace { .. })),
             "{refused:?}"

@@ -23,12 +23,13 @@ impl Spans {
         spans
     }
 
-    /// Takes `len` bytes at a multiple of `align`, a power of two, from the lowest range that has them.
-    pub(super) fn take(&mut self, len: u64, align: u64) -> Option<CodeRange> {
+    /// Takes `len` bytes at a multiple of `align`, a power of two, from the lowest range that has them there.
+    pub(super) fn take(&mut self, len: u64, align: u64, within: CodeRange) -> Option<CodeRange> {
         let fit = |span: &CodeRange| {
-            let start = span.start().get().checked_next_multiple_of(align)?;
+            let start = span.start().max(within.start());
+            let start = start.get().checked_next_multiple_of(align)?;
             let taken = CodeRange::new(CodeAddr::new(start), len)?;
-            (taken.end() <= span.end()).then_some(taken)
+            (taken.end() <= span.end().min(within.end())).then_some(taken)
         };
         let (index, taken) = self
             .free
@@ -73,6 +74,11 @@ impl Spans {
 mod tests {
     use super::*;
 
+    const ANYWHERE: CodeRange = match CodeRange::new(CodeAddr::new(0), u64::MAX) {
+        Some(all) => all,
+        None => panic!(),
+    };
+
     fn range(start: u64, len: u64) -> CodeRange {
         CodeRange::new(CodeAddr::new(start), len).unwrap()
     }
@@ -80,9 +86,9 @@ mod tests {
     #[test]
     fn what_is_given_back_joins_its_neighbours() {
         let mut spans = Spans::of(range(0x1000, 0x100));
-        let a = spans.take(16, 16).unwrap();
-        let b = spans.take(16, 16).unwrap();
-        let c = spans.take(16, 16).unwrap();
+        let a = spans.take(16, 16, ANYWHERE).unwrap();
+        let b = spans.take(16, 16, ANYWHERE).unwrap();
+        let c = spans.take(16, 16, ANYWHERE).unwrap();
         assert_eq!(
             (a, b, c),
             (range(0x1000, 16), range(0x1010, 16), range(0x1020, 16))
@@ -97,10 +103,21 @@ mod tests {
     #[test]
     fn alignment_leaves_the_bytes_before_free() {
         let mut spans = Spans::of(range(0x1008, 0x100));
-        assert_eq!(spans.take(8, 64), Some(range(0x1040, 8)));
+        assert_eq!(spans.take(8, 64, ANYWHERE), Some(range(0x1040, 8)));
         assert_eq!(spans.len(), 0xf8);
-        assert_eq!(spans.take(0x38, 8), Some(range(0x1008, 0x38)));
-        assert_eq!(spans.take(0x100, 1), None);
+        assert_eq!(spans.take(0x38, 8, ANYWHERE), Some(range(0x1008, 0x38)));
+        assert_eq!(spans.take(0x100, 1, ANYWHERE), None);
+    }
+
+    #[test]
+    fn what_is_taken_lies_in_the_window() {
+        let mut spans = Spans::of(range(0x1000, 0x1000));
+        let window = range(0x1234, 0x100);
+        assert_eq!(spans.take(0x80, 64, window), Some(range(0x1240, 0x80)));
+        assert_eq!(spans.take(0x80, 64, window), None);
+        assert_eq!(spans.take(0x40, 64, window), Some(range(0x12c0, 0x40)));
+        assert_eq!(spans.take(0x34, 1, window), Some(range(0x1300, 0x34)));
+        assert_eq!(spans.take(0x40, 64, range(0, 0x1000)), None);
     }
 
     #[test]
@@ -114,7 +131,7 @@ mod tests {
             state ^= state << 17;
             if state % 3 == 0 && !held.is_empty() {
                 spans.give(held.swap_remove(state as usize / 3 % held.len()));
-            } else if let Some(taken) = spans.take(1 + state % 300, 1 << ((state >> 20) % 8)) {
+            } else if let Some(taken) = spans.take(1 + state % 300, 1 << ((state >> 20) % 8), ANYWHERE) {
                 assert!(held.iter().all(|other| !other.overlaps(taken)));
                 held.push(taken);
             }

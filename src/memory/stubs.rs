@@ -25,6 +25,7 @@ const SLAB: u64 = 16 << 10;
 #[derive(Debug)]
 pub struct StubPool {
     arena: Arena,
+    within: u64,
     state: Mutex<State>,
 }
 
@@ -108,17 +109,18 @@ pub struct StubStats {
 }
 
 impl StubPool {
-    /// A pool that takes its memory from an arena.
+    /// A pool that takes its memory from an arena, always less than `within` bytes from the code that jumps there: as
+    /// far as jumps reach.
     #[must_use]
-    pub fn new(arena: Arena) -> Self {
+    pub fn new(arena: Arena, within: u64) -> Self {
         Self {
             arena,
+            within,
             state: Mutex::new(State::default()),
         }
     }
 
-    /// Takes a slot of at least `len` bytes that reaches, and is reached from, every byte of `near` by 32-bit
-    /// displacements. It holds trapping instructions.
+    /// Takes a slot of at least `len` bytes that reaches, and is reached from, every byte of `near`. It holds trapping instructions.
     ///
     /// # Errors
     ///
@@ -134,14 +136,17 @@ impl StubPool {
                 why: "a stub has code",
             });
         }
-        let reach = Reach::Near(near);
+        let reach = Reach::Near {
+            code: near,
+            within: self.within,
+        };
         let mut state = self.state.lock();
         let in_reach = state
             .slabs
             .iter_mut()
             .filter(|slab| reserve::allows(reach, slab.range));
         let found = in_reach
-            .map(|slab| slab.free.take(need, GRANULE))
+            .map(|slab| slab.free.take(need, GRANULE, slab.range))
             .find_map(|taken| taken);
         let taken = match found {
             Some(taken) => taken,
@@ -173,7 +178,7 @@ impl StubPool {
             .unwrap_or_default();
         fill_with_traps(&placed.memory(), range)?;
         let mut free = Spans::of(range);
-        let taken = free.take(need, GRANULE);
+        let taken = free.take(need, GRANULE, range);
         state.slabs.push(Slab { placed, range, free });
         state.stats.reserved += len;
         taken.ok_or(Error::NoAddressSpace {

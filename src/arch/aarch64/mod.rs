@@ -76,6 +76,10 @@ impl Live for AArch64 {
         head::plan(addr, len)
     }
 
+    fn reach(&self) -> u64 {
+        1 << 27
+    }
+
     fn nop(&self, _: Head) -> HeadBytes {
         HeadBytes::new(&head::NOP)
     }

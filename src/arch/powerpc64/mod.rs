@@ -164,6 +164,10 @@ impl Live for PowerPc64 {
         head::plan(addr, len)
     }
 
+    fn reach(&self) -> u64 {
+        1 << 25
+    }
+
     fn nop(&self, _: Head) -> HeadBytes {
         head::of_word(self.0, insn::NOP)
     }

@@ -77,6 +77,10 @@ impl Live for RiscV64 {
         head::plan(addr, len)
     }
 
+    fn reach(&self) -> u64 {
+        1 << 20
+    }
+
     fn nop(&self, _: Head) -> HeadBytes {
         HeadBytes::new(&head::NOP)
     }

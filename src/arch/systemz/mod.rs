@@ -81,6 +81,10 @@ impl Live for SystemZ {
         head::plan(addr, len)
     }
 
+    fn reach(&self) -> u64 {
+        1 << 32
+    }
+
     fn nop(&self, _: Head) -> HeadBytes {
         head::nop()
     }

@@ -68,6 +68,10 @@ impl Live for X86_64 {
         head::plan(addr, len)
     }
 
+    fn reach(&self) -> u64 {
+        1 << 31
+    }
+
     fn nop(&self, _: Head) -> HeadBytes {
         HeadBytes::new(&head::NOP)
     }

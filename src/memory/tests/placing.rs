@@ -9,6 +9,14 @@ use crate::addr::Len;
 use crate::error::Error;
 use crate::publish::Drained;
 
+/// What a 32-bit displacement reaches, and a little less.
+const WITHIN: u64 = (1 << 31) - (1 << 16);
+
+fn near(code: CodeRange) -> Reach {
+    let within = WITHIN;
+    Reach::Near { code, within }
+}
+
 #[test]
 fn an_image_has_its_segments_in_reach_and_with_their_protections() {
     let arena = Arena::default();
@@ -134,7 +142,7 @@ fn drained() -> Drained {
 
 #[test]
 fn stubs_are_near_aligned_trapping_and_reused() {
-    let pool = StubPool::new(Arena::default());
+    let pool = StubPool::new(Arena::default(), WITHIN);
     let foreign = Foreign::new(1);
     let slots: Vec<StubSlot> = (1..200)
         .map(|len| pool.alloc(Len::new(len), foreign.range).unwrap())
@@ -167,8 +175,41 @@ fn stubs_are_near_aligned_trapping_and_reused() {
 }
 
 #[test]
+fn stubs_are_where_short_jumps_reach_them() {
+    const SHORT: u64 = (1 << 20) - (1 << 16);
+    let far = |slot: &StubSlot, code: CodeRange| {
+        let (low, high) = (slot.addr().min(code.start()), slot.range().end().max(code.end()));
+        high.get() - low.get() > SHORT
+    };
+    // In a child of one thread, so that nothing else is mapped around the code.
+    assert!(in_child(|| {
+        let room = Foreign::new(1024);
+        let (page, middle) = (sys::page_size(), plus(room.range.start(), 512 * sys::page_size()));
+        let arena = Arena::new(SHORT / 4);
+        // There is room in this chunk, but it is too far away.
+        let _elsewhere = arena.place(&[code_need(64)], Reach::Anywhere).unwrap();
+        // SAFETY: pages of the test's.
+        unsafe { sys::unmap(room.range.start().get(), 512 * page) };
+        // SAFETY: as above.
+        unsafe { sys::unmap(middle.get() + page, 511 * page) };
+        let pool = StubPool::new(arena, SHORT);
+        let code = CodeRange::new(middle, page).unwrap();
+        // More than a slab holds, and more than a chunk.
+        (0..200).all(|_| !far(&pool.alloc(Len::new(1024), code).unwrap(), code))
+    }));
+    let arena = Arena::new(SHORT / 4);
+    let filled = arena
+        .place(&[code_need(SHORT / 4 - 4096)], Reach::Anywhere)
+        .unwrap();
+    let code = sub(filled.segments()[0].range, 0, 64);
+    let pool = StubPool::new(arena, SHORT);
+    // In the same chunk.
+    assert!(!far(&pool.alloc(Len::new(1024), code).unwrap(), code));
+}
+
+#[test]
 fn a_stub_that_cannot_be_near_is_refused() {
-    let pool = StubPool::new(Arena::default());
+    let pool = StubPool::new(Arena::default(), WITHIN);
     let spread = CodeRange::new(CodeAddr::new(1 << 40), 1 << 33).unwrap();
     let refused = pool.alloc(Len::new(16), spread);
     assert!(
@@ -176,7 +217,7 @@ fn a_stub_that_cannot_be_near_is_refused() {
         "{refused:?}"
     );
     assert!(pool.alloc(Len::new(0), spread).is_err());
-    let other = StubPool::new(Arena::default());
+    let other = StubPool::new(Arena::default(), WITHIN);
     let slot = other.alloc(Len::new(16), Foreign::new(1).range).unwrap();
     assert!(pool.memory(&slot).is_err());
     assert!(pool.free(slot, &drained()).is_err());
@@ -186,14 +227,14 @@ fn a_stub_that_cannot_be_near_is_refused() {
 fn each_code_gets_its_own_reach() {
     let arena = Arena::default();
     let high = Foreign::new(1).range;
-    let near_high = arena.place(&[code_need(64)], Reach::Near(high)).unwrap();
+    let near_high = arena.place(&[code_need(64)], near(high)).unwrap();
     let low = arena.place(&[code_need(64)], Reach::Low2GiB).unwrap();
     let low = low.segments()[0].range;
     assert!(low.end().get() < 1 << 31);
     let in_reach = |a: CodeRange, b: CodeRange| i32::try_from(a.start().distance_from(b.start())).is_ok();
     assert!(in_reach(near_high.segments()[0].range, high));
 
-    let pool = StubPool::new(arena);
+    let pool = StubPool::new(arena, WITHIN);
     for _ in 0..2 {
         for near in [high, low] {
             let slot = pool.alloc(Len::new(32), near).unwrap();
