@@ -104,11 +104,15 @@ impl Arena {
             }
         }
         // In a small window there may be little room between what others have there.
-        let least = self.shared.chunk_len.min(within.len() / 64);
-        let (code, data) = (total.code.max(least), total.data.max(least));
-        let chunk = Arc::new(Chunk::new(page_multiple(code), page_multiple(data), |len| {
-            reserve::reserve(len, reach)
-        })?);
+        let usual = self.shared.chunk_len.min(within.len() / 64);
+        let new = |least: u64| {
+            let [code, data] = [total.code, total.data].map(|len| page_multiple(len.max(least)));
+            Chunk::new(code, data, |len| reserve::reserve(len, reach))
+        };
+        let chunk = Arc::new(match new(usual) {
+            Err(Error::NoAddressSpace { .. }) => new(1)?,
+            made => made?,
+        });
         let held = Held::take(&chunk, needs, within)?.ok_or(Error::NoAddressSpace {
             len: total.code.saturating_add(total.data),
             within: chunk.whole,

@@ -66,7 +66,7 @@ fn candidates(reach: Reach, len: u64) -> impl Iterator<Item = CodeAddr> {
         Reach::Anywhere | Reach::Low2GiB => (0, within.start().get()),
     };
     let (below, above) = (below & !(page - 1), above.next_multiple_of(page));
-    let step = STEP.min(within.len() / 32).max(1).next_multiple_of(page);
+    let step = STEP.min(within.len() / 512).max(1).next_multiple_of(page);
     let steps = within.len() / step + 1;
     (0..steps)
         .flat_map(move |k| [above.checked_add(k * step), below.checked_sub(k * step)])

@@ -181,22 +181,25 @@ fn stubs_are_where_short_jumps_reach_them() {
         let (low, high) = (slot.addr().min(code.start()), slot.range().end().max(code.end()));
         high.get() - low.get() > SHORT
     };
-    // In a child of one thread, so that nothing else is mapped around the code.
-    assert!(in_child(|| {
+    // As many stubs as fit between what is mapped all around, behind so many pages that are not.
+    let fits = |holes: u64, stubs: u32| {
         let room = Foreign::new(1024);
         let (page, middle) = (sys::page_size(), plus(room.range.start(), 512 * sys::page_size()));
         let arena = Arena::new(SHORT / 4);
         // There is room in this chunk, but it is too far away.
         let _elsewhere = arena.place(&[code_need(64)], Reach::Anywhere).unwrap();
         // SAFETY: pages of the test's.
-        unsafe { sys::unmap(room.range.start().get(), 512 * page) };
-        // SAFETY: as above.
-        unsafe { sys::unmap(middle.get() + page, 511 * page) };
+        unsafe { sys::unmap(middle.get() + page, holes * page) };
         let pool = StubPool::new(arena, SHORT);
         let code = CodeRange::new(middle, page).unwrap();
-        // More than a slab holds, and more than a chunk.
-        (0..200).all(|_| !far(&pool.alloc(Len::new(1024), code).unwrap(), code))
-    }));
+        (0..stubs).all(|_| !far(&pool.alloc(Len::new(1024), code).unwrap(), code))
+    };
+    // In a child of one thread, so that nothing else is mapped there.
+    assert!(in_child(|| fits(511, 200)), "more than a slab, and than a chunk");
+    assert!(
+        in_child(|| fits(8, 10)),
+        "where there is no room for a usual chunk"
+    );
     let arena = Arena::new(SHORT / 4);
     let filled = arena
         .place(&[code_need(SHORT / 4 - 4096)], Reach::Anywhere)
