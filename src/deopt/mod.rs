@@ -17,6 +17,33 @@
 //! The handler may run compiled code, reach other ramps, and patch sites, this one too. A panic in it ends
 //! the process: compiled code cannot be unwound.
 //!
+//! # What an invalidation guarantees
+//!
+//! When [`Engine::invalidate`](crate::engine::Engine::invalidate) returns, no thread begins to execute what stood in a
+//! site of the function. Where its frames are then decides where each is left:
+//!
+//! ```text
+//!            f:  entry site -- code -- call g -- shadow -- code -- patchpoint -- code -- return
+//!                    ^           ^        ^                  ^         ^           ^
+//! about to enter ----+           |        |                  |         |           |
+//! between sites -----------------+        |                  |         |           |
+//! in a callee ----------------------------+                  |         |           |
+//! between sites ---------------------------------------------+         |           |
+//! in the patchpoint's stub --------------------------------------------+           |
+//! behind the last site ------------------------------------------------------------+
+//! ```
+//!
+//! - About to enter: leaves at the entry site; without one, at the first site on its way. Where the function was
+//!   [redirected](crate::engine::Engine::redirect), it is not entered.
+//! - Between sites: runs on to the next site on its way, and leaves there.
+//! - In a callee, however deep: leaves when the callee returns, if a shadow follows the call; else at the next site.
+//! - In a stub: goes through to the end of its site, and leaves at the next one. The stub stays until then.
+//! - Behind the last site: returns as ever. Nothing can stop it.
+//!
+//! So an assumption may be relied on from one site to the next and no further: code has to pass a site between
+//! whatever can break the assumption and the next time that it relies on it. A call without a shadow behind it is such
+//! a place where it fails, and a loop that can run long needs a site on its back edge.
+//!
 //! With a shadow stack (CET) a ramp can be resumed; the other answers are refused.
 //!
 //! Cost: a ramp saves and restores up to 3 KiB of registers on the stack.
