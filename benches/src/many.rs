@@ -45,7 +45,7 @@ pub fn all(busy: bool) -> Vec<Row> {
 }
 
 /// So many loads of the function with 100 sites.
-fn hundreds(engine: &Engine, count: usize, live: bool) -> Vec<Module> {
+pub(crate) fn hundreds(engine: &Engine, count: usize, live: bool) -> Vec<Module> {
     let load = |_| {
         let registration = engine.registration(subject::load(engine, subject::HUNDRED));
         let registration = if live { registration.live() } else { registration };
@@ -54,20 +54,27 @@ fn hundreds(engine: &Engine, count: usize, live: bool) -> Vec<Module> {
     (0..count).map(load).collect()
 }
 
-/// Transactions of `size` sites each, that together change every site.
-fn transactions<'e>(engine: &'e Engine, sites: &[Site], size: usize, turn: usize) -> Vec<Prepared<'e>> {
+/// Transactions of `size` sites each, that together change every site, every thread seeing them at once or not.
+pub(crate) fn transactions<'e>(
+    engine: &'e Engine,
+    sites: &[Site],
+    size: usize,
+    turn: usize,
+    immediate: bool,
+) -> Vec<Prepared<'e>> {
     let sequence = subject::hit([8, 16][turn % 2]);
     let one = |sites: &[Site]| {
-        let transaction = sites.iter().fold(engine.transaction(), |transaction, site| {
+        let patched = sites.iter().fold(engine.transaction(), |transaction, site| {
             transaction.patch_site(site, &sequence).unwrap()
         });
+        let transaction = if immediate { patched.immediate() } else { patched };
         transaction.prepare().unwrap()
     };
     sites.chunks(size).map(one).collect()
 }
 
 /// Commits what was prepared, one after the other.
-fn commit_all(prepared: Vec<Prepared<'_>>) -> Duration {
+pub(crate) fn commit_all(prepared: Vec<Prepared<'_>>) -> Duration {
     time(|| {
         for one in prepared {
             black_box(one.commit().unwrap());
@@ -104,7 +111,7 @@ fn patches(sites: usize, size: usize, live: bool, bare: impl Fn(&[Site], usize) 
     let (mut turn, mut number) = (0, 0);
     let mut ours = || {
         turn += 1;
-        let took = commit_all(transactions(&engine, &sites, size, turn));
+        let took = commit_all(transactions(&engine, &sites, size, turn, false));
         if live {
             // SAFETY: no thread executes them.
             engine.reclaim(&unsafe { Drained::promise() }).unwrap();
@@ -204,7 +211,7 @@ fn executed() -> Row {
             effort,
             [&mut || {
                 turn += 1;
-                let took = commit_all(transactions(&engine, &sites, 1, turn));
+                let took = commit_all(transactions(&engine, &sites, 1, turn, false));
                 engine.reclaim_passed(&attached).unwrap();
                 took
             }],

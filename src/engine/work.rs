@@ -21,7 +21,6 @@ use super::group::Groups;
 use super::journal::{Chapter, Journal, Record};
 use super::live::HeadExchange;
 use super::state::{Place, Ramp, Standing, Status, Stub};
-
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
 use crate::memory::{CodeMemory, Side};

@@ -98,7 +98,7 @@ impl Arena {
         let total = Totals::of(needs)?;
         let mut chunks = self.shared.chunks.lock();
         let within = reserve::window(reach);
-        for chunk in &*chunks {
+        for chunk in chunks.iter().filter(|chunk| within.overlaps(chunk.whole)) {
             if let Some(held) = Held::take(chunk, needs, within)? {
                 return Ok(Placement { held });
             }

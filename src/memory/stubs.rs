@@ -25,6 +25,7 @@ const SLAB: u64 = 16 << 10;
 #[derive(Debug)]
 pub struct StubPool {
     arena: Arena,
+    /// How far a stub may be from the code, in bytes.
     within: u64,
     state: Mutex<State>,
 }

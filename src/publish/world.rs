@@ -226,11 +226,33 @@ unsafe impl World for NeverStopped {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(target_os = "linux")]
+    use crate::addr::CodeAddr;
 
     #[test]
     fn a_world_that_is_never_stopped_runs_no_work() {
         let stopped = NeverStopped.while_stopped(&[], &mut |_| unreachable!("no thread was stopped"));
         assert!(matches!(stopped, Err(Error::WorldNotStopped { .. })));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_was_found_is_about_bytes_that_were_asked_for_and_retired_before() {
+        let range = |start| CodeRange::new(CodeAddr::new(start), 32).unwrap();
+        let [before, began, after] = [(); 3].map(|()| Moment::now());
+        let found = Drained::found(&[range(0x1000), range(0x2000)], began);
+        for stub in [range(0x1000), range(0x2000)] {
+            assert!(found.covers(stub, Some(before)));
+            for retired in [Some(began), Some(after), None] {
+                assert!(!found.covers(stub, retired), "{stub} {retired:?}");
+            }
+        }
+        for stub in [range(0x0fe1), range(0x1001), range(0x3000)] {
+            assert!(!found.covers(stub, Some(before)), "{stub}");
+        }
+        // SAFETY: nothing executes these addresses.
+        let promised = unsafe { Drained::promise() };
+        assert!(promised.covers(range(0x3000), None) && promised.is_promise() && !found.is_promise());
     }
 
     #[test]

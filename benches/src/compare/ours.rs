@@ -3,12 +3,13 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use patchpoint::engine::{Engine, Prepared};
+use patchpoint::engine::Engine;
 use patchpoint::memory::Ask;
 use patchpoint::publish::Drained;
 use patchpoint::site::{Module, Site};
 
 use super::{Job, Offer, Way, cannot};
+use crate::many::{commit_all, hundreds, transactions};
 use crate::measure::time;
 use crate::pages::PAGE;
 use crate::subject::{self, Copies};
@@ -51,18 +52,12 @@ struct Sites {
     turn: usize,
 }
 
-fn hundred(engine: &Engine, live: bool) -> Module {
-    let registration = engine.registration(subject::load(engine, subject::HUNDRED));
-    let registration = if live { registration.live() } else { registration };
-    registration.register(subject::shape).unwrap()
-}
-
 impl Sites {
     /// In memory of the library.
     fn loaded(count: usize, live: bool) -> Self {
         let engine = subject::engine();
-        let modules = (0..count.div_ceil(HUNDRED)).map(|_| hundred(&engine, live));
-        Self::of(modules.collect(), engine, count, live)
+        let modules = hundreds(&engine, count.div_ceil(HUNDRED), live);
+        Self::of(modules, engine, count, live)
     }
 
     /// In memory of a JIT: single ones on pages of their own.
@@ -89,20 +84,8 @@ impl Sites {
     /// Changes all sites by transactions of `size` each, which are prepared before.
     fn change(&mut self, size: usize, immediate: bool) -> Duration {
         self.turn += 1;
-        let sequence = subject::hit([8, 16][self.turn % 2]);
-        let prepare = |sites: &[Site]| -> Prepared<'_> {
-            let patched = sites.iter().fold(self.engine.transaction(), |transaction, site| {
-                transaction.patch_site(site, &sequence).unwrap()
-            });
-            let transaction = if immediate { patched.immediate() } else { patched };
-            transaction.prepare().unwrap()
-        };
-        let prepared: Vec<_> = self.sites.chunks(size).map(prepare).collect();
-        let took = time(|| {
-            for one in prepared {
-                black_box(one.commit().unwrap());
-            }
-        });
+        let prepared = transactions(&self.engine, &self.sites, size, self.turn, immediate);
+        let took = commit_all(prepared);
         if self.live {
             // SAFETY: no thread executes them.
             self.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
@@ -119,7 +102,7 @@ fn way(who: &'static str, mut sites: Sites, size: usize, immediate: bool) -> Way
 fn invalidate() -> Way {
     let engine = subject::engine();
     Way::new("alias", 1, move || {
-        let module = hundred(&engine, false);
+        let module = hundreds(&engine, 1, false).remove(0);
         let function = module.function("hundred").unwrap();
         let took = time(|| _ = black_box(engine.invalidate(&function).unwrap()));
         drop(function);
