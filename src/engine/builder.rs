@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicU32;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::observe::Observers;
 use super::state::States;
-use super::{Engine, Exits, Shared, journal};
+use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::memory::{Arena, StubPool};
@@ -20,6 +21,7 @@ pub struct Builder {
     exits: Option<Box<dyn Exits>>,
     arena: Option<Arena>,
     journal: Option<usize>,
+    observers: Observers,
 }
 
 impl Builder {
@@ -52,6 +54,13 @@ impl Builder {
         self
     }
 
+    /// Someone who is told what the engine does: see [`Event`](super::Event). There may be several.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.observers.0.push(Box::new(observer));
+        self
+    }
+
     /// Makes the engine.
     ///
     /// # Errors
@@ -79,6 +88,7 @@ impl Builder {
             stops_anywhere,
             publisher,
             exits: self.exits,
+            observers: self.observers,
             table: RwLock::new(SiteTable::default()),
             states: Mutex::new(States::new(self.journal.unwrap_or(journal::CAPACITY))),
             epochs: Epochs::default(),

@@ -5,9 +5,11 @@
 //! see `work`.
 
 use std::mem;
+use std::time::{Duration, Instant};
 
 use super::fault::{self, Fault, Outcome};
 use super::live;
+use super::observe;
 use super::retire::Retiree;
 use super::state::{States, Status};
 use super::work::{OldStub, Part, Work};
@@ -46,6 +48,13 @@ impl<'e> Prepared<'e> {
         }
     }
 
+    /// Notes how long it was prepared.
+    pub(super) fn took(&mut self, time: Duration) {
+        if let Some(work) = self.work.as_deref_mut() {
+            work.prepared = time;
+        }
+    }
+
     /// Stops the world, compares what stands in the sites with what should, writes, publishes and reads back.
     ///
     /// # Errors
@@ -63,14 +72,22 @@ impl<'e> Prepared<'e> {
         let Some(work) = self.work.as_deref_mut().filter(|work| !work.items.is_empty()) else {
             return Ok(Receipt { sites: 0 });
         };
-        shared.publisher.check(work.level)?;
-        if work.write_all(shared, states).is_err() {
-            return Err(work.fail(states));
+        let since = shared.observers.now();
+        let done = shared.publisher.check(work.level);
+        let done = done.and_then(|()| match work.write_all(shared, states) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(work.fail(states, since)),
+        });
+        if let Err(error) = done {
+            return Err(shared.observers.refused(error, since));
         }
         work.install(shared, states);
         let sites = work.items.len();
         if let Some(work) = self.work.take() {
             states.leave(work);
+        }
+        if let Some(since) = since {
+            observe::committed(shared, states, since);
         }
         Ok(Receipt { sites })
     }
@@ -230,7 +247,7 @@ impl Work {
     /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced.
     #[inline(never)]
     fn settle(&mut self, shared: &Shared, states: &mut States) {
-        let since = Moment::now();
+        let since = (Moment::now(), shared.observers.now());
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
             states.keep_ramps(part.place, &mut item.ramps);
             part.settle(shared, states, since);
@@ -239,11 +256,11 @@ impl Work {
 
     /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a site may hold it.
     #[cold]
-    fn fail(&mut self, states: &mut States) -> Error {
+    fn fail(&mut self, states: &mut States, time: Option<Instant>) -> Error {
         let error = fault::explain(self);
         self.mark_lost(states);
         match self.exposed {
-            true => live::retire(self, states),
+            true => live::retire(self, states, time),
             false => live::forget_traps(&self.exchanges),
         }
         error
@@ -291,14 +308,17 @@ fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = CodeRange> {
 
 impl Part {
     /// Finds a place for the stub of what it has replaced.
-    fn settle(&mut self, shared: &Shared, states: &mut States, since: Moment) {
+    fn settle(&mut self, shared: &Shared, states: &mut States, since: (Moment, Option<Instant>)) {
         let Some(stub) = self.take_stub() else {
             return;
         };
         match self.old_stub {
             OldStub::Retired(rest) => states.retired.retire(rest, Retiree::stub(stub, since)),
             OldStub::Kept => states.keep_stub(self.place, stub),
-            OldStub::Freed | OldStub::None => shared.stubs.discard(stub.slot),
+            OldStub::Freed | OldStub::None => {
+                shared.observers.reclaimed(stub.owner, &stub.slot, None);
+                shared.stubs.discard(stub.slot);
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod arm;
 mod trap;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 pub(super) use arm::arm;
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
@@ -97,7 +98,7 @@ fn patch(
     let len = sequence::stub_len(sequence, &context, &environment)?;
     let slot = preparation.shared.stubs.alloc(len, site.range())?;
     let addr = slot.addr();
-    preparation.stub = Some(Stub::empty(slot));
+    preparation.stub = Some(Stub::empty(slot, preparation.owner()));
     let body = sequence::assemble_stub(sequence, &context, &environment, addr)?;
     let assembled = Assembled {
         code: Vec::new(),
@@ -254,9 +255,9 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
 
 /// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.
 #[cold]
-pub(super) fn retire(work: &mut Work, states: &mut States) {
+pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>) {
     trap::keep_ramps(work, states);
-    let since = Moment::now();
+    let since = (Moment::now(), time);
     for (number, item) in work.items.iter_mut().enumerate().filter(|(_, item)| item.is_live) {
         let ramps = item.ramps.drain(..).map(|ramp| Retiree::ramp(ramp, since));
         let stub = work.parts.get_mut(number).and_then(Part::take_stub);

@@ -336,6 +336,7 @@ impl<'e> Registration<'e> {
                 return Err(error);
             }
         }
+        engine.shared.observers.registered(&module, &states);
         Ok(module)
     }
 }

@@ -26,6 +26,7 @@ mod group;
 mod journal;
 mod live;
 mod load;
+mod observe;
 mod plan;
 mod prepare;
 mod retire;
@@ -48,6 +49,7 @@ pub use commit::Prepared;
 pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role};
 pub use journal::JournalEntry;
 pub use load::{Code, Registration};
+pub use observe::{Changed, CodeKind, Event, Observer, Placed, Reclaimed, Refused};
 pub use state::Status;
 pub use transaction::Transaction;
 
@@ -58,6 +60,7 @@ use crate::memory::{Arena, StubPool, StubStats};
 use crate::publish::{Attached, Drained, Epochs, Level, Publisher, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Site, SiteTable};
+use observe::Observers;
 use retire::Retiree;
 use state::{Ramp, States, Stub};
 
@@ -103,6 +106,7 @@ struct Shared {
     stops_anywhere: bool,
     publisher: Publisher,
     exits: Option<Box<dyn Exits>>,
+    observers: Observers,
     table: RwLock<SiteTable>,
     states: Mutex<States>,
     epochs: Epochs,
@@ -313,6 +317,7 @@ impl Engine {
         drop(states);
         let count = passed.len();
         for retiree in passed {
+            retiree.tell(&shared.observers);
             shared.stubs.discard(retiree.into_slot());
         }
         Ok(count)
@@ -341,7 +346,10 @@ impl Engine {
         let count = retired.len();
         retired
             .into_iter()
-            .map(|retiree| self.shared.stubs.free(retiree.into_slot(), drained))
+            .map(|retiree| {
+                retiree.tell(&self.shared.observers);
+                self.shared.stubs.free(retiree.into_slot(), drained)
+            })
             .fold(Ok(()), Result::and)?;
         Ok(count)
     }
@@ -373,10 +381,18 @@ impl Engine {
             .flat_map(|site| states.remove(site.key()))
             .collect();
         // A slot that is refused does not keep the others from being given back.
-        slots
+        let observers = &self.shared.observers;
+        let freed = slots
             .into_iter()
-            .map(|slot| self.shared.stubs.free(slot, drained))
-            .fold(Ok(()), Result::and)
+            .map(|(owner, slot)| {
+                observers.reclaimed(owner, &slot, None);
+                self.shared.stubs.free(slot, drained)
+            })
+            .fold(Ok(()), Result::and);
+        if observers.any() {
+            observers.tell(&Event::Unregistered { module: &module });
+        }
+        freed
     }
 
     fn next_module(&self) -> ModuleId {

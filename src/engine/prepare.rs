@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
 use super::live;
+use super::observe::Owner;
 use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Draft, Memories, OldStub, Work};
@@ -90,6 +91,14 @@ impl<'a> Preparation<'a> {
         })
     }
 
+    /// Whose code that is which is made now.
+    pub(super) fn owner(&self) -> Owner {
+        Owner {
+            site: self.site.key(),
+            generation: self.state.standing.generation + 1,
+        }
+    }
+
     /// The change with all that has been allocated for it, or `None` where the site is already as asked for.
     fn finish(mut self, change: Change) -> Result<Option<Draft>> {
         let done = self.change(change);
@@ -162,7 +171,7 @@ impl<'a> Preparation<'a> {
             Fit::OutOfLine { stub_len } => {
                 let slot = self.shared.stubs.alloc(stub_len, site.range())?;
                 let addr = slot.addr();
-                self.stub = Some(Stub::empty(slot));
+                self.stub = Some(Stub::empty(slot, self.owner()));
                 sequence::assemble_out_of_line(sequence, &context, &environment, addr)?
             }
         };
@@ -237,7 +246,7 @@ impl<'a> Preparation<'a> {
         let len = sequence::stub_len(sequence, &context, &environment)?;
         let slot = self.shared.stubs.alloc(len, site.range())?;
         let addr = slot.addr();
-        self.stub = Some(Stub::empty(slot));
+        self.stub = Some(Stub::empty(slot, self.owner()));
         let assembled = sequence::assemble_out_of_line(sequence, &context, &environment, addr)?;
         self.check_and_fill(&context, assembled)?;
         Ok(addr)
@@ -280,6 +289,7 @@ impl<'a> Preparation<'a> {
                 self.ramps.push(Ramp {
                     kind,
                     slot,
+                    owner: self.owner(),
                     _keep: keep,
                 });
                 Ok(at)

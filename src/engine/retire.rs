@@ -5,6 +5,9 @@
 //! the epoch that begins then; every attached thread reports that epoch or a later one; it is freed.
 //! A rolled-back exchange ends the same way: threads may have gone through it.
 
+use std::time::Instant;
+
+use super::observe::{Observers, Owner};
 use super::state::{Ramp, Stub};
 use crate::memory::StubSlot;
 use crate::publish::{Drained, Moment, Passed, Rest};
@@ -13,6 +16,8 @@ use crate::publish::{Drained, Moment, Passed, Rest};
 pub(super) struct Retiree {
     code: Code,
     since: Moment,
+    /// The same as a time, where there are observers.
+    time: Option<Instant>,
 }
 
 enum Code {
@@ -23,15 +28,15 @@ enum Code {
 
 impl Retiree {
     /// A stub to which nothing has led since then.
-    pub(super) fn stub(stub: Box<Stub>, since: Moment) -> Self {
+    pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
         let code = Code::Stub(stub);
-        Self { code, since }
+        Self { code, since, time }
     }
 
     /// A ramp to which nothing has led since then.
-    pub(super) fn ramp(ramp: Ramp, since: Moment) -> Self {
+    pub(super) fn ramp(ramp: Ramp, (since, time): (Moment, Option<Instant>)) -> Self {
         let code = Code::Ramp(Box::new(ramp));
-        Self { code, since }
+        Self { code, since, time }
     }
 
     pub(super) fn slot(&self) -> &StubSlot {
@@ -39,6 +44,19 @@ impl Retiree {
             Code::Stub(stub) => &stub.slot,
             Code::Ramp(ramp) => &ramp.slot,
         }
+    }
+
+    fn owner(&self) -> Owner {
+        match &self.code {
+            Code::Stub(stub) => stub.owner,
+            Code::Ramp(ramp) => ramp.owner,
+        }
+    }
+
+    /// Tells that it is about to be given back.
+    pub(super) fn tell(&self, observers: &Observers) {
+        let waited = self.time.map(|time| time.elapsed());
+        observers.reclaimed(self.owner(), self.slot(), waited);
     }
 
     /// Its code memory, which knows since when nothing leads there.

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
+use super::observe::Owner;
 use super::retire::{Limbo, Retiree};
 use super::work::Work;
 use crate::addr::{CodeAddr, Len};
@@ -49,6 +50,7 @@ pub(super) enum RampKind {
 pub(super) struct Ramp {
     pub(super) kind: RampKind,
     pub(super) slot: StubSlot,
+    pub(super) owner: Owner,
     /// What the code refers to.
     pub(super) _keep: Box<dyn Any + Send + Sync>,
 }
@@ -98,6 +100,7 @@ pub(super) struct Lasting {
 /// Out-of-line code of a sequence.
 pub(super) struct Stub {
     pub(super) slot: StubSlot,
+    pub(super) owner: Owner,
     pub(super) code: Vec<u8>,
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
@@ -105,9 +108,10 @@ pub(super) struct Stub {
 
 impl Stub {
     /// One whose code is not there yet.
-    pub(super) fn empty(slot: StubSlot) -> Box<Self> {
+    pub(super) fn empty(slot: StubSlot, owner: Owner) -> Box<Self> {
         Box::new(Self {
             slot,
+            owner,
             code: Vec::new(),
             calls: true,
         })
@@ -183,8 +187,8 @@ impl SiteState {
         self.version
     }
 
-    /// Everything outside the site that belongs to it.
-    fn into_slots(self) -> impl Iterator<Item = StubSlot> {
+    /// Everything outside the site, which has that key, that belongs to it.
+    fn into_slots(self, site: SiteKey) -> impl Iterator<Item = (Owner, StubSlot)> {
         let Lasting {
             doubtful,
             published,
@@ -193,12 +197,13 @@ impl SiteState {
             ..
         } = *self.lasting;
         let stubs = self.standing.stub.into_iter().chain(doubtful);
+        let of_no_change = Owner { site, generation: 0 };
+        let others = live.and_then(|armed| armed.stub).into_iter().chain(published);
         ramps
             .into_iter()
-            .map(|ramp| ramp.slot)
-            .chain(stubs.map(|stub| stub.slot))
-            .chain(live.and_then(|armed| armed.stub))
-            .chain(published)
+            .map(|ramp| (ramp.owner, ramp.slot))
+            .chain(stubs.map(|stub| (stub.owner, stub.slot)))
+            .chain(others.map(move |slot| (of_no_change, slot)))
     }
 
     /// The same, where it is.
@@ -371,6 +376,11 @@ impl States {
         self.leftovers = Some(work);
     }
 
+    /// What the last commit has left over.
+    pub(super) fn newest(&self) -> Option<&Work> {
+        self.leftovers.as_deref()
+    }
+
     /// Writes what commits have left over into the journal, and frees the rest of it.
     pub(super) fn file_leftovers(&mut self) {
         let mut newest = self.leftovers.take();
@@ -394,11 +404,11 @@ impl States {
     }
 
     /// Forgets a site, and returns everything outside of it that belongs to it.
-    pub(super) fn remove(&mut self, key: SiteKey) -> impl Iterator<Item = StubSlot> + use<> {
+    pub(super) fn remove(&mut self, key: SiteKey) -> impl Iterator<Item = (Owner, StubSlot)> + use<> {
         let place = self.by_site.remove(&key);
         let state = place.and_then(|place| self.places.get_mut(place.0)?.take());
         self.free.extend(place);
-        state.into_iter().flat_map(SiteState::into_slots)
+        state.into_iter().flat_map(move |state| state.into_slots(key))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Stubs that the runtime publishes for a site, for sequences of the site to lead to.
 
+use super::observe::{CodeKind, Owner};
 use super::prepare::Preparation;
+use super::state::Ramp;
 use super::{Engine, state};
 use crate::addr::CodeAddr;
 use crate::error::Result;
@@ -33,9 +35,21 @@ impl Engine {
                 return Err(error);
             }
         };
+        let made = ramps.iter().map(|ramp| (CodeKind::of(ramp), ramp.slot.range()));
+        let made: Vec<_> = made.chain([(CodeKind::Published, range)]).collect();
         if let Some(state) = states.of_mut(site.key()) {
-            state.lasting.ramps.extend(ramps);
+            let of_no_change = |ramp: Ramp| Ramp {
+                owner: Owner {
+                    site: site.key(),
+                    generation: 0,
+                },
+                ..ramp
+            };
+            state.lasting.ramps.extend(ramps.into_iter().map(of_no_change));
             state.lasting.published.extend(stub.map(|stub| stub.slot));
+        }
+        if shared.observers.any() {
+            shared.observers.published(site, &made);
         }
         Ok(addr)
     }

@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -183,6 +184,8 @@ pub(super) struct Work {
     pub(super) exposed: bool,
     /// When it was committed.
     pub(super) time: CoarseTime,
+    /// How long it was prepared, where there are observers.
+    pub(super) prepared: Duration,
     /// The one that was committed before, until both are in the journal.
     pub(super) next: Option<Box<Work>>,
 }
@@ -212,6 +215,7 @@ impl Work {
             found: Found::default(),
             exposed: false,
             time: CoarseTime::default(),
+            prepared: Duration::ZERO,
             next: None,
         };
         drafts.into_iter().for_each(|draft| work.add(draft));

@@ -8,11 +8,14 @@ mod faults;
 mod landings;
 mod lives;
 mod maps;
+#[cfg(target_os = "linux")]
+mod observed;
 #[cfg(target_arch = "x86_64")]
 mod red_zone;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::*;
 use crate::addr::{CodeRange, Len};

@@ -1,0 +1,270 @@
+//! Who wants to know what the engine does: an [`Observer`] is told of each event as it happens.
+//!
+//! Problem: profilers, debuggers and logs have to know where stubs stand and what was changed when, and an engine that
+//! nobody watches is not to pay for it. Approach: the engine tells its observers when a change is complete and its own
+//! books are in order, so that an observer which panics leaves the engine as it is; the clock is read only where
+//! there is an observer.
+//!
+//! Invariants: the address of code is told ([`Event::Placed`]) before the change that leads there, and its return
+//! ([`Event::Reclaimed`]) before its bytes are given to anyone else.
+
+use std::time::{Duration, Instant};
+
+use super::state::{Ramp, RampKind, SiteState, States, Status};
+use super::{Role, Shared};
+use crate::addr::CodeRange;
+use crate::error::Error;
+use crate::memory::StubSlot;
+use crate::site::{Module, Site, SiteKey};
+
+/// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure is one.
+///
+/// It is called on the thread that makes the change, mostly with the engine's lock held, so that events come in the
+/// order in which things happen. It must not use the engine, which would wait for itself. What it needs of the engine
+/// it can ask for later, on another thread or when the change has returned.
+pub trait Observer: Send + Sync {
+    /// Something has happened.
+    fn observe(&self, event: &Event<'_>);
+}
+
+impl<F: Fn(&Event<'_>) + Send + Sync> Observer for F {
+    fn observe(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// What has happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A module was registered, and armed if it is live.
+    Registered {
+        /// The module.
+        module: &'a Module,
+    },
+    /// A module was unregistered. What belonged to its sites has been told as reclaimed.
+    Unregistered {
+        /// The module.
+        module: &'a Module,
+    },
+    /// Out-of-line code of a site is in place.
+    Placed(Placed<'a>),
+    /// A site was patched, restored, invalidated or redirected.
+    Changed(Changed<'a>),
+    /// A transaction was refused, or has failed.
+    Refused(Refused<'a>),
+    /// Out-of-line code is given back: no thread is in it.
+    Reclaimed(Reclaimed),
+}
+
+/// Out-of-line code of a site that is in place.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Placed<'a> {
+    /// The site.
+    pub site: &'a Site,
+    /// What the code is.
+    pub kind: CodeKind,
+    /// Where it stands.
+    pub range: CodeRange,
+    /// The change of the site that it was made for; 0 if for none.
+    pub generation: u64,
+}
+
+/// What out-of-line code of a site is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CodeKind {
+    /// A sequence that did not fit, or of a live site.
+    Stub,
+    /// LLVM's own call, moved out of a site that was armed.
+    Armed,
+    /// A stub that the runtime has published.
+    Published,
+    /// A way to a handler.
+    Ramp(Role),
+}
+
+impl CodeKind {
+    pub(super) const fn of(ramp: &Ramp) -> Self {
+        Self::Ramp(match ramp.kind {
+            RampKind::Miss => Role::Miss,
+            RampKind::Deopt | RampKind::Invalidated => Role::Deopt,
+        })
+    }
+
+    /// The name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stub => "stub",
+            Self::Armed => "armed",
+            Self::Published => "published",
+            Self::Ramp(Role::Miss) => "miss ramp",
+            Self::Ramp(Role::Deopt) => "deopt ramp",
+        }
+    }
+}
+
+/// A site that was changed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Changed<'a> {
+    /// The site.
+    pub site: &'a Site,
+    /// What it became: restored is [`Status::Original`].
+    pub became: Status,
+    /// Counts the changes of the site from 1.
+    pub generation: u64,
+    /// Of how many sites the transaction was.
+    pub sites: usize,
+    /// How long the transaction was prepared: assembled, checked, its stubs filled.
+    pub prepared: Duration,
+    /// How long it was committed: compared, written, published, read back.
+    pub committed: Duration,
+}
+
+/// A transaction that was refused when it was prepared, or that failed when it was committed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refused<'a> {
+    /// Why, and which site.
+    pub error: &'a Error,
+    /// The time until then.
+    pub after: Duration,
+}
+
+/// Out-of-line code that is given back.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reclaimed {
+    /// The site it was made for.
+    pub site: SiteKey,
+    /// The change of the site that it was made for; 0 if for none.
+    pub generation: u64,
+    /// Where it stood.
+    pub range: CodeRange,
+    /// How long it waited until no thread was in it, since nothing led there any more. `None` if it did not have to.
+    pub waited: Option<Duration>,
+}
+
+/// Whose out-of-line code is.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) site: SiteKey,
+    pub(super) generation: u64,
+}
+
+/// Those that are told. Most engines have none.
+#[derive(Default)]
+pub(super) struct Observers(pub(super) Vec<Box<dyn Observer>>);
+
+impl Observers {
+    /// Whether anybody is told.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The time, if anybody is told.
+    #[inline]
+    pub(super) fn now(&self) -> Option<Instant> {
+        self.any().then(Instant::now)
+    }
+
+    #[cold]
+    pub(super) fn tell(&self, event: &Event<'_>) {
+        self.0.iter().for_each(|observer| observer.observe(event));
+    }
+
+    /// A transaction that began then was refused; returns why.
+    #[cold]
+    pub(super) fn refused(&self, error: Error, since: Option<Instant>) -> Error {
+        if let Some(since) = since {
+            let (error, after) = (&error, since.elapsed());
+            self.tell(&Event::Refused(Refused { error, after }));
+        }
+        error
+    }
+
+    /// Code is about to be given back.
+    pub(super) fn reclaimed(&self, owner: Owner, slot: &StubSlot, waited: Option<Duration>) {
+        if self.any() {
+            self.tell(&Event::Reclaimed(Reclaimed {
+                site: owner.site,
+                generation: owner.generation,
+                range: slot.range(),
+                waited,
+            }));
+        }
+    }
+
+    /// A sequence was published for a site.
+    pub(super) fn published(&self, site: &Site, code: &[(CodeKind, CodeRange)]) {
+        for (kind, range) in code {
+            self.placed(site, *kind, *range, 0);
+        }
+    }
+
+    /// A module was registered, and its sites armed.
+    pub(super) fn registered(&self, module: &Module, states: &States) {
+        if !self.any() {
+            return;
+        }
+        self.tell(&Event::Registered { module });
+        for site in module.sites().filter(|_| module.is_live()) {
+            let armed = states
+                .of(site.key())
+                .and_then(|state| state.lasting.live.as_ref());
+            if let Some(stub) = armed.and_then(|armed| armed.stub.as_ref()) {
+                self.placed(&site, CodeKind::Armed, stub.range(), 0);
+            }
+        }
+    }
+
+    fn placed(&self, site: &Site, kind: CodeKind, range: CodeRange, generation: u64) {
+        self.tell(&Event::Placed(Placed {
+            site,
+            kind,
+            range,
+            generation,
+        }));
+    }
+
+    /// The ramps that were made for a change of a site.
+    fn ramps(&self, site: &Site, state: &SiteState, generation: u64) {
+        let ramps = state.lasting.ramps.iter();
+        for ramp in ramps.filter(|ramp| ramp.owner.generation == generation) {
+            self.placed(site, CodeKind::of(ramp), ramp.slot.range(), generation);
+        }
+    }
+}
+
+/// Tells of the transaction that was committed last.
+#[cold]
+pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
+    let committed = since.elapsed();
+    let observers = &shared.observers;
+    let Some(work) = states.newest() else {
+        return;
+    };
+    for (item, part) in work.both() {
+        let Some(state) = states.at(part.place) else {
+            continue;
+        };
+        let generation = state.standing.generation;
+        let stub = state.standing.stub.as_ref();
+        if let Some(stub) = stub.filter(|stub| stub.owner.generation == generation) {
+            observers.placed(&item.site, CodeKind::Stub, stub.slot.range(), generation);
+        }
+        observers.ramps(&item.site, state, generation);
+        observers.tell(&Event::Changed(Changed {
+            site: &item.site,
+            became: state.standing.status,
+            generation,
+            sites: work.items.len(),
+            prepared: work.prepared,
+            committed,
+        }));
+    }
+}
