@@ -143,6 +143,9 @@ pub enum Error {
         "{site}: operation {op} branches to the {role} ramp, and the site has none: set a handler for it"
     )]
     NoRamp { site: Box<SiteName>, op: u32, role: &'static str },
+    /// Text is no sequence.
+    #[error("line {line}, column {column} of the sequence: found {found}, expected {expected}")]
+    SequenceText { line: usize, column: usize, found: String, expected: &'static str },
     // ---- verify ----
     /// A patchpoint or shadow comes without its record.
     #[error(

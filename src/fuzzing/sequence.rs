@@ -1,6 +1,7 @@
 //! Any bytes as a site, its record and a sequence for it: what is assembled, the checker accepts.
 
 use core::ops::{Deref, DerefMut};
+use std::string::ToString;
 use std::vec::Vec;
 
 use super::Choices;
@@ -21,7 +22,7 @@ use crate::verify::{self, Chunk};
 ///
 /// # Panics
 /// When the checker refuses what the assembler made of operations, but for a value that is lost on a path; or when
-/// what a refusal says is empty.
+/// what a refusal says is empty; or when a sequence as text is not read as what it was.
 pub fn sequence(data: &[u8]) {
     if let Some((first, rest)) = data.split_first() {
         let arch = usize::from(*first).checked_rem(ARCHS.len());
@@ -86,6 +87,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         deopt: choices.flag().then(|| ramp(0x3000)).flatten(),
     };
     let (sequence, raw) = operations(choices);
+    assert_eq!(sequence.to_string().parse().as_ref(), Ok(&sequence), "as text");
     let assembled = match assemble(&sequence, &site, &environment) {
         Ok(Fit::InPlace(assembled)) => Ok(assembled),
         Ok(Fit::OutOfLine { stub_len }) => {

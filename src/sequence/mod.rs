@@ -33,6 +33,7 @@ mod resolve;
 mod scratch;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 pub use crate::arch::{Cond, Extension, Label, Width};
 pub use assemble::{
