@@ -36,6 +36,7 @@ mod proc_mem;
 mod raw;
 mod reserve;
 mod runs;
+mod snapshot;
 mod spans;
 mod stubs;
 mod sys;
@@ -55,6 +56,7 @@ pub use pieces::Pieces;
 pub(crate) use pieces::{Side, Sides};
 pub use proc_mem::ProcMem;
 pub use runs::PageRun;
+pub(crate) use snapshot::Snapshot;
 pub use stubs::{StubPool, StubSlot, StubStats};
 pub use toggle::Toggle;
 

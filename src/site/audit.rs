@@ -20,17 +20,38 @@ use crate::verify::{self, Original};
 pub(crate) fn register<S: IntoShape>(
     parts: ModuleParts,
     entries: &[EntrySpec],
+    shape: impl FnMut(&Candidate<'_>) -> S,
+) -> Result<Module> {
+    register_or(parts, entries, shape, &mut |refusal| Err(refusal.error))
+}
+
+/// The same, but `refused` decides about what is wrong: where it returns `Ok`, the module is made without it.
+///
+/// # Errors
+/// Those of `refused`, and what there can be no module with.
+pub(super) fn register_or<S: IntoShape>(
+    parts: ModuleParts,
+    entries: &[EntrySpec],
     mut shape: impl FnMut(&Candidate<'_>) -> S,
+    refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<Module> {
     let mut found = Found::default();
     let mut seen = vec![false; parts.functions.len()];
     for (map, stack_map) in parts.maps.maps() {
-        for (function, records) in attribute(&parts, &stack_map)? {
+        let attributed = match attribute(&parts, &stack_map) {
+            Ok(attributed) => attributed,
+            Err(error) => {
+                refused(error.into())?;
+                continue;
+            }
+        };
+        for (function, records) in attributed {
             if seen
                 .get_mut(function as usize)
                 .is_some_and(|seen| std::mem::replace(seen, true))
             {
-                return Err(twice(&parts, function));
+                refused(twice(&parts, function).into())?;
+                continue;
             }
             let records = records
                 .map(|record| (parts.maps.reference(map, &record), record))
@@ -42,15 +63,31 @@ pub(crate) fn register<S: IntoShape>(
                 stack_map.constants(),
                 &mut shape,
                 &mut found,
+                refused,
             )?;
         }
     }
     for spec in entries {
-        audit_entry(&parts, spec, &mut found)?;
+        audit_entry(&parts, spec, &mut found).or_else(|error| refused(error.into()))?;
     }
     let originals = std::mem::take(&mut found.originals);
-    let (shapes, sites) = found.finish(&parts)?;
+    let (shapes, sites) = found.finish(&parts, refused)?;
     Ok(Module::new(parts, shapes, sites, originals))
+}
+
+/// What a registration would be refused for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The record, where the refusal is about one.
+    pub site: Option<Box<SiteName>>,
+    /// What is wrong.
+    pub error: Error,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self { site: None, error }
+    }
 }
 
 fn twice(parts: &ModuleParts, function: u32) -> Error {
@@ -100,23 +137,42 @@ impl Found {
         Ok(number)
     }
 
-    /// The sites in ascending address, none of which overlap.
-    fn finish(mut self, parts: &ModuleParts) -> Result<(Vec<CallShape>, Vec<Entry>)> {
+    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into is left out.
+    fn finish(
+        mut self,
+        parts: &ModuleParts,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<(Vec<CallShape>, Vec<Entry>)> {
         self.sites.sort_by_key(|site| site.addr);
-        for (site, next) in self.sites.iter().zip(self.sites.iter().skip(1)) {
-            let reserved = self
-                .shapes
+        let shapes = &self.shapes;
+        let mut last: Option<Entry> = None;
+        let mut failed = Ok(());
+        self.sites.retain(|next| {
+            let Some(site) = last.replace(*next) else {
+                return true;
+            };
+            let reserved = shapes
                 .get(usize::from(site.shape))
                 .map_or(Len::default(), CallShape::reserved);
-            if next.addr.is_within(site.addr, reserved) {
-                return Err(Error::SitesOverlap {
-                    site: entry_name(parts, site),
-                    reserved,
-                    other: entry_name(parts, next),
-                });
+            if !next.addr.is_within(site.addr, reserved) {
+                return true;
             }
-        }
-        Ok((self.shapes, self.sites))
+            last = Some(site);
+            let other = entry_name(parts, next);
+            let refusal = Refusal {
+                site: Some(other.clone()),
+                error: Error::SitesOverlap {
+                    site: entry_name(parts, &site),
+                    reserved,
+                    other,
+                },
+            };
+            if failed.is_ok() {
+                failed = refused(refusal);
+            }
+            false
+        });
+        failed.map(|()| (self.shapes, self.sites))
     }
 }
 
@@ -194,20 +250,31 @@ fn audit_function<S: IntoShape>(
     constants: Constants<'_>,
     shape: &mut impl FnMut(&Candidate<'_>) -> S,
     found: &mut Found,
+    refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<()> {
     let Some(function) = parts.functions.get(index as usize) else {
         return Ok(());
     };
     records.sort_by_key(|(_, record)| record.offset());
-    let code = read_function(parts, function)?;
+    let code = match read_function(parts, function) {
+        Ok(code) => code,
+        Err(error) => return refused(error.into()),
+    };
     for ((reference, record), next) in records.iter().zip(next_offsets(&records)) {
         let (offset, len) = (record.offset(), function.len);
+        let mut refuse = |error| {
+            refused(Refusal {
+                site: Some(record_name(function, record)),
+                error,
+            })
+        };
         if offset.get() > len.get() {
-            return Err(Error::RecordOutsideFunction {
+            refuse(Error::RecordOutsideFunction {
                 site: record_name(function, record),
                 function: function.addr,
                 len,
-            });
+            })?;
+            continue;
         }
         let limit = next.map_or(len.get(), |next| next.get().min(len.get()));
         let addr = function.addr.at(offset).unwrap_or(function.addr);
@@ -221,17 +288,35 @@ fn audit_function<S: IntoShape>(
                 .get(offset.get() as usize..limit as usize)
                 .unwrap_or_default(),
         };
-        let Some(shape) = shape(&candidate).into_shape()? else {
-            continue;
+        let audited = shape(&candidate).into_shape().and_then(|shape| {
+            let audit = |shape| Ok((shape, audit_record(&candidate, shape, function, next)?));
+            shape.map(audit).transpose()
+        });
+        let (shape, bytes) = match audited {
+            Ok(Some(audited)) => audited,
+            Ok(None) => continue,
+            Err(error) => {
+                refuse(error)?;
+                continue;
+            }
         };
-        audit_extent(&candidate, shape, function, next)?;
-        audit_shape(&candidate, shape)?;
-        let bytes = audit_bytes(&candidate, shape)?;
         let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize()).unwrap_or(0);
         let site = Entry::new(record.id(), addr, Some(*reference), index, overhang);
         found.push(site, shape, bytes)?;
     }
     Ok(())
+}
+
+/// Returns the bytes of the site, see [`audit_bytes`].
+fn audit_record<'a>(
+    candidate: &Candidate<'a>,
+    shape: CallShape,
+    function: &FunctionRange,
+    next: Option<FnOffset>,
+) -> Result<&'a [u8]> {
+    audit_extent(candidate, shape, function, next)?;
+    audit_shape(candidate, shape)?;
+    audit_bytes(candidate, shape)
 }
 
 /// For each of the records, which are sorted: the first greater offset among those after it.

@@ -15,15 +15,18 @@ mod candidate;
 mod describe;
 mod entry;
 mod module;
+mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
 mod unwind_by;
 
+pub use audit::Refusal;
 pub(crate) use audit::register;
 pub use candidate::{Candidate, IntoShape};
 pub use entry::EntrySpec;
 pub(crate) use module::ModuleParts;
 pub use module::{Function, Module, ModuleId, Site, SiteKey};
+pub use survey::{Survey, survey};
 pub(crate) use table::SiteTable;
 pub use unwind_by::{Saves, UnwindBy};

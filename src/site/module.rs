@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::describe::Descriptions;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
-use crate::arch::{Arch, CallShape, SiteContext};
+use crate::arch::live::{Head, NoHead};
+use crate::arch::{Arch, CallShape, SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::{EhFrame, FunctionRange};
 use crate::memory::{CodeArea, CodeMemory, Placed};
@@ -457,6 +458,28 @@ impl Site {
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
         self.module.0.parts.maps.get(self.entry()?.record?)
+    }
+
+    /// Where its head stands, or would if its module were [live](crate::engine::Registration::live).
+    ///
+    /// # Errors
+    /// [`Error::NoHead`] where it is too short for its address; [`Error::ShadowNotArmed`] of a shadow, which has none.
+    pub fn head(&self) -> Result<CodeRange> {
+        let head = self.plan_head()?;
+        Ok(CodeRange::new(head.addr, u64::from(head.len.get())).unwrap_or_default())
+    }
+
+    pub(crate) fn plan_head(&self) -> Result<Head> {
+        if self.shape().kind() == SiteKind::Shadow {
+            return Err(Error::ShadowNotArmed { site: self.name() });
+        }
+        let live = self.module.arch().live();
+        live.plan_head(self.addr(), self.reserved())
+            .map_err(|NoHead { needed }| Error::NoHead {
+                site: self.name(),
+                reserved: self.reserved(),
+                needed,
+            })
     }
 
     /// Where it is, for errors.

@@ -1,58 +1,16 @@
 //! The audit of code that has LLVM's defects, of every architecture, on any host: objects are linked and registered, and
 //! nothing is run.
-#![allow(
-    unsafe_code,
-    reason = "linked bytes stand in for memory, which is an unsafe trait"
-)]
-
 use std::path::Path;
-use std::sync::Arc;
 
-use super::{Module, ModuleId, ModuleParts, register};
-use crate::addr::{CodeAddr, CodeRange, Len};
+use super::{Module, survey};
+use crate::addr::{CodeAddr, Len};
 use crate::arch::CallShape;
 use crate::error::{Error, Result};
-use crate::image::{Object, Segment, SegmentKind};
-use crate::memory::{CodeArea, CodeMemory, PageRun, Strategy};
-use crate::publish::Stopped;
-use crate::stackmap::OwnedMaps;
+use crate::image::Object;
 use crate::verify::{self, Original};
 
 /// Where every symbol is that an object does not define.
 const OUTSIDE: u64 = 0x1080_0000;
-
-/// The code of a linked object, which is read and never written.
-#[derive(Debug)]
-struct Linked(Segment);
-
-// SAFETY: nothing is written, and reading reads the bytes that the value owns.
-unsafe impl CodeMemory for Linked {
-    fn strategy(&self) -> Strategy {
-        Strategy::Runtime
-    }
-
-    fn range(&self) -> CodeRange {
-        CodeRange::new(self.0.addr, self.0.bytes.len() as u64).unwrap()
-    }
-
-    fn begin(&self, _: &[PageRun], _: &Stopped) -> Result<()> {
-        unreachable!("nothing is patched")
-    }
-
-    fn write(&self, _: CodeAddr, _: &[u8]) -> Result<()> {
-        unreachable!("nothing is patched")
-    }
-
-    fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
-        let start = (at.get() - self.0.addr.get()) as usize;
-        into.copy_from_slice(&self.0.bytes[start..start + into.len()]);
-        Ok(())
-    }
-
-    fn end(&self, _: &[PageRun]) -> Result<()> {
-        unreachable!("nothing is patched")
-    }
-}
 
 /// Links an object and registers its only record with this shape.
 fn audit(object: &str, shape: CallShape) -> Result<Module> {
@@ -65,30 +23,11 @@ fn audit(object: &str, shape: CallShape) -> Result<Module> {
         .contiguous(CodeAddr::new(0x1000_0000), Len::new(0x1_0000))
         .unwrap();
     let linked = layout.link(&addrs, &|_| Some(CodeAddr::new(OUTSIDE)))?;
-    let code = linked
-        .segments
-        .iter()
-        .find(|segment| segment.kind == SegmentKind::Code);
-    let memory: Arc<dyn CodeMemory> = Arc::new(Linked(code.unwrap().clone()));
-    let areas = linked
-        .image
-        .code
-        .iter()
-        .map(|range| CodeArea::new(*range, &memory));
-    let parts = ModuleParts {
-        id: ModuleId(1),
-        arch: linked.image.arch,
-        maps: OwnedMaps::new(&linked.image.stack_maps, linked.image.endian)?,
-        areas: areas.collect::<Result<_>>()?,
-        functions: linked.image.functions,
-        eh_frames: linked.image.eh_frames,
-        unwind_by: super::UnwindBy::EhFrame,
-        trust_live_outs: false,
-        may_have_run: false,
-        live: false,
-        _placed: None,
-    };
-    register(parts, &[], |_| shape)
+    let survey = survey(linked.image, linked.segments, |_| shape)?;
+    match survey.refused.into_iter().next() {
+        Some(refusal) => Err(refusal.error),
+        None => Ok(survey.module),
+    }
 }
 
 /// Shadows of 32 bytes, of which AArch64 with call frame information and RISC-V with compressed instructions have fewer:

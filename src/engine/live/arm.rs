@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Armed, backend, jump};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
-use crate::arch::live::{Head, HeadBytes, NoHead};
+use crate::arch::live::{Head, HeadBytes};
 use crate::engine::Shared;
 use crate::engine::state::{SiteState, States};
 use crate::error::{Error, Fate, Result};
@@ -68,13 +68,7 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
         return Err(Error::ArmedTooLate { site: site.name() });
     }
     let live = backend(&site);
-    let head = live
-        .plan_head(site.addr(), site.reserved())
-        .map_err(|NoHead { needed }| Error::NoHead {
-            site: site.name(),
-            reserved: site.reserved(),
-            needed,
-        })?;
+    let head = site.plan_head()?;
     let memory = Arc::clone(site.memory()?);
     check_memory(&site, &*memory, word(head.addr))?;
     let original: Arc<[u8]> = site.read()?.into();
