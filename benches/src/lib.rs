@@ -7,11 +7,16 @@
 mod busy;
 pub mod caches;
 pub mod compare;
+pub mod made;
 pub mod many;
 pub mod measure;
+pub mod memory;
 pub mod pages;
+mod program;
 pub mod ratios;
 pub mod report;
+pub mod scale;
+pub mod speeds;
 pub mod subject;
 pub mod throughput;
 pub mod times;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use benches::ratios::{self, Loops};
-use benches::{caches, compare, many, report, throughput, times};
+use benches::{caches, compare, many, report, scale, speeds, throughput, times};
 use clap::{Parser, Subcommand};
 use patchpoint::publish::Serializer;
 
@@ -44,6 +44,21 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 1)]
         threads: usize,
     },
+    /// What is to be reached, each as a ratio within the run; fails if one is missed.
+    Speeds {
+        /// Writes the figures to a file, too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Only these parts: patching, xray, reading, lookups, loading.
+        #[arg(value_name = "PART")]
+        parts: Vec<String>,
+    },
+    /// How times and memory grow from 1 to 1,000,000 sites; fails if one grows faster than n log n.
+    Scale {
+        /// Writes the figures to a file, too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -51,6 +66,8 @@ fn main() -> ExitCode {
         What::Ratios { show, json } => ratios(show, json),
         What::Caches { show, json } => cached(show, json),
         What::Compare { json, threads } => compared(json, threads),
+        What::Speeds { json, parts } => reached(json, &parts),
+        What::Scale { json } => scaled(json),
     };
     match done {
         Ok(code) => code,
@@ -128,4 +145,25 @@ fn compared(json: Option<PathBuf>, threads: usize) -> Result<ExitCode, String> {
     print!("{}", compare::table(&entries));
     write(json, &compare::json(&entries))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn reached(json: Option<PathBuf>, parts: &[String]) -> Result<ExitCode, String> {
+    println!("serialized by {}", Serializer::of_this_machine());
+    let speeds = speeds::all(parts);
+    print!("{}", speeds::table(&speeds));
+    write(json, &speeds::json(&speeds))?;
+    match speeds.iter().any(speeds::Speed::is_missed) {
+        false => Ok(ExitCode::SUCCESS),
+        true => Ok(ExitCode::FAILURE),
+    }
+}
+
+fn scaled(json: Option<PathBuf>) -> Result<ExitCode, String> {
+    let curves = scale::all();
+    print!("{}", scale::table(&curves));
+    write(json, &scale::json(&curves))?;
+    match curves.iter().all(scale::Curve::is_good) {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
+    }
 }

@@ -16,7 +16,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    fn of(mut times: Vec<f64>) -> Self {
+    /// Of the times of some batches.
+    pub fn of(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
         Self {
             min: times[0],

@@ -73,7 +73,7 @@ impl Row {
     }
 }
 
-fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 10.0 => format!("{ns:.3} ns"),
         ns if ns < 10_000.0 => format!("{ns:.1} ns"),

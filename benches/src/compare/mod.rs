@@ -125,13 +125,21 @@ pub fn all(threads: usize) -> Vec<Entry> {
     let busy = Busy::start(threads);
     let entries = Job::ALL
         .into_iter()
-        .flat_map(|job| measured(job, &busy))
+        .flat_map(|job| measured(job, &busy, |_| true))
         .collect();
     busy.stop();
     entries
 }
 
-fn measured(job: Job, busy: &Busy) -> Vec<Entry> {
+/// Measures one job as some do it, beside so many threads.
+pub(crate) fn some(job: Job, threads: usize, who: &[&str]) -> Vec<Entry> {
+    let busy = Busy::start(threads);
+    let entries = measured(job, &busy, |one| who.contains(&one));
+    busy.stop();
+    entries
+}
+
+fn measured(job: Job, busy: &Busy, who: impl Fn(&str) -> bool) -> Vec<Entry> {
     let offers = [
         ours::offers(job),
         limits::offers(job),
@@ -141,8 +149,9 @@ fn measured(job: Job, busy: &Busy) -> Vec<Entry> {
     let (mut ways, mut refused) = (Vec::new(), Vec::new());
     for offer in offers.into_iter().flatten() {
         match offer {
-            Ok(way) => ways.push(way),
-            Err(cannot) => refused.push(cannot),
+            Ok(way) if who(way.who) => ways.push(way),
+            Err(cannot) if who(cannot.who) => refused.push(cannot),
+            _ => {}
         }
     }
     let names: Vec<_> = ways.iter().map(|way| way.who).collect();
