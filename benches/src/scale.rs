@@ -40,7 +40,7 @@ const JUDGED: usize = 1_000;
 pub struct Curve {
     /// What it is.
     pub what: &'static str,
-    unit: fn(f64) -> String,
+    unit: Unit,
     /// For so many sites, so much each.
     points: Vec<(usize, f64)>,
     /// The same of a lookup in std's map, if that is what it is compared with.
@@ -83,7 +83,10 @@ struct Step {
 /// The number of the map's curve, with which the lookups before it are compared, among these.
 const MAP: usize = 4;
 
-const WHAT: [(&str, fn(f64) -> String); 7] = [
+/// How a number is written.
+type Unit = fn(f64) -> String;
+
+const WHAT: [(&str, Unit); 7] = [
     ("registering, per site", report::time),
     ("memory beyond the map, per site", bytes),
     ("sites(id)", report::time),

@@ -68,9 +68,12 @@ impl Speed {
     }
 }
 
+/// Measures a part of the table.
+type Measure = fn() -> Vec<Speed>;
+
 /// All rows whose part of the table is asked for; all of them where none is.
 pub fn all(parts: &[String]) -> Vec<Speed> {
-    let known: [(&str, fn() -> Vec<Speed>); 5] = [
+    let known: [(&str, Measure); 5] = [
         ("patching", patching::all),
         ("xray", xray::all),
         ("reading", reading::all),
