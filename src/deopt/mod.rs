@@ -15,7 +15,9 @@
 //! while the handler can still choose another.
 //!
 //! The handler may run compiled code, reach other ramps, and patch sites, this one too. A panic in it ends
-//! the process: compiled code cannot be unwound.
+//! the process, whichever handler and ramp it is, with a message on the standard error that names the site: compiled
+//! code cannot be unwound, since what it holds would be lost and its unwind information, where there is any, says nothing
+//! of the places where sites stand.
 //!
 //! # What an invalidation guarantees
 //!
@@ -95,9 +97,11 @@ use host::state;
 use lean::Registers;
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::arch::{Arch, SiteContext};
@@ -184,8 +188,9 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     let captured = Registers::All(unsafe { state::Captured::new(raw, save) });
     let mut frame = Frame::new(captured, &*site, role);
     let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
-    let Ok(answer) = handled else {
-        abort(&frame);
+    let answer = match handled {
+        Ok(answer) => answer,
+        Err(panic) => abort(&frame, &*panic),
     };
     // SAFETY: the answer was made by this frame, which its lifetime ensures.
     let step = unsafe { frame.carry_out(answer) };
@@ -199,7 +204,14 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
 
 /// After a panic the handler's promise is broken, and compiled code has no way to go on.
 #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
-fn abort(frame: &Frame<'_>) -> ! {
-    std::eprintln!("patchpoint: the handler panicked in {frame:?}; compiled code cannot be unwound");
+fn abort(frame: &Frame<'_>, panic: &(dyn Any + Send)) -> ! {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("the panic has no text");
+    // Not by a macro for printing: what those print can be kept back, and would be lost with the process.
+    let _ = writeln!(
+        std::io::stderr(),
+        "patchpoint: the handler panicked in {frame:?}: {text}; compiled code cannot be unwound"
+    );
     std::process::abort();
 }

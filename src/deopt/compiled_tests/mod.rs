@@ -4,6 +4,8 @@
 
 mod describing;
 mod leavable;
+#[cfg(target_os = "linux")]
+mod panicking;
 mod replacing;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod roots;

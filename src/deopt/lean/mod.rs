@@ -100,7 +100,7 @@ extern "C" fn dispatch(context: *const LeanContext, slots: *mut u8) {
     let mut frame = Frame::new(Registers::Live(live), &*lean.site, Role::Miss);
     let handled = catch_unwind(AssertUnwindSafe(|| lean.site.handle(&mut frame)));
     // A frame of which not all is known makes no answer but to resume.
-    if handled.is_err() {
-        super::abort(&frame);
+    if let Err(panic) = handled {
+        super::abort(&frame, &*panic);
     }
 }

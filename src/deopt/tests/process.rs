@@ -2,8 +2,7 @@
 
 use std::process::{Command, Output};
 
-use super::probe::{Image, width};
-use super::registers::probe_through;
+use super::probe::width;
 use crate::deopt::state::NO_XSAVE;
 
 /// Runs tests of this program in a process of their own.
@@ -28,26 +27,4 @@ fn without_xsave_the_first_16_bytes_of_vectors_survive() {
         text.contains("what_the_handler_writes_is_what_the_code_finds ... ok"),
         "{text}"
     );
-}
-
-const PANIC: &str = "PATCHPOINT_TEST_PANIC";
-
-#[test]
-fn a_panic_in_a_handler_ends_the_process() {
-    if std::env::var_os(PANIC).is_some() {
-        let probe = probe_through(true, |_, _| panic!("in the handler"));
-        probe.run(&Image::pattern(1, 0));
-        std::process::exit(0);
-    }
-    if std::env::var_os(NO_XSAVE).is_some() {
-        return;
-    }
-    let output = run_tests("deopt::tests::process::a_panic_in_a_handler", PANIC);
-    let text = std::string::String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("in the handler"), "{text}");
-    assert!(
-        text.contains("patchpoint: the handler panicked in Frame { id: 7, pc: 0x"),
-        "{text}"
-    );
-    assert!(!output.status.success());
 }

@@ -1,5 +1,8 @@
 //! Trying what changes the whole process, in a child that ends with it.
 
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::string::String;
 use std::vec::Vec;
 
 /// Runs a function in a forked child; whether it returned true.
@@ -20,6 +23,40 @@ pub(crate) enum End {
 
 /// Runs a function in a forked child, and says how that ended.
 pub(crate) fn end_of_child(work: impl FnOnce() -> bool) -> End {
+    wait_for(start(work))
+}
+
+/// The same, with what the child wrote to its standard error past what tests print. Panics say nothing there.
+pub(crate) fn end_and_message(work: impl FnOnce() -> bool) -> (End, String) {
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors are written.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let [from, to] = ends;
+    let child = start(move || {
+        std::panic::set_hook(std::boxed::Box::new(|_| {}));
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: concerns the child alone: its standard error, and that it leaves no core file.
+        unsafe {
+            libc::dup2(to, 2);
+            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        }
+        work()
+    });
+    // SAFETY: the descriptors are this function's.
+    let mut pipe = unsafe {
+        libc::close(to);
+        std::fs::File::from_raw_fd(from)
+    };
+    let mut bytes = Vec::new();
+    pipe.read_to_end(&mut bytes).unwrap();
+    (wait_for(child), String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Starts a forked child.
+fn start(work: impl FnOnce() -> bool) -> libc::pid_t {
     // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),
     // and leaves without running anything of the parent's.
     match unsafe { libc::fork() } {
@@ -37,16 +74,20 @@ pub(crate) fn end_of_child(work: impl FnOnce() -> bool) -> End {
             // What the child drops is the child's copy.
             std::mem::forget(work);
             assert!(child > 0);
-            let mut status = 0;
-            // SAFETY: the child is ours.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            match libc::WIFEXITED(status) {
-                true if libc::WEXITSTATUS(status) == 2 => End::Panicked,
-                true => End::Returned(libc::WEXITSTATUS(status) == 0),
-                false if libc::WTERMSIG(status) == libc::SIGALRM => End::Panicked,
-                false => End::Killed(libc::WTERMSIG(status)),
-            }
+            child
         }
+    }
+}
+
+fn wait_for(child: libc::pid_t) -> End {
+    let mut status = 0;
+    // SAFETY: the child is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    match libc::WIFEXITED(status) {
+        true if libc::WEXITSTATUS(status) == 2 => End::Panicked,
+        true => End::Returned(libc::WEXITSTATUS(status) == 0),
+        false if libc::WTERMSIG(status) == libc::SIGALRM => End::Panicked,
+        false => End::Killed(libc::WTERMSIG(status)),
     }
 }
 
