@@ -317,6 +317,7 @@ impl Part {
             OldStub::Kept => states.keep_stub(self.place, stub),
             OldStub::Freed | OldStub::None => {
                 shared.observers.reclaimed(stub.owner, &stub.slot, None);
+                states.note_reclaimed(stub.owner.site, &stub.slot);
                 shared.stubs.discard(stub.slot);
             }
         }

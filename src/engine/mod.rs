@@ -282,6 +282,15 @@ impl Engine {
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
+    /// How many bytes of stubs and ramps of the site have been given back since it was registered.
+    #[must_use]
+    pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
+        let states = self.shared.states.lock();
+        let mine = self.shared.check_registered(site).is_ok();
+        let state = states.of(site.key()).filter(|_| mine);
+        state.map_or(0, |state| state.lasting.reclaimed)
+    }
+
     /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
@@ -314,6 +323,9 @@ impl Engine {
             states.retired.stamp(shared.epochs.advance());
         }
         let passed = states.retired.take_passed(shared.epochs.passed());
+        for retiree in &passed {
+            states.note_reclaimed(retiree.owner().site, retiree.slot());
+        }
         drop(states);
         let count = passed.len();
         for retiree in passed {
@@ -342,7 +354,12 @@ impl Engine {
     /// The memory refuses; the stubs are lost then.
     pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
         let is_drained = |retiree: &Retiree| retiree.is_drained(drained);
-        let retired = self.shared.states.lock().retired.take_where(is_drained);
+        let mut states = self.shared.states.lock();
+        let retired = states.retired.take_where(is_drained);
+        for retiree in &retired {
+            states.note_reclaimed(retiree.owner().site, retiree.slot());
+        }
+        drop(states);
         let count = retired.len();
         retired
             .into_iter()

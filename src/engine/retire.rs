@@ -46,7 +46,8 @@ impl Retiree {
         }
     }
 
-    fn owner(&self) -> Owner {
+    /// Whose it was.
+    pub(super) fn owner(&self) -> Owner {
         match &self.code {
             Code::Stub(stub) => stub.owner,
             Code::Ramp(ramp) => ramp.owner,

@@ -93,6 +93,8 @@ pub(super) struct Lasting {
     /// Stubs that the runtime has published for it.
     pub(super) published: Vec<StubSlot>,
     pub(super) ramps: Vec<Ramp>,
+    /// Bytes of its stubs and ramps that have been given back.
+    pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
 }
@@ -171,6 +173,7 @@ impl SiteState {
                 doubtful: None,
                 published: Vec::new(),
                 ramps: Vec::new(),
+                reclaimed: 0,
                 live,
             }),
         }
@@ -341,6 +344,13 @@ impl States {
     pub(super) fn keep_ramps(&mut self, place: Place, ramps: &mut Vec<Ramp>) {
         if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
             state.lasting.ramps.append(ramps);
+        }
+    }
+
+    /// Notes that a stub or ramp of a site is given back. A site that is gone counts nothing.
+    pub(super) fn note_reclaimed(&mut self, site: SiteKey, slot: &StubSlot) {
+        if let Some(state) = self.of_mut(site) {
+            state.lasting.reclaimed += slot.range().len();
         }
     }
 

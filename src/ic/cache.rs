@@ -162,6 +162,7 @@ impl Cell {
             retracted: inner.retracted,
             transitions: inner.transitions,
             stub_bytes: engine.map_or(0, |engine| engine.stub_bytes(&self.site)),
+            reclaimed: engine.map_or(0, |engine| engine.reclaimed_bytes(&self.site)),
         }
     }
 }
@@ -192,7 +193,7 @@ impl Inner {
         };
         let kept = match settings.policy.decide(&history) {
             Decision::Ignore => return Ok(None),
-            Decision::GoMegamorphic => return Ok(Some(Self::generic(settings))),
+            Decision::GoMegamorphic => return Ok(Some(Self::generic(cell, settings))),
             Decision::Install => self.ordered(settings.order),
             Decision::Replace => Vec::new(),
         };
@@ -229,8 +230,8 @@ impl Inner {
         }
     }
 
-    fn generic(settings: &Settings) -> Next {
-        let generic = settings.generic.clone();
+    fn generic(cell: &Cell, settings: &Settings) -> Next {
+        let generic = settings.generic.as_ref().and_then(|path| path(&cell.site));
         Next {
             state: State::Megamorphic,
             entries: Vec::new(),

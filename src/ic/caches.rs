@@ -19,13 +19,16 @@ use crate::error::{Error, Result};
 use crate::sequence::Sequence;
 use crate::site::{ModuleId, Site};
 
+/// The generic path of a site, if it has one.
+type GenericPath = Box<dyn Fn(&Site) -> Option<Sequence> + Send + Sync>;
+
 /// What all caches have in common.
 pub(super) struct Settings {
     pub(super) policy: Box<dyn Policy>,
     pub(super) counting: Counting,
     pub(super) order: Order,
     /// What a megamorphic site does.
-    pub(super) generic: Option<Sequence>,
+    pub(super) generic: Option<GenericPath>,
     /// Whether lookups see every register.
     whole_frames: bool,
 }
@@ -57,10 +60,33 @@ impl Builder {
         self
     }
 
-    /// What a megamorphic site does: the runtime's generic path. If nothing is said, it misses.
+    /// What a megamorphic site does: the runtime's generic path, the same for all. If nothing is said, it misses.
     #[must_use]
-    pub fn megamorphic(mut self, sequence: Sequence) -> Self {
-        self.settings.generic = Some(sequence);
+    pub fn megamorphic(self, sequence: Sequence) -> Self {
+        self.megamorphic_by(move |_| Some(sequence.clone()))
+    }
+
+    /// The same where sites have paths of their own: this is asked each time that one becomes megamorphic. One for which
+    /// it has none misses. It must neither miss nor change caches: the cache is locked.
+    ///
+    /// ```
+    /// use patchpoint::ic::Caches;
+    /// use patchpoint::sequence::{Sequence, result};
+    ///
+    /// const GET_LENGTH: u64 = 7;
+    /// let caches = Caches::builder().megamorphic_by(|site| match site.id().get() {
+    ///     // What has no length has length 0.
+    ///     GET_LENGTH => Some(Sequence::new().mov(result(), 0u64)),
+    ///     _ => None,
+    /// });
+    /// # drop(caches);
+    /// ```
+    #[must_use]
+    pub fn megamorphic_by<P>(mut self, path: P) -> Self
+    where
+        P: Fn(&Site) -> Option<Sequence> + Send + Sync + 'static,
+    {
+        self.settings.generic = Some(Box::new(path));
         self
     }
 

@@ -47,6 +47,8 @@ pub struct CacheStats {
     pub transitions: u64,
     /// Bytes of stubs and ramps that the site has now.
     pub stub_bytes: u64,
+    /// Bytes of stubs and ramps of the site that have been given back.
+    pub reclaimed: u64,
 }
 
 /// The figures of all caches.
@@ -69,7 +71,8 @@ pub struct Totals {
     pub transitions: u64,
     /// Bytes of stubs and ramps that the sites have now.
     pub stub_bytes: u64,
-    /// Bytes of stubs and ramps, of all sites of the engine, that have been given back.
+    /// Bytes of stubs and ramps that have been given back: of all sites of the engine, also of those that have no cache
+    /// or are gone.
     pub reclaimed: u64,
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Error;
 use crate::addr::CodeRange;
-use crate::publish::{Drained, Resumption, Stopped, World};
+use crate::publish::{Attached, Drained, Resumption, Stopped, World};
 use crate::sequence::{Sequence, Target, result};
 
 #[test]
@@ -36,6 +36,36 @@ fn from_uninitialized_to_megamorphic_and_back() {
     assert_eq!((stats.misses, stats.installed, stats.transitions), (10, 4, 4));
     assert_eq!((stats.refused, stats.retracted, stats.hits), (0, 0, None));
     assert!(stats.stub_bytes > 0 && stats.entries == 1);
+}
+
+#[test]
+fn sites_have_generic_paths_of_their_own() {
+    let policy = Chain {
+        limit: 0,
+        cool_down: 0,
+        ..Chain::default()
+    };
+    let builder = Caches::builder().policy(policy).megamorphic_by(|site| {
+        let function = site.function();
+        let is_first = function.sites().next()?.addr() == site.addr();
+        match (function.name(), is_first) {
+            ("get", _) => Some(Sequence::new().load(result(), u64::at(arg(0), value_at(1)))),
+            ("get_twice", false) => Some(Sequence::new().mov(result(), 5u64)),
+            _ => None,
+        }
+    });
+    let lab = Lab::new(builder);
+    let caches = lab.caches.attach_all(&lab.engine, GET).unwrap();
+    lab.read(2);
+    let object = Object::new(2, [5, 6, 7, 8]);
+    assert_eq!(lab.call_word(&raw const object as u64), 6);
+    // SAFETY: that is the function's signature in the IR; the module stays registered.
+    let twice: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(lab.function("get_twice")) };
+    assert_eq!(twice(&object), 4 * 7);
+    assert!(caches.iter().all(|cache| cache.state() == State::Megamorphic));
+    assert_eq!(lab.lookups(), 3);
+    assert_eq!(twice(&object), 7 + 3 * 5);
+    assert_eq!(lab.lookups(), 4, "the first has none");
 }
 
 #[test]
@@ -269,6 +299,72 @@ fn where_the_entries_stand() {
         assert_eq!(totals.stub_bytes, ramp);
         assert!(totals.reclaimed > 0);
     }
+}
+
+/// Each time that an entry's stub is replaced; by a drain where the site is live, at once where it is not.
+#[test]
+fn what_is_given_back_is_counted_for_its_site() {
+    for live in [false, true] {
+        let runtime = Arc::new(Runtime::default());
+        let lookup = Arc::clone(&runtime);
+        let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));
+        let lab = Lab::with(runtime, caches, live);
+        let twice = lab.module.function("get_twice").unwrap();
+        let other = lab
+            .caches
+            .attach(&lab.engine, &twice.sites().next().unwrap())
+            .unwrap();
+        (1..5).for_each(|shape| lab.read(shape));
+        let stub = |lab: &Lab, ramp: u64| lab.stats().stub_bytes - ramp;
+        let (before, at_first) = (lab.stats().stub_bytes, lab.stats().reclaimed);
+        lab.caches.reset_one(&lab.cache).unwrap();
+        let ramp = lab.stats().stub_bytes;
+        assert_eq!(stub(&lab, ramp), 0);
+        if live {
+            assert_eq!(
+                (at_first, lab.stats().reclaimed),
+                (0, 0),
+                "threads may be in them"
+            );
+            // SAFETY: this is the only thread, and it is not in the code.
+            lab.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+            // Those of one, two and three entries too.
+            assert!(lab.stats().reclaimed > before - ramp);
+        } else {
+            assert_eq!(lab.stats().reclaimed, at_first + before - ramp);
+        }
+        assert!(lab.stats().reclaimed <= lab.caches.totals().reclaimed);
+        assert_eq!(lab.caches.stats(&other).reclaimed, 0);
+        lab.read(1);
+        // SAFETY: as above.
+        lab.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+        let module = lab.module.clone();
+        // SAFETY: as above.
+        lab.engine
+            .unregister(module, &unsafe { Drained::promise() })
+            .unwrap();
+        assert_eq!(lab.stats().reclaimed, 0, "the site is gone");
+    }
+}
+
+/// The same with an attached thread that reports instead of a drain.
+#[test]
+fn what_is_given_back_after_a_report_is_counted_too() {
+    let runtime = Arc::new(Runtime::default());
+    let lookup = Arc::clone(&runtime);
+    let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));
+    let lab = Lab::with(runtime, caches, true);
+    // SAFETY: this is the only thread that executes the code, and it is attached.
+    let attached = unsafe { Attached::promise() };
+    let thread = lab.engine.attach_thread();
+    lab.read(1);
+    lab.caches.reset_one(&lab.cache).unwrap();
+    lab.engine.reclaim_passed(&attached).unwrap();
+    assert_eq!(lab.stats().reclaimed, 0);
+    let in_use = lab.engine.stub_stats().in_use;
+    thread.checkpoint();
+    assert!(lab.engine.reclaim_passed(&attached).unwrap() > 0);
+    assert_eq!(lab.stats().reclaimed, in_use - lab.engine.stub_stats().in_use);
 }
 
 /// A world of one thread that counts how often it is stopped.
