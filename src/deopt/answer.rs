@@ -85,7 +85,8 @@ pub enum ReturnValue {
     F64(f64),
     /// A `float` (xmm0).
     F32(f32),
-    /// A vector (xmm0, ymm0 or zmm0; v0): as many bytes as the value has; the rest of the register stays.
+    /// A vector (xmm0, ymm0 or zmm0; v0; v2 of PowerPC64; v24 of SystemZ): as many bytes as the value has; the rest of
+    /// the register stays.
     Vector(Value),
 }
 
@@ -135,7 +136,7 @@ impl<'f> Frame<'f> {
     /// thread has a shadow stack.
     pub fn return_to_caller(&self, value: ReturnValue) -> Result<Answer<'f>> {
         if let ReturnValue::Vector(vector) = value {
-            self.read_register(state::FLOAT_RESULT, 0, vector.size())?;
+            self.read_register(state::VECTOR_RESULT, 0, vector.size())?;
         }
         let caller = self.caller()?;
         Ok(Self::answer(Exit::Return { caller, value }))
@@ -266,7 +267,7 @@ impl<'f> Frame<'f> {
                 to.write(state::FLOAT_RESULT, Value::single_as_double(value).bytes());
             }
             ReturnValue::F32(value) => to.write(state::FLOAT_RESULT, &value.to_le_bytes()),
-            ReturnValue::Vector(value) => to.write(state::FLOAT_RESULT, value.bytes()),
+            ReturnValue::Vector(value) => to.write(state::VECTOR_RESULT, value.bytes()),
         }
     }
 }

@@ -124,7 +124,8 @@ impl<'f> Frame<'f> {
     pub(super) fn read_register(&self, reg: DwarfReg, bit_offset: i32, size: u16) -> Result<Value> {
         let (bytes, width) = self.captured.read(reg);
         if size == 4 && holds_doubles(self.site.arch, reg) {
-            let number = bytes.first_chunk().copied().map(f64::from_le_bytes);
+            let number = bytes.get(..width).and_then(|bytes| bytes.last_chunk());
+            let number = number.copied().map(f64::from_le_bytes);
             return Ok(Value::double_as_single(number.unwrap_or_default()));
         }
         let first = first_bit(self.site.arch, reg, bit_offset, size, width);
@@ -423,15 +424,21 @@ impl<'f> Frame<'f> {
     }
 }
 
-/// f0 to f15 of SystemZ, by DWARF number.
-const SYSTEMZ_FLOATS: core::ops::RangeInclusive<u16> = 16..=31;
-
-/// The size of a register under its number, of which `width` bytes were captured. A floating-point register of
-/// SystemZ is the left half of a vector register.
-fn whole_size(arch: Arch, reg: DwarfReg, width: usize) -> u16 {
+/// Whether this is the number of a floating-point register which is the left half of a vector register: f0 to f15 of
+/// SystemZ, f0 to f31 of PowerPC64. The vector register has the same number.
+fn is_left_half(arch: Arch, reg: DwarfReg) -> bool {
     match arch {
-        Arch::SystemZ if SYSTEMZ_FLOATS.contains(&reg.get()) => 8,
-        _ => width as u16,
+        Arch::SystemZ => (16..32).contains(&reg.get()),
+        Arch::PowerPc64 | Arch::PowerPc64Le => (32..64).contains(&reg.get()),
+        Arch::X86_64 | Arch::AArch64 | Arch::RiscV64 => false,
+    }
+}
+
+/// The size of a register under its number, of which `width` bytes were captured.
+fn whole_size(arch: Arch, reg: DwarfReg, width: usize) -> u16 {
+    match is_left_half(arch, reg) {
+        true => 8,
+        false => width as u16,
     }
 }
 
@@ -441,15 +448,15 @@ pub(super) fn holds_doubles(arch: Arch, reg: DwarfReg) -> bool {
     matches!(arch, Arch::PowerPc64 | Arch::PowerPc64Le) && (32..64).contains(&reg.get())
 }
 
-/// The lowest bit of a value in the `width` captured bytes of a register. What fits a floating-point register of
-/// SystemZ is in the left half of the vector register, and short numbers in the left half of that.
+/// The lowest bit of a value in the `width` captured bytes of a register. What fits a floating-point register
+/// is in the left half of the vector register, and short numbers of SystemZ in the left half of that.
 fn first_bit(arch: Arch, reg: DwarfReg, bit_offset: i32, size: u16, width: usize) -> i32 {
-    if arch != Arch::SystemZ || !SYSTEMZ_FLOATS.contains(&reg.get()) || size > 8 {
+    if !is_left_half(arch, reg) || size > 8 {
         return bit_offset;
     }
     let half = if width > 8 { 64 } else { 0 };
     match (bit_offset, size) {
-        (0, 0..=4) => half + 32,
+        (0, 0..=4) if arch == Arch::SystemZ => half + 32,
         _ => bit_offset.saturating_add(half),
     }
 }

@@ -20,6 +20,8 @@ pub(in crate::deopt) const RESULT: DwarfReg = DwarfReg::new(0);
 pub(in crate::deopt) const RESULT_HIGH: DwarfReg = DwarfReg::new(1);
 /// v0.
 pub(in crate::deopt) const FLOAT_RESULT: DwarfReg = DwarfReg::new(64);
+/// Where vectors are returned: there, too.
+pub(in crate::deopt) const VECTOR_RESULT: DwarfReg = FLOAT_RESULT;
 /// sp.
 pub(in crate::deopt) const STACK_POINTER: DwarfReg = DwarfReg::new(31);
 /// The return address column: x30.

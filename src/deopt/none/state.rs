@@ -10,6 +10,7 @@ pub(in crate::deopt) const CALLEE_SAVED: [u16; 0] = [];
 pub(in crate::deopt) const RESULT: DwarfReg = DwarfReg::new(0);
 pub(in crate::deopt) const RESULT_HIGH: DwarfReg = DwarfReg::new(0);
 pub(in crate::deopt) const FLOAT_RESULT: DwarfReg = DwarfReg::new(0);
+pub(in crate::deopt) const VECTOR_RESULT: DwarfReg = FLOAT_RESULT;
 pub(in crate::deopt) const STACK_POINTER: DwarfReg = DwarfReg::new(0);
 pub(in crate::deopt) const RETURN_ADDRESS: u16 = 0;
 pub(in crate::deopt) const ARGS: [u16; 0] = [];

@@ -54,8 +54,9 @@ const fn lfd(n: u32, offset: u16) -> u32 {
 const fn stfd(n: u32, offset: u16) -> u32 {
     0xd801_0000 | n << 21 | offset as u32
 }
-/// `mtfsf 255, f0`; `mffs f0`.
-const MTFSF: u32 = 0xfdfe_058e;
+/// `mtfsf 255, f0, 1, 0`, which writes the decimal rounding mode, too (a processor that has none takes the 1 for a
+/// reserved bit); `mffs f0`.
+const MTFSF: u32 = 0xfffe_058e;
 const MFFS: u32 = 0xfc00_048e;
 /// `mfvscr v0`; `mtvscr v0`; `mfvrsave r0`; `mtvrsave r0`.
 const MFVSCR: u32 = 0x1000_0604;

@@ -25,6 +25,8 @@ pub(in crate::deopt) const RESULT: DwarfReg = DwarfReg::new(3);
 pub(in crate::deopt) const RESULT_HIGH: DwarfReg = DwarfReg::new(4);
 /// f1.
 pub(in crate::deopt) const FLOAT_RESULT: DwarfReg = DwarfReg::new(33);
+/// v2: 64-Bit ELF V2 ABI 1.5, 2.2.5.
+pub(in crate::deopt) const VECTOR_RESULT: DwarfReg = DwarfReg::new(79);
 /// r1.
 pub(in crate::deopt) const STACK_POINTER: DwarfReg = DwarfReg::new(1);
 /// The link register.
@@ -92,8 +94,21 @@ enum Place {
     General(usize),
     /// So many bytes at this offset of the save area.
     Saved(usize, usize),
+    /// The same, the doublewords the highest first.
+    Scalar(usize, usize),
     /// A field of the condition register.
     Field(u16),
+}
+
+impl Place {
+    /// Makes bytes of the save area those of a value, or back.
+    fn in_order(&self, bytes: &mut [u8]) {
+        in_order(bytes);
+        // `stxvd2x` stores the high doubleword first, with either order of bytes.
+        if matches!(self, Self::Scalar(..)) && cfg!(target_endian = "little") && bytes.len() == 16 {
+            bytes.rotate_left(8);
+        }
+    }
 }
 
 fn place(reg: DwarfReg, features: u64) -> Option<Place> {
@@ -101,7 +116,7 @@ fn place(reg: DwarfReg, features: u64) -> Option<Place> {
     Some(match reg.get() {
         n @ 0..=31 => Place::General(usize::from(n)),
         n @ 1200..=1231 => Place::General(usize::from(n - 1200)),
-        n @ 32..=63 => Place::Saved(usize::from(n - 32) * 16, 8),
+        n @ 32..=63 => Place::Scalar(usize::from(n - 32) * 16, if has(HAS_SCALARS) { 16 } else { 8 }),
         65 => Place::Word(|raw| &mut raw.lr),
         66 => Place::Word(|raw| &mut raw.ctr),
         n @ 68..=75 => Place::Field(n - 68),
@@ -136,8 +151,13 @@ impl<'f> Captured<'f> {
             return Some(*value);
         }
         let (bytes, width) = self.read(reg);
-        let low = bytes.first_chunk().copied()?;
-        (width == 8).then(|| u64::from_le_bytes(low))
+        let word = match place(reg, self.raw.features)? {
+            // A floating-point register is the high half.
+            Place::Scalar(..) => bytes.get(..width)?.last_chunk(),
+            _ if width == 8 => bytes.first_chunk(),
+            _ => None,
+        };
+        word.map(|word| u64::from_le_bytes(*word))
     }
 
     /// The condition register.
@@ -155,11 +175,11 @@ impl<'f> Captured<'f> {
         let mut bytes = [0; MAX];
         let word = match place(reg, self.raw.features) {
             None => return (bytes, 0),
-            Some(Place::Saved(offset, size)) => {
+            Some(ref place @ (Place::Saved(offset, size) | Place::Scalar(offset, size))) => {
                 let (from, to) = (self.save.get(offset..offset + size), bytes.get_mut(..size));
                 if let (Some(from), Some(to)) = (from, to) {
                     to.copy_from_slice(from);
-                    in_order(to);
+                    place.in_order(to);
                 }
                 return (bytes, size);
             }
@@ -184,19 +204,24 @@ impl<'f> Captured<'f> {
         (bytes, 8)
     }
 
-    /// Overwrites the first bytes of a register. The caller has checked that it has as many.
+    /// Overwrites the first bytes of a register. The caller has checked that it has as many. What fits a floating-point
+    /// register goes there.
     pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         let (mut whole, width) = self.read(reg);
-        for (to, from) in whole.iter_mut().zip(bytes) {
+        let first = match place(reg, self.raw.features) {
+            Some(Place::Scalar(..)) if bytes.len() <= 8 => width.saturating_sub(8),
+            _ => 0,
+        };
+        for (to, from) in whole.iter_mut().skip(first).zip(bytes) {
             *to = *from;
         }
         let low = u64::from_le_bytes(whole.first_chunk().copied().unwrap_or_default());
         match place(reg, self.raw.features) {
             None => {}
-            Some(Place::Saved(offset, size)) => {
+            Some(ref place @ (Place::Saved(offset, size) | Place::Scalar(offset, size))) => {
                 let (to, from) = (self.save.get_mut(offset..offset + size), whole.get_mut(..width));
                 if let (Some(to), Some(from)) = (to, from) {
-                    in_order(from);
+                    place.in_order(from);
                     to.copy_from_slice(from);
                 }
             }

@@ -180,8 +180,9 @@ impl RampSite for TestSite {
             core::arch::asm!(
                 "li t0, 0x45",
                 "fscsr t0",
-                "fcvt.d.l ft0, t0",
-                "fcvt.d.l fa0, t0",
+                ".irp n, 0,1,2,3,4,5,6,7,10,11,12,13,14,15,16,17,28,29,30,31",
+                "fcvt.d.l f\\n, t0",
+                ".endr",
                 ".irp n, 5,6,7,10,11,12,13,14,15,16,17,28,29,30,31",
                 "li x\\n, -1",
                 ".endr",

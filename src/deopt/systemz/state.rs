@@ -21,6 +21,8 @@ pub(in crate::deopt) const RESULT: DwarfReg = DwarfReg::new(2);
 pub(in crate::deopt) const RESULT_HIGH: DwarfReg = DwarfReg::new(3);
 /// f0.
 pub(in crate::deopt) const FLOAT_RESULT: DwarfReg = DwarfReg::new(16);
+/// v24: ELF ABI, s390x Supplement 1.6, section 1.2.5.
+pub(in crate::deopt) const VECTOR_RESULT: DwarfReg = DwarfReg::new(76);
 /// r15.
 pub(in crate::deopt) const STACK_POINTER: DwarfReg = DwarfReg::new(15);
 /// The return address column: r14.

@@ -25,6 +25,8 @@ struct Registers {
     /// Floating-point control, and condition code with program mask.
     fpc: u32,
     flags: u32,
+    /// a2 to a15. The first two hold the thread pointer.
+    access: [u32; 14],
 }
 
 core::arch::global_asm!(
@@ -47,6 +49,7 @@ core::arch::global_asm!(
     "lfpc 632(%r2)",
     // vlm %v0, %v15, 0(%r2); vlm %v16, %v31, 256(%r2)
     ".byte 0xe7, 0x0f, 0x20, 0x00, 0x00, 0x36, 0xe7, 0x0f, 0x21, 0x00, 0x0c, 0x36",
+    "lam %a2, %a15, 640(%r2)",
     "l %r0, 636(%r2)",
     "spm %r0",
     "lmg %r0, %r14, 512(%r2)",
@@ -60,6 +63,7 @@ core::arch::global_asm!(
     "nilf %r0, 0x3f000000",
     "st %r0, 636(%r1)",
     "stfpc 632(%r1)",
+    "stam %a2, %a15, 640(%r1)",
     // vstm %v0, %v15, 0(%r1); vstm %v16, %v31, 256(%r1)
     ".byte 0xe7, 0x0f, 0x10, 0x00, 0x00, 0x3e, 0xe7, 0x0f, 0x11, 0x00, 0x0c, 0x3e",
     "lghi %r0, 0",
@@ -97,6 +101,8 @@ core::arch::global_asm!(
     "ld %f14, 56(%r6)",
     "ld %f15, 64(%r6)",
     "basr %r14, %r5",
+    // vst %v24, 72(%r6)
+    ".byte 0xe7, 0x80, 0x60, 0x48, 0x08, 0x0e",
     "std %f0, 0(%r6)",
     "std %f8, 8(%r6)",
     "std %f9, 16(%r6)",
@@ -128,8 +134,9 @@ unsafe extern "C" {
     fn patchpoint_test_site();
     fn patchpoint_test_back();
     fn patchpoint_test_end();
-    /// Calls the routine with f8 to f15 as the last eight, and writes down what they are then, and f0.
-    fn patchpoint_test_call(given: &Registers, taken: &mut Registers, floats: &mut [f64; 9], routine: u64);
+    /// Calls the routine with f8 to f15 as the eight behind the first, and writes down what they are then, f0 as the
+    /// first, and v24 as the last two.
+    fn patchpoint_test_call(given: &Registers, taken: &mut Registers, floats: &mut [f64; 11], routine: u64);
 }
 
 const SIZE: usize = 64 * 1024;
@@ -176,7 +183,9 @@ impl RampSite for TestSite {
     }
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
-        (self.handler)(frame)
+        let answer = (self.handler)(frame);
+        trash();
+        answer
     }
 }
 
@@ -262,9 +271,10 @@ fn registers() -> Registers {
     Registers {
         vectors: core::array::from_fn(|n| [word(2 * n as u64 + 1), word(2 * n as u64 + 2)]),
         gprs: core::array::from_fn(|n| word(n as u64 + 100)),
-        // Rounds to plus infinity; data exception code 0.
-        fpc: 2,
-        flags: 0x2000_0000,
+        // Inexact; rounds to plus infinity, in decimal to the nearest; data exception code 0.
+        fpc: 0x0008_0012,
+        flags: 0x2200_0000,
+        access: core::array::from_fn(|n| word(n as u64 + 150) as u32),
     }
 }
 
@@ -274,15 +284,11 @@ fn dwarf(number: u16) -> DwarfReg {
 
 #[test]
 fn a_handler_that_resumes_changes_nothing() {
-    for flags in [0, 0x1000_0000, 0x2000_0000, 0x3000_0000] {
+    for flags in [0, 0x1200_0000, 0x2000_0000, 0x3200_0000] {
         let machine = Machine::new();
         let mut before = registers();
         before.flags = flags;
-        let site = machine.site(|frame| {
-            // Changes what it may.
-            core::hint::black_box((0..100).map(f64::from).sum::<f64>());
-            frame.resume()
-        });
+        let site = machine.site(|frame| frame.resume());
         let (result, after) = machine.run(site, &before);
         assert_eq!(result, -2);
         assert_eq!(after, before);
@@ -296,7 +302,7 @@ fn a_handler_sees_every_register() {
     let site = machine.site(|frame| {
         let seen = (0..128).filter_map(|n| Some((n, frame.register(dwarf(n)).ok()?)));
         SEEN.lock().unwrap().extend(seen);
-        assert_eq!(frame.flags(), 0x2000_0000);
+        assert_eq!(frame.flags(), 0x2200_0000);
         assert_eq!(frame.stack_pointer() % 8, 0);
         frame.resume()
     });
@@ -347,7 +353,8 @@ fn what_a_handler_writes_is_what_the_code_finds() {
     let right = expected.vectors[2][0] & u64::from(u32::MAX);
     expected.vectors[2][0] = u64::from(2.5f32.to_bits()) << 32 | right;
     expected.vectors[16] = [0x0f0e_0d0c_0b0a_0908, 0x0706_0504_0302_0100];
-    expected.flags = 0x1000_0000;
+    // The program mask stays.
+    expected.flags = 0x1200_0000;
     assert_eq!(after, expected);
 }
 
@@ -490,22 +497,29 @@ fn a_frame_is_left_with_a_value_and_its_callers_registers() {
     }
 }
 
-#[test]
-fn floating_point_registers_are_restored_for_the_caller() {
+/// Leaves the routine with this value; f0, and v24.
+fn leave_with(value: ReturnValue) -> (u64, [u64; 2]) {
     let machine = Machine::new();
-    let mut site = machine.site(|frame| frame.return_to_caller(ReturnValue::F32(2.5)).unwrap());
+    let mut site = machine.site(move |frame| frame.return_to_caller(value).unwrap());
     site.unwind = Some(unwind(&machine));
-    let mut floats: [f64; 9] = core::array::from_fn(|n| n as f64 + 0.25);
-    let mut expected = floats;
+    let mut floats: [f64; 11] = core::array::from_fn(|n| n as f64 + 0.25);
+    let before = floats;
     machine.place(site, Resume::At(machine.at(8192)), |routine| {
         let (given, mut taken) = (registers(), registers());
         // SAFETY: the routine keeps the convention, which this is about; the pointers are valid.
         unsafe { patchpoint_test_call(&given, &mut taken, &mut floats, routine as u64) };
     });
-    let [returned, ..] = floats;
-    assert_eq!((returned.to_bits() >> 32) as u32, 2.5f32.to_bits());
-    expected[0] = returned;
-    assert_eq!(floats, expected);
+    assert_eq!(floats[1..9], before[1..9], "f8 to f15 are the caller's");
+    (floats[0].to_bits(), [floats[9].to_bits(), floats[10].to_bits()])
+}
+
+#[test]
+fn numbers_and_vectors_are_returned_where_the_caller_looks() {
+    let (float, _) = leave_with(ReturnValue::F32(2.5));
+    assert_eq!((float >> 32) as u32, 2.5f32.to_bits());
+    let whole = core::array::from_fn::<u8, 16, _>(|n| n as u8);
+    let (_, vector) = leave_with(ReturnValue::Vector(Value::from_bytes(&whole).unwrap()));
+    assert_eq!(vector, [0x0f0e_0d0c_0b0a_0908, 0x0706_0504_0302_0100]);
 }
 
 /// Result in r2, argument in r4; everything is live that LLVM can name.
@@ -522,7 +536,6 @@ fn a_lean_ramp_keeps_every_live_register() {
     let mut site = machine.site(|frame| {
         let arg = frame.arg(0).unwrap().u64().unwrap();
         frame.set_result(!arg).unwrap();
-        trash();
         frame.resume()
     });
     site.shape = CallShape::any_reg(6).result().args(1);
@@ -540,17 +553,35 @@ fn a_lean_ramp_keeps_every_live_register() {
     }
 }
 
-/// Changes what a C function may change.
+/// Changes what a C function may change, and access registers, which nothing restores but the ramp.
 fn trash() {
-    // SAFETY: what is changed is declared.
+    // SAFETY: what is changed is declared, or the upper half of a register whose lower half a function preserves, or a
+    // register that Rust code does not use.
     unsafe {
         core::arch::asm!(
             ".irp n, 0,1,2,3,4,5",
             "lghi %r\\n, -1",
             ".endr",
+            ".irp n, 2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+            "sar %a\\n, %r1",
+            ".endr",
+            // The right halves of v0 to v15: vleig %v0, -1, 1
+            ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+            ".byte 0xe7, \\n * 16, 0xff, 0xff, 0x10, 0x42",
+            ".endr",
+            // vone %v16
+            ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+            ".byte 0xe7, \\n * 16, 0xff, 0xff, 0x08, 0x44",
+            ".endr",
             ".irp n, 0,1,2,3,4,5,6,7",
             "lzdr %f\\n",
             ".endr",
+            "lghi %r0, 3",
+            "sfpc %r0",
+            // Condition 3, and the other program mask that nothing looks at.
+            "llilh %r0, 0x3100",
+            "spm %r0",
+            "lghi %r0, -1",
             clobber_abi("C"),
         );
     }

@@ -20,7 +20,8 @@ pub(super) struct Image {
     pub(super) flags: u64,
     pub(super) mxcsr: u64,
     pub(super) control: u64,
-    pub(super) st0: [u8; 16],
+    /// st(0) to st(7): the first 10 bytes.
+    pub(super) stack: [[u8; 16]; 8],
 }
 
 impl Image {
@@ -33,7 +34,7 @@ impl Image {
             flags: 0,
             mxcsr: 0,
             control: 0,
-            st0: [0; 16],
+            stack: [[0; 16]; 8],
         }
     }
 
@@ -60,7 +61,9 @@ impl Image {
         image.flags = flags;
         // Flush to zero, round up, exceptions masked; x87 at single precision, exceptions masked.
         (image.mxcsr, image.control) = (0xdf80, 0x007f);
-        image.st0[..10].copy_from_slice(&[0x35, 0xc2, 0x68, 0x21, 0xa2, 0xda, 0x0f, 0xc9, 0, 0x40]);
+        for (n, number) in (0..).zip(&mut image.stack) {
+            number[..10].copy_from_slice(&[0x35, 0xc2, seed, 0x21, 0xa2, 0xda, 0x0f, 0xc9, n, 0x40]);
+        }
         image
     }
 }
@@ -94,6 +97,10 @@ fn gpr_at(reg: usize) -> i32 {
 
 fn mask_at(number: u8) -> i32 {
     offset_of!(Image, masks) as i32 + 8 * i32::from(number)
+}
+
+fn stack_at(number: i32) -> i32 {
+    offset_of!(Image, stack) as i32 + 16 * number
 }
 
 const LOCALS: i32 = 0x208;
@@ -149,7 +156,9 @@ fn fill(asm: &mut Asm) {
     }
     asm.op(&[0x0f, 0xae], 2, RDI, offset_of!(Image, mxcsr) as i32);
     asm.op(&[0xd9], 5, RDI, offset_of!(Image, control) as i32);
-    asm.op(&[0xdb], 5, RDI, offset_of!(Image, st0) as i32);
+    (0..8)
+        .rev()
+        .for_each(|n| _ = asm.op(&[0xdb], 5, RDI, stack_at(n)));
     // push [rdi + flags]; popfq
     asm.op(&[0xff], 6, RDI, offset_of!(Image, flags) as i32)
         .raw(&[0x9d]);
@@ -186,7 +195,7 @@ fn store(asm: &mut Asm) {
     }
     asm.op(&[0x0f, 0xae], 3, RDI, offset_of!(Image, mxcsr) as i32);
     asm.op(&[0xd9], 7, RDI, offset_of!(Image, control) as i32);
-    asm.op(&[0xdb], 7, RDI, offset_of!(Image, st0) as i32);
+    (0..8).for_each(|n| _ = asm.op(&[0xdb], 7, RDI, stack_at(n)));
     asm.op(&[0x0f, 0xae], 2, RSP, MXCSR).op(&[0xd9], 5, RSP, CONTROL);
     // push 0x202; popfq
     asm.raw(&[0x68, 2, 2, 0, 0, 0x9d]).move_stack(LOCALS);

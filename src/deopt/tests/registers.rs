@@ -114,8 +114,9 @@ fn seen(frame: &Frame<'_>) -> Image {
             *mask = frame.register(reg).unwrap().u64().unwrap();
         }
     }
-    let st0 = frame.register(DwarfReg::new(33)).unwrap();
-    image.st0[..10].copy_from_slice(st0.bytes());
+    for (reg, number) in (33..).map(DwarfReg::new).zip(&mut image.stack) {
+        number[..10].copy_from_slice(frame.register(reg).unwrap().bytes());
+    }
     image.flags = frame.flags();
     image
 }
@@ -165,14 +166,16 @@ fn write_all(frame: &mut Frame<'_>, image: &Image) {
             frame.set_register(reg, mask.into()).unwrap();
         }
     }
-    let st0 = Value::from_bytes(&image.st0[..10]).unwrap();
-    frame.set_register(DwarfReg::new(33), st0).unwrap();
+    for (reg, number) in (33..).map(DwarfReg::new).zip(&image.stack) {
+        let number = Value::from_bytes(&number[..10]).unwrap();
+        frame.set_register(reg, number).unwrap();
+    }
     frame.set_flags(image.flags);
 }
 
 fn rewritten(input: &Image) -> Image {
     let mut image = Image::pattern(77, ALL_FLAGS & !input.flags);
-    image.st0[0] ^= 0x10;
+    image.stack.iter_mut().for_each(|number| number[0] ^= 0x10);
     image
 }
 
