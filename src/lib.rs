@@ -119,7 +119,7 @@
 //! # Features
 //!
 //! `std` (default): everything but reading stack maps and naming registers, which are `no_std` with `alloc`.
-//! `cli`: the program `patchpoint`. `fuzzing`: the bodies of the fuzz targets.
+//! `cli`: the program `patchpoint`. `tracing`: an observer that hands events to `tracing`. `fuzzing`: the bodies of the fuzz targets.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -151,6 +151,9 @@ pub mod deopt;
 
 #[cfg(feature = "std")]
 pub mod ic;
+
+#[cfg(feature = "std")]
+pub mod observe;
 
 #[cfg(all(feature = "std", any(test, feature = "fuzzing")))]
 pub mod fuzzing;

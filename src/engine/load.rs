@@ -336,7 +336,7 @@ impl<'e> Registration<'e> {
                 return Err(error);
             }
         }
-        engine.shared.observers.registered(&module, &states);
+        engine.shared.tell_registered(&module, &states);
         Ok(module)
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use super::state::{Ramp, RampKind, SiteState, States, Status};
 use super::{Role, Shared};
 use crate::addr::CodeRange;
-use crate::error::Error;
-use crate::memory::StubSlot;
+use crate::error::{Error, Result};
+use crate::memory::{StubPool, StubSlot};
 use crate::site::{Module, Site, SiteKey};
 
 /// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure is one.
@@ -69,6 +69,17 @@ pub struct Placed<'a> {
     pub range: CodeRange,
     /// The change of the site that it was made for; 0 if for none.
     pub generation: u64,
+    stubs: &'a StubPool,
+}
+
+impl Placed<'_> {
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a fork's child.
+    pub fn code(&self) -> Result<Vec<u8>> {
+        self.stubs.read(self.range)
+    }
 }
 
 /// What out-of-line code of a site is.
@@ -198,44 +209,48 @@ impl Observers {
             }));
         }
     }
+}
 
-    /// A sequence was published for a site.
-    pub(super) fn published(&self, site: &Site, code: &[(CodeKind, CodeRange)]) {
+impl Shared {
+    /// Tells that a sequence was published for a site.
+    #[cold]
+    pub(super) fn tell_published(&self, site: &Site, code: &[(CodeKind, CodeRange)]) {
         for (kind, range) in code {
-            self.placed(site, *kind, *range, 0);
+            self.tell_placed(site, *kind, *range, 0);
         }
     }
 
-    /// A module was registered, and its sites armed.
-    pub(super) fn registered(&self, module: &Module, states: &States) {
-        if !self.any() {
+    /// Tells that a module was registered, and its sites armed.
+    pub(super) fn tell_registered(&self, module: &Module, states: &States) {
+        if !self.observers.any() {
             return;
         }
-        self.tell(&Event::Registered { module });
+        self.observers.tell(&Event::Registered { module });
         for site in module.sites().filter(|_| module.is_live()) {
             let armed = states
                 .of(site.key())
                 .and_then(|state| state.lasting.live.as_ref());
             if let Some(stub) = armed.and_then(|armed| armed.stub.as_ref()) {
-                self.placed(&site, CodeKind::Armed, stub.range(), 0);
+                self.tell_placed(&site, CodeKind::Armed, stub.range(), 0);
             }
         }
     }
 
-    fn placed(&self, site: &Site, kind: CodeKind, range: CodeRange, generation: u64) {
-        self.tell(&Event::Placed(Placed {
+    fn tell_placed(&self, site: &Site, kind: CodeKind, range: CodeRange, generation: u64) {
+        self.observers.tell(&Event::Placed(Placed {
             site,
             kind,
             range,
             generation,
+            stubs: &self.stubs,
         }));
     }
 
-    /// The ramps that were made for a change of a site.
-    fn ramps(&self, site: &Site, state: &SiteState, generation: u64) {
+    /// Tells of the ramps that were made for a change of a site.
+    fn tell_ramps(&self, site: &Site, state: &SiteState, generation: u64) {
         let ramps = state.lasting.ramps.iter();
         for ramp in ramps.filter(|ramp| ramp.owner.generation == generation) {
-            self.placed(site, CodeKind::of(ramp), ramp.slot.range(), generation);
+            self.tell_placed(site, CodeKind::of(ramp), ramp.slot.range(), generation);
         }
     }
 }
@@ -244,7 +259,6 @@ impl Observers {
 #[cold]
 pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
     let committed = since.elapsed();
-    let observers = &shared.observers;
     let Some(work) = states.newest() else {
         return;
     };
@@ -255,10 +269,10 @@ pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
         let generation = state.standing.generation;
         let stub = state.standing.stub.as_ref();
         if let Some(stub) = stub.filter(|stub| stub.owner.generation == generation) {
-            observers.placed(&item.site, CodeKind::Stub, stub.slot.range(), generation);
+            shared.tell_placed(&item.site, CodeKind::Stub, stub.slot.range(), generation);
         }
-        observers.ramps(&item.site, state, generation);
-        observers.tell(&Event::Changed(Changed {
+        shared.tell_ramps(&item.site, state, generation);
+        shared.observers.tell(&Event::Changed(Changed {
             site: &item.site,
             became: state.standing.status,
             generation,

@@ -49,7 +49,7 @@ impl Engine {
             state.lasting.published.extend(stub.map(|stub| stub.slot));
         }
         if shared.observers.any() {
-            shared.observers.published(site, &made);
+            shared.tell_published(site, &made);
         }
         Ok(addr)
     }

@@ -196,7 +196,7 @@ impl StubPool {
     pub fn memory(&self, slot: &StubSlot) -> Result<Alias> {
         let state = self.state.lock();
         let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr));
-        slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot))
+        slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot.range()))
     }
 
     /// Writes the code of a slot that nothing leads to yet.
@@ -214,6 +214,20 @@ impl StubPool {
             });
         }
         CodeMemory::write(&self.memory(slot)?, slot.addr, code)
+    }
+
+    /// The bytes of stubs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`] for bytes that are not of one of the pool's slabs.
+    pub(crate) fn read(&self, range: CodeRange) -> Result<Vec<u8>> {
+        let state = self.state.lock();
+        let slab = state.slabs.iter().find(|slab| slab.range.contains(range.start()));
+        let slab = slab.ok_or(foreign(range))?;
+        let mut bytes = vec![0; usize::try_from(range.len()).unwrap_or(0)];
+        CodeMemory::read(&slab.placed.memory(), range.start(), &mut bytes)?;
+        Ok(bytes)
     }
 
     /// Gives back a slot that no thread is in and nothing leads or returns to.
@@ -241,7 +255,7 @@ impl StubPool {
             .slabs
             .iter_mut()
             .find(|slab| slab.range.contains(slot.addr))
-            .ok_or(foreign(slot))?;
+            .ok_or(foreign(slot.range()))?;
         let range = slot.range();
         fill_with_traps(&slab.placed.memory(), range)?;
         slab.free.give(range);
@@ -258,10 +272,10 @@ impl StubPool {
     }
 }
 
-fn foreign(slot: &StubSlot) -> Error {
+fn foreign(range: CodeRange) -> Error {
     Error::OutsideMemory {
-        at: slot.addr,
-        len: u64::from(slot.len.get()),
+        at: range.start(),
+        len: range.len(),
         memory: CodeRange::default(),
     }
 }

@@ -1,0 +1,35 @@
+//! Who can be told what an engine does: profilers and logs.
+//!
+//! Problem: code that no linker has seen has no name where people look for where the time goes. Approach: each of
+//! these is an [`Observer`](crate::engine::Observer) that is given to the engine's
+//! [builder](crate::engine::Builder::observer), and writes what its reader expects. Nothing is written unless asked for.
+//!
+//! | | reader | reused addresses | code bytes |
+//! |---|---|---|---|
+//! | [`PerfMap`] | `perf report`, also while the program runs | the newest name is the last line | no |
+//! | [`JitDump`] | `perf inject --jit` | told apart by time | yes, for `perf annotate` |
+//! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
+//!
+//! Names: a function has its own; out-of-line code has that of its site, what it is, and the change that it was made
+//! for: `get+0x4.id78.stub2`.
+//!
+//! Invariants: what cannot be written is left out and [counted](PerfMap::lost), never a reason for a change to fail.
+
+#[cfg(target_os = "linux")]
+mod jitdump;
+mod names;
+#[cfg(unix)]
+mod perf_map;
+#[cfg(target_os = "linux")]
+mod system;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+#[cfg(feature = "tracing")]
+mod tracing;
+
+#[cfg(target_os = "linux")]
+pub use jitdump::JitDump;
+#[cfg(unix)]
+pub use perf_map::PerfMap;
+#[cfg(feature = "tracing")]
+pub use tracing::Tracing;

@@ -1,0 +1,215 @@
+//! What is written, read back by its format. The real `perf` reads it in asm-tests.
+
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+use crate::addr::CodeAddr;
+use crate::arch::CallShape;
+use crate::deopt::Ramps;
+use crate::engine::{Engine, Observer};
+use crate::memory::testing::objects as compiled;
+use crate::publish::{Drained, NeverStopped};
+use crate::sequence::{Sequence, arg, result};
+use crate::site::Module;
+
+/// A folder of a test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("patchpoint-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+extern "C" fn callee(x: u64) -> u64 {
+    x
+}
+
+/// An engine with a live module whose site 101 was patched twice and invalidated.
+fn watched(observer: impl Observer + 'static) -> (Engine, Module) {
+    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
+    let builder = Engine::builder().world(NeverStopped).exits(ramps);
+    let engine = builder.observer(observer).build().unwrap();
+    let resolve = |name: &str| (name == "callee").then_some(CodeAddr::new(callee as *const () as u64));
+    let code = engine.load(compiled::LIVE_STRESS, resolve).unwrap();
+    let shape = CallShape::any_reg(compiled::any_reserved(1)).result().args(1);
+    let registration = engine.registration(code).live();
+    let module = registration
+        .register(|record| (record.id().get() == 101).then_some(shape))
+        .unwrap();
+    for number in [5, 6] {
+        let sequence = Sequence::new().mov(result(), arg(0)).add(result(), number);
+        engine.patch(101, &sequence).unwrap();
+    }
+    let site = module.sites().next().unwrap();
+    engine.invalidate_site(&site).unwrap();
+    (engine, module)
+}
+
+/// Name, start and size of what must be there: functions, and what the engine has made for the site.
+fn expected(engine: &Engine, module: &Module) -> HashMap<String, (u64, Option<u64>)> {
+    let functions = module.functions().map(|function| {
+        let (start, len) = (function.addr().get(), u64::from(function.len().get()));
+        (function.name().to_owned(), (start, Some(len)))
+    });
+    let site = module.sites().next().unwrap();
+    let prefix = format!("{}{}.id101.", site.function().name(), site.offset());
+    let made = ["stub1", "stub2", "deopt-ramp3"].map(|what| (format!("{prefix}{what}"), (0, None)));
+    assert!(engine.stub_bytes(&site) > 0);
+    functions.chain(made).collect()
+}
+
+#[test]
+fn the_perf_map_has_a_line_for_each_piece_of_code() {
+    let folder = Folder::new("perf-map");
+    let map = PerfMap::at(folder.0.join("perf.map")).unwrap();
+    let (engine, module) = watched(map.clone());
+    let expected = expected(&engine, &module);
+    let text = fs::read_to_string(map.path()).unwrap();
+    let mut found = 0;
+    for line in text.lines() {
+        let mut words = line.splitn(3, ' ');
+        let mut hex = || u64::from_str_radix(words.next().unwrap(), 16).unwrap();
+        let (start, len) = (hex(), hex());
+        let name = words.next().unwrap();
+        let Some((at, size)) = expected.get(name) else {
+            continue;
+        };
+        found += 1;
+        match size {
+            Some(size) => assert_eq!((start, len), (*at, *size), "{name}"),
+            None => assert!(engine.function_at(CodeAddr::new(start)).is_none() && len > 0),
+        }
+    }
+    assert_eq!((found, map.lost()), (expected.len(), 0));
+    assert_eq!(text.lines().count(), expected.len());
+}
+
+#[test]
+fn a_link_is_not_followed() {
+    let folder = Folder::new("perf-map-link");
+    let (target, link) = (folder.0.join("target"), folder.0.join("link"));
+    fs::write(&target, "").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert!(PerfMap::at(link).is_err());
+}
+
+/// The numbers of a file, in this machine's order.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> &'a [u8] {
+        let (head, rest) = self.0.split_at(len);
+        self.0 = rest;
+        head
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_ne_bytes(self.take(4).try_into().unwrap())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_ne_bytes(self.take(8).try_into().unwrap())
+    }
+}
+
+#[test]
+fn the_jitdump_has_the_bytes_of_each_piece_of_code() {
+    let folder = Folder::new("jitdump");
+    let dump = JitDump::create_in(&folder.0).unwrap();
+    let (engine, module) = watched(dump.clone());
+    let mut expected = expected(&engine, &module);
+    let file = fs::read(dump.path()).unwrap();
+    let mut reader = Reader(&file);
+    assert_eq!((reader.u32(), reader.u32(), reader.u32()), (0x4a69_5444, 1, 40));
+    let (machine, _, pid) = (reader.u32(), reader.u32(), reader.u32());
+    assert_eq!(pid, std::process::id());
+    let (mut last, flags) = (reader.u64(), reader.u64());
+    assert!(machine > 0 && flags == 0);
+    let mut number = 0;
+    while !reader.0.is_empty() {
+        let (id, len, time) = (reader.u32(), reader.u32(), reader.u64());
+        let mut record = Reader(reader.take(len as usize - 16));
+        assert!(id == 0 && time >= last);
+        last = time;
+        assert_eq!(record.u32(), pid);
+        let _thread = record.u32();
+        let (vma, start, size) = (record.u64(), record.u64(), record.u64());
+        assert_eq!((vma, record.u64()), (start, number));
+        number += 1;
+        let name_len = record.0.iter().position(|byte| *byte == 0).unwrap();
+        let name = std::str::from_utf8(record.take(name_len)).unwrap();
+        record.take(1);
+        assert_eq!(record.0.len() as u64, size);
+        let (at, known) = expected.remove(name).unwrap();
+        if let Some(known) = known {
+            let function = module.function_at(CodeAddr::new(at)).unwrap();
+            assert_eq!((start, size), (at, known), "{}", function.name());
+            let sites = function.sites().collect::<Vec<_>>();
+            let unpatched = |offset: usize| {
+                let addr = CodeAddr::new(at + offset as u64);
+                !sites.iter().any(|site| site.range().contains(addr))
+            };
+            let now = executable(at, size as usize);
+            let same = (0..now.len()).all(|offset| !unpatched(offset) || now[offset] == record.0[offset]);
+            assert!(same, "{name}");
+        } else if !name.ends_with("stub1") {
+            // What is in use has these bytes still.
+            assert_eq!(executable(start, size as usize), record.0, "{name}");
+        }
+    }
+    assert!(expected.is_empty() && dump.lost() == 0, "{:?}", expected.keys());
+}
+
+/// Bytes of code as they are executed.
+fn executable(at: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    let mut memory = fs::File::open("/proc/self/mem").unwrap();
+    std::io::Seek::seek(&mut memory, std::io::SeekFrom::Start(at)).unwrap();
+    std::io::Read::read_exact(&mut memory, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn the_marker_can_be_seen_and_holds_nothing() {
+    let folder = Folder::new("jitdump-marker");
+    let dump = JitDump::create_in(&folder.0).unwrap();
+    let maps = || fs::read_to_string("/proc/self/maps").unwrap();
+    let name = dump.path().to_str().unwrap().to_owned();
+    let line = maps()
+        .lines()
+        .find(|line| line.ends_with(&name))
+        .unwrap()
+        .to_owned();
+    assert!(line.contains(" r-xp "), "{line}");
+    let start = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+    let mut memory = fs::File::open("/proc/self/mem").unwrap();
+    std::io::Seek::seek(&mut memory, std::io::SeekFrom::Start(start)).unwrap();
+    // It is behind the end of the file.
+    assert!(std::io::Read::read_exact(&mut memory, &mut [0]).is_err());
+    drop(dump);
+    assert!(!maps().contains(&name));
+}
+
+#[test]
+fn modules_that_are_gone_do_no_harm() {
+    let folder = Folder::new("perf-map-gone");
+    let map = PerfMap::at(folder.0.join("perf.map")).unwrap();
+    let (engine, module) = watched(map.clone());
+    let before = fs::read_to_string(map.path()).unwrap();
+    // SAFETY: no thread is in the module's code.
+    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    assert_eq!(fs::read_to_string(map.path()).unwrap(), before);
+}
