@@ -22,7 +22,8 @@ mod names;
 mod perf_map;
 #[cfg(target_os = "linux")]
 mod system;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 #[cfg(feature = "tracing")]
 mod tracing;

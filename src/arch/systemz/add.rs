@@ -100,7 +100,7 @@ impl Emitter<'_> {
     }
 
     /// Adds without a register, where there is an instruction for it.
-    fn add_imm_to_mem(&mut self, to: Address, value: i64, width: Width) -> Result<bool, Refusal> {
+    pub(super) fn add_imm_to_mem(&mut self, to: Address, value: i64, width: Width) -> Result<bool, Refusal> {
         let insn = match width {
             Width::B1 | Width::B2 => return Ok(false),
             Width::B4 => insn::ASI,

@@ -278,13 +278,15 @@ impl Cases {
             width,
             atomic: true,
         };
+        self.op(add(mem(R3, 8), Imm(1), B8), "agsi 8(%r3), 1");
+        self.op(add(mem(R3, 8), Imm(0xffff_ffff), B4), "asi 8(%r3), -1");
         self.op(
-            add(mem(R3, 8), Imm(1), B8),
-            "lg %r0, 8(%r3); lgr %r14, %r0; aghi %r14, 1; csg %r0, %r14, 8(%r3); brc 4, .-14",
+            add(mem(R3, 8), Imm(128), B8),
+            "lg %r0, 8(%r3); lgr %r14, %r0; aghi %r14, 128; csg %r0, %r14, 8(%r3); brc 4, .-14",
         );
         self.op(
-            add(mem(R3, 8), Imm(0xffff_ffff), B4),
-            "l %r0, 8(%r3); lr %r14, %r0; ahi %r14, -1; cs %r0, %r14, 8(%r3); brc 4, .-10",
+            add(mem(R3, 8), Imm(0xffff_ff00), B4),
+            "l %r0, 8(%r3); lr %r14, %r0; ahi %r14, -256; cs %r0, %r14, 8(%r3); brc 4, .-10",
         );
         self.op(
             add(mem(R3, 4096), Imm(32_768), B4),
@@ -489,14 +491,16 @@ fn without_free_registers_what_needs_one_is_refused() {
     };
     no_scratch(store(Reg(R2)), only_r0);
     emit(&store(Reg(R2)), RegSet::of(&[R1])).unwrap();
-    let atomic = |to| Op::AddToMem {
+    let atomic = |to, number| Op::AddToMem {
         to,
-        src: Imm(1),
+        src: Imm(number),
         width: B8,
         atomic: true,
     };
-    no_scratch(atomic(slot(8)), TWO_FREE);
-    emit(&atomic(mem(R2, 8)), TWO_FREE).unwrap();
+    no_scratch(atomic(slot(8), 128), TWO_FREE);
+    emit(&atomic(mem(R2, 8), 128), TWO_FREE).unwrap();
+    // What counters add.
+    emit(&atomic(fixed(1 << 40), 1), RegSet::of(&[R1])).unwrap();
     // A load needs none: the destination may hold the address until then.
     emit(&mov(R2, InMem(slot(8)), B8, Zero), none).unwrap();
     emit(&mov(R2, InMem(fixed(1 << 40)), B8, Zero), none).unwrap();
