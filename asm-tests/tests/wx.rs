@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use asm_tests::NATIVE;
@@ -32,6 +33,16 @@ fn engine() -> Engine {
     Engine::builder().world(world).exits(ramps).build().unwrap()
 }
 
+/// Each test leaves room beside its pages, which another's threads and pages would take.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a jump reaches on RISC-V, either way: that much is left free on both sides of the pages, for stubs.
+const ROOM: usize = 1 << 20;
+
 /// Private pages of somebody else's JIT, which stay mapped.
 fn mapped(len: usize) -> *mut u8 {
     let (read_write, private) = (
@@ -39,19 +50,35 @@ fn mapped(len: usize) -> *mut u8 {
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
     );
     // SAFETY: a new mapping where the kernel likes.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), len, read_write, private, -1, 0) };
+    let at = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            ROOM + len + ROOM,
+            read_write,
+            private,
+            -1,
+            0,
+        )
+    };
     assert_ne!(at, libc::MAP_FAILED);
-    at.cast()
+    let pages = at.cast::<u8>().wrapping_add(ROOM);
+    for room in [at, pages.wrapping_add(len).cast()] {
+        // SAFETY: within the mapping, and nobody has used it.
+        assert_eq!(unsafe { libc::munmap(room, ROOM) }, 0);
+    }
+    pages
 }
 
 /// The object linked into such pages, and described by its map and the addresses of its functions only.
 fn adopted(engine: &Engine, ask: Ask) -> Code {
     let object = object();
     let layout = Object::parse(&object).unwrap().layout().unwrap();
-    let len = 1 << 20;
+    let page = Len::new(4096);
+    let (_, len) = layout.contiguous(CodeAddr::new(1 << 16), page).unwrap();
+    let len = (len as usize).next_multiple_of(4096);
     let at = mapped(len);
     let start = CodeAddr::new(at.expose_provenance() as u64);
-    let (addrs, size) = layout.contiguous(start, Len::new(4096)).unwrap();
+    let (addrs, size) = layout.contiguous(start, page).unwrap();
     assert!(size <= len as u64);
     let linked = layout
         .link(&addrs, &|name| asm_tests::resolve(name).map(CodeAddr::new))
@@ -120,6 +147,15 @@ fn writable_and_executable(maps: &str) -> Vec<&str> {
     maps.lines().filter(both).collect()
 }
 
+/// Ends the watch when it is dropped, also by a panic.
+struct Release<'a>(&'a AtomicBool);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Patches every site in a loop, whole transactions too, while another thread reads the maps; counts both.
 fn watch(name: &str, engine: &Engine, module: &Module) {
     let (stop, scans, ready) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
@@ -135,6 +171,8 @@ fn watch(name: &str, engine: &Engine, module: &Module) {
                 ready.store(true, Ordering::Relaxed);
             }
         });
+        // The watcher is joined before a failure is told.
+        let release = Release(&stop);
         let start = Instant::now();
         let enough = |patches| patches > 200 && scans.load(Ordering::Relaxed) > 20;
         while (start.elapsed() < WATCHED || !enough(patches)) && !watcher.is_finished() {
@@ -149,7 +187,7 @@ fn watch(name: &str, engine: &Engine, module: &Module) {
                 .fold(engine.transaction(), |t, site| t.restore(site).unwrap());
             patches += restore.commit().unwrap().sites as u64;
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(release);
         watcher.join().unwrap();
     });
     println!(
@@ -161,6 +199,7 @@ fn watch(name: &str, engine: &Engine, module: &Module) {
 
 #[test]
 fn loaded_code_written_through_an_alias_is_never_writable_and_executable() {
+    let _alone = alone();
     let engine = engine();
     let module = register(&engine, loaded(&engine));
     assert_eq!(module.areas()[0].memory().strategy(), Strategy::Alias);
@@ -168,11 +207,8 @@ fn loaded_code_written_through_an_alias_is_never_writable_and_executable() {
 }
 
 #[test]
-#[cfg_attr(
-    target_arch = "riscv64",
-    ignore = "a jump reaches 1 MiB there, and room for the stubs of adopted code is not looked for so near"
-)]
 fn adopted_code_that_is_toggled_is_never_writable_and_executable() {
+    let _alone = alone();
     let engine = engine();
     let module = register(&engine, adopted(&engine, Ask::Toggle));
     assert_eq!(module.areas()[0].memory().strategy(), Strategy::Toggle);
@@ -180,11 +216,8 @@ fn adopted_code_that_is_toggled_is_never_writable_and_executable() {
 }
 
 #[test]
-#[cfg_attr(
-    target_arch = "riscv64",
-    ignore = "a jump reaches 1 MiB there, and room for the stubs of adopted code is not looked for so near"
-)]
 fn adopted_code_written_as_a_file_is_never_writable_and_executable() {
+    let _alone = alone();
     let engine = engine();
     let module = register(&engine, adopted(&engine, Ask::ProcMem));
     assert_eq!(module.areas()[0].memory().strategy(), Strategy::ProcMem);
@@ -200,11 +233,8 @@ fn a_mapping_that_is_both_would_be_found() {
 }
 
 #[test]
-#[cfg_attr(
-    target_arch = "riscv64",
-    ignore = "a jump reaches 1 MiB there, and room for the stubs of adopted code is not looked for so near"
-)]
 fn adopted_code_is_patched_run_restored_and_invalidated_by_every_strategy() {
+    let _alone = alone();
     for ask in [Ask::Auto, Ask::ProcMem, Ask::Toggle] {
         let engine = engine();
         let module = register(&engine, adopted(&engine, ask));
