@@ -180,6 +180,7 @@ cross() { # arch, arguments..
         CARGO_BUILD_TARGET="$(target "$arch")" CARGO_TARGET_DIR=target/cross \
         CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_INCREMENTAL=0 \
         "${name}_LINKER=$arch-linux-gnu-gcc" CARGO_TERM_COLOR=never \
+        "${name}_RUNNER=qemu-$(qemu "$arch")-static -L /usr/$arch-linux-gnu" \
         cargo "$@"
 }
 
@@ -219,6 +220,9 @@ build() { # arch
     build_tests "$1" "$programs" asm-tests -p asm-tests $(running)
     [ "$(wc -l <"$programs")" -gt 2 ] || give_up "cargo does not say which test programs there are"
     for name in "${examples[@]}"; do cross "$1" build --example "$name"; done
+    # Built and run by one command.
+    say "$1: examples of the documentation"
+    cross "$1" test -p patchpoint --doc
 }
 
 # Without cargo, which would wait for what is built meanwhile.

@@ -32,6 +32,8 @@ pub use symbols::{resolve, resolve_for};
 
 use std::path::{Path, PathBuf};
 
+use patchpoint::arch::Convention;
+
 /// An object that is checked in.
 #[derive(Clone, Debug)]
 pub struct TestObject {
@@ -64,6 +66,23 @@ impl TestObject {
     }
 }
 
+impl TestObject {
+    /// Whether LLVM may have another value in the register of an argument of a function's site: for PowerPC its fast
+    /// selection of instructions puts C arguments in their registers and then forgets them, and a live value may get the
+    /// same. No record tells.
+    #[must_use]
+    pub fn loses_arguments(&self, source: &Source, function: &str) -> bool {
+        let lost = |site: &Site| {
+            site.function == function
+                && site.shape.convention() == Convention::C
+                && site.shape.arg_count() > 0
+                && site.live_values
+        };
+        let is_powerpc = matches!(self.folder, Folder::Powerpc64 | Folder::Powerpc64le);
+        is_powerpc && self.level == 0 && source.sites.iter().any(lost)
+    }
+}
+
 /// Where the objects for x86-64 are.
 #[must_use]
 pub fn folder() -> PathBuf {
@@ -87,6 +106,28 @@ fn names(folder: &Path, suffix: &str) -> Vec<String> {
     names.sort();
     names
 }
+
+/// An instruction of this machine's that sets a register to 1 which functions preserve, and that no checker refuses for
+/// another reason. The bytes are llvm-mc's for the text.
+pub const SETS_PRESERVED: &[u8] = if cfg!(target_arch = "aarch64") {
+    // mov x19,#1
+    &[0x33, 0x00, 0x80, 0xd2]
+} else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
+    // li 30,1
+    &[0x01, 0x00, 0xc0, 0x3b]
+} else if cfg!(target_arch = "powerpc64") {
+    // li 30,1
+    &[0x3b, 0xc0, 0x00, 0x01]
+} else if cfg!(target_arch = "s390x") {
+    // lghi %r13,1
+    &[0xa7, 0xd9, 0x00, 0x01]
+} else if cfg!(target_arch = "riscv64") {
+    // li s1,1
+    &[0x93, 0x04, 0x10, 0x00]
+} else {
+    // movl $1,%ebx
+    &[0xbb, 0x01, 0x00, 0x00, 0x00]
+};
 
 /// Every object with a stack map that runs on this machine.
 ///

@@ -1,7 +1,7 @@
 //! Every function of every object is run: loaded, its sites filled with the contract's instructions, and its
 //! result compared with the reference's. This shows that the loader relocates right, that the stack maps'
 //! places are understood, and that the objects keep their contract, before any engine is involved.
-#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,
@@ -11,14 +11,15 @@
     reason = "a test"
 )]
 
-use asm_tests::{Function, Param, Source};
-use patchpoint::addr::{CodeAddr, Len};
-use patchpoint::arch::{Convention, SiteKind};
+use asm_tests::{Function, NATIVE, Param, Source, TestObject, native_objects, resolve_for};
+use patchpoint::CallShape;
+use patchpoint::addr::{CodeAddr, CodeRange, Len, RecordId};
+use patchpoint::arch::{Arch, SiteContext, SiteKind};
 use patchpoint::image::{FunctionRange, LinkedImage, Object, Reach, SegmentKind};
-use patchpoint::stackmap::{Place, Record, StackMaps};
+use patchpoint::publish::{Level, Publisher};
+use patchpoint::sequence::{Environment, Fit, Sequence, arg, assemble, result};
+use patchpoint::stackmap::{Constants, Record, StackMaps};
 use region::{Allocation, Protection};
-
-const PAGE: u32 = 4096;
 
 /// An image in memory, readable and writable or readable and executable, never all three.
 struct Loaded {
@@ -43,19 +44,14 @@ fn reserve(reach: Reach, size: usize) -> Allocation {
     }
 }
 
-fn resolve(name: &str) -> Option<CodeAddr> {
-    asm_tests::resolve(name).map(CodeAddr::new)
-}
-
 fn load(bytes: &[u8], patch: impl Fn(&mut LinkedImage)) -> patchpoint::Result<Loaded> {
     let layout = Object::parse(bytes)?.layout()?;
-    let (_, size) = layout.contiguous(CodeAddr::new(0x10000), Len::new(PAGE)).unwrap();
+    let page = Len::new(region::page::size() as u32);
+    let (_, size) = layout.contiguous(CodeAddr::new(0x10000), page).unwrap();
     let mut memory = reserve(layout.reach(), size as usize);
     let base = memory.as_mut_ptr::<u8>();
-    let (addrs, _) = layout
-        .contiguous(CodeAddr::new(base as u64), Len::new(PAGE))
-        .unwrap();
-    let mut linked = layout.link(&addrs, &resolve)?;
+    let (addrs, _) = layout.contiguous(CodeAddr::new(base as u64), page).unwrap();
+    let mut linked = layout.link(&addrs, &resolve_for(bytes))?;
     patch(&mut linked);
     for segment in &linked.segments {
         let offset = (segment.addr.get() - base as u64) as usize;
@@ -73,6 +69,8 @@ fn load(bytes: &[u8], patch: impl Fn(&mut LinkedImage)) -> patchpoint::Result<Lo
         };
         // SAFETY: the pages belong to this segment alone, and nobody holds a reference into them.
         unsafe { region::protect(base.add(offset), segment.bytes.len(), protection) }.unwrap();
+        let range = CodeRange::new(segment.addr, segment.bytes.len() as u64).unwrap();
+        Publisher::new().publish(&[range], Level::Eventual)?;
     }
     Ok(Loaded { linked, memory })
 }
@@ -95,65 +93,45 @@ impl Loaded {
     }
 }
 
-/// The hardware numbers of the general registers in DWARF's order.
-const HARDWARE: [u8; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
-const R11: u8 = 11;
-
-fn two_registers(opcode: u8, to: u8, from: u8) -> [u8; 3] {
-    [
-        0x48 | (from >> 3) << 2 | to >> 3,
-        opcode,
-        0xc0 | (from & 7) << 3 | to & 7,
-    ]
-}
-
-/// `result = first argument + ID`: as an immediate if it fits, else with r11 for the ID.
-fn contract(result: u8, argument: Option<u8>, id: u64) -> Vec<u8> {
-    if let (Some(argument), Ok(small)) = (argument, i32::try_from(id as i64)) {
-        let mut code = two_registers(0x89, result, argument).to_vec();
-        code.extend([0x48 | result >> 3, 0x81, 0xc0 | result & 7]);
-        code.extend(small.to_le_bytes());
-        return code;
-    }
-    let mut code = vec![0x49, 0xbb];
-    code.extend(id.to_le_bytes());
-    match argument {
-        Some(argument) => {
-            code.extend(two_registers(0x89, result, argument));
-            code.extend(two_registers(0x01, result, R11));
-        }
-        None => code.extend(two_registers(0x89, result, R11)),
-    }
-    code
-}
-
-fn register(record: &Record<'_>, index: usize) -> u8 {
-    match record.locations().get(index).unwrap().place {
-        Place::Register { reg, bit_offset: 0 } => HARDWARE[usize::from(reg.get())],
-        place => panic!("{}: location {index} is {place:?}", record.id()),
+/// What the contract wants in a site: the first argument plus the ID.
+fn contract(shape: CallShape, id: RecordId) -> Sequence {
+    match (shape.has_result(), shape.arg_count()) {
+        (false, _) => Sequence::new(),
+        (true, 0) => Sequence::new().mov(result(), id.get()),
+        (true, _) => Sequence::new().mov(result(), arg(0)).add(result(), id.get()),
     }
 }
 
 /// The bytes that the contract wants in the site, padded with nops to the reserved length.
-fn filling(source: &Source, record: &Record<'_>) -> Option<Vec<u8>> {
+fn filling(
+    source: &Source,
+    constants: Constants<'_>,
+    record: Record<'_>,
+    start: CodeAddr,
+) -> Option<Vec<u8>> {
     let shape = source
         .shape(record.id().get())
         .unwrap_or_else(|| panic!("{} unknown", record.id()));
-    if shape.kind() != SiteKind::Patchpoint {
+    if shape.kind() != SiteKind::Patchpoint || shape.reserved().get() == 0 {
         return None;
     }
-    let mut code = match (shape.has_result(), shape.convention()) {
-        (false, _) => Vec::new(),
-        (true, Convention::AnyReg) => {
-            let argument = (shape.arg_count() > 0).then(|| register(record, 1));
-            contract(register(record, 0), argument, record.id().get())
-        }
-        (true, _) => contract(0, (shape.arg_count() > 0).then_some(7), record.id().get()),
+    let site = SiteContext {
+        arch: Arch::host().unwrap(),
+        id: record.id(),
+        function: None,
+        offset: record.offset(),
+        addr: start.at(record.offset()).unwrap(),
+        shape,
+        record: Some(record),
+        constants,
+        landings: &[],
+        trust_live_outs: false,
     };
-    let reserved = shape.reserved().as_usize();
-    assert!(code.len() <= reserved, "{} reserves {reserved}", record.id());
-    code.resize(reserved, 0x90);
-    Some(code)
+    let fit = assemble(&contract(shape, record.id()), &site, &Environment::default());
+    match fit.unwrap_or_else(|error| panic!("{error}")) {
+        Fit::InPlace(assembled) => Some(assembled.code),
+        Fit::OutOfLine { stub_len } => panic!("{} needs a stub of {stub_len}", record.id()),
+    }
 }
 
 fn patch(linked: &mut LinkedImage, source: &Source) {
@@ -164,15 +142,18 @@ fn patch(linked: &mut LinkedImage, source: &Source) {
         .find(|segment| segment.kind == SegmentKind::Code)
         .unwrap();
     let maps = StackMaps::parse(&image.stack_maps, image.endian).unwrap();
-    for function in maps.maps().iter().flat_map(|map| map.functions()) {
-        let FunctionRange { addr, len, .. } = image.function_at(CodeAddr::new(function.address())).unwrap();
-        for record in function.records().unwrap() {
-            let Some(filling) = filling(source, &record) else {
-                continue;
-            };
-            assert!(record.offset().get() as usize + filling.len() <= len.as_usize());
-            let start = (addr.get() - code.addr.get()) as usize + record.offset().get() as usize;
-            code.bytes[start..start + filling.len()].copy_from_slice(&filling);
+    for map in maps.maps() {
+        for function in map.functions() {
+            let FunctionRange { addr, len, .. } =
+                image.function_at(CodeAddr::new(function.address())).unwrap();
+            for record in function.records().unwrap() {
+                let Some(filling) = filling(source, map.constants(), record, *addr) else {
+                    continue;
+                };
+                assert!(record.offset().get() as usize + filling.len() <= len.as_usize());
+                let start = (addr.get() - code.addr.get()) as usize + record.offset().get() as usize;
+                code.bytes[start..start + filling.len()].copy_from_slice(&filling);
+            }
         }
     }
 }
@@ -191,10 +172,16 @@ fn arguments(function: &Function, round: usize, words: &mut [u64; 16]) -> [u64; 
     args
 }
 
-fn compare(source: &Source, name: &str, patched: &Loaded, reference: &Loaded) -> usize {
+fn compare(
+    source: &Source,
+    object: &TestObject,
+    patched: &Loaded,
+    reference: &Loaded,
+    which: impl Fn(&Function) -> bool,
+) -> usize {
     let mut calls = 0;
     for function in &source.functions {
-        if function.avx && !asm_tests::has_avx() {
+        if function.avx && !asm_tests::has_avx() || !which(function) {
             continue;
         }
         for round in 0..NUMBERS.len() {
@@ -205,7 +192,7 @@ fn compare(source: &Source, name: &str, patched: &Loaded, reference: &Loaded) ->
             let expected = reference.call(&function.name, args);
             words.copy_from_slice(&before);
             let found = patched.call(&function.name, args);
-            assert_eq!(found, expected, "{name}: {}({args:x?})", function.name);
+            assert_eq!(found, expected, "{}: {}({args:x?})", object.name, function.name);
             calls += 1;
         }
     }
@@ -214,47 +201,38 @@ fn compare(source: &Source, name: &str, patched: &Loaded, reference: &Loaded) ->
 
 #[test]
 fn every_function_returns_what_its_reference_does() {
-    let (mut calls, mut objects) = (0, 0);
-    for object in asm_tests::objects() {
-        let source = asm_tests::source(&object.source);
-        let reference = load(&asm_tests::reference(&object.source), |_| {}).unwrap();
+    let (mut calls, objects) = (0, native_objects());
+    for object in &objects {
+        let source = object.folder.source(&object.source);
+        let reference = load(&object.folder.reference(&object.source), |_| {}).unwrap();
         let patched = load(&object.bytes, |linked| patch(linked, &source));
         let patched = patched.unwrap_or_else(|error| panic!("{}: {error}", object.name));
-        calls += compare(&source, &object.name, &patched, &reference);
-        objects += 1;
+        let kept = |function: &Function| !object.loses_arguments(&source, &function.name);
+        calls += compare(&source, object, &patched, &reference, kept);
     }
-    println!("{calls} calls of functions from {objects} objects");
-    assert!(calls > 4000 && objects >= 112);
+    println!("{calls} calls of functions from {} objects", objects.len());
+    assert!(calls > 1500 && objects.len() >= 40);
 }
 
 /// Without patching, what has no result and what LLVM filled with calls to symbols.
 #[test]
 fn functions_whose_sites_need_no_patch_run_as_they_are() {
     let mut calls = 0;
-    for name in ["shadow", "calls"] {
-        let mut source = asm_tests::source(name);
-        let needs_patch = |function: &Function| {
-            source.sites.iter().any(|site| {
+    for object in native_objects() {
+        if !["shadow", "calls"].contains(&object.source.as_str()) {
+            continue;
+        }
+        let source = object.folder.source(&object.source);
+        let as_it_is = |function: &Function| {
+            let needs_patch = source.sites.iter().any(|site| {
                 let calls_symbol = matches!(site.target, asm_tests::Target::Symbol(_));
                 site.function == function.name && site.shape.has_result() && !calls_symbol
-            }) || function.name == "call_inner"
+            });
+            !needs_patch && function.name != "call_inner"
         };
-        let functions = source
-            .functions
-            .iter()
-            .filter(|function| !needs_patch(function))
-            .cloned()
-            .collect();
-        source.functions = functions;
-        let reference = load(&asm_tests::reference(name), |_| {}).unwrap();
-        for object in asm_tests::objects().iter().filter(|object| object.source == name) {
-            calls += compare(
-                &source,
-                &object.name,
-                &load(&object.bytes, |_| {}).unwrap(),
-                &reference,
-            );
-        }
+        let reference = load(&object.folder.reference(&object.source), |_| {}).unwrap();
+        let loaded = load(&object.bytes, |_| {}).unwrap();
+        calls += compare(&source, &object, &loaded, &reference, as_it_is);
     }
-    assert!(calls > 200, "{calls}");
+    assert!(calls > 80 * NATIVE.len(), "{calls}");
 }

@@ -45,11 +45,10 @@ fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
 fn what_it_may_not_do_is_refused_and_leaves_nothing() {
     let engine = engine();
     let site = get(&engine);
-    let refused = engine.publish_stub(&site, &Sequence::new().raw(&[0x48, 0x31, 0xdb]));
+    let refused = engine.publish_stub(&site, &Sequence::new().raw(asm_tests::SETS_PRESERVED));
     assert!(
         matches!(refused, Err(patchpoint::Error::VerifyClobber { .. })),
         "{refused:?}"

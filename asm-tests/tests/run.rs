@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use asm_tests::{Folder, Param, Source, Target as Original, TestObject, resolve_for};
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
-use patchpoint::arch::{Convention, SiteKind};
+use patchpoint::arch::SiteKind;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::{Engine, Status};
 use patchpoint::memory::Arena;
@@ -127,17 +127,6 @@ fn runnable(function: &asm_tests::Function) -> bool {
     !function.avx || asm_tests::has_avx()
 }
 
-/// Whether LLVM may have another value in the register of an argument: for PowerPC its fast selection of instructions puts
-/// C arguments in their registers and then forgets them, and a live value may get the same. No record tells.
-fn loses_arguments(object: &TestObject, source: &Source, function: &str) -> bool {
-    let own = source.sites.iter().filter(|site| site.function == function);
-    let lost = |site: &asm_tests::Site| {
-        site.shape.convention() == Convention::C && site.shape.arg_count() > 0 && site.live_values
-    };
-    let is_powerpc = matches!(object.folder, Folder::Powerpc64 | Folder::Powerpc64le);
-    is_powerpc && object.level == 0 && own.into_iter().any(lost)
-}
-
 /// Runs every function of `which` and compares with the reference.
 fn compare(
     module: &Module,
@@ -153,11 +142,9 @@ fn compare(
             .expect("the reference has every function");
         let addr = module.function(&function.name).unwrap().entry();
         for seed in 1..8 {
-            if call(addr, &function.params, seed, &mut memory)
-                != call(expected, &function.params, seed, &mut memory)
-            {
-                println!("DIFF {what} {} {seed}", function.name);
-            }
+            let found = call(addr, &function.params, seed, &mut memory);
+            let expected = call(expected, &function.params, seed, &mut memory);
+            assert_eq!(found, expected, "{what}: {} {seed}", function.name);
             calls += 1;
         }
     }
@@ -199,7 +186,7 @@ fn run_object(object: &TestObject) -> [usize; 4] {
             }
         }
     }
-    let kept = |name: &str| !loses_arguments(object, &source, name);
+    let kept = |name: &str| !object.loses_arguments(&source, name);
     calls += compare(&module, &reference, &source, &object.name, kept);
     let shadows = sites
         .iter()

@@ -4,7 +4,7 @@ use super::*;
 use patchpoint::arch::OnReturn;
 use patchpoint::engine::Status;
 use patchpoint::publish::Drained;
-use patchpoint::sequence::{Sequence, arg, result};
+use patchpoint::sequence::{Sequence, arg, result, temp};
 use std::cell::RefCell;
 
 /// What the callee does when the compiled code calls it.
@@ -27,10 +27,9 @@ fn on_call(action: impl FnMut(u64) -> u64 + 'static) {
 }
 
 /// `result = argument + 7`, then as many bytes of real instructions as there are.
-fn all_of(bytes: usize) -> Sequence {
+fn all_of(bytes: u32) -> Sequence {
     let body = Sequence::new().mov(result(), arg(0)).add(result(), 7u64);
-    // xchg would be a nop; these are instructions that do nothing to the result: add rax, 0.
-    (0..(bytes - 7) / 4).fold(body, |sequence, _| sequence.raw(&[0x48, 0x83, 0xc0, 0]))
+    (0..(bytes - HOST.add) / 4).fold(body, |sequence, _| sequence.raw(&HOST.adds_nothing))
 }
 
 fn seven() -> Sequence {
@@ -40,14 +39,17 @@ fn seven() -> Sequence {
 /// `argument + 7`, longer than the bytes before the landing: in a stub.
 fn seven_in_stub() -> Sequence {
     let start = Sequence::new().mov(result(), arg(0));
-    (0..7).fold(start, |sequence, _| sequence.add(result(), 1u64))
+    (0..7)
+        .fold(start, |sequence, _| sequence.add(result(), 1u64))
+        .mov(temp(), 0x1234_5678_9abc_def0u64)
+        .mov(temp(), 0x1234_5678_9abc_def0u64)
 }
 
 #[test]
 fn a_callee_patches_the_site_it_returns_into() {
     for sequence in [seven(), seven_in_stub(), Sequence::new().mov(result(), 9u64)] {
         let (engine, _) = engine();
-        let module = registered(&engine, callee);
+        let module = registered_for_calls(&engine, callee);
         let (inner, patch) = (engine.clone(), sequence.clone());
         on_call(move |a| {
             inner.patch(1, &patch).unwrap();
@@ -62,24 +64,24 @@ fn a_callee_patches_the_site_it_returns_into() {
 #[test]
 fn what_would_stand_on_the_landing_is_refused_while_a_callee_is_in_the_call() {
     let (engine, _) = engine();
-    let module = registered(&engine, callee);
+    let module = registered_for_calls(&engine, callee);
     let inner = engine.clone();
     on_call(move |a| {
-        let refused = inner.patch(1, &all_of(40).in_place_only());
+        let refused = inner.patch(1, &all_of(reserved(1)).in_place_only());
         refused!(refused, SequenceTooLong, 1);
         a + 100
     });
     assert_eq!(call(&module, "calls", [1, 0]), 101 * 3);
     assert_eq!(engine.status(&the_site(&engine, 1)), Status::Original);
     // A stub can be as long as it likes.
-    engine.patch(1, &all_of(39)).unwrap();
+    engine.patch(1, &all_of(reserved(1) - 1)).unwrap();
     assert_eq!(call(&module, "calls", [1, 0]), 8 * 3);
     // Once nothing returns there, the whole site can be had.
     // SAFETY: the only thread is here.
     let drained = unsafe { Drained::promise() };
     let transaction = engine
         .transaction()
-        .patch(1, &all_of(39).in_place_only())
+        .patch(1, &all_of(reserved(1) - 1).in_place_only())
         .unwrap();
     transaction.drained(drained).commit().unwrap();
     assert_eq!(call(&module, "calls", [1, 0]), 8 * 3);
@@ -88,7 +90,7 @@ fn what_would_stand_on_the_landing_is_refused_while_a_callee_is_in_the_call() {
 #[test]
 fn a_callee_restores_and_patches_again_before_it_returns() {
     let (engine, _) = engine();
-    let module = registered(&engine, callee);
+    let module = registered_for_calls(&engine, callee);
     let inner = engine.clone();
     on_call(move |a| {
         for _ in 0..3 {
@@ -107,7 +109,7 @@ fn a_callee_restores_and_patches_again_before_it_returns() {
 #[test]
 fn a_callee_invalidates_the_function_it_returns_into() {
     let (engine, deopts) = engine();
-    let module = registered(&engine, callee);
+    let module = registered_for_calls(&engine, callee);
     let (inner, function) = (engine.clone(), module.function("calls").unwrap());
     on_call(move |a| {
         inner.invalidate(&function).unwrap();
@@ -125,7 +127,7 @@ fn frames_of_a_recursion_all_return_into_the_patched_site() {
     const DEPTH: u64 = 12;
     for change in 0..4 {
         let (engine, _) = engine();
-        let module = registered(&engine, callee);
+        let module = registered_for_calls(&engine, callee);
         let entry = module.function("recurses").unwrap().entry();
         let (inner, function) = (engine.clone(), module.function("recurses").unwrap());
         on_call(move |a| {
@@ -179,9 +181,10 @@ extern "C" fn not_called(_: u64) -> u64 {
 #[test]
 fn a_stub_is_kept_while_its_callee_runs_and_reclaimed_after_a_drain() {
     let (engine, _) = engine();
-    let module = registered(&engine, not_called);
+    let module = registered_for_calls(&engine, not_called);
     // A stub that calls: the callee returns into the stub, not into the site.
-    let through_stub = (0..12).fold(
+    let adds = u64::from(reserved(1) / 4);
+    let through_stub = (0..adds).fold(
         Sequence::new().call(address(callee), OnReturn::FollowsC),
         |sequence, _| sequence.add(result(), 1u64),
     );
@@ -202,7 +205,7 @@ fn a_stub_is_kept_while_its_callee_runs_and_reclaimed_after_a_drain() {
         );
         a + 100
     });
-    assert_eq!(call(&module, "calls", [1, 0]), (101 + 12) * 3);
+    assert_eq!(call(&module, "calls", [1, 0]), (101 + adds) * 3);
     assert_eq!(engine.stub_stats().slots, 1);
     // SAFETY: the only thread is here.
     let drained = unsafe { Drained::promise() };

@@ -1,37 +1,59 @@
 //! The traps that exist without concurrency, on an object that LLVM compiled for them.
-#![cfg(target_arch = "x86_64")]
 
 mod entries;
 mod landings;
 mod lookup;
+mod machine;
 mod registers;
 mod registration;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use machine::HOST;
 use patchpoint::addr::{CodeAddr, RecordId};
+use patchpoint::arch::Arch;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::{Code, Engine};
 use patchpoint::publish::SingleThreaded;
 use patchpoint::site::{EntrySpec, Module, Site};
 use patchpoint::{CallShape, Error, Result};
 
-/// The object; its source beside it.
-const OBJECT: &[u8] = include_bytes!("../../objects/traps/traps.o");
+const ARCH: Arch = Arch::host().unwrap();
+
+/// The reserved length of a patchpoint that the source gives for x86-64.
+const fn length(x86_64: u32) -> u32 {
+    match ARCH {
+        Arch::X86_64 => x86_64,
+        _ => 2 * x86_64,
+    }
+}
 
 /// What is reserved in the source.
 fn shape(id: RecordId) -> Option<CallShape> {
     Some(match id.get() {
-        1 | 2 => CallShape::c(40).result().args(1),
+        1 | 2 => CallShape::c(length(40)).result().args(1),
         3 => CallShape::shadow(16),
-        4 => CallShape::any_reg(24).result().args(1),
-        5 => CallShape::any_reg(32).result().args(1),
-        6 | 7 => CallShape::any_reg(20).result().args(1),
+        4 => CallShape::any_reg(length(24)).result().args(1),
+        5 => CallShape::any_reg(length(32)).result().args(1),
+        6 | 7 => CallShape::any_reg(length(20)).result().args(1),
         8 => CallShape::shadow(12),
-        9 => CallShape::any_reg(28).result().args(1),
+        9 => CallShape::any_reg(ALIGNED).result().args(1),
         _ => return None,
     })
+}
+
+/// What site 9 reserves, so that it ends at a multiple of 16.
+const ALIGNED: u32 = match ARCH {
+    Arch::X86_64 => 28,
+    Arch::PowerPc64Le => 52,
+    Arch::PowerPc64 => 60,
+    Arch::SystemZ => 54,
+    _ => 56,
+};
+
+fn reserved(id: u64) -> u32 {
+    shape(RecordId::new(id)).unwrap().reserved().get()
 }
 
 /// An engine that counts how often invalidated code was entered, and resumes.
@@ -59,7 +81,10 @@ fn address(function: extern "C" fn(u64) -> u64) -> CodeAddr {
 }
 
 fn load(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Code {
-    engine.load(OBJECT, |_| Some(address(callee))).unwrap()
+    let callee = address(callee);
+    engine
+        .load(&machine::object(callee.get()), |_| Some(callee))
+        .unwrap()
 }
 
 /// The object registered, its patchpoints calling `callee`.
@@ -67,6 +92,17 @@ fn registered(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Module {
     engine
         .register(load(engine, callee), |record| shape(record.id()))
         .unwrap()
+}
+
+/// The same where sequences are to call: LLVM for RISC-V writes no lists of live-outs here, and by the source nobody needs
+/// the return address in its register.
+fn registered_for_calls(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Module {
+    let registration = engine.registration(load(engine, callee));
+    let registration = match ARCH {
+        Arch::RiscV64 => registration.trust_live_outs(),
+        _ => registration,
+    };
+    registration.register(|record| shape(record.id())).unwrap()
 }
 
 /// A registration in which one record has another shape.
@@ -101,6 +137,16 @@ fn call_at(addr: CodeAddr, [a, b]: [u64; 2]) -> u64 {
     // SAFETY: the object's functions take two numbers or fewer and return one.
     let function: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(addr.get() as usize) };
     function(a, b)
+}
+
+/// The bytes from a site to the end of its function, and where instructions begin and end in them.
+fn rest(site: &Site) -> (u32, Vec<u32>) {
+    let len = site.function().len().get() - site.offset().get();
+    // SAFETY: the site's module keeps its code mapped and readable.
+    let bytes = unsafe { std::slice::from_raw_parts(site.addr().get() as *const u8, len as usize) };
+    let mut boundaries = patchpoint::verify::boundaries(ARCH, site.addr(), bytes);
+    boundaries.push(len);
+    (len, boundaries)
 }
 
 fn bytes(site: &Site) -> Vec<u8> {

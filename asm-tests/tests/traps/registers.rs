@@ -1,7 +1,6 @@
 //! Lists of live-outs that omit callee-saved registers.
 
 use super::*;
-use patchpoint::arch::x86_64::{R10, R11, RBX};
 use patchpoint::engine::Status;
 use patchpoint::sequence::Sequence;
 
@@ -13,20 +12,23 @@ fn callee_saved_registers_are_live_out_whatever_the_list_says() {
     assert_eq!(site.record().unwrap().0.live_outs().len(), 0);
     let before = bytes(&site);
     refused!(
-        engine.patch(1, &Sequence::new().mov(RBX, 1u64)),
+        engine.patch(1, &Sequence::new().mov(HOST.preserved, 1u64)),
         OverwritesLive,
         1
     );
-    // The same as bytes, past the assembler: mov ebx, 1.
+    // The same as bytes, past the assembler.
     refused!(
-        engine.patch(1, &Sequence::new().raw(&[0xbb, 1, 0, 0, 0])),
+        engine.patch(1, &Sequence::new().raw(asm_tests::SETS_PRESERVED)),
         VerifyClobber,
         1
     );
     assert_eq!((bytes(&site), engine.status(&site)), (before, Status::Original));
     // What the convention gives up is free.
     engine
-        .patch(1, &Sequence::new().mov(R10, 1u64).mov(R11, 1u64))
+        .patch(
+            1,
+            &Sequence::new().mov(HOST.free[0], 1u64).mov(HOST.free[1], 1u64),
+        )
         .unwrap();
 }
 
@@ -36,7 +38,7 @@ fn whoever_vouches_for_the_list_gets_them() {
     let registration = engine.registration(load(&engine, nobody)).trust_live_outs();
     registration.register(|record| shape(record.id())).unwrap();
     engine
-        .patch(1, &Sequence::new().raw(&[0xbb, 1, 0, 0, 0]))
+        .patch(1, &Sequence::new().raw(asm_tests::SETS_PRESERVED))
         .unwrap();
 }
 
@@ -44,9 +46,9 @@ fn whoever_vouches_for_the_list_gets_them() {
 fn a_function_that_keeps_a_value_there_is_not_broken() {
     let (engine, _) = engine();
     let module = registered(&engine, nobody);
-    // `recurses` keeps its argument in rbx across the site.
+    // `recurses` keeps its argument across the site.
     refused!(
-        engine.patch(2, &Sequence::new().raw(&[0xbb, 1, 0, 0, 0])),
+        engine.patch(2, &Sequence::new().raw(asm_tests::SETS_PRESERVED)),
         VerifyClobber,
         2
     );

@@ -18,42 +18,52 @@ fn a_reserved_length_of_zero_is_refused() {
     refused!(with_shape(3, CallShape::shadow(0)), SiteEmpty, 3);
 }
 
+/// Every length that site 4, of nops, and site 1, of a call and nops, could be told, against what stands there.
 #[test]
 fn a_patchpoint_told_too_long_or_too_short_is_refused() {
-    let any = |len| with_shape(4, CallShape::any_reg(len).result().args(1));
-    // Beyond it stand `pop rbp; ret`, and then the function ends.
-    refused!(any(25), NotLlvmPatchpoint, 4);
-    refused!(any(26), NotLlvmPatchpoint, 4);
-    refused!(any(27), SiteOutsideFunction, 4);
-    refused!(any(u32::MAX), SiteOutsideFunction, 4);
-    // An instruction straddles its end.
-    refused!(any(23), SiteUndecodable, 4);
-    refused!(any(1), SiteUndecodable, 4);
-    // Whole nops are all that can be seen of a patchpoint told shorter.
-    any(20).unwrap();
-    let c = |len| with_shape(1, CallShape::c(len).result().args(1));
-    refused!(c(12), SiteUndecodable, 1);
-    refused!(c(10), NotLlvmPatchpoint, 1);
-    refused!(c(44), NotLlvmPatchpoint, 1);
-    c(13).unwrap();
+    let (engine, _) = engine();
+    let _module = registered(&engine, nobody);
+    let told = |id, len| match id {
+        1 => with_shape(1, CallShape::c(len).result().args(1)),
+        _ => with_shape(4, CallShape::any_reg(len).result().args(1)),
+    };
+    for (id, least) in [(4, 1), (1, HOST.call)] {
+        let (room, mut boundaries) = rest(&the_site(&engine, id));
+        if matches!(ARCH, Arch::PowerPc64 | Arch::PowerPc64Le) {
+            // The two instructions of a call are decoded as one where both are there.
+            boundaries.push(4);
+        }
+        for len in 1..=room {
+            match (boundaries.contains(&len), len >= least && len <= reserved(id)) {
+                // An instruction straddles its end.
+                (false, _) => refused!(told(id, len), SiteUndecodable, id),
+                // Whole nops are all that can be seen of a patchpoint told shorter.
+                (true, true) => drop(told(id, len).unwrap()),
+                // A part of the call, or what follows: the epilogue.
+                (true, false) => refused!(told(id, len), NotLlvmPatchpoint, id),
+            }
+        }
+        refused!(told(id, room + 1), SiteOutsideFunction, id);
+        refused!(told(id, u32::MAX), SiteOutsideFunction, id);
+    }
 }
 
 #[test]
 fn a_site_told_into_the_next_record_is_refused() {
     refused!(
-        with_shape(6, CallShape::any_reg(21).result().args(1)),
+        with_shape(6, CallShape::any_reg(reserved(6) + 1).result().args(1)),
         SiteOverlapsRecord,
         6
     );
     refused!(
-        with_shape(6, CallShape::any_reg(40).result().args(1)),
+        with_shape(6, CallShape::any_reg(2 * reserved(6)).result().args(1)),
         SiteOverlapsRecord,
         6
     );
     // Also where that record is no site.
     let (engine, _) = engine();
     let only = |record: &patchpoint::site::Candidate<'_>| {
-        (record.id().get() == 6).then(|| CallShape::any_reg(40).result().args(1))
+        (record.id().get() == 6).then(|| CallShape::any_reg(2 * reserved(6)).result().args(1))
     };
     refused!(
         engine.register(load(&engine, nobody), only),
@@ -66,37 +76,50 @@ fn a_site_told_into_the_next_record_is_refused() {
 fn a_shadow_shorter_than_promised_is_refused() {
     let shadow = |len| with_shape(8, CallShape::shadow(len));
     shadow(12).unwrap();
-    refused!(shadow(13), SiteOutsideFunction, 8);
-    refused!(shadow(32), SiteOutsideFunction, 8);
-    refused!(with_shape(3, CallShape::shadow(20)), SiteOutsideFunction, 3);
+    let (engine, _) = engine();
+    let _module = registered(&engine, nobody);
+    let (room, _) = rest(&the_site(&engine, 8));
+    refused!(shadow(room + 1), SiteOutsideFunction, 8);
+    refused!(shadow(room + 20), SiteOutsideFunction, 8);
+    let (room, _) = rest(&the_site(&engine, 3));
+    refused!(with_shape(3, CallShape::shadow(room + 4)), SiteOutsideFunction, 3);
 }
 
 #[test]
 fn a_shape_that_the_record_contradicts_is_refused() {
     refused!(
-        with_shape(4, CallShape::any_reg(24).result().args(2)),
+        with_shape(4, CallShape::any_reg(reserved(4)).result().args(2)),
         TooFewLocations,
         4
     );
     refused!(
-        with_shape(4, CallShape::any_reg(24).result().args(u32::MAX)),
+        with_shape(4, CallShape::any_reg(reserved(4)).result().args(u32::MAX)),
         TooFewLocations,
         4
     );
-    refused!(with_shape(4, CallShape::entry(24)), EntryHasNoRecord, 4);
+    refused!(with_shape(4, CallShape::entry(reserved(4))), EntryHasNoRecord, 4);
     // A shadow's record with the shape of a patchpoint: real instructions.
-    refused!(with_shape(3, CallShape::any_reg(13)), NotLlvmPatchpoint, 3);
-    refused!(with_shape(3, CallShape::any_reg(16)), SiteUndecodable, 3);
+    let (engine, _) = engine();
+    let _module = registered(&engine, nobody);
+    let end = rest(&the_site(&engine, 3)).1[2];
+    refused!(with_shape(3, CallShape::any_reg(end)), NotLlvmPatchpoint, 3);
+    refused!(with_shape(3, CallShape::any_reg(end + 1)), SiteUndecodable, 3);
 }
 
 #[test]
 fn an_entry_that_overlaps_a_record_is_refused() {
-    // Its 24 nops of patchpoint 4 again, as an entry.
-    let again = EntrySpec::new("entry_then_site", 100, 4).at(patchpoint::addr::FnOffset::new(40));
+    let (engine, _) = engine();
+    let _module = registered(&engine, nobody);
+    let site = the_site(&engine, 4);
+    // The last of the nops of patchpoint 4 again, as an entry.
+    let before = rest(&site).1.into_iter().filter(|at| *at < reserved(4)).max();
+    let (last, len) = (before.unwrap(), reserved(4) - before.unwrap());
+    let at = patchpoint::addr::FnOffset::new(site.offset().get() + last);
+    let again = EntrySpec::new("entry_then_site", 100, len).at(at);
     let refused = with_entry(again);
     assert!(matches!(&refused, Err(Error::SitesOverlap { .. })), "{refused:?}");
     let twice = || EntrySpec::new("entered", 100, 16);
-    let (engine, _) = engine();
+    let (engine, _) = super::engine();
     let registration = engine
         .registration(load(&engine, nobody))
         .entry(twice())
@@ -108,7 +131,7 @@ fn an_entry_that_overlaps_a_record_is_refused() {
 #[test]
 fn a_refused_registration_leaves_nothing() {
     let (engine, _) = engine();
-    let wrong = |_: &patchpoint::site::Candidate<'_>| CallShape::any_reg(33).result().args(1);
+    let wrong = |_: &patchpoint::site::Candidate<'_>| CallShape::any_reg(reserved(5) + 1).result().args(1);
     assert!(engine.register(load(&engine, nobody), wrong).is_err());
     assert!(engine.modules().is_empty() && engine.sites(5).is_err());
     // And what the runtime's closure answers is the answer.
