@@ -6,7 +6,7 @@
 //!
 //! | | reader | reused addresses | code bytes |
 //! |---|---|---|---|
-//! | [`PerfMap`] | `perf report`, also while the program runs | the newest name is the last line | no |
+//! | [`PerfMap`] | whoever reads perf maps; `perf` itself for adopted code in anonymous memory only | the newest name is the last line | no |
 //! | [`JitDump`] | `perf inject --jit` | told apart by time | yes, for `perf annotate` |
 //! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
 //!

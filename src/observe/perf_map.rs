@@ -1,4 +1,4 @@
-//! The map of names that `perf` reads when it reports: `/tmp/perf-PID.map`, a line for each piece of code with its start
+//! The map of names for profilers: `/tmp/perf-PID.map`, a line for each piece of code with its start
 //! and size in hexadecimal and its name (Linux, tools/perf/Documentation/jit-interface.txt).
 
 use std::fmt;
@@ -14,7 +14,10 @@ use parking_lot::Mutex;
 use super::names::{self, Named};
 use crate::engine::{Event, Observer};
 
-/// Writes the names of functions, stubs and ramps where `perf` looks for them. Clones write to the same file.
+/// Writes the names of functions, stubs and ramps where profilers look for them. Clones write to the same file.
+///
+/// `perf` reads it for anonymous memory only (`is_anon_memory` in tools/perf/util/map.c): code that the engine has loaded, and
+/// stubs, lie in a memory file, for which `perf` needs a [`JitDump`](super::JitDump). Other profilers do not ask.
 ///
 /// A name is never taken out: where an address was used again, `perf` shows one of its names. What a forked child makes
 /// is written into the map of its parent.
