@@ -32,6 +32,7 @@ mod prepare;
 mod retire;
 mod state;
 mod stubs;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -63,6 +64,7 @@ use crate::site::{Function, Module, ModuleId, Site, SiteTable};
 use observe::Observers;
 use retire::Retiree;
 use state::{Ramp, States, Stub};
+use templates::Templates;
 
 /// Patches the sites of registered modules. Cloning clones a handle.
 #[derive(Clone)]
@@ -109,6 +111,8 @@ struct Shared {
     observers: Observers,
     table: RwLock<SiteTable>,
     states: Mutex<States>,
+    /// Only whoever has the lock of the states takes this one.
+    templates: Mutex<Templates>,
     epochs: Epochs,
     stubs: StubPool,
     arena: Arena,

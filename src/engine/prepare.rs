@@ -11,11 +11,11 @@ use super::observe::Owner;
 use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Draft, Memories, OldStub, Work};
-use super::{Engine, Shared};
+use super::{Engine, Shared, templates};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
-use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
+use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
@@ -138,13 +138,43 @@ impl<'a> Preparation<'a> {
     }
 
     fn patch(&mut self, sequence: &Arc<Sequence>, status: Status) -> Result<Draft> {
-        let assembled = self.assemble(sequence, None)?;
-        Ok(self.draft(status, &assembled, Some(Arc::clone(sequence))))
+        let environment = self.environment(sequence, None)?;
+        let outline = self.outline(sequence);
+        let standing = Some(Arc::clone(sequence));
+        if let Some(outline) = &outline {
+            let site = &self.site;
+            let templates = self.shared.templates.lock();
+            let filled = templates.fill(outline, site.range(), &environment, || site.name())?;
+            if let Some(filled) = filled {
+                let (code, returns) = (filled.code[..].into(), filled.returns.to_vec());
+                return Ok(self.draft_of(status, code, filled.used, returns, standing));
+            }
+        }
+        let assembled = self.assemble(sequence, &environment)?;
+        if let Some(outline) = outline.filter(|_| self.stub.is_none()) {
+            let context = self.site.context(&[]);
+            let mut templates = self.shared.templates.lock();
+            templates.learn(outline, sequence, &context, &environment, &assembled);
+        }
+        Ok(self.draft(status, &assembled, standing))
+    }
+
+    /// What names the sequence's template at this kind of site, if it can have one.
+    fn outline(&self, sequence: &Sequence) -> Option<Outline> {
+        if !self.landings.is_empty() {
+            return None;
+        }
+        let templates = || self.shared.templates.lock();
+        let of_site = || templates().site(&self.site.context(&[]));
+        let kind = (*self.state.lasting.kind.get_or_init(of_site))?;
+        Some(templates::at_site(Outline::of(sequence)?, kind))
     }
 
     fn invalidate(&mut self) -> Result<Draft> {
         let ramp = self.invalidation_ramp()?;
-        let assembled = self.assemble(&Sequence::new().jump(Target::Deopt), Some(ramp))?;
+        let sequence = Sequence::new().jump(Target::Deopt);
+        let environment = self.environment(&sequence, Some(ramp))?;
+        let assembled = self.assemble(&sequence, &environment)?;
         Ok(self.draft(
             Status::Invalidated,
             &assembled,
@@ -161,18 +191,17 @@ impl<'a> Preparation<'a> {
         Ok(self.draft_of(Status::Original, new, used, returns, None))
     }
 
-    fn assemble(&mut self, sequence: &Sequence, deopt: Option<CodeAddr>) -> Result<Assembled> {
-        let environment = self.environment(sequence, deopt)?;
+    fn assemble(&mut self, sequence: &Sequence, environment: &Environment) -> Result<Assembled> {
         // Cloning the handle lets the stub be recorded while the context borrows the site.
         let (site, landings) = (self.site.clone(), self.landings.clone());
         let context = site.context(&landings);
-        let assembled = match sequence::assemble(sequence, &context, &environment)? {
+        let assembled = match sequence::assemble(sequence, &context, environment)? {
             Fit::InPlace(assembled) => assembled,
             Fit::OutOfLine { stub_len } => {
                 let slot = self.shared.stubs.alloc(stub_len, site.range())?;
                 let addr = slot.addr();
                 self.stub = Some(Stub::empty(slot, self.owner()));
-                sequence::assemble_out_of_line(sequence, &context, &environment, addr)?
+                sequence::assemble_out_of_line(sequence, &context, environment, addr)?
             }
         };
         self.check_and_fill(&context, assembled)

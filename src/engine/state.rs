@@ -1,6 +1,7 @@
 //! What the engine remembers of sites that it has changed. A site that was never changed has no state.
 
 use core::any::Any;
+use core::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -97,6 +98,8 @@ pub(super) struct Lasting {
     pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
+    /// The number of its kind, if it has one: see [`super::templates`].
+    pub(super) kind: OnceCell<Option<u32>>,
 }
 
 /// Out-of-line code of a sequence.
@@ -175,6 +178,7 @@ impl SiteState {
                 ramps: Vec::new(),
                 reclaimed: 0,
                 live,
+                kind: OnceCell::new(),
             }),
         }
     }

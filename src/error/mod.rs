@@ -165,6 +165,12 @@ pub enum Error {
          can be one"
     )]
     VerifyOutput { site: Box<SiteName>, register: &'static str },
+    /// Code that was filled in from a template is not what was asked for.
+    #[error(
+        "{site}: the sequence that was filled in differs from the one that was checked in more than its values: \
+         nothing was written; this is a mistake of the library or damage to its memory, please report it"
+    )]
+    VerifyFilled { site: Box<SiteName> },
     /// The code does not fill the reserved bytes.
     #[error("{site} reserves {needed} bytes, the code has {have}: pad it with nops, or move code to a stub")]
     VerifyLength { site: Box<SiteName>, needed: Len, have: u64 },

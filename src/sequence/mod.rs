@@ -28,6 +28,7 @@ mod finish;
 mod flow;
 mod layout;
 mod operand;
+mod outline;
 mod places;
 mod resolve;
 mod scratch;
@@ -45,3 +46,4 @@ pub use operand::{
     Field, Mem, Operand, Part, Source, Target, arg, float_arg, float_result, live, location, reg, result,
     temp,
 };
+pub(crate) use outline::{Outline, class, is_single};

@@ -42,7 +42,8 @@
 //!
 //! `walk` holds the rules and knows no architecture; it works on `facts`, one per instruction, which a decoder
 //! per architecture delivers together with its ABI. `policy` turns the site into sets of registers. One decoding
-//! pass and one walk along the control flow; nothing is formatted unless it is refused.
+//! pass and one walk along the control flow; nothing is formatted unless it is refused. `template` admits code that
+//! differs from checked code in constants only.
 //!
 //! # Cost
 //!
@@ -71,6 +72,8 @@ mod riscv64;
 #[cfg(feature = "std")]
 mod systemz;
 #[cfg(feature = "std")]
+mod template;
+#[cfg(feature = "std")]
 mod walk;
 #[cfg(feature = "std")]
 mod x86_64;
@@ -83,6 +86,8 @@ pub use exchange::{check_exchange, check_trap};
 pub use listing::{Line, disassemble};
 #[cfg(feature = "std")]
 pub use original::{Original, boundaries, original, patchpoint_prefix};
+#[cfg(feature = "std")]
+pub(crate) use template::{Content, Field, Template};
 
 #[cfg(all(test, feature = "std"))]
 mod tests;

@@ -14,9 +14,13 @@ use iced_x86::{
     RflagsBits, UsedMemory,
 };
 
+use smallvec::SmallVec;
+
+use super::Chunk;
 use super::facts::{
     Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
+use super::template::{self, Field};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
 
@@ -124,6 +128,77 @@ fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecoda
         });
     }
     Ok(())
+}
+
+/// The fields of code that may vary in a [template](super::template), in their order; `None` for code that can have none.
+pub(super) fn fields(code: Chunk<'_>, is_target: impl Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>> {
+    let start = code.addr.get();
+    let mut facts = Vec::new();
+    decode(start, code.bytes, &mut facts).ok()?;
+    let mut decoder = Decoder::with_ip(64, code.bytes, start, DecoderOptions::NONE);
+    let mut fields = SmallVec::new();
+    for facts in facts {
+        let instruction = decoder.decode();
+        if instruction.is_ip_rel_memory_operand() {
+            return None;
+        }
+        let at = usize::try_from(facts.addr.wrapping_sub(start)).ok()?;
+        let offsets = decoder.get_constant_offsets(&instruction);
+        let (offset, len) = (offsets.immediate_offset(), offsets.immediate_size());
+        let immediate = Field {
+            at: at + offset,
+            len,
+            branch_end: None,
+        };
+        match facts.flow {
+            Flow::Next => {}
+            Flow::Return { .. } | Flow::Trap => continue,
+            Flow::Jump(Dest::Address(to))
+            | Flow::Branch(Dest::Address(to))
+            | Flow::Call(Dest::Address(to)) => {
+                match (is_target(to), len) {
+                    (true, 4) => fields.push(Field {
+                        branch_end: Some(at + usize::from(facts.len)),
+                        ..immediate
+                    }),
+                    (true, _) => return None,
+                    (false, _) => {}
+                }
+                continue;
+            }
+            Flow::Jump(_) | Flow::Branch(_) | Flow::Call(_) => return None,
+        }
+        if template::is_closed(&facts) || uses_stack_pointer(&instruction) {
+            continue;
+        }
+        if offsets.has_displacement() && matches!(offsets.displacement_size(), 1 | 4) {
+            fields.push(Field {
+                at: at + offsets.displacement_offset(),
+                len: offsets.displacement_size(),
+                branch_end: None,
+            });
+        }
+        if offsets.has_immediate() && is_open_to_any_immediate(&instruction) {
+            fields.push(immediate);
+        }
+    }
+    Some(fields)
+}
+
+/// Whether the stack pointer is among an instruction's operands.
+fn uses_stack_pointer(instruction: &Instruction) -> bool {
+    let operands = (0..instruction.op_count()).map(|number| instruction.op_register(number));
+    let mut registers = operands.chain([instruction.memory_base(), instruction.memory_index()]);
+    registers.any(|register| full(register) == Register::RSP)
+}
+
+/// Whether the registers and flags that an instruction changes do not depend on its immediate.
+fn is_open_to_any_immediate(instruction: &Instruction) -> bool {
+    use Mnemonic::{Add, And, Cmp, Mov, Or, Sub, Test, Xor};
+    matches!(
+        instruction.mnemonic(),
+        Mov | Cmp | Add | Sub | And | Or | Xor | Test
+    )
 }
 
 /// Whether a branch has an operand size prefix: Intel's processors ignore it, AMD's cut the address to 16 bits and

@@ -12,6 +12,8 @@ mod maps;
 mod observed;
 #[cfg(target_arch = "x86_64")]
 mod red_zone;
+#[cfg(target_arch = "x86_64")]
+mod templates;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,0 +1,398 @@
+//! Sequences that were assembled and checked before, to be filled in with other values.
+//!
+//! Problem: most patches put a sequence of a kind that was put before, with another class or field, into a site that is like
+//! another; assembling and checking it anew is most of what such a patch takes. Approach: what a sequence is without its
+//! values ([`Outline`]), and what a site is without its address, together name a template. The first such patch is only
+//! noted; the second learns: it assembles the sequence once more with other values of the same classes, and finds by
+//! the difference which value is in which field that the checker leaves open. From then on a patch fills these
+//! fields, and the checker [admits](Template::admits) the result, field by field, before it is written.
+//!
+//! Invariants: a template is filled only for sites whose record, shape and conventions are those for which its code was
+//! checked, word by word, and that have no landings to keep. Each value that may vary has a field, each open field a
+//! value or a target; a sequence for which that cannot be found out is assembled each time. What cannot be filled
+//! (a value that its field does not hold, a target out of reach) is assembled, too; what was filled and is not
+//! admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and [`SEQUENCES`] sequences are known.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use smallvec::SmallVec;
+
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::arch::{SiteContext, SiteKind};
+use crate::error::{Error, Result, SiteName};
+use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
+use crate::stackmap::{Constants, Location, Place};
+use crate::verify::{self, Content, Field, Template};
+
+/// How many kinds of sites are told apart; sites of further kinds are assembled for each time.
+const SITES: usize = 4096;
+/// How many sequences are known; one more, and all are forgotten.
+const SEQUENCES: usize = 1024;
+
+type Words = SmallVec<[u64; 16]>;
+
+/// What is known.
+#[derive(Default)]
+pub(super) struct Templates {
+    /// The kinds of sites, by their words.
+    sites: HashMap<Box<[u64]>, u32>,
+    known: HashMap<Words, Known, BuildHasherDefault<WordHasher>>,
+    /// Damages what was filled: a test of what finds it.
+    #[cfg(test)]
+    pub(super) damage: Option<fn(&mut [u8])>,
+    #[cfg(test)]
+    filled: core::cell::Cell<usize>,
+}
+
+/// What is known of a sequence at a kind of site.
+enum Known {
+    /// It was assembled once.
+    Noted,
+    /// It has to be assembled each time.
+    Varies,
+    Learnt(Box<Learnt>),
+}
+
+/// Code that can be filled.
+struct Learnt {
+    template: Template,
+    /// What is in each open field.
+    sources: SmallVec<[From; 4]>,
+    /// Offsets to which calls of the code return.
+    returns: Vec<u32>,
+    /// The length of the code without nops.
+    used: Len,
+}
+
+/// What an open field is filled from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// The value of that number.
+    Value { number: usize, signed: bool },
+    /// The distance to the target of that number.
+    Target(usize),
+}
+
+/// Code that was filled and admitted.
+pub(super) struct Filled<'t> {
+    pub(super) code: SmallVec<[u8; 64]>,
+    pub(super) returns: &'t [u32],
+    pub(super) used: Len,
+}
+
+/// Mixes words, one after the other. They are of sequences, of whose values they have classes only: whoever chooses
+/// them could fill one bucket with a thousand, and no more.
+#[derive(Default)]
+pub(super) struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The address of a target outside of the sequence.
+fn address(target: Target, environment: &Environment) -> Option<CodeAddr> {
+    match target {
+        Target::Miss => environment.miss,
+        Target::Deopt => environment.deopt,
+        Target::Addr(addr) => Some(addr),
+        Target::End | Target::Label(_) => None,
+    }
+}
+
+/// The addresses of all targets, if no two are the same: contracts of one would then bind the other.
+fn addresses(outline: &Outline, environment: &Environment) -> Option<SmallVec<[CodeAddr; 2]>> {
+    let mut all = SmallVec::new();
+    for target in &outline.targets {
+        let addr = address(*target, environment)?;
+        if all.contains(&addr) {
+            return None;
+        }
+        all.push(addr);
+    }
+    Some(all)
+}
+
+impl Templates {
+    /// The number of a kind of site, if it is known or can be.
+    pub(super) fn site(&mut self, site: &SiteContext<'_>) -> Option<u32> {
+        let words = words(site);
+        if let Some(number) = self.sites.get(&*words) {
+            return Some(*number);
+        }
+        let number = u32::try_from(self.sites.len()).ok();
+        let number = number.filter(|number| (*number as usize) < SITES)?;
+        self.sites.insert(words.into(), number);
+        Some(number)
+    }
+
+    /// The code of a sequence with that outline at `range`, if it has been learnt and can be filled. The outline's words
+    /// are those of a kind of site, too, see [`at_site`].
+    ///
+    /// # Errors
+    /// [`Error::VerifyFilled`]: what was filled is not what was asked for. `name` names the site then.
+    pub(super) fn fill(
+        &self,
+        outline: &Outline,
+        range: CodeRange,
+        environment: &Environment,
+        name: impl Fn() -> Box<SiteName>,
+    ) -> Result<Option<Filled<'_>>> {
+        let Some(Known::Learnt(learnt)) = self.known.get(&outline.words[..]) else {
+            return Ok(None);
+        };
+        let Some(contents) = learnt.contents(outline, environment) else {
+            return Ok(None);
+        };
+        let Some(code) = learnt.fill(range.start(), &contents) else {
+            return Ok(None);
+        };
+        #[cfg(test)]
+        let code = self.damaged(code);
+        if !learnt.template.admits(range, &code, &contents) {
+            return Err(Error::VerifyFilled { site: name() });
+        }
+        Ok(Some(Filled {
+            code,
+            returns: &learnt.returns,
+            used: learnt.used,
+        }))
+    }
+
+    #[cfg(test)]
+    fn damaged(&self, mut code: SmallVec<[u8; 64]>) -> SmallVec<[u8; 64]> {
+        self.filled.set(self.filled.get() + 1);
+        if let Some(damage) = self.damage {
+            damage(&mut code);
+        }
+        code
+    }
+
+    /// Notes that a sequence was assembled and checked; the second time, learns to fill it.
+    pub(super) fn learn(
+        &mut self,
+        outline: Outline,
+        sequence: &Sequence,
+        site: &SiteContext<'_>,
+        environment: &Environment,
+        assembled: &Assembled,
+    ) {
+        let known = match self.known.get(&outline.words[..]) {
+            None => Known::Noted,
+            Some(Known::Noted) => {
+                let learnt = Learnt::of(&outline, sequence, site, environment, assembled);
+                learnt.map_or(Known::Varies, |learnt| Known::Learnt(Box::new(learnt)))
+            }
+            Some(Known::Varies | Known::Learnt(_)) => return,
+        };
+        if self.known.len() >= SEQUENCES && matches!(known, Known::Noted) {
+            self.known.clear();
+        }
+        self.known.insert(outline.words, known);
+    }
+
+    /// How many sequences were filled in.
+    #[cfg(test)]
+    pub(super) fn filled(&self) -> usize {
+        self.filled.get()
+    }
+
+    /// How many sequences are known.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+}
+
+/// Makes an outline one of a sequence at a kind of site.
+pub(super) fn at_site(mut outline: Outline, site: u32) -> Outline {
+    outline.words.push(site.into());
+    outline
+}
+
+impl Learnt {
+    /// Finds out where the values are, by assembling with others.
+    fn of(
+        outline: &Outline,
+        sequence: &Sequence,
+        site: &SiteContext<'_>,
+        environment: &Environment,
+        assembled: &Assembled,
+    ) -> Option<Self> {
+        let other_outline = Outline {
+            values: others(&outline.values)?,
+            ..outline.clone()
+        };
+        let other = sequence.with_values(&other_outline.values);
+        let Ok(Fit::InPlace(other)) = sequence::assemble(&other, site, environment) else {
+            return None;
+        };
+        let checked = verify::check(site, &other.code, &[], &other.declared).ok()?;
+        if (other.used, &checked.landings) != (assembled.used, &assembled.landings) {
+            return None;
+        }
+        let mut template = Template::of(site, &assembled.code, &assembled.declared)?;
+        let targets = addresses(outline, environment)?;
+        let both = [
+            (&outline.values, &assembled.code),
+            (&other_outline.values, &other.code),
+        ];
+        let source = |field: &Field| match field.branch_end {
+            Some(_) => {
+                let to = field.leads_to(&assembled.code, site.addr)?;
+                let number = targets.iter().position(|target| target.get() == to)?;
+                Some(From::Target(number))
+            }
+            None => value(*field, both),
+        };
+        template.keep(&assembled.code, |field| source(field).is_some());
+        let sources = template.fields().iter().filter_map(source).collect();
+        let learnt = Self {
+            template,
+            sources,
+            returns: assembled.landings.clone(),
+            used: assembled.used,
+        };
+        let varies = |number: usize| outline.values.get(number) != other_outline.values.get(number);
+        let has_field = |number: usize| {
+            let is_from = |from: &From| matches!(from, From::Value { number: n, .. } if *n == number);
+            learnt.sources.iter().any(is_from)
+        };
+        let all_found = (0..outline.values.len()).all(|number| !varies(number) || has_field(number));
+        let again = |outline: &Outline, code: &[u8]| {
+            let contents = learnt.contents(outline, environment)?;
+            let filled = learnt.fill(site.addr, &contents)?;
+            let range = CodeRange::new(site.addr, code.len() as u64)?;
+            (filled[..] == *code && learnt.template.admits(range, code, &contents)).then_some(())
+        };
+        again(outline, &assembled.code)?;
+        again(&other_outline, &other.code)?;
+        all_found.then_some(learnt)
+    }
+
+    /// What has to be in the open fields.
+    fn contents(&self, outline: &Outline, environment: &Environment) -> Option<SmallVec<[Content; 4]>> {
+        let targets = addresses(outline, environment)?;
+        let content = |from: &From| match *from {
+            From::Value { number, signed } => {
+                let value = *outline.values.get(number)?;
+                Some(Content::Value { value, signed })
+            }
+            From::Target(number) => Some(Content::Target(*targets.get(number)?)),
+        };
+        self.sources.iter().map(content).collect()
+    }
+
+    /// The code for a site at that address; `None` if a field cannot hold what has to be there.
+    fn fill(&self, at: CodeAddr, contents: &[Content]) -> Option<SmallVec<[u8; 64]>> {
+        let mut code = SmallVec::from_slice(self.template.code());
+        for (field, content) in self.template.fields().iter().zip(contents) {
+            match *content {
+                Content::Value { value, signed } => {
+                    field.put(value, &mut code);
+                    if field.read(&code, signed) != Some(value) {
+                        return None;
+                    }
+                }
+                Content::Target(to) => {
+                    let from = at.get().wrapping_add(field.branch_end? as u64);
+                    let distance = to.get().wrapping_sub(from) as i64;
+                    // The assembler takes a shorter instruction for what is near.
+                    if i32::try_from(distance).is_err() || (-NEAR..NEAR).contains(&distance) {
+                        return None;
+                    }
+                    field.put(distance as u64, &mut code);
+                }
+            }
+        }
+        Some(code)
+    }
+}
+
+/// How far away a target is to which a branch has the usual length, at least.
+const NEAR: i64 = 256;
+
+/// Another value for each that may be another, no two alike.
+fn others(values: &[u64]) -> Option<SmallVec<[u64; 8]>> {
+    let mut others: SmallVec<[u64; 8]> = SmallVec::new();
+    for value in values {
+        let class = sequence::class(*value);
+        if sequence::is_single(class) {
+            others.push(*value);
+            continue;
+        }
+        let mut candidates = (1..128).flat_map(|by| [value.wrapping_add(by), value.wrapping_sub(by)]);
+        let is_new = |other: &u64| !others.contains(other) && !values.contains(other);
+        let other = candidates.find(|other| sequence::class(*other) == class && is_new(other))?;
+        others.push(other);
+    }
+    Some(others)
+}
+
+/// The value that is in a field, both times.
+fn value(field: Field, both: [(&SmallVec<[u64; 8]>, &Vec<u8>); 2]) -> Option<From> {
+    let [(values, code), (others, other)] = both;
+    let pairs = values.iter().zip(others).enumerate();
+    let mut varying = pairs.filter(|(_, (value, other))| value != other);
+    varying.find_map(|(number, (value, another))| {
+        let holds = |signed: &bool| {
+            field.read(code, *signed) == Some(*value) && field.read(other, *signed) == Some(*another)
+        };
+        let signed = [true, false].into_iter().find(holds)?;
+        Some(From::Value { number, signed })
+    })
+}
+
+/// All of a site that assembling and checking look at, but for its address, its landings and its name.
+fn words(site: &SiteContext<'_>) -> Vec<u64> {
+    let shape = site.shape;
+    let kind: u64 = match shape.kind() {
+        SiteKind::Patchpoint => 0,
+        SiteKind::Shadow => 1,
+        SiteKind::Entry => 2,
+    };
+    let flags = [
+        shape.convention() == crate::arch::Convention::C,
+        shape.has_result(),
+        site.trust_live_outs,
+        site.record.is_some(),
+    ];
+    let flags = flags.iter().fold(0, |sum, flag| sum << 1 | u64::from(*flag));
+    let mut words = vec![
+        kind | flags << 8 | u64::from(shape.reserved().get()) << 32,
+        shape.arg_count().into(),
+    ];
+    if let Some(record) = site.record {
+        let (locations, live_outs) = (record.locations(), record.live_outs());
+        words.push(locations.len() as u64);
+        locations.for_each(|location| words.extend(of_location(&location, site.constants)));
+        words.extend(live_outs.map(|live| u64::from(live.reg.get()) | u64::from(live.size) << 16));
+    }
+    words
+}
+
+fn of_location(location: &Location, constants: Constants<'_>) -> [u64; 2] {
+    let (kind, reg, value) = match location.place {
+        Place::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u64),
+        Place::Direct { reg, offset } => (2, reg.get(), offset as u64),
+        Place::Indirect { reg, offset } => (3, reg.get(), offset as u64),
+        Place::Constant { value } => (4, 0, value as u64),
+        Place::ConstantIndex { index } => (5, 0, constants.get(index).unwrap_or_default()),
+    };
+    [kind | u64::from(reg) << 8 | u64::from(location.size) << 32, value]
+}

@@ -1,0 +1,229 @@
+//! Sequences that are filled in from templates.
+
+use super::*;
+use crate::arch::{Cond, OnReturn, SiteContext};
+use crate::engine::state::RampKind;
+use crate::sequence::{self, Environment, Field, Fit, Target};
+
+/// A function whose site has room for an inline cache, and a record.
+fn roomy(id: u64, record: RecordSpec) -> Written {
+    Written {
+        bytes: [&HOST.nop.repeat(48), HOST.ret].concat(),
+        record: record.at(0),
+        shape: CallShape::any_reg(48).result().args(1),
+    }
+    .with_id(id)
+}
+
+impl Written {
+    fn with_id(mut self, id: u64) -> Self {
+        self.record.id = id;
+        self
+    }
+}
+
+/// The result in rax, the argument in rdi.
+fn usual() -> RecordSpec {
+    record(0).location(reg(RESULT, 8)).location(reg(ARGUMENT, 8))
+}
+
+struct Sites {
+    lab: Lab,
+    text: Text,
+    sites: Vec<Site>,
+}
+
+fn sites(records: &[RecordSpec]) -> Sites {
+    let lab = Lab::new();
+    let functions: Vec<Written> = (0..).zip(records).map(|(id, r)| roomy(id, r.clone())).collect();
+    let text = Text::new(&functions);
+    let sites = lab.register(&text, &functions).sites().collect();
+    Sites { lab, text, sites }
+}
+
+/// Numbers around the sizes of immediates, and between.
+fn number(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    let bits = [0, 1, 2, 7, 8, 9, 15, 16, 17, 30, 31, 32, 33, 63][(*random >> 32) as usize % 14];
+    let near = (1u64 << bits).wrapping_add(*random % 5).wrapping_sub(2);
+    match *random >> 60 & 3 {
+        0 => near,
+        1 => near.wrapping_neg(),
+        2 => *random & ((1 << bits) - 1),
+        _ => (*random & ((1 << bits) - 1)).wrapping_neg(),
+    }
+}
+
+/// One of a few sequences with these numbers.
+fn sequence(kind: usize, [a, b, c]: [u64; 3]) -> Sequence {
+    let (at, to) = (a as i32, b as i32);
+    match kind {
+        0 => Sequence::new()
+            .guard_eq(u32::at(arg(0), at), c, Target::Miss)
+            .load(result(), u64::at(arg(0), to)),
+        1 => Sequence::new()
+            .guard(Cond::Below, u16::at(arg(0), at), c, Target::Miss)
+            .guard_ne(u8::at(arg(0), to), a, Target::Deopt)
+            .load(result(), i8::at(arg(0), 3)),
+        2 => Sequence::new().mov(result(), a).add(result(), b).and(result(), c),
+        3 => Sequence::new()
+            .store(u32::at(arg(0), at), b)
+            .add_to_memory(u64::at(arg(0), to), c)
+            .mov(result(), 0u64),
+        4 => Sequence::new()
+            .mov(result(), arg(0))
+            .shift_left(result(), (a % 64) as u8)
+            .jump_if(Cond::Less, u64::of(result()), b, Target::End)
+            .jump(Target::Addr(CodeAddr::new(c & 0x7fff_ffff))),
+        _ => Sequence::new()
+            .guard_eq(u64::of(arg(0)), a, Target::Deopt)
+            .store(u8::at(arg(0), at), b)
+            .store(u16::at(arg(0), to), c)
+            .mov(result(), arg(0)),
+    }
+}
+
+fn ramp(engine: &Engine, site: &Site, kind: RampKind) -> Option<CodeAddr> {
+    let states = engine.shared.states.lock();
+    states.of(site.key())?.ramp(kind)
+}
+
+fn environment(engine: &Engine, site: &Site) -> Environment {
+    Environment {
+        miss: ramp(engine, site, RampKind::Miss),
+        deopt: ramp(engine, site, RampKind::Deopt),
+    }
+}
+
+#[test]
+fn what_is_filled_is_what_would_be_assembled() {
+    let Sites {
+        lab,
+        sites,
+        text: _text,
+    } = sites(&[usual(), usual()]);
+    let mut random = 0x9e37_79b9_7f4a_7c15;
+    let mut written = 0;
+    let (mut kind, mut numbers) = (0, [0; 3]);
+    for round in 0..5_000 {
+        // Most are as the one before, with numbers that are near.
+        if round % 10 == 0 {
+            kind = round / 10 % 6;
+            numbers = numbers.map(|_| number(&mut random));
+        }
+        numbers = numbers.map(|near| near.wrapping_add(number(&mut random) % 5).wrapping_sub(2));
+        let sequence = sequence(kind, numbers);
+        let site = &sites[round % 2];
+        let patched = lab.engine.patch_site(site, &sequence);
+        let context: SiteContext<'_> = site.context(&[]);
+        match sequence::assemble(&sequence, &context, &environment(&lab.engine, site)) {
+            Ok(Fit::InPlace(fresh)) if patched.is_ok() => {
+                assert_eq!(bytes(site), fresh.code, "{sequence:?}");
+                written += 1;
+            }
+            Ok(Fit::OutOfLine { .. }) => {}
+            other => assert_eq!(other.is_ok(), patched.is_ok(), "{other:?} {patched:?}"),
+        }
+    }
+    let filled = lab.engine.shared.templates.lock().filled();
+    assert!(
+        filled > 1_000 && written > filled,
+        "{filled} of {written} were filled"
+    );
+}
+
+fn hit(shape: u32, at: i32) -> Sequence {
+    Sequence::new()
+        .guard_eq(u32::at(arg(0), 0), shape, Target::Miss)
+        .load(result(), u64::at(arg(0), at))
+}
+
+fn filled(engine: &Engine) -> usize {
+    engine.shared.templates.lock().filled()
+}
+
+#[test]
+fn the_third_of_a_shape_is_filled_at_any_site_of_the_same_kind() {
+    let Sites {
+        lab,
+        sites,
+        text: _text,
+    } = sites(&[usual(), usual(), usual().location(reg(KEPT, 8))]);
+    for (number, site) in [0, 1, 0, 1].into_iter().enumerate() {
+        let hit = hit(0x1234 + number as u32, 0x40 + 8 * number as i32);
+        lab.engine.patch_site(&sites[site], &hit).unwrap();
+        assert_eq!(filled(&lab.engine), number.saturating_sub(1));
+    }
+    // Another record: what is free there has to be asked anew.
+    lab.engine.patch_site(&sites[2], &hit(0x1234, 0x40)).unwrap();
+    assert_eq!(filled(&lab.engine), 2);
+}
+
+#[test]
+fn what_was_filled_wrong_is_refused_and_nothing_is_written() {
+    const DAMAGES: [fn(&mut [u8]); 4] = [
+        // The kind of the comparison, its immediate, the distance of the branch, the displacement.
+        |code| code[0] ^= 2,
+        |code| code[2] ^= 1,
+        |code| code[8] ^= 0x10,
+        |code| code[15] ^= 8,
+    ];
+    for damage in DAMAGES {
+        let Sites {
+            lab,
+            sites,
+            text: _text,
+        } = sites(&[usual()]);
+        let site = &sites[0];
+        lab.engine.patch_site(site, &hit(0x1234, 0x140)).unwrap();
+        lab.engine.patch_site(site, &hit(0x1235, 0x148)).unwrap();
+        let before = bytes(site);
+        lab.engine.shared.templates.lock().damage = Some(damage);
+        refused!(lab.engine.patch_site(site, &hit(0x1236, 0x150)), VerifyFilled);
+        assert_eq!(bytes(site), before);
+        lab.engine.shared.templates.lock().damage = None;
+        lab.engine.patch_site(site, &hit(0x1236, 0x150)).unwrap();
+    }
+}
+
+#[test]
+fn landings_are_kept_by_assembling() {
+    let Sites {
+        lab,
+        sites,
+        text: _text,
+    } = sites(&[usual()]);
+    let site = &sites[0];
+    for number in 0..3 {
+        lab.engine.patch_site(site, &hit(0x1234 + number, 0x140)).unwrap();
+    }
+    assert_eq!(filled(&lab.engine), 1);
+    let call = Sequence::new().call(CodeAddr::new(site.addr().get() + 0x1000), OnReturn::PreservesAll);
+    let call = call.mov(result(), 0u64);
+    lab.engine.patch_site(site, &call).unwrap();
+    // Now threads may return into the site.
+    let _ = site.function().entry();
+    lab.engine.patch_site(site, &hit(0x1234, 0x140)).unwrap();
+    assert_eq!(filled(&lab.engine), 1);
+}
+
+#[test]
+fn no_more_are_known_than_there_is_room_for() {
+    let Sites {
+        lab,
+        sites,
+        text: _text,
+    } = sites(&[usual()]);
+    for number in 0..3000 {
+        let operations = (0..12).fold(Sequence::new().mov(result(), 0u64), |sequence, bit| {
+            match number >> bit & 1 {
+                0 => sequence.shift_left(result(), 1),
+                _ => sequence.shift_right(result(), 1),
+            }
+        });
+        lab.engine.patch_site(&sites[0], &operations).unwrap();
+        assert!(lab.engine.shared.templates.lock().len() <= 1024);
+    }
+}

@@ -1,0 +1,326 @@
+//! A sequence without its values: what two sequences share that differ in constants only.
+//!
+//! Problem: a runtime patches the same inline cache again and again, each time with another class and another field.
+//! Approach: an [`Outline`] is the operations as words, in which each constant and each displacement is only a class,
+//! and beside them the values, and the targets in the order of their first use. What assembling makes of two
+//! sequences with the same words, at sites that differ in their address only, should differ in the fields for values and
+//! distances only. This is not relied upon: whoever uses it finds the fields out by assembling, and checks what it fills.
+//!
+//! Invariants: the words and the values together say all of the sequence. A class is such that the encodings of its
+//! values are alike in every immediate: one for each width in which a value is a signed or an unsigned number, and of
+//! their own 0, 1 and -1, for which there are shorter instructions.
+
+use smallvec::SmallVec;
+
+use super::builder::{Operation, Sequence};
+use super::operand::{Operand, Source, Target};
+use crate::arch::op::Bits;
+use crate::arch::{Extension, OnReturn, Width};
+
+/// Words and values of a sequence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outline {
+    /// What has to be equal.
+    pub(crate) words: SmallVec<[u64; 16]>,
+    /// The constants and displacements, in the order in which the operations name them, sign-extended.
+    pub(crate) values: SmallVec<[u64; 8]>,
+    /// The targets outside of the sequence, each once.
+    pub(crate) targets: SmallVec<[Target; 2]>,
+}
+
+/// The class of a value, of which there is one encoding. 0 to 2 have one value each.
+pub(crate) fn class(value: u64) -> u64 {
+    const MINUS_ONE: u64 = u64::MAX;
+    const LOW_MINUS_ONE: u64 = u32::MAX as u64;
+    const SHORT_MINUS_ONE: u64 = u16::MAX as u64;
+    match value {
+        0 => 0,
+        1 => 1,
+        MINUS_ONE => 2,
+        2..=0x7f => 3,
+        0x80..=0xff => 4,
+        0x100..=0x7fff => 5,
+        0x8000..=0xff7f => 6,
+        // Of 16 bits they are small and negative.
+        0xff80..SHORT_MINUS_ONE => 7,
+        SHORT_MINUS_ONE => 8,
+        0x1_0000..=0x7fff_ffff => 9,
+        0x8000_0000..=0xffff_ff7f => 10,
+        // Of 32 bits they are small and negative.
+        0xffff_ff80..LOW_MINUS_ONE => 11,
+        LOW_MINUS_ONE => 12,
+        _ => match value as i64 {
+            -0x80..0 => 13,
+            -0x8000..-0x80 => 14,
+            -0x8000_0000..-0x8000 => 15,
+            i64::MIN..-0x8000_0000 => 16,
+            _ => 17,
+        },
+    }
+}
+
+/// Whether a class has one value.
+pub(crate) fn is_single(class: u64) -> bool {
+    matches!(class, 0..=2 | 8 | 12)
+}
+
+impl Outline {
+    /// The outline of a sequence; `None` where its code depends on more: bytes of its own, fixed addresses of data.
+    pub(crate) fn of(sequence: &Sequence) -> Option<Self> {
+        let mut outline = Self::default();
+        outline.words.push(u64::from(sequence.in_place_only));
+        for operation in &sequence.operations {
+            outline.operation(operation)?;
+        }
+        Some(outline)
+    }
+
+    fn operation(&mut self, operation: &Operation) -> Option<()> {
+        match operation {
+            Operation::Branch {
+                cond,
+                lhs,
+                rhs,
+                target,
+            } => {
+                let target = self.target(*target);
+                self.words.push(0x10 | (*cond as u64) << 8 | target << 16);
+                self.source(lhs)?;
+                self.source(rhs)
+            }
+            Operation::Move { dst, src } => {
+                self.words.push(0x11);
+                self.operand(*dst, 0);
+                self.source(src)
+            }
+            Operation::Store { to, src } => {
+                self.words.push(0x12);
+                self.source(&Source::Mem(*to))?;
+                self.source(src)
+            }
+            Operation::Add { dst, src } => {
+                self.words.push(0x13);
+                self.operand(*dst, 0);
+                self.source(src)
+            }
+            Operation::Bits { dst, what } => {
+                let (kind, by) = match what {
+                    Bits::And(mask) => (0, class(*mask)),
+                    Bits::Left(by) => (1, u64::from(*by)),
+                    Bits::Right(by) => (2, u64::from(*by)),
+                    Bits::RightSigned(by) => (3, u64::from(*by)),
+                };
+                self.words.push(0x14 | kind << 8 | by << 16);
+                if let Bits::And(mask) = what {
+                    self.values.push(*mask);
+                }
+                self.operand(*dst, 0);
+                Some(())
+            }
+            Operation::AddToMem { to, src, atomic } => {
+                self.words.push(0x15 | u64::from(*atomic) << 8);
+                self.source(&Source::Mem(*to))?;
+                self.source(src)
+            }
+            Operation::Jump(target) => {
+                let target = self.target(*target);
+                self.words.push(0x16 | target << 16);
+                Some(())
+            }
+            Operation::Call { addr, on_return } => {
+                let target = self.target(Target::Addr(*addr));
+                let on_return: u64 = match on_return {
+                    OnReturn::Never => 0,
+                    OnReturn::PreservesAll => 1,
+                    OnReturn::FollowsC => 2,
+                };
+                self.words.push(0x17 | on_return << 8 | target << 16);
+                Some(())
+            }
+            Operation::Return => {
+                self.words.push(0x18);
+                Some(())
+            }
+            Operation::Trap => {
+                self.words.push(0x19);
+                Some(())
+            }
+            Operation::Bind(label) => {
+                self.words.push(0x1a | u64::from(label.get()) << 16);
+                Some(())
+            }
+            Operation::Raw(_) | Operation::Vouched { .. } => None,
+        }
+    }
+
+    /// A target as a number: its kind, and which of the kind.
+    fn target(&mut self, target: Target) -> u64 {
+        let (kind, number) = match target {
+            Target::End => (0, 0),
+            Target::Label(label) => (1, u64::from(label.get())),
+            Target::Miss => (2, self.outside(target)),
+            Target::Deopt => (3, self.outside(target)),
+            Target::Addr(_) => (4, self.outside(target)),
+        };
+        kind | number << 8
+    }
+
+    fn outside(&mut self, target: Target) -> u64 {
+        let known = self.targets.iter().position(|known| *known == target);
+        let number = known.unwrap_or_else(|| {
+            self.targets.push(target);
+            self.targets.len() - 1
+        });
+        number as u64
+    }
+
+    fn source(&mut self, source: &Source) -> Option<()> {
+        match *source {
+            Source::Operand(operand) => self.operand(operand, 0x1),
+            Source::Part(part) => self.operand(part.operand, 0x2 | wide(part.width, part.extension)),
+            Source::Mem(mem) => {
+                if matches!(mem.base, Operand::Imm(_)) {
+                    return None;
+                }
+                let disp = i64::from(mem.disp) as u64;
+                self.operand(mem.base, 0x3 | wide(mem.width, mem.extension) | class(disp) << 8);
+                self.values.push(disp);
+            }
+        }
+        Some(())
+    }
+
+    /// Adds a word for an operand, which is used as the low bits say.
+    fn operand(&mut self, operand: Operand, used: u64) {
+        let (kind, number) = match operand {
+            Operand::Arg(n) => (0, n),
+            Operand::FloatArg(n) => (1, n),
+            Operand::Live(n) => (2, n),
+            Operand::Location(n) => (3, n),
+            Operand::Result => (4, 0),
+            Operand::FloatResult => (5, 0),
+            Operand::Temp => (6, 0),
+            Operand::Reg(reg) => (7, u32::from(reg.get())),
+            Operand::Imm(value) => {
+                self.values.push(value);
+                (8, class(value) as u32)
+            }
+        };
+        self.words.push(used | kind << 16 | u64::from(number) << 32);
+    }
+}
+
+fn wide(width: Width, extension: Extension) -> u64 {
+    (width as u64) << 2 | u64::from(extension == Extension::Sign) << 4
+}
+
+impl Sequence {
+    /// The same sequence with other values, in the order of its outline's.
+    pub(crate) fn with_values(&self, values: &[u64]) -> Self {
+        let mut sequence = self.clone();
+        let mut values = values.iter();
+        for operation in &mut sequence.operations {
+            match operation {
+                Operation::Branch { lhs, rhs, .. } => {
+                    set_source(lhs, &mut values);
+                    set_source(rhs, &mut values);
+                }
+                Operation::Move { dst, src } | Operation::Add { dst, src } => {
+                    set_operand(dst, &mut values);
+                    set_source(src, &mut values);
+                }
+                Operation::Store { to, src } | Operation::AddToMem { to, src, .. } => {
+                    set_disp(&mut to.disp, &mut values);
+                    set_source(src, &mut values);
+                }
+                Operation::Bits { dst, what } => {
+                    if let Bits::And(mask) = what {
+                        *mask = values.next().copied().unwrap_or(*mask);
+                    }
+                    set_operand(dst, &mut values);
+                }
+                _ => {}
+            }
+        }
+        sequence
+    }
+}
+
+type Values<'v> = core::slice::Iter<'v, u64>;
+
+fn set_disp(disp: &mut i32, values: &mut Values<'_>) {
+    *disp = values.next().map_or(*disp, |value| *value as i32);
+}
+
+fn set_operand(operand: &mut Operand, values: &mut Values<'_>) {
+    if let Operand::Imm(value) = operand {
+        *value = values.next().copied().unwrap_or(*value);
+    }
+}
+
+fn set_source(source: &mut Source, values: &mut Values<'_>) {
+    match source {
+        Source::Operand(operand) => set_operand(operand, values),
+        Source::Part(part) => set_operand(&mut part.operand, values),
+        Source::Mem(mem) => set_disp(&mut mem.disp, values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operand::{Field, arg, result};
+    use super::*;
+
+    fn hit(shape: u64, at: i32) -> Sequence {
+        Sequence::new()
+            .guard_eq(u32::at(arg(0), 4), shape, Target::Miss)
+            .load(result(), u64::at(arg(0), at))
+            .and(result(), shape)
+    }
+
+    #[test]
+    fn values_of_a_class_share_the_words_and_others_do_not() {
+        let words = |shape, at| Outline::of(&hit(shape, at)).unwrap().words;
+        assert_eq!(words(0x1234, 8), words(0x4321, 16));
+        for (shape, at) in [(0x7f, 8), (0x8000, 8), (0x1234, 0), (0x1234, 128), (0x1234, -8)] {
+            assert_ne!(words(0x1234, 8), words(shape, at), "{shape:#x} {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_in_the_words() {
+        let base = |target| Sequence::new().guard_eq(u32::at(arg(0), 4), 7u8, target);
+        let all = [
+            base(Target::Miss),
+            base(Target::Deopt),
+            base(Target::End),
+            Sequence::new().guard_ne(u32::at(arg(0), 4), 7u8, Target::Miss),
+            Sequence::new().guard_eq(u64::at(arg(0), 4), 7u8, Target::Miss),
+            Sequence::new().guard_eq(i32::at(arg(0), 4), 7u8, Target::Miss),
+            Sequence::new().guard_eq(u32::at(arg(1), 4), 7u8, Target::Miss),
+            Sequence::new().guard_eq(u32::of(arg(0)), 7u8, Target::Miss),
+            base(Target::Miss).in_place_only(),
+        ];
+        let words: Vec<_> = all
+            .iter()
+            .map(|sequence| Outline::of(sequence).unwrap().words)
+            .collect();
+        for (number, one) in words.iter().enumerate() {
+            assert!(
+                !words.iter().skip(number + 1).any(|other| other == one),
+                "{number}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_are_put_back_in_their_order() {
+        let sequence = hit(0x1234, 8).store(u16::at(arg(0), 12), 0x55u16);
+        let outline = Outline::of(&sequence).unwrap();
+        assert_eq!(&outline.values[..], [4, 0x1234, 8, 0x1234, 12, 0x55]);
+        let other = sequence.with_values(&[5, 0x1235, 9, 0x1236, 13, 0x56]);
+        let again = Outline::of(&other).unwrap();
+        assert_eq!(again.words, outline.words);
+        assert_eq!(&again.values[..], [5, 0x1235, 9, 0x1236, 13, 0x56]);
+    }
+}
