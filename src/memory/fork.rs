@@ -5,17 +5,33 @@
 //! holds the number of the process in the line of forks: one load tells. Where there is no such page,
 //! `getpid` does.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::sys;
 
 /// The number that the mark of this process holds; copied by fork, unlike the mark.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 
+/// The page that a fork wipes, if the kernel has such.
+///
+/// No lock is held while it is made: a child that was forked then would wait for ever. Of two threads that make
+/// one at once, one leaves its page unused.
 fn mark() -> Option<&'static AtomicU32> {
-    static MARK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
-    *MARK.get_or_init(sys::fork_mark)
+    static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+    // SAFETY: null, or a mark, which lives as long as the process.
+    if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() } {
+        return Some(mark);
+    }
+    let made = sys::fork_mark()?;
+    let pointer = ptr::from_ref(made).cast_mut();
+    match MARK.compare_exchange(ptr::null_mut(), pointer, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(made),
+        // SAFETY: a mark, as above.
+        Err(other) => unsafe { other.as_ref() },
+    }
 }
 
 /// The process in which something was made.

@@ -12,10 +12,22 @@ use std::string::String;
 
 use super::*;
 use crate::addr::{CodeAddr, CodeRange};
-use crate::memory::testing::process::in_child;
+use crate::memory::testing::process as child;
 use crate::publish::{Level, Publisher, SingleThreaded, Stopped, World, serialize};
 
 static PUBLISHER: std::sync::LazyLock<Publisher> = std::sync::LazyLock::new(Publisher::new);
+
+/// As [`child::in_child`], when no other thread is about to make what the child needs: it would wait for it for ever.
+fn in_child(work: impl FnOnce() -> bool) -> bool {
+    std::sync::LazyLock::force(&PUBLISHER);
+    child::in_child(work)
+}
+
+/// As [`child::system_calls`], in such a child.
+fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T)) -> std::vec::Vec<libc::c_long> {
+    std::sync::LazyLock::force(&PUBLISHER);
+    child::system_calls(prepare, work)
+}
 
 fn code_need(len: u64) -> SegmentNeed {
     SegmentNeed {

@@ -112,7 +112,6 @@ fn runs_that_cannot_be_closed_are_reported_and_the_others_closed() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_transaction_asks_the_system_for_two_changes_per_run() {
-    use crate::memory::testing::process::system_calls;
     let calls = system_calls(
         || {
             let foreign = Foreign::new(7);
@@ -147,7 +146,6 @@ fn a_transaction_asks_the_system_for_two_changes_per_run() {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_other_strategies_ask_for_a_write_or_for_nothing() {
-    use crate::memory::testing::process::system_calls;
     let calls = |through_alias: bool| {
         let calls = system_calls(
             || {
