@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use asm_tests::live::objects::INLINE_CACHE;
+use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::{Engine, Status};
-use patchpoint::publish::NeverStopped;
+use patchpoint::publish::trap::Traps;
+use patchpoint::publish::{Drained, NeverStopped};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Module;
 use patchpoint::{CallShape, Error};
@@ -154,4 +156,37 @@ fn an_invalidation_that_comes_too_late_leaves_the_trap_of_the_one_before() {
     let object: Object = [0, 0, 0, 5];
     assert_eq!(sum_fields(&module)([&object].as_ptr(), 1), 6);
     assert_eq!(entered.load(Ordering::Relaxed), 1);
+}
+
+/// The handler knows of no trap that does not stand in the code: there another may be put, by a debugger.
+#[test]
+fn what_is_not_in_the_code_any_more_is_noted_no_more() {
+    let engine = engine(&Arc::default());
+    let module = register(&engine);
+    let hit = Sequence::new().load(result(), u64::at(arg(0), 24));
+    engine.patch(GET, &hit).unwrap();
+    let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
+    let noted = || Traps::install().unwrap().ramp(shadow.addr()).is_some();
+    let invalidate = || {
+        let change = engine.transaction().invalidate_site(&shadow).unwrap();
+        change.commit()
+    };
+
+    let memory = module.areas()[0].memory();
+    let (last, byte) = (
+        shadow.range().end().get() - 1,
+        *shadow.read().unwrap().last().unwrap(),
+    );
+    memory.write(CodeAddr::new(last), &[!byte]).unwrap();
+    let refused = invalidate();
+    assert!(matches!(refused, Err(Error::BytesChanged { .. })), "{refused:?}");
+    assert!(!noted(), "a trap that was not written");
+    memory.write(CodeAddr::new(last), &[byte]).unwrap();
+
+    invalidate().unwrap();
+    assert!(noted());
+    // SAFETY: nothing executes the module.
+    let drained = unsafe { Drained::promise() };
+    engine.unregister(module.clone(), &drained).unwrap();
+    assert!(!noted(), "a trap in a module that is gone");
 }

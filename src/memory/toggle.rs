@@ -18,6 +18,22 @@ use crate::publish::Stopped;
 use super::{CodeMemory, PageRun, Strategy, check_within, raw, sys};
 
 /// Foreign code memory that is written by changing its protection.
+///
+/// It opens with the token of a stopped world, and is no [`LiveMemory`](super::LiveMemory), whose calls need none:
+///
+/// ```
+/// use patchpoint::memory::{CodeMemory, PageRun, Toggle};
+/// use patchpoint::publish::Stopped;
+/// fn open(memory: &Toggle, runs: &[PageRun], stopped: &Stopped) -> patchpoint::Result<()> {
+///     memory.begin(runs, stopped)
+/// }
+/// ```
+/// ```compile_fail,E0277
+/// use patchpoint::memory::{LiveMemory, Toggle};
+/// fn while_threads_run(memory: &Toggle) -> &dyn LiveMemory {
+///     memory
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Toggle {
     range: CodeRange,

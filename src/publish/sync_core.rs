@@ -62,3 +62,20 @@ mod imp {
         Err(Errno(libc::ENOSYS))
     }
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use crate::memory::testing::process::in_child;
+
+    /// Of a process in which other tests have registered before, the child may have inherited that: alone this test
+    /// shows it.
+    #[test]
+    fn who_has_not_registered_does_so_when_it_is_needed() {
+        assert!(in_child(|| {
+            let works = SyncCore(()).issue().is_ok();
+            works == imp::membarrier(imp::REGISTER).is_ok()
+        }));
+    }
+}

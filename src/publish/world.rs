@@ -11,7 +11,12 @@ use crate::error::{Error, Result};
 
 /// The proof that no other thread executes the engine's code now, nor will before the proof is gone.
 ///
-/// Only a [`World`] makes one, and lends it to the work that it runs. It cannot leave its thread.
+/// Only a [`World`] makes one, and lends it to the work that it runs. It cannot leave its thread:
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<patchpoint::publish::Stopped>();
+/// ```
 pub struct Stopped {
     not_send: PhantomData<*mut ()>,
 }

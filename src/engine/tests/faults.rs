@@ -83,6 +83,7 @@ fn one_failure_at_any_step_leaves_every_site_old_and_no_stub() {
                         break;
                     }
                     failures += 1;
+                    assert!(!batch.texts.iter().any(|text| text.memory.is_open()), "{which:?}");
                     match committed {
                         Err(
                             Error::SystemCall {
@@ -264,4 +265,42 @@ fn a_write_that_did_not_arrive_is_noticed_and_the_others_are_taken_back() {
     refused!(batch.transaction().commit(), BytesChanged);
     batch.texts[1].memory.lose_writes(false);
     batch.is_as_before();
+}
+
+/// One thread, of which is not known what it does when it goes on.
+#[derive(Debug)]
+#[cfg(target_os = "linux")]
+struct Unknown;
+
+// SAFETY: the test has one thread, which is the one that patches.
+#[cfg(target_os = "linux")]
+unsafe impl World for Unknown {
+    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { SingleThreaded::promise() }.while_stopped(ranges, work)
+    }
+}
+
+/// A thread may have fetched the new ones. What publishes is a system call, which can be counted.
+#[test]
+#[cfg(target_os = "linux")]
+fn old_bytes_that_were_written_back_are_published() {
+    use crate::memory::testing::process::{in_child, system_calls};
+    if !in_child(|| Publisher::new().to_string().contains("serialize by membarrier")) {
+        println!("no membarrier here");
+        return;
+    }
+    let prepare = || {
+        let mut lab = Lab::new();
+        lab.engine = Engine::builder().world(Unknown).build().unwrap();
+        let text = Text::new(&[identity(0)]);
+        let module = lab.register(&text, &[identity(0)]);
+        text.memory.fail_after(Call::Write, 0);
+        (lab, text, module)
+    };
+    let calls = system_calls(prepare, |(lab, _text, _module)| {
+        refused!(lab.engine.patch(0, &plus(7)), SystemCall);
+    });
+    let barriers = calls.iter().filter(|call| **call == libc::SYS_membarrier);
+    assert_eq!(barriers.count(), 1);
 }

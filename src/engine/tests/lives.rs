@@ -202,6 +202,46 @@ fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
     assert_eq!(call(&again.sites().next().unwrap(), 1), 3);
 }
 
+/// A thread may have been stopped while it holds the allocator's lock.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_allocates_is_refused_where_threads_are_stopped_anywhere() {
+    use crate::memory::testing::process::in_child;
+    // In a process of its own, as other tests hold threads.
+    assert!(in_child(|| {
+        let functions = [identity(1)];
+        let text = Text::new(&functions);
+        // SAFETY: the text is the test's, and nothing executes it.
+        let toggle = unsafe { crate::memory::Toggle::register(text.range) }.unwrap();
+        // SAFETY: as above.
+        let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
+        let engine = Engine::builder().world(world).build().unwrap();
+        let memory: Arc<dyn CodeMemory> = Arc::new(toggle);
+        let code = engine.adopt_with(text.adopted(&functions), &memory).unwrap();
+        let _module = engine.register(code, |_| functions[0].shape).unwrap();
+        matches!(engine.patch(1, &plus(1)), Err(Error::MemoryAllocates { .. }))
+    }));
+}
+
+/// What was found out about bytes says nothing of functions that can be called again.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_module_goes_by_a_promise_only() {
+    use crate::memory::testing::process::in_child;
+    let (lab, _text, sites) = one(&[identity(1)]);
+    let module = sites[0].module().clone();
+    // In a process of its own, as other tests hold threads.
+    assert!(in_child(|| {
+        // SAFETY: the child has no thread that executes code of the engine's.
+        let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
+        let areas: Vec<CodeRange> = module.areas().iter().map(|area| area.range()).collect();
+        let found = world.drained(&areas).unwrap();
+        let refused = lab.engine.unregister(module.clone(), &found);
+        matches!(refused, Err(Error::NotDrained { .. })) && lab.engine.modules().len() == 1
+    }));
+    lab.engine.unregister(module, &drained()).unwrap();
+}
+
 #[test]
 fn what_was_prepared_for_a_module_is_not_done_to_its_successor() {
     let functions = [identity(1)];

@@ -36,6 +36,8 @@ pub(crate) struct FailingMemory<M> {
     counts: [AtomicU64; 5],
     rules: [AtomicU64; 5],
     loses_writes: AtomicBool,
+    /// How many calls of `begin` have not been followed by one of `end`.
+    open: AtomicU64,
 }
 
 /// No call of the kind fails; otherwise a rule is the number of calls that still succeed, and `FOR_GOOD` or not.
@@ -49,6 +51,7 @@ impl<M: CodeMemory> FailingMemory<M> {
             counts: Default::default(),
             rules: [const { AtomicU64::new(NEVER) }; 5],
             loses_writes: AtomicBool::new(false),
+            open: AtomicU64::new(0),
         }
     }
 
@@ -83,6 +86,10 @@ impl<M: CodeMemory> FailingMemory<M> {
     pub(crate) fn has_failed(&self) -> bool {
         let rules = self.rules.iter().map(|rule| rule.load(Ordering::Relaxed));
         rules.into_iter().all(|rule| rule == NEVER || rule == FOR_GOOD)
+    }
+    /// Whether what was begun has not been ended.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed) != 0
     }
 
     fn pass(&self, call: Call, at: CodeAddr) -> Result<()> {
@@ -119,7 +126,9 @@ unsafe impl<M: CodeMemory> CodeMemory for FailingMemory<M> {
 
     fn begin(&self, runs: &[PageRun], stopped: &Stopped) -> Result<()> {
         self.pass(Call::Begin, self.range().start())?;
-        self.inner.begin(runs, stopped)
+        self.inner.begin(runs, stopped)?;
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
@@ -143,6 +152,7 @@ unsafe impl<M: CodeMemory> CodeMemory for FailingMemory<M> {
 
     fn end(&self, runs: &[PageRun]) -> Result<()> {
         self.inner.end(runs)?;
+        self.open.fetch_sub(1, Ordering::Relaxed);
         self.pass(Call::End, self.range().start())
             .map_err(|_| Error::ProtectionLost {
                 runs: runs.iter().map(|run| run.range()).collect(),

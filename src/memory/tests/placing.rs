@@ -174,6 +174,29 @@ fn stubs_are_near_aligned_trapping_and_reused() {
     assert_eq!(pool.stats().reserved, stats.reserved);
 }
 
+/// What was found out about some stubs says nothing of others, nor of those that were retired since.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stub_is_taken_back_with_a_proof_about_it_only() {
+    // In a process of its own, as other tests hold threads.
+    assert!(in_child(|| {
+        let pool = StubPool::new(Arena::default(), WITHIN);
+        let foreign = Foreign::new(1);
+        let alloc = || pool.alloc(Len::new(8), foreign.range).unwrap();
+        // SAFETY: no thread executes the slots.
+        let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
+        let refused = |slot, proof| matches!(pool.free(slot, proof), Err(Error::NotDrained { .. }));
+        let [one, two] = [alloc().retire(), alloc().retire()];
+        let (asked, later) = (one.range(), alloc());
+        let proof = world.drained(&[asked, later.range()]).unwrap();
+        refused(two, &proof)
+            && refused(later.retire(), &proof)
+            && refused(alloc(), &proof)
+            && pool.free(one, &proof).is_ok()
+            && pool.stats().slots == 3
+    }));
+}
+
 #[test]
 fn stubs_are_where_short_jumps_reach_them() {
     const SHORT: u64 = (1 << 20) - (1 << 16);

@@ -93,14 +93,34 @@ fn a_forked_child_is_refused_and_the_parent_undisturbed() {
         let refused = forked(alias.write(range.start(), &[1; 64]))
             && forked(alias.exchange(range.start(), [0x90; 8], [1; 8]))
             && forked(proc_mem.write(foreign.range.start(), &[1]));
+        let mut begun = false;
+        stopped(|token| begun = !forked(alias.begin(&[], token)) || !forked(proc_mem.begin(&[], token)));
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut views = maps.lines().filter(|line| line.contains("memfd:patchpoint"));
+        let writable = views.any(|line| line.contains(" rw-"));
         drop(placed);
-        refused
+        refused && !begun && !writable
     });
     assert!(status, "the child could write, or did not get that far");
     let mut kept = [0; 64];
     parents.read(range.start(), &mut kept).unwrap();
     assert_eq!(kept, [0x90; 64]);
     parents.write(range.start(), &[0xc3]).unwrap();
+}
+
+/// Where the parent has the writable view, the child may have mapped something of its own.
+#[test]
+fn a_forked_child_that_unloads_unmaps_nothing_of_its_own() {
+    let (placed, range) = aliased(64);
+    let view = placed.memory().writable(range.start(), 1).unwrap() & !(sys::page_size() - 1);
+    assert!(in_child(|| {
+        let (flags, prot) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ);
+        let at = std::ptr::with_exposed_provenance_mut(view as usize);
+        // SAFETY: replaces nothing.
+        let own = unsafe { libc::mmap(at, 4096, prot, flags | libc::MAP_FIXED_NOREPLACE, -1, 0) };
+        drop(placed);
+        own == at && protection(CodeAddr::new(view)) == "r--p"
+    }));
 }
 
 /// With PR_SET_MDWE, in a child as it cannot be taken back: ProcMem and Alias work, Toggle is refused.
@@ -217,6 +237,28 @@ fn without_memory_files_nothing_is_placed() {
                     ..
                 })
             )
+    }));
+}
+
+/// The bytes of all mappings.
+fn mapped() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let len = |line: &str| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some(u64::from_str_radix(end, 16).ok()? - u64::from_str_radix(start, 16).ok()?)
+    };
+    maps.lines().filter_map(len).sum()
+}
+
+/// Neither its address space nor its writable view.
+#[test]
+fn what_was_dropped_leaves_nothing_mapped() {
+    assert!(in_child(|| {
+        drop(aliased(64));
+        let before = mapped();
+        (0..20).for_each(|_| drop(aliased(64)));
+        // A chunk has 4 MiB, and the view of its code 2.
+        mapped() < before + (1 << 20)
     }));
 }
 

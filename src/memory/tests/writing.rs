@@ -81,8 +81,14 @@ fn nothing_outside_the_registered_range_is_reached() {
             let refused = memory.read(at, &mut [0; 4]);
             assert!(matches!(refused, Err(Error::OutsideMemory { .. })), "{refused:?}");
         }
-        let far = PageRun::covering(&mut [sub(range, 1 << 32, 1)]).unwrap();
-        stopped(|token| assert!(memory.begin(&far, token).is_err()));
+        // The page next to it, which is mapped where the memory is foreign, and one far away.
+        for away in [range.len() + sys::page_size(), 1 << 32] {
+            let run = PageRun::covering(&mut [sub(range, away, 1)]).unwrap();
+            stopped(|token| {
+                let refused = memory.begin(&run, token);
+                assert!(matches!(refused, Err(Error::OutsideMemory { .. })), "{refused:?}");
+            });
+        }
     }
 }
 

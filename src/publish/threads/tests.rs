@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::in_child;
 use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
-use crate::publish::{Stopped, World};
+use crate::publish::{Moment, Stopped, World};
 
 /// Worlds of one process take turns; so do these tests, as each asks the threads of all.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -224,6 +224,38 @@ fn a_return_address_is_found_below_a_callee_that_blocks() {
     );
 }
 
+/// What is retired while a drain waits is not what the drain is about.
+#[test]
+fn a_drain_is_about_what_was_retired_before_it_began() {
+    let _alone = alone();
+    let (world, code) = (world(), Code::new());
+    let world = world.when_inside(WhenInside::Wait(Duration::from_secs(20)));
+    let flag = std::sync::atomic::AtomicU32::new(0);
+    let inside = code.range(0, HOST.spin.len() as u64);
+    let before = Moment::now();
+    with_thread(
+        &world,
+        |_| code.spin(&flag),
+        |_| {
+            let failing = world.clone().when_inside(WhenInside::Fail);
+            while stop(&failing, &[inside], || ()).is_ok() {
+                std::thread::yield_now();
+            }
+            let proof = std::thread::scope(|scope| {
+                let drain = scope.spawn(|| world.drained(&[inside]).unwrap());
+                std::thread::sleep(Duration::from_millis(100));
+                assert!(!drain.is_finished());
+                let meanwhile = Moment::now();
+                flag.store(1, Ordering::Relaxed);
+                let proof = drain.join().unwrap();
+                assert!(!proof.covers(inside, Some(meanwhile)));
+                proof
+            });
+            assert!(proof.covers(inside, Some(before)));
+        },
+    );
+}
+
 static OWN: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn stops_from_inside() {
@@ -233,6 +265,10 @@ extern "C" fn stops_from_inside() {
         panic!("inside")
     });
     let own = registry::this_thread();
+    assert!(matches!(found, Err(Error::ThreadInside { thread, returns: true, .. }) if thread == own));
+    let found = world
+        .when_inside(WhenInside::Fail)
+        .drained(&[CodeRange::new(at, CALL_LEN).unwrap()]);
     assert!(matches!(found, Err(Error::ThreadInside { thread, returns: true, .. }) if thread == own));
     HELD.store(true, Ordering::SeqCst);
 }
@@ -382,7 +418,7 @@ fn a_forks_child_is_alone_even_if_its_parent_was_stopping_threads() {
                     let _own = world.attach().unwrap();
                     let mut ran = false;
                     stop(&world, &[], || ran = true).unwrap();
-                    ran
+                    ran && registry::slots().count() == 1
                 }));
             })
             .unwrap();
