@@ -24,6 +24,7 @@
 mod folder;
 mod ir;
 pub mod live;
+pub mod protections;
 mod symbols;
 
 pub use folder::{Folder, NATIVE};
