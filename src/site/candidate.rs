@@ -49,6 +49,12 @@ impl<'a> Candidate<'a> {
         self.addr
     }
 
+    /// The code from the record's address to the next record or the end of the function.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The longest reserved length that would not reach the next record or the function's end.
     #[must_use]
     pub fn room(&self) -> Len {

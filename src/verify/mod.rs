@@ -87,6 +87,8 @@ pub use listing::{Line, disassemble};
 #[cfg(feature = "std")]
 pub use original::{Original, boundaries, original, patchpoint_prefix};
 #[cfg(feature = "std")]
+pub use policy::callee_saved;
+#[cfg(feature = "std")]
 pub(crate) use template::{Content, Field, Template};
 
 #[cfg(all(test, feature = "std"))]

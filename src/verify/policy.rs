@@ -54,6 +54,13 @@ impl Policy {
     }
 }
 
+/// The registers that the platform's C convention makes a function keep for its caller, frame and stack pointer aside:
+/// live at every patchpoint, unless the function has saved them, whether a record lists them or not.
+#[must_use]
+pub fn callee_saved(arch: Arch) -> RegSet {
+    super::check::isa(arch).abi.callee_saved
+}
+
 /// What a C call may lose that nobody will look at.
 fn free_at_c(site: &SiteContext<'_>, abi: &Abi, recorded: &Recorded) -> RegSet {
     let kept = match site.trust_live_outs {

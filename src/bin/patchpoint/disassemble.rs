@@ -1,8 +1,10 @@
-//! Instructions: x86-64 in words, the others in units, with their nops recognized.
+//! Instructions: x86-64 in words, the others in units, in words where the library knows them.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter, Mnemonic};
+use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Arch;
 use patchpoint::stackmap::Endian;
+use patchpoint::verify;
 
 pub(crate) struct Instruction {
     /// The distance from the start of the function.
@@ -104,9 +106,20 @@ fn plain(arch: Option<Arch>, endian: Endian, bytes: &[u8], offset: u64, is_cut: 
         offset,
         bytes: bytes.to_vec(),
         encoding,
-        text: is_nop.then(|| "nop".to_owned()),
+        text: is_nop
+            .then(|| "nop".to_owned())
+            .or_else(|| arch.and_then(|arch| words(arch, bytes, offset))),
         is_nop,
         is_cut,
+    }
+}
+
+/// What the library's decoder says of one instruction, which knows those that stand in sites.
+fn words(arch: Arch, bytes: &[u8], offset: u64) -> Option<String> {
+    let lines = verify::disassemble(arch, CodeAddr::new(offset), bytes);
+    match lines.as_slice() {
+        [line] if line.text != "(bad)" => Some(line.text.clone()),
+        _ => None,
     }
 }
 

@@ -20,12 +20,17 @@ pub(crate) fn render(report: &Report) -> Result<String, Problem> {
         },
         "maps": list(&report.maps, map),
     });
-    let mut text = serde_json::to_string_pretty(&value)?;
+    print(&value)
+}
+
+/// The text of a report.
+pub(crate) fn print(value: &Value) -> Result<String, Problem> {
+    let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     Ok(text)
 }
 
-fn list<T>(items: &[T], to_json: impl Fn(&T) -> Value) -> Value {
+pub(crate) fn list<T>(items: &[T], to_json: impl Fn(&T) -> Value) -> Value {
     items.iter().map(to_json).collect()
 }
 
@@ -70,7 +75,7 @@ fn record(record: &RecordReport) -> Value {
     })
 }
 
-fn location(location: &LocationReport) -> Value {
+pub(crate) fn location(location: &LocationReport) -> Value {
     let name = location.register.map(|name| name.to_string());
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
@@ -104,7 +109,7 @@ fn number(value: i128) -> Option<Number> {
     Number::from_i128(value)
 }
 
-fn live_out(live_out: &LiveOutReport) -> Value {
+pub(crate) fn live_out(live_out: &LiveOutReport) -> Value {
     json!({
         "register": live_out.register.map(|name| name.to_string()),
         "dwarf_register": live_out.reg.get(),

@@ -1,55 +1,95 @@
-//! The command-line tool `patchpoint`: shows what LLVM left in an object file to be patched.
+//! The command-line tool `patchpoint`: shows what LLVM left in an object file to be patched, and patches it.
 //!
-//! The way of the data: [`object_file`] reads the file, [`relocate`] fills in what a linker would, [`symbols`]
-//! knows names and ends of functions, [`report`] puts together what is to be said, and [`text`] and [`json`]
-//! say it. [`llvm`] prints the unrelocated section as `llvm-readobj` does.
+//! The way of the data for `inspect`, which reads any file: [`object_file`] reads it, [`relocate`] fills in what a linker
+//! would, [`symbols`] knows names and ends of functions, [`report`] puts together what is to be said, and [`text`] and
+//! [`json`] say it; [`llvm`] prints the unrelocated section as `llvm-readobj` does. The other commands see code as the engine
+//! does: [`shapes`] knows what stack maps do not hold, [`image`] places the code, [`survey`] lets the library audit it; then
+//! [`sites`], [`check`] and [`plan`] say what came of it, for any architecture, and [`run`] executes it on this one.
 
 mod args;
+mod check;
 mod disassemble;
+mod image;
 mod json;
 mod llvm;
+mod names;
 mod object_file;
+mod paint;
+mod plan;
 mod problem;
+mod progress;
 mod relocate;
 mod report;
+mod run;
+mod shapes;
 mod site;
+mod sites;
+mod survey;
 mod symbols;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use args::{Args, Command, Format, Inspect};
 use object_file::ObjectFile;
+use paint::Paint;
 use problem::Problem;
 use report::Report;
 
+/// How a command ended that could do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Fine,
+    /// `check` found something, or `plan` was refused.
+    Found,
+}
+
 fn main() -> ExitCode {
-    let Command::Inspect(inspect) = Args::parse().command;
-    let written = run(&inspect).and_then(|output| print(&output));
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
+    let command = Args::parse().command;
+    let paint = Paint::for_stdout();
+    let done = run_command(&command, paint).and_then(|(output, outcome)| print(&output).map(|()| outcome));
+    match done {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Found) => ExitCode::FAILURE,
         Err(problem) => {
             // Where not even this can be written, the exit status is all that is left.
-            let _ = writeln!(io::stderr(), "patchpoint: {}: {problem}", inspect.file);
-            ExitCode::FAILURE
+            let _ = writeln!(io::stderr(), "patchpoint: {}: {problem}", command.file());
+            match command {
+                Command::Check(_) => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
 
-fn run(inspect: &Inspect) -> Result<String, Problem> {
-    let data = fs::read(&inspect.file).map_err(Problem::Read)?;
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    render(inspect, &data, colour)
+/// What is to be printed.
+fn run_command(command: &Command, paint: Paint) -> Result<(String, Outcome), Problem> {
+    if let Command::Completions(completions) = command {
+        let mut out = Vec::new();
+        clap_complete::generate(completions.shell, &mut Args::command(), "patchpoint", &mut out);
+        return Ok((String::from_utf8_lossy(&out).into_owned(), Outcome::Fine));
+    }
+    let data = fs::read(command.file()).map_err(Problem::Read)?;
+    let found = |(output, found)| (output, if found { Outcome::Found } else { Outcome::Fine });
+    let fine = |output| (output, Outcome::Fine);
+    match command {
+        Command::Inspect(inspect) => render(inspect, &data, paint).map(fine),
+        Command::Sites(sites) => sites::render(sites, &data, paint).map(fine),
+        Command::Plan(plan) => plan::render(plan, &data, paint).map(found),
+        Command::Check(check) => check::render(check, &data, paint).map(found),
+        Command::Run(run) => run::render(run, &data, paint).map(fine),
+        Command::Completions(_) => Ok(fine(String::new())),
+    }
 }
 
 /// What is to be printed of a file with these bytes.
-fn render(inspect: &Inspect, data: &[u8], colour: bool) -> Result<String, Problem> {
+fn render(inspect: &Inspect, data: &[u8], paint: Paint) -> Result<String, Problem> {
     let file = ObjectFile::parse(data)?;
     if inspect.format == Format::Llvm {
         return llvm::render(&inspect.file, &file);
@@ -57,7 +97,7 @@ fn render(inspect: &Inspect, data: &[u8], colour: bool) -> Result<String, Proble
     let report = Report::of(&inspect.file, &file, &inspect.reserved)?;
     match inspect.format {
         Format::Json => json::render(&report),
-        _ => Ok(text::render(&report, colour)),
+        _ => Ok(text::render(&report, paint)),
     }
 }
 

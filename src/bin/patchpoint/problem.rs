@@ -5,14 +5,38 @@ use std::io;
 pub(crate) enum Problem {
     #[error("cannot be read: {0}")]
     Read(io::Error),
+    #[error("{0} cannot be read: {1}")]
+    ReadOther(String, io::Error),
+    #[error("{file}, line {line}: {expected}")]
+    Shape { file: String, line: usize, expected: String },
     #[error("is no object file that this tool reads (ELF, Mach-O, COFF or PE): {0}")]
     Object(#[from] object::Error),
     #[error("has no stack map: expected a section .llvm_stackmaps, or __llvm_stackmaps in Mach-O")]
     NoStackMap,
+    #[error(
+        "is for {0}, of which only `inspect` knows something: patchpoints are patched on x86-64, AArch64, PowerPC64, s390x and RISC-V 64"
+    )]
+    NoArch(&'static str),
+    #[error("does not fit into the address space")]
+    TooLarge,
     #[error("section {section}: {error}")]
     StackMap { section: String, error: Box<patchpoint::Error> },
+    #[error("{0}")]
+    Library(Box<patchpoint::Error>),
+    #[error("no record has ID {id}; {have}")]
+    NoSuchId { id: u64, have: String },
+    #[error("nothing of ID {id} can be patched: {why}")]
+    NoSite { id: u64, why: String },
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the output cannot be written: {0}")]
     Write(io::Error),
+    #[error("{0}")]
+    Run(String),
+}
+
+impl From<patchpoint::Error> for Problem {
+    fn from(error: patchpoint::Error) -> Self {
+        Self::Library(Box::new(error))
+    }
 }

@@ -7,7 +7,7 @@ use patchpoint::addr::DwarfReg;
 use patchpoint::arch::Arch;
 use patchpoint::arch::registers::{RegisterName, register_view};
 use patchpoint::stackmap::{
-    Constants, Endian, Function, Place, Record, StackMap, StackMaps, StackSize, Version,
+    Constants, Endian, Function, LiveOut, Place, Record, StackMap, StackMaps, StackSize, Version,
 };
 
 use crate::args::Reserved;
@@ -257,15 +257,11 @@ impl<'data> Reporter<'_, 'data> {
             kind,
             locations: record
                 .locations()
-                .map(|l| self.location(l.place, l.size, constants))
+                .map(|l| LocationReport::of(self.arch, l.place, l.size, constants))
                 .collect(),
             live_outs: record
                 .live_outs()
-                .map(|live_out| LiveOutReport {
-                    reg: live_out.reg,
-                    size: live_out.size,
-                    register: self.name(live_out.reg, u16::from(live_out.size)),
-                })
+                .map(|live_out| LiveOutReport::of(self.arch, live_out))
                 .collect(),
             site,
             references: references.unwrap_or_default(),
@@ -282,25 +278,34 @@ impl<'data> Reporter<'_, 'data> {
             .map(|(place, name)| (place.offset - function.offset, name.clone()))
             .collect()
     }
+}
 
-    fn location(&self, place: Place, size: u16, constants: Constants<'_>) -> LocationReport {
+impl LocationReport {
+    pub(crate) fn of(arch: Option<Arch>, place: Place, size: u16, constants: Constants<'_>) -> Self {
+        let name = |reg, size| register_view(arch?, reg, size);
         let (register, constant) = match place {
-            Place::Register { reg, .. } => (self.name(reg, size), None),
+            Place::Register { reg, .. } => (name(reg, size), None),
             // A base is an address, whatever the size of the value.
-            Place::Direct { reg, .. } | Place::Indirect { reg, .. } => (self.name(reg, 8), None),
+            Place::Direct { reg, .. } | Place::Indirect { reg, .. } => (name(reg, 8), None),
             Place::Constant { value } => (None, Some(i128::from(value))),
             Place::ConstantIndex { index } => (None, constants.get(index).map(i128::from)),
         };
-        LocationReport {
+        Self {
             place,
             size,
             register,
             constant,
         }
     }
+}
 
-    fn name(&self, reg: DwarfReg, size: u16) -> Option<RegisterName> {
-        register_view(self.arch?, reg, size)
+impl LiveOutReport {
+    pub(crate) fn of(arch: Option<Arch>, live_out: LiveOut) -> Self {
+        Self {
+            reg: live_out.reg,
+            size: live_out.size,
+            register: arch.and_then(|arch| register_view(arch, live_out.reg, u16::from(live_out.size))),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::disassemble::{Instruction, decode, llvm_call};
 /// So many bytes are shown where nothing tells how many are reserved.
 const SHOWN: u64 = 32;
 /// LLVM's ID of statepoints that have none of their own.
-const STATEPOINT: u64 = 0xabcd_ef00;
+pub(crate) const STATEPOINT: u64 = 0xabcd_ef00;
 
 /// What a record stands for. The map does not say; this is what the record and the bytes leave possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

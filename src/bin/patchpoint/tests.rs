@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::args::{Format, Inspect, Reserved};
+use crate::paint::Paint;
 use crate::problem::Problem;
 use crate::render;
 
@@ -43,11 +44,11 @@ fn inspect(name: &str, format: Format, reserved: &[(u64, u32)]) -> Inspect {
 }
 
 fn text(name: &str, reserved: &[(u64, u32)]) -> String {
-    render(&inspect(name, Format::Text, reserved), &bytes(name), false).unwrap()
+    render(&inspect(name, Format::Text, reserved), &bytes(name), Paint::Plain).unwrap()
 }
 
 fn json(name: &str) -> Value {
-    let json = render(&inspect(name, Format::Json, &[]), &bytes(name), false).unwrap();
+    let json = render(&inspect(name, Format::Json, &[]), &bytes(name), Paint::Plain).unwrap();
     serde_json::from_str(&json).unwrap()
 }
 
@@ -69,7 +70,7 @@ fn has_two_maps(name: &str) -> bool {
 #[test]
 fn the_llvm_format_is_the_text_of_llvm_readobj() {
     for name in objects() {
-        let printed = render(&inspect(&name, Format::Llvm, &[]), &bytes(&name), true).unwrap();
+        let printed = render(&inspect(&name, Format::Llvm, &[]), &bytes(&name), Paint::Colours).unwrap();
         let expected = fs::read_to_string(folder().join(format!("{name}.txt"))).unwrap();
         if has_two_maps(&name) {
             let rest = printed.strip_prefix(&expected).unwrap();
@@ -273,7 +274,7 @@ fn colours_only_where_they_are_wanted() {
     let colourful = render(
         &inspect("x86_64-19.o", Format::Text, &[]),
         &bytes("x86_64-19.o"),
-        true,
+        Paint::Colours,
     )
     .unwrap();
     assert!(colourful.contains("\x1b[1m"));
@@ -293,7 +294,7 @@ fn colours_only_where_they_are_wanted() {
 
 #[test]
 fn what_is_no_object_or_has_no_map_is_refused_in_one_line() {
-    let refused = |data: &[u8]| render(&inspect("x", Format::Text, &[]), data, false).unwrap_err();
+    let refused = |data: &[u8]| render(&inspect("x", Format::Text, &[]), data, Paint::Plain).unwrap_err();
     assert!(matches!(refused(b""), Problem::Object(_)));
     assert!(matches!(refused(b"! no object !"), Problem::Object(_)));
     let mut broken = bytes("x86_64-19.o");
@@ -316,7 +317,7 @@ fn what_is_no_object_or_has_no_map_is_refused_in_one_line() {
 fn no_damaged_object_makes_it_panic() {
     let render_both = |data: &[u8]| {
         for format in [Format::Text, Format::Json] {
-            let _ = render(&inspect("x", format, &[(7, 40), (8, 1000)]), data, false);
+            let _ = render(&inspect("x", format, &[(7, 40), (8, 1000)]), data, Paint::Plain);
         }
     };
     for name in [

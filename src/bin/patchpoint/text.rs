@@ -7,14 +7,15 @@ use patchpoint::arch::registers::RegisterName;
 use patchpoint::stackmap::Place;
 
 use crate::disassemble::Instruction;
+use crate::paint::{Paint, Style};
 use crate::report::{FunctionReport, LiveOutReport, LocationReport, MapReport, RecordReport, Report};
 use crate::site::{Kind, Reserved, Site};
 
-/// Writes the report; in colours if `colour`.
-pub(crate) fn render(report: &Report, colour: bool) -> String {
+/// Writes the report.
+pub(crate) fn render(report: &Report, paint: Paint) -> String {
     let mut text = Text {
         out: String::new(),
-        colour,
+        paint,
     };
     // Writing to a string does not fail.
     let _ = text.report(report);
@@ -23,38 +24,12 @@ pub(crate) fn render(report: &Report, colour: bool) -> String {
 
 struct Text {
     out: String,
-    colour: bool,
-}
-
-/// ANSI codes.
-#[derive(Clone, Copy)]
-enum Style {
-    Bold,
-    Dim,
-    Cyan,
-    Green,
-    Yellow,
-}
-
-impl Style {
-    fn code(self) -> u8 {
-        match self {
-            Self::Bold => 1,
-            Self::Dim => 2,
-            Self::Green => 32,
-            Self::Yellow => 33,
-            Self::Cyan => 36,
-        }
-    }
+    paint: Paint,
 }
 
 impl Text {
     fn paint(&self, style: Style, text: impl fmt::Display) -> String {
-        if self.colour {
-            format!("\x1b[{}m{text}\x1b[0m", style.code())
-        } else {
-            text.to_string()
-        }
+        self.paint.of(style, text)
     }
 
     fn report(&mut self, report: &Report) -> fmt::Result {
@@ -245,7 +220,7 @@ pub(crate) fn place(location: &LocationReport) -> String {
 }
 
 /// A register, with the number of live bytes where that is not usual.
-fn live_out(live_out: &LiveOutReport) -> String {
+pub(crate) fn live_out(live_out: &LiveOutReport) -> String {
     let name = register(live_out.register, live_out.reg);
     match live_out.size {
         8 | 16 => name,
@@ -266,6 +241,6 @@ fn count(number: usize, what: &str) -> String {
     count_u64(number as u64, what)
 }
 
-fn count_u64(number: u64, what: &str) -> String {
+pub(crate) fn count_u64(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,0 +1,183 @@
+//! The code of a file with its stack maps, at addresses: as the engine would load it, or as another loader has laid it out.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use object::{Object as _, ObjectKind, ObjectSection, SectionIndex};
+use patchpoint::Error;
+use patchpoint::addr::{CodeAddr, CodeRange, Len};
+use patchpoint::image::{FunctionRange, Image, Object, Segment, SegmentKind};
+use patchpoint::stackmap::{Endian, StackMap, StackMaps};
+
+use crate::object_file::ObjectFile;
+use crate::problem::Problem;
+use crate::relocate::{CodePlace, relocate};
+use crate::symbols::Symbols;
+
+/// Where an object is placed that nothing has been told of: in reach of every code model.
+pub(crate) const BASE: u64 = 0x1000_0000;
+const PAGE: u32 = 0x1000;
+
+/// How the file became code at addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By the engine's loader, at a base address.
+    Loaded,
+    /// It is linked: as it stands in the file.
+    Linked,
+    /// It is no object for the engine's loader: its sections one after the other, and no relocation of code applied.
+    Unlinked,
+}
+
+pub(crate) struct Code {
+    pub(crate) image: Image,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) how: How,
+    /// Made-up addresses of symbols that the object does not define.
+    pub(crate) outside: BTreeMap<u64, String>,
+    /// The end of everything.
+    pub(crate) end: u64,
+}
+
+impl Code {
+    pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
+        match Object::parse(data) {
+            Ok(object) => Self::load(object),
+            Err(Error::ObjectUnsupported { .. }) => Self::as_it_stands(file),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn load(object: Object<'_>) -> Result<Self, Problem> {
+        let layout = object.layout()?;
+        let base = CodeAddr::new(BASE);
+        // The base is a multiple of every alignment that an object may ask for.
+        let (addrs, size) = layout.contiguous(base, Len::new(PAGE)).ok_or(Problem::TooLarge)?;
+        let outside = RefCell::new(BTreeMap::new());
+        let first = BASE + size + u64::from(PAGE);
+        let linked = layout.link(&addrs, &|name| {
+            let mut outside = outside.borrow_mut();
+            let at = first + 16 * outside.len() as u64;
+            outside.insert(at, name.to_owned());
+            Some(CodeAddr::new(at))
+        })?;
+        let outside = outside.into_inner();
+        Ok(Self {
+            end: first + 16 * outside.len() as u64,
+            image: linked.image,
+            segments: linked.segments,
+            how: How::Loaded,
+            outside,
+        })
+    }
+
+    /// The code and functions that the stack maps name.
+    fn as_it_stands(file: &ObjectFile<'_>) -> Result<Self, Problem> {
+        let arch = file.arch().ok_or_else(|| Problem::NoArch(file.arch_name()))?;
+        let linked = file.file.kind() != ObjectKind::Relocatable;
+        let starts = section_starts(file, linked);
+        let mut symbols = Symbols::of(file);
+        let mut functions = Vec::new();
+        let mut stack_maps = Vec::new();
+        for section in file.map_sections()? {
+            let mut relocated = relocate(file, &section);
+            let maps =
+                StackMaps::parse(&relocated.data, file.endian()).map_err(|error| Problem::StackMap {
+                    section: section.name.clone(),
+                    error: Box::new(error),
+                })?;
+            let fields: Vec<u64> = maps
+                .maps()
+                .iter()
+                .flat_map(StackMap::functions)
+                .map(|function| function.byte_offset().get())
+                .collect();
+            for field in &fields {
+                let target = relocated.target(file, *field);
+                symbols.add_start(file, &target);
+            }
+            for field in fields {
+                let code = symbols.function(file, relocated.target(file, field));
+                let found = code.place.and_then(|place| address(&starts, place));
+                // Of a function that is not there, the audit says so.
+                let addr = CodeAddr::new(found.unwrap_or_default());
+                put(&mut relocated.data, field, addr.get(), file.endian());
+                if let (Some(_), Some(size)) = (found, code.size) {
+                    functions.push(FunctionRange {
+                        name: code.name.unwrap_or_default(),
+                        addr,
+                        len: Len::new(u32::try_from(size).unwrap_or(u32::MAX)),
+                        pointer: addr,
+                    });
+                }
+            }
+            stack_maps.resize(stack_maps.len().next_multiple_of(8), 0);
+            stack_maps.append(&mut relocated.data);
+        }
+        functions.sort_by_key(|function| function.addr);
+        functions.dedup_by_key(|function| function.addr);
+        let segments = segments(file, &starts);
+        let code = segments
+            .iter()
+            .filter_map(|s| CodeRange::new(s.addr, s.bytes.len() as u64));
+        let mut code: Vec<CodeRange> = code.collect();
+        code.sort();
+        Ok(Self {
+            end: code.last().map_or(0, |range| range.end().get()),
+            image: Image {
+                arch,
+                endian: file.endian(),
+                stack_maps,
+                functions,
+                eh_frames: Vec::new(),
+                code,
+            },
+            segments,
+            how: if linked { How::Linked } else { How::Unlinked },
+            outside: BTreeMap::new(),
+        })
+    }
+}
+
+/// Where each section with code stands, by its number.
+fn section_starts(file: &ObjectFile<'_>, linked: bool) -> BTreeMap<usize, u64> {
+    let mut next = BASE;
+    let code = file
+        .file
+        .sections()
+        .filter(|section| section.kind() == object::SectionKind::Text && section.size() > 0);
+    code.map(|section| {
+        let start = if linked { section.address() } else { next };
+        next += section.size().next_multiple_of(u64::from(PAGE));
+        (section.index().0, start)
+    })
+    .collect()
+}
+
+fn address(starts: &BTreeMap<usize, u64>, place: CodePlace) -> Option<u64> {
+    starts.get(&place.section)?.checked_add(place.offset)
+}
+
+fn segments(file: &ObjectFile<'_>, starts: &BTreeMap<usize, u64>) -> Vec<Segment> {
+    let segment = |(index, start): (&usize, &u64)| {
+        let section = file.file.section_by_index(SectionIndex(*index)).ok()?;
+        Some(Segment {
+            kind: SegmentKind::Code,
+            addr: CodeAddr::new(*start),
+            bytes: section.data().ok()?.to_vec(),
+        })
+    };
+    starts.iter().filter_map(segment).collect()
+}
+
+fn put(data: &mut [u8], at: u64, value: u64, endian: Endian) {
+    let field = usize::try_from(at)
+        .ok()
+        .and_then(|at| data.get_mut(at..)?.get_mut(..8));
+    if let Some(field) = field {
+        field.copy_from_slice(&match endian {
+            Endian::Little => value.to_le_bytes(),
+            Endian::Big => value.to_be_bytes(),
+        });
+    }
+}

@@ -1,0 +1,318 @@
+//! What the stack map does not hold: kind, reserved length, convention, result and arguments of each record.
+//!
+//! It is told on the command line, in files of lines of the same form, or by the LLVM IR that the object was compiled from.
+//! What is not told is inferred from the bytes, where they leave no doubt.
+
+use std::collections::HashMap;
+use std::fs;
+use std::str::FromStr;
+
+use patchpoint::CallShape;
+use patchpoint::addr::CodeAddr;
+use patchpoint::arch::Arch;
+use patchpoint::site::Candidate;
+use patchpoint::verify;
+
+use crate::args::{Code, number};
+use crate::problem::Problem;
+use crate::site::STATEPOINT;
+
+/// What was told of the records with an ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// They are no sites.
+    No,
+    /// Only their length: the rest is inferred.
+    Bytes(u32),
+    Whole(CallShape),
+}
+
+/// A shape and the records that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// `None`: all of which nothing else is told.
+    pub(crate) id: Option<u64>,
+    pub(crate) shape: Shape,
+}
+
+const EXPECTED: &str = "expected ID=SHAPE, such as 7=anyreg,32,result,args=1 or 8=c,40 or 9=shadow,16 or 10=24 or 11=none; * \
+                        in place of the ID stands for all others";
+
+impl FromStr for Told {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (id, shape) = text.split_once('=').ok_or(EXPECTED)?;
+        let id = match id.trim() {
+            "*" => None,
+            id => Some(record_id(id).ok_or(EXPECTED)?),
+        };
+        let shape = Shape::read(shape).ok_or(EXPECTED)?;
+        Ok(Self { id, shape })
+    }
+}
+
+/// An ID, of which the IR may have written a negative number.
+pub(crate) fn record_id(text: &str) -> Option<u64> {
+    number(text).or_else(|| text.parse::<i64>().ok().map(|id| id as u64))
+}
+
+impl Shape {
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(',').map(str::trim);
+        let make = match words.next()? {
+            "none" => return words.next().is_none().then_some(Self::No),
+            "anyreg" => CallShape::any_reg,
+            "c" => CallShape::c,
+            "shadow" => CallShape::shadow,
+            bytes => {
+                let bytes = u32::try_from(number(bytes)?).ok()?;
+                return words.next().is_none().then_some(Self::Bytes(bytes));
+            }
+        };
+        let reserved = u32::try_from(number(words.next()?)?).ok()?;
+        let mut shape = make(reserved);
+        for word in words {
+            shape = match word.split_once('=') {
+                None if word == "result" => shape.result(),
+                Some(("args", count)) => shape.args(count.parse().ok()?),
+                _ => return None,
+            };
+        }
+        Some(Self::Whole(shape))
+    }
+}
+
+/// Everything that was told.
+#[derive(Default)]
+pub(crate) struct Shapes {
+    by_id: HashMap<u64, Shape>,
+    others: Option<Shape>,
+}
+
+/// Where the length of a site comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Told,
+    Inferred,
+}
+
+/// What is known of a record.
+pub(crate) enum Known {
+    Site(CallShape, Source),
+    /// It is no site, and why.
+    NoSite(&'static str),
+    /// Nobody knows how long it is, and what it seems to be.
+    NoLength(String),
+}
+
+impl Shapes {
+    /// Reads the files that the command line names; what stands on the command line itself comes first.
+    pub(crate) fn read(code: &Code) -> Result<Self, Problem> {
+        let mut shapes = Self::default();
+        let read = |file: &String| {
+            let text = fs::read_to_string(file);
+            text.map_err(|error| Problem::ReadOther(file.clone(), error))
+        };
+        for file in &code.ir {
+            shapes.by_id.extend(sites_of_ir(&read(file)?));
+        }
+        for file in &code.shapes {
+            for (line, told) in lines(&read(file)?) {
+                let told = told.parse().map_err(|expected| Problem::Shape {
+                    file: file.clone(),
+                    line,
+                    expected,
+                })?;
+                shapes.tell(told);
+            }
+        }
+        code.shape.iter().for_each(|told| shapes.tell(*told));
+        Ok(shapes)
+    }
+
+    fn tell(&mut self, told: Told) {
+        match told.id {
+            Some(id) => {
+                self.by_id.insert(id, told.shape);
+            }
+            None => self.others = Some(told.shape),
+        }
+    }
+
+    /// What is known of a record.
+    ///
+    /// # Errors
+    /// Its bytes leave a doubt about the length.
+    pub(crate) fn of(&self, arch: Arch, record: &Candidate<'_>) -> patchpoint::Result<Known> {
+        let id = record.id().get();
+        let shape = match self.by_id.get(&id) {
+            Some(shape) => Some(*shape),
+            None if id == STATEPOINT => return Ok(Known::NoSite("a statepoint, by its ID")),
+            None => self.others,
+        };
+        let patchpoint = seems_patchpoint(arch, record);
+        Ok(match shape {
+            Some(Shape::No) => Known::NoSite("no site, as told"),
+            Some(Shape::Whole(shape)) if shape.reserved().get() == 0 => Known::NoSite("reserves no bytes"),
+            Some(Shape::Whole(shape)) => Known::Site(shape, Source::Told),
+            Some(Shape::Bytes(bytes)) if patchpoint => Known::Site(CallShape::c(bytes), Source::Told),
+            Some(Shape::Bytes(bytes)) => Known::Site(CallShape::shadow(bytes), Source::Told),
+            None if patchpoint => Known::Site(CallShape::c(record.infer_reserved()?.get()), Source::Inferred),
+            None => Known::NoLength(format!(
+                "real instructions stand there, as in a shadow: tell its length, by --ir, --shape {id}=shadow,BYTES or \
+                 {id}=none"
+            )),
+        })
+    }
+}
+
+/// Whether LLVM's call or a nop stands there, or the record has live-outs, which only patchpoints have.
+fn seems_patchpoint(arch: Arch, record: &Candidate<'_>) -> bool {
+    let bytes = record.bytes();
+    let near = bytes.get(..64).unwrap_or(bytes);
+    let prefix = verify::patchpoint_prefix(arch, CodeAddr::new(record.addr().get()), near);
+    record.record().live_outs().len() > 0 || prefix.get() > 0
+}
+
+/// The lines that are not empty and no comments, with their numbers.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The sites of LLVM IR as text: a call of `llvm.experimental.patchpoint` or `stackmap` stands on one line.
+fn sites_of_ir(text: &str) -> impl Iterator<Item = (u64, Shape)> {
+    text.lines().filter_map(site_of_ir)
+}
+
+fn site_of_ir(line: &str) -> Option<(u64, Shape)> {
+    let line = line.trim_start();
+    if line.starts_with(';') || line.starts_with("declare") {
+        return None;
+    }
+    let (head, call) = line.split_once("@llvm.experimental.")?;
+    let (name, args) = call.split_once('(')?;
+    let mut args = arguments(args).into_iter();
+    let id = record_id(args.next()?.strip_prefix("i64 ")?)?;
+    let bytes = args.next()?.strip_prefix("i32 ")?.parse().ok()?;
+    let shape = match name.split('.').next()? {
+        "stackmap" => CallShape::shadow(bytes),
+        "patchpoint" => {
+            let count = args.nth(1)?.strip_prefix("i32 ")?.parse().ok()?;
+            let shape = match head.contains("anyregcc") {
+                true => CallShape::any_reg(bytes),
+                false => CallShape::c(bytes),
+            };
+            match name.ends_with(".void") {
+                true => shape.args(count),
+                false => shape.result().args(count),
+            }
+        }
+        _ => return None,
+    };
+    Some((id, Shape::Whole(shape)))
+}
+
+/// The arguments of a call up to its closing parenthesis.
+fn arguments(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (mut start, mut depth) = (0, 0_u32);
+    for (at, c) in text.char_indices() {
+        let ends = match c {
+            '(' | '[' | '<' | '{' => {
+                depth += 1;
+                false
+            }
+            ')' if depth == 0 => true,
+            ')' | ']' | '>' | '}' => {
+                depth = depth.saturating_sub(1);
+                false
+            }
+            ',' => depth == 0,
+            _ => false,
+        };
+        if ends {
+            found.extend(text.get(start..at).map(str::trim));
+            start = at + 1;
+            if c == ')' {
+                break;
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_told_in_words() {
+        let told = |text: &str| text.parse::<Told>();
+        let whole = |id, shape| {
+            Ok(Told {
+                id: Some(id),
+                shape: Shape::Whole(shape),
+            })
+        };
+        assert_eq!(
+            told("7=anyreg,32,result,args=1"),
+            whole(7, CallShape::any_reg(32).result().args(1))
+        );
+        assert_eq!(told("0x8 = c, 40"), whole(8, CallShape::c(40)));
+        assert_eq!(told("-1=shadow,16"), whole(u64::MAX, CallShape::shadow(16)));
+        let bytes = Shape::Bytes(24);
+        assert_eq!(
+            told("*=24"),
+            Ok(Told {
+                id: None,
+                shape: bytes
+            })
+        );
+        assert_eq!(told("9=none").unwrap().shape, Shape::No);
+        for wrong in [
+            "7",
+            "=24",
+            "7=",
+            "x=24",
+            "7=anyreg",
+            "7=c,x",
+            "7=24,result",
+            "7=none,1",
+            "7=c,8,args",
+            "7=c,8,args=-1",
+            "7=entry,8",
+        ] {
+            assert!(told(wrong).unwrap_err().contains("such as"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_ir_tells_shapes() {
+        let text = "
+            declare void @llvm.experimental.stackmap(i64, i32, ...)
+            ; call void @llvm.experimental.stackmap(i64 1, i32 8)
+            call void (i64, i32, ...) @llvm.experimental.stackmap(i64 2, i32 16, i64 %x)
+            %r = call anyregcc i64 (i64, i32, ptr, i32, ...) @llvm.experimental.patchpoint.i64(i64 -3, i32 24, ptr inttoptr (i64 5 to ptr), i32 2, i64 %a, i64 %b)
+            call void (i64, i32, i8*, i32, ...) @llvm.experimental.patchpoint.void(i64 4, i32 32, i8* null, i32 0)
+            call token @llvm.experimental.gc.statepoint.p0(i64 5, i32 6)";
+        let mut sites: Vec<_> = sites_of_ir(text).collect();
+        sites.sort_by_key(|(id, _)| *id);
+        let expected = [
+            (2, Shape::Whole(CallShape::shadow(16))),
+            (4, Shape::Whole(CallShape::c(32))),
+            (
+                -3_i64 as u64,
+                Shape::Whole(CallShape::any_reg(24).result().args(2)),
+            ),
+        ];
+        assert_eq!(sites, expected);
+    }
+
+    #[test]
+    fn comments_and_empty_lines_of_a_file_are_skipped() {
+        let found: Vec<_> = lines("# sites\n\n  7=24\n8=none\n").collect();
+        assert_eq!(found, [(3, "7=24"), (4, "8=none")]);
+    }
+}
