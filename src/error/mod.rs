@@ -608,9 +608,7 @@ pub enum Error {
     #[error("the module is for {found}, the engine runs {host}")]
     ForeignArch { found: Arch, host: Arch },
     /// A site has no room for a head.
-    #[error(
-        "{site} reserves {reserved} bytes; to be live it needs {needed} there, and 9 anywhere: raise numBytes"
-    )]
+    #[error("{site} reserves {reserved} bytes; to be live it needs {needed} at its address: raise numBytes")]
     NoHead { site: Box<SiteName>, reserved: Len, needed: Len },
     /// Code that is to be live may have run.
     #[error("{site} cannot be armed, as its code may have run: register it before its entry is handed out")]

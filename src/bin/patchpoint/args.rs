@@ -50,7 +50,8 @@ pub(crate) struct Code {
 
     /// What the IR says of the records with an ID: kind, reserved bytes, result, arguments. Stack maps do not hold it.
     /// Words are separated by commas: 7=anyreg,32,result,args=1 or 8=c,40 or 9=shadow,16; 10=24 for the number of bytes
-    /// alone; 11=none for records that are not to be patched; * for all other IDs. May be given again
+    /// alone; 11=none for records that are not to be patched; get:7=24 in the function get alone; * for all other IDs.
+    /// May be given again
     #[arg(long, value_name = "ID=SHAPE")]
     pub(crate) shape: Vec<Told>,
 
@@ -95,7 +96,7 @@ patched live. Of live-outs, the registers that a function keeps for its caller a
 live unless the runtime trusts the list.
 
 JSON: {file, format, architecture, how: loaded | linked | unlinked, faults: [text], sites: [{id, function, offset, address,
-state: registered | refused | no_length | no_site, why, kind: patchpoint | shadow, convention: anyreg | c, reserved,
+state: registered | refused | no_length | no_site, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved,
 reserved_source: told | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, landings: [offset],
 head: {offset, length}, no_head, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in
 `inspect`.")]
@@ -172,11 +173,12 @@ Findings, by the word in brackets:
   record-overflow  LLVM could not encode the record
   shape            the record has not the locations that its shape says
   function         a function of the stack map is not there, or there twice
+  inferred         a note: what has only nops is taken for a patchpoint, and may be a shadow
   link-register    RISC-V: LLVM's call overwrites ra, which is live out
   no-head          with --live: a patchpoint is too short, for its address, to be patched live
   live-outs        with --trust-live-outs: live-outs leave out registers that the function keeps for its caller
   refused          anything else for which the engine refuses the record
-Without these two options, the last but one and no-head are notes, which do not count.
+Without these two options, no-head and live-outs are notes. Notes do not count.
 
 JSON: {file, format, architecture, how, records, sites, findings: [{what, counts, id, function, offset, address, message}]};
 what is about no record has no id, function, offset and address.")]
@@ -209,7 +211,8 @@ An argument is a number, or [a,b,c], which passes the address of an array of 64-
 as a 64-bit number.
 
 JSON: {file, function, calls: [{when: before | after, args, result, arrays, events: [{what: miss | deopt, id, function,
-offset, values}]}], changes: [{what, sites}], sites: [{id, function, offset, address, reserved, status, listing}]}.")]
+offset, values}]}], changes: [{what, sites}], sites: [{id, function, offset, address, reserved, status,
+listing: [{address, bytes, text, is_nop, refers_to}]}]}; a call that is not made has `why` in place of its result.")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) code: Code,

@@ -69,6 +69,13 @@ fn of_row(check: &Check, survey: &Survey, row: &Row, mut found: impl FnMut(&'sta
             if let Some(message) = link_register(survey, registered) {
                 found("link-register", true, message);
             }
+            if registered.may_be_shadow() {
+                let bytes = registered.shape.reserved();
+                let message = format!(
+                    "taken for a patchpoint of {bytes} bytes by its nops, and may be a shadow: tell it"
+                );
+                found("inferred", false, message);
+            }
             let patchpoint = registered.shape.kind() == SiteKind::Patchpoint;
             if let Err(error) = registered.head.as_ref().map_err(|error| error.to_string()) {
                 if patchpoint {

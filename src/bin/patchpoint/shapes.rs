@@ -28,28 +28,43 @@ pub(crate) enum Shape {
 }
 
 /// A shape and the records that have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
+    /// The only function that is meant: an ID may stand for other sites elsewhere.
+    pub(crate) function: Option<String>,
     /// `None`: all of which nothing else is told.
     pub(crate) id: Option<u64>,
     pub(crate) shape: Shape,
 }
 
-const EXPECTED: &str = "expected ID=SHAPE, such as 7=anyreg,32,result,args=1 or 8=c,40 or 9=shadow,16 or 10=24 or 11=none; * \
-                        in place of the ID stands for all others";
+const EXPECTED: &str = "expected ID=SHAPE, such as 7=anyreg,32,result,args=1 or 8=c,40 or 9=shadow,16 or 10=24 or 11=none; get:7 \
+                        stands for ID 7 in the function get alone, * for all others";
 
 impl FromStr for Told {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (id, shape) = text.split_once('=').ok_or(EXPECTED)?;
+        // A function's name may hold either sign.
+        let (id, shape) = split(text).ok_or(EXPECTED)?;
+        let (function, id) = match id.rsplit_once(':') {
+            Some((function, id)) => (Some(function.trim().to_owned()), id),
+            None => (None, id),
+        };
         let id = match id.trim() {
+            "*" if function.is_some() => return Err(EXPECTED.to_owned()),
             "*" => None,
             id => Some(record_id(id).ok_or(EXPECTED)?),
         };
         let shape = Shape::read(shape).ok_or(EXPECTED)?;
-        Ok(Self { id, shape })
+        Ok(Self { function, id, shape })
     }
+}
+
+/// What stands before and behind the sign: the first behind which there is no other ID.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let start = text.rfind(':').map_or(0, |colon| colon + 1);
+    let sign = start + text.get(start..)?.find('=')?;
+    Some((text.get(..sign)?, text.get(sign + 1..)?))
 }
 
 /// An ID, of which the IR may have written a negative number.
@@ -86,6 +101,7 @@ impl Shape {
 /// Everything that was told.
 #[derive(Default)]
 pub(crate) struct Shapes {
+    by_function: HashMap<(String, u64), Shape>,
     by_id: HashMap<u64, Shape>,
     others: Option<Shape>,
 }
@@ -115,7 +131,10 @@ impl Shapes {
             text.map_err(|error| Problem::ReadOther(file.clone(), error))
         };
         for file in &code.ir {
-            shapes.by_id.extend(sites_of_ir(&read(file)?));
+            for (function, id, shape) in sites_of_ir(&read(file)?) {
+                shapes.by_id.insert(id, shape);
+                shapes.by_function.insert((function, id), shape);
+            }
         }
         for file in &code.shapes {
             for (line, told) in lines(&read(file)?) {
@@ -127,16 +146,21 @@ impl Shapes {
                 shapes.tell(told);
             }
         }
-        code.shape.iter().for_each(|told| shapes.tell(*told));
+        code.shape.iter().for_each(|told| shapes.tell(told.clone()));
         Ok(shapes)
     }
 
     fn tell(&mut self, told: Told) {
-        match told.id {
-            Some(id) => {
+        match (told.function, told.id) {
+            (Some(function), Some(id)) => {
+                self.by_function.insert((function, id), told.shape);
+            }
+            (None, Some(id)) => {
+                // What an earlier file says of some functions counts no more.
+                self.by_function.retain(|(_, known), _| *known != id);
                 self.by_id.insert(id, told.shape);
             }
-            None => self.others = Some(told.shape),
+            (_, None) => self.others = Some(told.shape),
         }
     }
 
@@ -146,7 +170,8 @@ impl Shapes {
     /// Its bytes leave a doubt about the length.
     pub(crate) fn of(&self, arch: Arch, record: &Candidate<'_>) -> patchpoint::Result<Known> {
         let id = record.id().get();
-        let shape = match self.by_id.get(&id) {
+        let here = self.by_function.get(&(record.function().to_owned(), id));
+        let shape = match here.or_else(|| self.by_id.get(&id)) {
             Some(shape) => Some(*shape),
             None if id == STATEPOINT => return Ok(Known::NoSite("a statepoint, by its ID")),
             None => self.others,
@@ -181,9 +206,25 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The sites of LLVM IR as text: a call of `llvm.experimental.patchpoint` or `stackmap` stands on one line.
-fn sites_of_ir(text: &str) -> impl Iterator<Item = (u64, Shape)> {
-    text.lines().filter_map(site_of_ir)
+/// The sites of LLVM IR as text, each with its function: a call of `llvm.experimental.patchpoint` or `stackmap` stands on
+/// one line.
+fn sites_of_ir(text: &str) -> Vec<(String, u64, Shape)> {
+    let mut function = String::new();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = defined(line) {
+            function = name.to_owned();
+        }
+        found.extend(site_of_ir(line).map(|(id, shape)| (function.clone(), id, shape)));
+    }
+    found
+}
+
+/// The name of the function whose definition begins there.
+fn defined(line: &str) -> Option<&str> {
+    let (_, name) = line.strip_prefix("define ")?.split_once('@')?;
+    let (name, _) = name.split_once('(')?;
+    Some(name.trim_matches('"'))
 }
 
 fn site_of_ir(line: &str) -> Option<(u64, Shape)> {
@@ -247,29 +288,30 @@ fn arguments(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
+    fn told(text: &str) -> Result<Told, String> {
+        text.parse()
+    }
+
+    fn whole(function: Option<&str>, id: u64, shape: CallShape) -> Result<Told, String> {
+        Ok(Told {
+            function: function.map(str::to_owned),
+            id: Some(id),
+            shape: Shape::Whole(shape),
+        })
+    }
+
     #[test]
     fn a_shape_is_told_in_words() {
-        let told = |text: &str| text.parse::<Told>();
-        let whole = |id, shape| {
-            Ok(Told {
-                id: Some(id),
-                shape: Shape::Whole(shape),
-            })
-        };
         assert_eq!(
             told("7=anyreg,32,result,args=1"),
-            whole(7, CallShape::any_reg(32).result().args(1))
+            whole(None, 7, CallShape::any_reg(32).result().args(1))
         );
-        assert_eq!(told("0x8 = c, 40"), whole(8, CallShape::c(40)));
-        assert_eq!(told("-1=shadow,16"), whole(u64::MAX, CallShape::shadow(16)));
-        let bytes = Shape::Bytes(24);
-        assert_eq!(
-            told("*=24"),
-            Ok(Told {
-                id: None,
-                shape: bytes
-            })
-        );
+        assert_eq!(told("0x8 = c, 40"), whole(None, 8, CallShape::c(40)));
+        assert_eq!(told("-1=shadow,16"), whole(None, u64::MAX, CallShape::shadow(16)));
+        assert_eq!(told("get:7=c,8"), whole(Some("get"), 7, CallShape::c(8)));
+        assert_eq!(told("a::b=c:7=c,8"), whole(Some("a::b=c"), 7, CallShape::c(8)));
+        let others = told("*=24").unwrap();
+        assert_eq!((others.id, others.shape), (None, Shape::Bytes(24)));
         assert_eq!(told("9=none").unwrap().shape, Shape::No);
         for wrong in [
             "7",
@@ -283,6 +325,8 @@ mod tests {
             "7=c,8,args",
             "7=c,8,args=-1",
             "7=entry,8",
+            "get:=8",
+            "get:*=8",
         ] {
             assert!(told(wrong).unwrap_err().contains("such as"), "{wrong}");
         }
@@ -293,21 +337,28 @@ mod tests {
         let text = "
             declare void @llvm.experimental.stackmap(i64, i32, ...)
             ; call void @llvm.experimental.stackmap(i64 1, i32 8)
+define i64 @first(i64 %a) {
             call void (i64, i32, ...) @llvm.experimental.stackmap(i64 2, i32 16, i64 %x)
             %r = call anyregcc i64 (i64, i32, ptr, i32, ...) @llvm.experimental.patchpoint.i64(i64 -3, i32 24, ptr inttoptr (i64 5 to ptr), i32 2, i64 %a, i64 %b)
+define internal void @\"se cond\"() {
             call void (i64, i32, i8*, i32, ...) @llvm.experimental.patchpoint.void(i64 4, i32 32, i8* null, i32 0)
             call token @llvm.experimental.gc.statepoint.p0(i64 5, i32 6)";
-        let mut sites: Vec<_> = sites_of_ir(text).collect();
-        sites.sort_by_key(|(id, _)| *id);
+        let site = |function: &str, id: i64, shape| (function.to_owned(), id as u64, Shape::Whole(shape));
         let expected = [
-            (2, Shape::Whole(CallShape::shadow(16))),
-            (4, Shape::Whole(CallShape::c(32))),
-            (
-                -3_i64 as u64,
-                Shape::Whole(CallShape::any_reg(24).result().args(2)),
-            ),
+            site("first", 2, CallShape::shadow(16)),
+            site("first", -3, CallShape::any_reg(24).result().args(2)),
+            site("se cond", 4, CallShape::c(32)),
         ];
-        assert_eq!(sites, expected);
+        assert_eq!(sites_of_ir(text), expected);
+    }
+
+    #[test]
+    fn the_last_word_on_an_id_counts_for_all_functions() {
+        let mut shapes = Shapes::default();
+        shapes.tell(told("get:7=8").unwrap());
+        assert_eq!(shapes.by_function.len(), 1);
+        shapes.tell(told("7=16").unwrap());
+        assert_eq!((shapes.by_function.len(), shapes.by_id.len()), (0, 1));
     }
 
     #[test]

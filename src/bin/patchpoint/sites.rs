@@ -193,7 +193,11 @@ fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Valu
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     let shape = registered.shape;
-    put("kind", shape.kind().to_string().into());
+    let kind = match registered.may_be_shadow() {
+        true => "patchpoint or shadow".to_owned(),
+        false => shape.kind().to_string(),
+    };
+    put("kind", kind.into());
     // Of an inferred shape only the length is known.
     if shape.kind() == SiteKind::Patchpoint && registered.source == Source::Told {
         let anyreg = shape.convention() == Convention::AnyReg;

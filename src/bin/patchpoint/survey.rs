@@ -282,10 +282,18 @@ fn called(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
     Len::new(call.unwrap_or_default())
 }
 
+impl Registered {
+    /// What holds nothing but nops may be a patchpoint or a shadow, where nobody tells.
+    pub(crate) fn may_be_shadow(&self) -> bool {
+        self.source == Source::Inferred && self.holds == Holds::Nops && self.live_outs.is_empty()
+    }
+}
+
 /// The kind and convention of a site in words.
 pub(crate) fn kind(registered: &Registered) -> &'static str {
     match (registered.shape.kind(), registered.shape.convention()) {
         (SiteKind::Shadow, _) => "shadow",
+        _ if registered.may_be_shadow() => "patchpoint or shadow",
         (_, Convention::AnyReg) => "anyregcc patchpoint",
         _ => "patchpoint",
     }

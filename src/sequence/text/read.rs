@@ -210,7 +210,7 @@ impl<'t> Reader<'t> {
         match to {
             Source::Mem(to) if self.take("+=") => Ok(sequence.add_to_memory(to, self.value()?)),
             Source::Mem(to) => {
-                self.need("=", "= or +=")?;
+                self.assigned("= or +=")?;
                 Ok(sequence.store(to, self.value()?))
             }
             Source::Operand(to) => self.assign(sequence, to),
@@ -218,6 +218,14 @@ impl<'t> Reader<'t> {
                 self.rest = start;
                 Err(self.expected("a whole operand, or memory, to be written"))
             }
+        }
+    }
+
+    /// The sign of an assignment, which is no comparison.
+    fn assigned(&mut self, expected: &'static str) -> Result<()> {
+        match self.next().starts_with("==") {
+            true => Err(self.expected(expected)),
+            false => self.need("=", expected),
         }
     }
 
@@ -234,7 +242,7 @@ impl<'t> Reader<'t> {
         } else if self.take(">>s=") {
             sequence.shift_right_signed(to, self.small(SHIFT)?)
         } else {
-            self.need("=", ASSIGNMENT)?;
+            self.assigned(ASSIGNMENT)?;
             sequence.mov(to, self.value()?)
         })
     }

@@ -112,6 +112,8 @@ fn what_is_no_sequence_is_refused_with_its_place() {
             "a value: ",
         ),
         ("u32(arg(0)) = 1", (1, 1), "`u32`", "a whole operand"),
+        ("result == 1", (1, 8), "`=`", "= or +="),
+        ("u32[arg(0)] == 1", (1, 13), "`=`", "= or +="),
         ("u32[arg(0)] &= 1", (1, 13), "`&`", "= or +="),
         ("atomic temp += 1", (1, 13), "`+`", "memory behind atomic"),
         ("atomic u32[temp] = 1", (1, 18), "`=`", "+=: only"),

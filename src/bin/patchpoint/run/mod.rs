@@ -154,8 +154,9 @@ fn load(
         Some(addr)
     };
     let code = engine.load(data, resolve).map_err(|error| match error {
-        Error::SymbolsUnresolved { .. } => Problem::Run(format!(
-            "{error}: give --symbol NAME=ADDRESS, or --libc for the C library's"
+        Error::SymbolsUnresolved { symbols } => Problem::Run(format!(
+            "does not define {}: give --symbol NAME=ADDRESS, or --libc for the C library's",
+            symbols.join(", ")
         )),
         error => error.into(),
     })?;
