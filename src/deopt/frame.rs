@@ -412,6 +412,17 @@ impl<'f> Frame<'f> {
         self.set_result_in(state::FLOAT_RESULT, value.into())
     }
 
+    /// Sets the result to a word, or to as many of its low bytes as the result has.
+    pub(super) fn set_word(&mut self, word: u64) -> Result<()> {
+        let size = match self.is_any_reg_call() {
+            true => self.location(0)?.size,
+            false => 8,
+        };
+        let bytes = word.to_le_bytes();
+        let low = bytes.get(..usize::from(size)).unwrap_or(&bytes);
+        self.set_result_in(state::RESULT, Value::from_bytes(low).unwrap_or(word.into()))
+    }
+
     fn set_result_in(&mut self, by_convention: DwarfReg, value: Value) -> Result<()> {
         if !self.site.shape.has_result() {
             return Err(self.no_index("result", 0, 0));

@@ -55,6 +55,7 @@
 mod aarch64;
 mod answer;
 mod assumptions;
+mod c_function;
 mod conventions;
 mod frame;
 mod host;
@@ -83,6 +84,7 @@ mod tests;
 
 pub use answer::{Answer, ReturnValue};
 pub use assumptions::{Assumption, Assumptions};
+pub use c_function::{CCall, CFunction};
 pub use frame::{Frame, Values};
 pub use new_frame::NewFrame;
 pub use ramp::{Resume, encode, max_len};

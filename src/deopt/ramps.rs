@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::c_function::{self, CCall, CFunction};
 use super::lean::{self, LeanContext};
 use super::unwinds::Unwinds;
 use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, encode, max_len};
@@ -63,6 +64,12 @@ impl Ramps {
             lean: true,
             ..self.on_miss(handler)
         }
+    }
+
+    /// The same for a C function: it is called with the site and its arguments, and returns the result.
+    #[must_use]
+    pub fn on_miss_c(self, function: CFunction<CCall>) -> Self {
+        self.on_lean_miss(move |frame| c_function::answer(&function, frame))
     }
 
     /// The handler of invalidated sites and of `Target::Deopt`: resuming goes on as if nothing had happened,

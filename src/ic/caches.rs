@@ -108,7 +108,8 @@ impl Builder {
         self.lookup_by(lookup)
     }
 
-    /// The same for a type that implements [`Lookup`].
+    /// The same for a type that implements [`Lookup`]: one of the runtime's, or a [`CFunction`](crate::deopt::CFunction) of
+    /// a [`CMiss`](super::CMiss).
     #[must_use]
     pub fn lookup_by(self, lookup: impl Lookup + 'static) -> Caches {
         Caches {

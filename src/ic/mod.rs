@@ -47,6 +47,7 @@
 //! # drop(ramps);
 //! ```
 
+mod c_lookup;
 mod cache;
 mod caches;
 mod entry;
@@ -59,6 +60,7 @@ mod stats;
 #[cfg(target_os = "linux")]
 mod tests;
 
+pub use c_lookup::{CEntry, CMiss};
 pub use cache::{Cache, State};
 pub use caches::{Builder, Caches, Retracted};
 pub use entry::{Action, Entry, Guard, Key, Pointer};

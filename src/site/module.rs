@@ -444,7 +444,11 @@ impl Site {
     /// The distance from the start of its function.
     #[must_use]
     pub fn offset(&self) -> FnOffset {
-        let start = self.function().addr();
+        // Not by a handle of the function, which counts: every handler is told the offset.
+        let function = self
+            .entry()
+            .and_then(|entry| self.module.0.parts.functions.get(entry.function as usize));
+        let start = function.map_or(CodeAddr::default(), |range| range.addr);
         FnOffset::new(u32::try_from(self.addr().distance_from(start)).unwrap_or(0))
     }
 

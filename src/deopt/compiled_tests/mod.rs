@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+mod c_handlers;
 mod describing;
 mod leavable;
 #[cfg(target_os = "linux")]

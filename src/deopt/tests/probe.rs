@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use super::machine::{Asm, Memory, RAX, RDI, RSI, RSP};
 use crate::addr::CodeAddr;
-use crate::deopt::state::SaveLayout;
+use crate::deopt::state::NO_XSAVE;
 
 /// CF, PF, AF, ZF, SF, DF, OF.
 pub(super) const ALL_FLAGS: u64 = 0xcd5;
@@ -68,13 +68,13 @@ impl Image {
     }
 }
 
-/// Bytes of a vector register that are captured on this machine.
+/// Bytes of a vector register on this machine. It is asked itself: what the ramps say they save is what is tested.
 pub(super) fn width() -> usize {
-    let mask = SaveLayout::get().mask;
-    match (mask >> 5 & 7, mask >> 2 & 1) {
-        (7, _) => 64,
-        (_, 1) => 32,
-        _ => 16,
+    match std::env::var_os(NO_XSAVE) {
+        Some(_) => 16,
+        None if std::is_x86_feature_detected!("avx512f") => 64,
+        None if std::is_x86_feature_detected!("avx") => 32,
+        None => 16,
     }
 }
 

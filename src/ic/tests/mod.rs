@@ -1,6 +1,7 @@
 //! Caches in code that LLVM compiled for this architecture: `testdata/sites.ll` says what the functions do.
 #![allow(unsafe_code)]
 
+mod c_lookups;
 mod entries;
 mod life;
 mod process;
