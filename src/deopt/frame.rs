@@ -122,6 +122,9 @@ impl<'f> Frame<'f> {
     }
 
     pub(super) fn read_register(&self, reg: DwarfReg, bit_offset: i32, size: u16) -> Result<Value> {
+        if let Some(word) = self.word_at(reg, bit_offset, size) {
+            return Ok(word.into());
+        }
         let (bytes, width) = self.captured.read(reg);
         if size == 4 && holds_doubles(self.site.arch, reg) {
             let number = bytes.get(..width).and_then(|bytes| bytes.last_chunk());
@@ -135,7 +138,19 @@ impl<'f> Frame<'f> {
             .ok_or_else(|| self.no_register(reg, bit_offset, size, width))
     }
 
+    /// The word of a register that has no more, if that is what is asked for.
+    #[inline]
+    fn word_at(&self, reg: DwarfReg, bit_offset: i32, size: u16) -> Option<u64> {
+        let whole = (bit_offset, size) == (0, 8);
+        whole.then(|| self.captured.word(reg)).flatten()
+    }
+
     fn write_register(&mut self, reg: DwarfReg, bit_offset: i32, value: Value) -> Result<()> {
+        if let (0, 8, Some(word)) = (bit_offset, value.size(), value.u64()) {
+            if self.captured.set_word(reg, word) {
+                return Ok(());
+            }
+        }
         let (mut bytes, mut width) = self.captured.read(reg);
         if reg == state::STACK_POINTER {
             width = 0;

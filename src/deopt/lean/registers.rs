@@ -64,6 +64,24 @@ impl Registers<'_> {
         }
     }
 
+    /// The word of a register that has just 8 bytes, where finding it is cheap: what most handlers of misses ask for.
+    #[inline]
+    pub(in crate::deopt) fn word(&self, reg: DwarfReg) -> Option<u64> {
+        match self {
+            Self::All(_) => None,
+            Self::Live(live) => live.word(live.word_slot(reg)?.1),
+        }
+    }
+
+    /// Writes such a word; whether the register is one.
+    #[inline]
+    pub(in crate::deopt) fn set_word(&mut self, reg: DwarfReg, word: u64) -> bool {
+        match self {
+            Self::All(_) => false,
+            Self::Live(live) => live.set_word(reg, word).is_some(),
+        }
+    }
+
     /// Makes the flags those of a return.
     pub(in crate::deopt) fn clear_direction(&mut self) {
         match self {
@@ -91,8 +109,8 @@ pub(in crate::deopt) struct Live<'f> {
     slots: &'f [Slot],
     first: *mut u8,
     stack_pointer: u64,
-    /// The registers of 8 bytes as they were at the site, by the numbers of their slots.
-    at_site: SmallVec<[u64; 16]>,
+    /// The numbers of the slots of 8 bytes that have been written, with what was there before.
+    at_site: SmallVec<[(usize, u64); 4]>,
     frame: PhantomData<&'f mut [u8]>,
 }
 
@@ -101,15 +119,13 @@ impl<'f> Live<'f> {
     /// Only for what a lean ramp of that plan passes.
     pub(super) unsafe fn new(plan: &'f Plan, first: *mut u8) -> Self {
         let stack_pointer = (first as u64).wrapping_add(u64::from(plan.frame - plan.header));
-        let mut live = Self {
+        Self {
             slots: &plan.slots,
             first,
             stack_pointer,
             at_site: SmallVec::new(),
             frame: PhantomData,
-        };
-        live.at_site = live.slots.iter().map(|slot| live.word(slot)).collect();
-        live
+        }
     }
 
     fn slot(&self, reg: DwarfReg) -> Option<(usize, &'f Slot)> {
@@ -122,10 +138,31 @@ impl<'f> Live<'f> {
         self.first.wrapping_add(slot.offset as usize)
     }
 
-    /// The first 8 bytes of a slot.
-    fn word(&self, slot: &Slot) -> u64 {
-        // SAFETY: the ramp stored at least so many bytes there.
-        unsafe { self.at(slot).cast::<u64>().read_unaligned() }
+    /// A slot of 8 bytes.
+    fn word_slot(&self, reg: DwarfReg) -> Option<(usize, &'f Slot)> {
+        self.slot(reg).filter(|(_, slot)| slot.size == 8)
+    }
+
+    /// What is in a slot of 8 bytes.
+    fn word(&self, slot: &Slot) -> Option<u64> {
+        // SAFETY: the ramp stored so many bytes there.
+        (slot.size == 8).then(|| unsafe { self.at(slot).cast::<u64>().read_unaligned() })
+    }
+
+    fn set_word(&mut self, reg: DwarfReg, word: u64) -> Option<()> {
+        let (index, slot) = self.word_slot(reg)?;
+        self.keep(index, slot);
+        // SAFETY: the ramp reserved so many bytes there, and loads them.
+        unsafe { self.at(slot).cast::<u64>().write_unaligned(word) };
+        Some(())
+    }
+
+    /// Keeps what is in a slot before it is written the first time.
+    fn keep(&mut self, index: usize, slot: &Slot) {
+        let is_kept = self.at_site.iter().any(|(written, _)| *written == index);
+        if let Some(word) = self.word(slot).filter(|_| !is_kept) {
+            self.at_site.push((index, word));
+        }
     }
 
     fn base(&self, reg: DwarfReg) -> Option<u64> {
@@ -133,7 +170,9 @@ impl<'f> Live<'f> {
             return Some(self.stack_pointer);
         }
         let (index, slot) = self.slot(reg)?;
-        (slot.size == 8).then(|| self.at_site.get(index).copied())?
+        let mut written = self.at_site.iter();
+        let before = written.find(|(written, _)| *written == index);
+        before.map_or_else(|| self.word(slot), |(_, word)| Some(*word))
     }
 
     fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
@@ -158,9 +197,10 @@ impl<'f> Live<'f> {
 
     fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         let (mut whole, size) = self.read(reg);
-        let Some((_, slot)) = self.slot(reg) else {
+        let Some((index, slot)) = self.slot(reg) else {
             return;
         };
+        self.keep(index, slot);
         for (to, from) in whole.iter_mut().zip(bytes) {
             *to = *from;
         }

@@ -8,8 +8,8 @@ use super::probe::{Image, Probe, place_trasher, trash, vector_count, width};
 use super::site::TestSite;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::CallShape;
-use crate::deopt::Frame;
 use crate::deopt::lean::testing::leak;
+use crate::deopt::{Frame, Value};
 use crate::error::Error;
 use crate::stackmap::testing::{RecordSpec, record, reg};
 
@@ -144,6 +144,28 @@ fn the_handler_sees_the_values_of_the_record() {
     assert_eq!(seen[3], output.gprs[7], "the stack pointer");
     assert_eq!(output.gprs[3], 5, "what is written is found");
     assert_eq!(output.vectors[1][..16], input.vectors[1][..16]);
+}
+
+#[test]
+fn addresses_are_made_of_the_registers_as_they_were() {
+    static SEEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let live = spec().location(crate::stackmap::testing::direct(6, 16));
+    let probe = probe(shape(), live, |frame| {
+        let address = |frame: &Frame<'_>| frame.live_value(0).unwrap().u64().unwrap();
+        let before = address(frame);
+        let rbp = DwarfReg::new(6);
+        frame.set_register(rbp, 1u64.into()).unwrap();
+        frame
+            .set_register(rbp, Value::from_bytes(&[2, 0]).unwrap())
+            .unwrap();
+        assert_eq!(frame.register(rbp).unwrap().u64(), Some(2));
+        *SEEN.lock().unwrap() = [before, address(frame)].to_vec();
+    });
+    let input = Image::pattern(5, 0);
+    let output = probe.run(&input);
+    let address = input.gprs[6].wrapping_add(16);
+    assert_eq!(*SEEN.lock().unwrap(), [address, address]);
+    assert_eq!(output.gprs[6], 2);
 }
 
 #[test]
