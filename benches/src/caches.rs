@@ -372,19 +372,27 @@ fn in_a_row() -> Vec<Row> {
     ]
 }
 
-/// Where a cache held in data is faster than patched code, in words.
+/// Which ways of patched code lose to a cache held in data, in words: each with how many times the time it takes.
 pub fn losses(rows: &[Row]) -> String {
     let data = rows.iter().filter_map(|row| {
-        let bare = row.bare.as_ref()?;
-        let ratio = row.ratio().filter(|ratio| *ratio > 1.0)?;
-        let line = format!("  {}: {ratio:.2} of {}\n", row.what, bare.what);
-        bare.what.contains("in data").then_some(line)
+        let bare = row.bare.as_ref().filter(|bare| bare.what.contains("in data"))?;
+        let ratio = row.ratio()?;
+        Some((row.what, bare.what, ratio))
     });
-    let lines: String = data.collect();
-    match lines.is_empty() {
-        true => "\npatched code is faster than caches held in data everywhere\n".into(),
-        false => format!("\npatched code is slower than a cache held in data here:\n{lines}"),
+    let (lost, won): (Vec<_>, Vec<_>) = data.partition(|(.., ratio)| *ratio > 1.0);
+    let won = won.len();
+    let mut text = match lost.is_empty() {
+        true => format!("\npatched code wins against caches held in data in all {won} comparisons\n"),
+        false => format!(
+            "\npatched code LOSES to caches held in data in {} of {} comparisons:\n",
+            lost.len(),
+            lost.len() + won
+        ),
+    };
+    for (what, than, ratio) in lost {
+        text += &format!("  {what}: {ratio:.2} times the time of {than}\n");
     }
+    text
 }
 
 // ---- ramps ----
@@ -582,4 +590,34 @@ fn invalidations() -> Vec<Row> {
         Row::alone(what, ours)
     };
     whats.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(bare: &'static str, ours: f64, theirs: f64) -> Row {
+        let [ours, theirs] = [ours, theirs].map(|time| Figure::of(vec![time]));
+        Row::against("a hit", [ours, theirs], bare, None)
+    }
+
+    #[test]
+    fn where_patched_code_loses_is_said() {
+        let rows = [
+            row("cache in data: call", 2.0, 3.0),
+            row("cache in data: offset", 2.7, 2.0),
+            row("written by hand", 5.0, 1.0),
+        ];
+        let text = losses(&rows);
+        assert!(
+            text.contains("LOSES to caches held in data in 1 of 2 comparisons"),
+            "{text}"
+        );
+        assert!(
+            text.contains("a hit: 1.35 times the time of cache in data: offset"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(losses(&rows[..1]).contains("wins against caches held in data in all 1"));
+    }
 }
