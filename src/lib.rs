@@ -123,7 +123,8 @@
 //! # Features
 //!
 //! `std` (default): everything but reading stack maps and naming registers, which are `no_std` with `alloc`.
-//! `cli`: the program `patchpoint`. `tracing`: an observer that hands events to `tracing`. `fuzzing`: the bodies of the fuzz targets.
+//! `cli`: the program `patchpoint`. `tracing`: an observer that hands events to `tracing`. `backtrace`: observers that tell GDB and
+//! the process's unwinder how frames are found. `fuzzing`: the bodies of the fuzz targets.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;

@@ -70,6 +70,8 @@ mod riscv64;
 mod stack;
 mod systemz;
 mod unwind;
+#[cfg(feature = "backtrace")]
+mod unwind_entry;
 mod unwinds;
 mod value;
 mod walk;
@@ -91,6 +93,8 @@ pub use ramp::{Resume, encode, max_len};
 pub use ramps::Ramps;
 pub use replace::{Arg, Replacement};
 pub use unwind::UnwindInfo;
+#[cfg(feature = "backtrace")]
+pub(crate) use unwind_entry::UnwindEntries;
 pub use value::Value;
 pub use walk::{Caller, Callers, Walker};
 

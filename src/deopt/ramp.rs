@@ -36,6 +36,19 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Len {
     Len::new(u32::try_from(len).unwrap_or(u32::MAX))
 }
 
+/// By how many bytes the stack pointer is below that of the site, from these offsets of any ramp on; ascending. Of
+/// PowerPC64 without the last instructions.
+pub(super) fn lowered(arch: Arch) -> Vec<(u32, u32)> {
+    let (from, by, to) = match arch {
+        Arch::X86_64 => return x86_64::ramp::LOWERED.to_vec(),
+        Arch::AArch64 => (4, 160, 28),
+        Arch::SystemZ => (6, 160, 44),
+        Arch::PowerPc64 | Arch::PowerPc64Le => return Vec::from([(0, 0), (4, powerpc64::FRAME)]),
+        Arch::RiscV64 => (4, 32, 40),
+    };
+    Vec::from([(0, 0), (from, by), (to, 0)])
+}
+
 /// The bytes of a ramp to stand at `at`, where execution enters it. They call with `context`, which must stay where
 /// it is while a thread can reach the ramp or be in it.
 ///

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::c_function::{self, CCall, CFunction};
 use super::lean::{self, LeanContext};
+use super::ramp::lowered;
 use super::unwinds::Unwinds;
 use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, encode, max_len};
 use crate::addr::Len;
@@ -122,14 +123,24 @@ impl Exits for Ramps {
             let context = unsafe { LeanContext::new(Arc::clone(&site)) };
             if let Some(context) = context {
                 let bytes = context.encode(request.at)?;
-                return Ok(ExitCode { bytes, keep: context });
+                let lowered = context.lowered();
+                return Ok(ExitCode {
+                    bytes,
+                    lowered,
+                    keep: context,
+                });
             }
         }
         // SAFETY: the site is registered, so its record has been audited against its code, and the unwind
         // information came with that code. The handler's answers are the runtime's promise.
         let context = unsafe { RampContext::new(role, site) }?;
         let bytes = encode(request.at, &context, resume(request.site, request.resumption))?;
-        Ok(ExitCode { bytes, keep: context })
+        let lowered = lowered(request.site.module().arch());
+        Ok(ExitCode {
+            bytes,
+            lowered,
+            keep: context,
+        })
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {

@@ -56,6 +56,8 @@ pub struct ExitRequest<'a> {
 pub struct ExitCode {
     /// Its bytes, of which there are no more than were announced.
     pub bytes: Vec<u8>,
+    /// By how many bytes the stack pointer is below that of the site, from these offsets of the code on; ascending.
+    pub lowered: Vec<(u32, u32)>,
     /// What must live as long as the bytes can be executed.
     pub keep: Box<dyn Any + Send + Sync>,
 }

@@ -273,8 +273,8 @@ impl<'e> Registration<'e> {
     /// is too short for its address, and with [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is
     /// registered or written then.
     ///
-    /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub, for which there is no
-    /// unwind information.
+    /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub. What leads backtraces through
+    /// it is in [`observe`](crate::observe).
     pub fn live(mut self) -> Self {
         self.live = true;
         self

@@ -69,6 +69,7 @@ pub struct Placed<'a> {
     pub range: CodeRange,
     /// The change of the site that it was made for; 0 if for none.
     pub generation: u64,
+    lowered: &'a [(u32, u32)],
     stubs: &'a StubPool,
 }
 
@@ -79,6 +80,15 @@ impl Placed<'_> {
     /// [`Error::Forked`] in a fork's child.
     pub fn code(&self) -> Result<Vec<u8>> {
         self.stubs.read(self.range)
+    }
+
+    /// By how many bytes the stack pointer is below that of the site, from these offsets of the code on; ascending.
+    #[must_use]
+    pub fn lowered(&self) -> &[(u32, u32)] {
+        match self.lowered {
+            [] => &[(0, 0)],
+            some => some,
+        }
     }
 }
 
@@ -237,11 +247,23 @@ impl Shared {
     }
 
     fn tell_placed(&self, site: &Site, kind: CodeKind, range: CodeRange, generation: u64) {
+        self.tell_lowering(site, kind, range, generation, &[]);
+    }
+
+    fn tell_lowering(
+        &self,
+        site: &Site,
+        kind: CodeKind,
+        range: CodeRange,
+        generation: u64,
+        lowered: &[(u32, u32)],
+    ) {
         self.observers.tell(&Event::Placed(Placed {
             site,
             kind,
             range,
             generation,
+            lowered,
             stubs: &self.stubs,
         }));
     }
@@ -250,7 +272,8 @@ impl Shared {
     fn tell_ramps(&self, site: &Site, state: &SiteState, generation: u64) {
         let ramps = state.lasting.ramps.iter();
         for ramp in ramps.filter(|ramp| ramp.owner.generation == generation) {
-            self.tell_placed(site, CodeKind::of(ramp), ramp.slot.range(), generation);
+            let range = ramp.slot.range();
+            self.tell_lowering(site, CodeKind::of(ramp), range, generation, &ramp.lowered);
         }
     }
 }

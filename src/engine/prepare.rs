@@ -314,11 +314,12 @@ impl<'a> Preparation<'a> {
         });
         let made = made.and_then(|code| self.shared.stubs.fill(&slot, &code.bytes).map(|()| code));
         match made {
-            Ok(ExitCode { keep, .. }) => {
+            Ok(ExitCode { keep, lowered, .. }) => {
                 self.ramps.push(Ramp {
                     kind,
                     slot,
                     owner: self.owner(),
+                    lowered: lowered.into(),
                     _keep: keep,
                 });
                 Ok(at)

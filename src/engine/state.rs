@@ -52,6 +52,7 @@ pub(super) struct Ramp {
     pub(super) kind: RampKind,
     pub(super) slot: StubSlot,
     pub(super) owner: Owner,
+    pub(super) lowered: Box<[(u32, u32)]>,
     /// What the code refers to.
     pub(super) _keep: Box<dyn Any + Send + Sync>,
 }

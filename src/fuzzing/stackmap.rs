@@ -43,7 +43,10 @@ fn visit(maps: &StackMaps<'_>, len: u64) {
         last = visit_map(map, len).or(last);
     }
     let flat = maps.records().count();
-    assert_eq!(flat, maps.maps().iter().map(|map| map.records().len()).sum());
+    assert_eq!(
+        flat,
+        maps.maps().iter().map(|map| map.records().len()).sum::<usize>()
+    );
     if let Some(first) = maps.records().next() {
         let found = maps.by_id(first.id()).next().map(|record| record.byte_offset());
         assert_eq!(found, Some(first.byte_offset()));

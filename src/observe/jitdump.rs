@@ -134,7 +134,7 @@ fn header(arch: Arch) -> Vec<u8> {
         MAGIC,
         VERSION,
         HEADER_LEN,
-        elf_machine(arch),
+        names::elf_machine(arch).into(),
         0,
         std::process::id(),
     ];
@@ -164,16 +164,4 @@ fn load(named: &Named, code: &[u8], number: u64) -> Option<Vec<u8>> {
     record.push(0);
     record.extend(code);
     Some(record)
-}
-
-/// The number of an architecture in ELF headers (System V gABI, e_machine).
-fn elf_machine(arch: Arch) -> u32 {
-    use object::elf;
-    u32::from(match arch {
-        Arch::X86_64 => elf::EM_X86_64,
-        Arch::AArch64 => elf::EM_AARCH64,
-        Arch::PowerPc64 | Arch::PowerPc64Le => elf::EM_PPC64,
-        Arch::SystemZ => elf::EM_S390,
-        Arch::RiscV64 => elf::EM_RISCV,
-    })
 }

@@ -1,4 +1,4 @@
-//! Who can be told what an engine does: profilers and logs.
+//! Who can be told what an engine does: profilers, debuggers, unwinders and logs.
 //!
 //! Problem: code that no linker has seen has no name where people look for where the time goes. Approach: each of
 //! these is an [`Observer`](crate::engine::Observer) that is given to the engine's
@@ -8,6 +8,8 @@
 //! |---|---|---|---|
 //! | [`PerfMap`] | whoever reads perf maps; `perf` itself for adopted code in anonymous memory only | the newest name is the last line | no |
 //! | [`JitDump`] | `perf inject --jit` | told apart by time | yes, for `perf annotate` |
+//! | `Gdb` (feature `backtrace`) | GDB, when it stops | told when they are given back | no: names and frames |
+//! | `Unwinder` (feature `backtrace`) | backtraces within the process | told when they are given back | no: frames |
 //! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
 //!
 //! Names: a function has its own; out-of-line code has that of its site, what it is, and the change that it was made
@@ -15,6 +17,8 @@
 //!
 //! Invariants: what cannot be written is left out and [counted](PerfMap::lost), never a reason for a change to fail.
 
+#[cfg(all(feature = "backtrace", target_os = "linux"))]
+mod gdb;
 #[cfg(target_os = "linux")]
 mod jitdump;
 mod names;
@@ -27,10 +31,16 @@ mod system;
 mod tests;
 #[cfg(feature = "tracing")]
 mod tracing;
+#[cfg(all(feature = "backtrace", target_os = "linux"))]
+mod unwinder;
 
+#[cfg(all(feature = "backtrace", target_os = "linux"))]
+pub use gdb::Gdb;
 #[cfg(target_os = "linux")]
 pub use jitdump::JitDump;
 #[cfg(unix)]
 pub use perf_map::PerfMap;
 #[cfg(feature = "tracing")]
 pub use tracing::Tracing;
+#[cfg(all(feature = "backtrace", target_os = "linux"))]
+pub use unwinder::Unwinder;

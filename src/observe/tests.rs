@@ -203,6 +203,41 @@ fn the_marker_can_be_seen_and_holds_nothing() {
     assert!(!maps().contains(&name));
 }
 
+#[cfg(feature = "backtrace")]
+#[test]
+fn gdb_forgets_what_is_given_back() {
+    let gdb = Gdb::new();
+    let (engine, module) = watched(gdb.clone());
+    // Two stubs of sequences and a ramp, whatever was armed, and the module.
+    let told = format!("{gdb:?}");
+    assert!(
+        told.contains("modules: 1") && told.contains("placed: 3"),
+        "{told}"
+    );
+    // SAFETY: no thread is in the module's code.
+    let drained = unsafe { Drained::promise() };
+    assert_eq!(engine.reclaim(&drained).unwrap(), 1);
+    assert!(format!("{gdb:?}").contains("placed: 2"), "{gdb:?}");
+    engine.unregister(module, &drained).unwrap();
+    assert_eq!(format!("{gdb:?}"), "Gdb { modules: 0, placed: 0 }");
+}
+
+#[cfg(feature = "backtrace")]
+#[test]
+fn the_unwinder_forgets_what_is_given_back() {
+    let unwinder = Unwinder::new();
+    let (engine, module) = watched(unwinder.clone());
+    let told = format!("{unwinder:?}");
+    assert!(
+        told.contains("modules: 1") && told.contains("placed: 3"),
+        "{told}"
+    );
+    // SAFETY: no thread is in the module's code.
+    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    let told = format!("{unwinder:?}");
+    assert!(told.contains("modules: 0"), "{told}");
+}
+
 #[test]
 fn modules_that_are_gone_do_no_harm() {
     let folder = Folder::new("perf-map-gone");

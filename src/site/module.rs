@@ -211,6 +211,12 @@ impl Module {
         self.0.parts.unwind_by
     }
 
+    /// Whether the engine has loaded its code.
+    #[cfg(feature = "backtrace")]
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.0.parts._placed.is_some()
+    }
+
     /// Whether it is the same module, not one like it.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -16,7 +16,7 @@ use super::plan::{Plan, Slot};
 use crate::addr::{CodeAddr, DwarfReg, Len};
 use crate::arch::backend::{Backend, BranchKind, Code, Origin, Refusal};
 use crate::arch::op::{Address, Base, Dest, Extension, Op, Value, Width};
-use crate::arch::{RegSet, SiteContext};
+use crate::arch::{Arch, RegSet, SiteContext};
 use crate::error::{Error, Result};
 use crate::sequence::finish;
 
@@ -33,6 +33,13 @@ pub(super) fn max_len(site: &SiteContext<'_>, plan: &Plan, dispatch: u64) -> Res
     let bytes = finished(site, site.addr, code)?;
     let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     Ok(Len::new(len.saturating_add(extra)))
+}
+
+/// By how many bytes the stack pointer is below that of the site, from which offsets on.
+pub(super) fn lowered(arch: Arch, plan: &Plan) -> Vec<(u32, u32)> {
+    let mut first = Vec::new();
+    Machine::of(arch).lower_stack(plan.frame, &mut first);
+    Vec::from([(0, 0), (first.len() as u32, plan.frame)])
 }
 
 /// The lean ramp at `at`.

@@ -72,6 +72,11 @@ impl LeanContext {
         let (context, lean) = (&raw const *self as u64, &self.0);
         code::assemble(&lean.site.site(), &lean.plan, at, context, dispatcher())
     }
+
+    /// By how many bytes the stack pointer is below that of the site, from these offsets on, up to the jump at its end.
+    pub(super) fn lowered(&self) -> Vec<(u32, u32)> {
+        code::lowered(self.0.site.site().arch, &self.0.plan)
+    }
 }
 
 /// A length that the lean ramp of the site does not exceed, if it can have one.

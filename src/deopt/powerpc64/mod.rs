@@ -27,6 +27,9 @@ fn dispatcher() -> u64 {
     0
 }
 
+/// By how many bytes a ramp lowers the stack pointer.
+pub(super) const FRAME: u32 = layout::FRAME as u32;
+
 fn backend(arch: Arch) -> &'static PowerPc64 {
     match arch {
         Arch::PowerPc64 => &BIG,
