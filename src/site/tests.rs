@@ -1,12 +1,15 @@
 //! The audit of code that has LLVM's defects, of every architecture, on any host: objects are linked and registered, and
 //! nothing is run.
 use std::path::Path;
+use std::vec::Vec;
 
 use super::{Module, survey};
-use crate::addr::{CodeAddr, Len};
-use crate::arch::CallShape;
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
-use crate::image::Object;
+use crate::image::{FunctionRange, Image, Object, Segment, SegmentKind};
+use crate::stackmap::Endian;
+use crate::stackmap::testing::{map, record};
 use crate::verify::{self, Original};
 
 /// Where every symbol is that an object does not define.
@@ -102,4 +105,117 @@ fn a_call_to_a_symbol_on_aarch64_looks_like_one_to_a_constant() {
         Original::LlvmCall { target, .. } => assert_ne!(target.get(), OUTSIDE),
         other => panic!("{other:?}"),
     }
+}
+
+/// Code of nops with a function `f` of 64 bytes, and another at +0x40 of which the map tells and the image does not.
+fn nops(map: &[u8]) -> (Image, Vec<Segment>) {
+    let addr = CodeAddr::new(0x40_0000);
+    let range = CodeRange::new(addr, 128).unwrap();
+    let image = Image {
+        arch: Arch::X86_64,
+        endian: Endian::Little,
+        stack_maps: map.to_vec(),
+        functions: std::vec![FunctionRange {
+            name: "f".into(),
+            addr,
+            len: Len::new(64),
+            pointer: addr,
+        }],
+        eh_frames: Vec::new(),
+        code: std::vec![range],
+    };
+    let segment = Segment {
+        kind: SegmentKind::Code,
+        addr,
+        bytes: std::vec![0x90; 128],
+    };
+    (image, std::vec![segment])
+}
+
+/// A survey goes on behind what a registration would stop at.
+#[test]
+fn a_survey_says_all_that_is_wrong() {
+    let records = [
+        record(1).at(4),
+        // Starts where the first does.
+        record(2).at(4),
+        record(3).at(12),
+        // Reaches into the next.
+        record(4).at(30),
+        record(5).at(34),
+        // The shape is an error of the caller's.
+        record(6).at(44),
+        record(7).at(80),
+        record(8).at(56),
+    ];
+    let map = map().function(0x40_0000, 64, records).bytes();
+    let (image, segments) = nops(&map);
+    let survey = survey(image, segments, |record| match record.id().get() {
+        6 => Err(Error::NoWorld),
+        8 => Ok(None),
+        _ => Ok(Some(CallShape::c(8))),
+    })
+    .unwrap();
+    let ids: Vec<u64> = survey.module.sites().map(|site| site.id().get()).collect();
+    assert_eq!(ids, [1, 3, 5]);
+    let refused: Vec<_> = survey
+        .refused
+        .iter()
+        .map(|refusal| (refusal.site.as_ref().unwrap().id.get(), &refusal.error))
+        .collect();
+    assert_eq!(refused.len(), 4, "{refused:?}");
+    for (id, error) in refused {
+        let expected = match id {
+            2 => matches!(error, Error::SitesOverlap { .. }),
+            4 => matches!(error, Error::SiteOverlapsRecord { .. }),
+            6 => matches!(error, Error::NoWorld),
+            7 => matches!(error, Error::RecordOutsideFunction { .. }),
+            _ => false,
+        };
+        assert!(expected, "{id}: {error}");
+    }
+    // 5 bytes of one quadword, which the first of these has not.
+    let heads: Vec<_> = survey.module.sites().map(|site| site.head()).collect();
+    assert!(matches!(heads[0], Err(Error::NoHead { .. })), "{:?}", heads[0]);
+    assert_eq!(heads[2], Ok(CodeRange::new(CodeAddr::new(0x40_0022), 5).unwrap()));
+    let site = survey.module.sites().next().unwrap();
+    assert_eq!(site.read().unwrap(), [0x90; 8]);
+}
+
+#[test]
+fn a_survey_says_what_is_wrong_with_whole_functions() {
+    let map = map()
+        .function(0x40_0000, 64, [record(1).at(4)])
+        .function(0x40_0000, 64, [record(2).at(4)])
+        .bytes();
+    let (image, segments) = nops(&map);
+    let survey = survey(image, segments, |_| CallShape::c(8)).unwrap();
+    assert_eq!(survey.module.sites().count(), 1);
+    let refusal = &survey.refused[0];
+    assert!(refusal.site.is_none());
+    assert!(
+        matches!(refusal.error, Error::StackMapFunctionTwice { .. }),
+        "{}",
+        refusal.error
+    );
+}
+
+/// The bytes of a survey cannot be taken for code that can be patched.
+#[test]
+fn a_survey_is_not_written() {
+    let map = map().function(0x40_0000, 64, [record(1).at(4)]).bytes();
+    let (image, segments) = nops(&map);
+    let survey = survey(image, segments, |_| CallShape::c(8)).unwrap();
+    let site = survey.module.sites().next().unwrap();
+    let memory = site.memory().unwrap();
+    let refused = |error: Error| matches!(error, Error::StrategyUnavailable { .. });
+    assert!(refused(memory.write(site.addr(), &[0xcc]).unwrap_err()));
+    assert_eq!(site.read().unwrap(), [0x90; 8]);
+    let mut into = [0; 2];
+    let beyond = memory.read(CodeAddr::new(0x40_007f), &mut into);
+    assert!(matches!(beyond, Err(Error::OutsideMemory { .. })));
+    // Another one's segments do not hold the image's code.
+    let (image, _) = nops(&map);
+    let elsewhere = super::survey(image, Vec::new(), |_| CallShape::c(8));
+    assert!(matches!(elsewhere, Err(Error::OutsideMemory { .. })));
 }

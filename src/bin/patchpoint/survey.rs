@@ -150,13 +150,16 @@ impl Survey {
                 None => faults.push(refusal.error),
             }
         }
+        let mut progress = Progress::new("sites");
         for site in found.module.sites() {
+            progress.step();
             let source = told.get(&(site.addr(), site.id())).map(|(_, source)| *source);
             rows.push(Row {
                 place: Place::of_site(&site),
                 state: State::Registered(Box::new(registered(site, source.unwrap_or(Source::Told))?)),
             });
         }
+        drop(progress);
         // Records of the same place stay in their order.
         rows.sort_by_key(|row| row.place.addr);
         Ok(Self {

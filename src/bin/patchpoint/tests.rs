@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::args::{Format, Inspect, Reserved};
+use crate::args::{Check, Code, Format, Inspect, Output, Plan, Reserved, Sites};
 use crate::paint::Paint;
 use crate::problem::Problem;
-use crate::render;
+use crate::{check, plan, render, sites};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("asm-tests/objects/inspect")
@@ -342,4 +342,85 @@ fn no_damaged_object_makes_it_panic() {
     for len in (0..data.len()).step_by(997) {
         render_both(&data[..len]);
     }
+}
+
+/// What the other commands print of bytes, in every format; what they refuse they refuse.
+fn survey_all(data: &[u8]) {
+    let code = |format| Code {
+        file: "x".to_owned(),
+        shape: ["7=anyreg,40,result,args=2", "8=c,48", "*=4"]
+            .map(|told| told.parse().unwrap())
+            .to_vec(),
+        shapes: Vec::new(),
+        ir: Vec::new(),
+        format,
+    };
+    for format in [Output::Text, Output::Json] {
+        let _ = sites::render(&Sites { code: code(format) }, data, Paint::Plain);
+        let check = Check {
+            code: code(format),
+            live: true,
+            trust_live_outs: true,
+        };
+        let _ = check::render(&check, data, Paint::Plain);
+        let plan = Plan {
+            code: code(format),
+            id: 8,
+            seq: "if location(0) == 7 goto miss; goto deopt".parse().unwrap(),
+            ran: true,
+            trust_live_outs: false,
+        };
+        let _ = plan::render(&plan, data, Paint::Plain);
+    }
+}
+
+#[test]
+fn no_damaged_object_makes_a_survey_panic() {
+    for name in [
+        "vector-x86_64.o",
+        "x86_64-19.o",
+        "powerpc64-14.o",
+        "riscv64c-19.o",
+        "s390x-19.o",
+        "macho-arm64-14.o",
+        "coff-x86_64-19.o",
+        "linked-aarch64.so",
+        "old-x86_64.o",
+    ] {
+        let mut data = bytes(name);
+        survey_all(&data);
+        for len in (0..data.len()).step_by(data.len() / 40) {
+            survey_all(&data[..len]);
+        }
+        for at in (0..data.len()).step_by(data.len().div_ceil(300)) {
+            let old = data[at];
+            data[at] = [old ^ 0x80, old ^ 1, 0xff][at % 3];
+            survey_all(&data);
+            data[at] = old;
+        }
+    }
+}
+
+#[test]
+fn the_other_commands_have_colours_too() {
+    let sites = Sites {
+        code: Code {
+            file: "x".to_owned(),
+            shape: Vec::new(),
+            shapes: Vec::new(),
+            ir: Vec::new(),
+            format: Output::Text,
+        },
+    };
+    let data = bytes("x86_64-19.o");
+    assert!(
+        sites::render(&sites, &data, Paint::Colours)
+            .unwrap()
+            .contains("\x1b[1m")
+    );
+    assert!(
+        !sites::render(&sites, &data, Paint::Plain)
+            .unwrap()
+            .contains('\x1b')
+    );
 }

@@ -4,8 +4,6 @@
     reason = "the command executes the code that its user names; nothing can be known of that code"
 )]
 
-use std::ffi::CString;
-
 use patchpoint::addr::CodeAddr;
 use patchpoint::publish::SingleThreaded;
 
@@ -32,9 +30,16 @@ pub(super) fn call(function: CodeAddr, args: [u64; MOST]) -> u64 {
 }
 
 /// The address of a symbol of this process: of the C library, mostly.
+#[cfg(unix)]
 pub(super) fn symbol(name: &str) -> Option<CodeAddr> {
-    let name = CString::new(name).ok()?;
+    let name = std::ffi::CString::new(name).ok()?;
     // SAFETY: the name is a string that ends with a zero byte, and looking it up has no other effect.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then(|| CodeAddr::new(found as u64))
+}
+
+/// Elsewhere none is known.
+#[cfg(not(unix))]
+pub(super) fn symbol(_: &str) -> Option<CodeAddr> {
+    None
 }
