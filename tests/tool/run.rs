@@ -1,5 +1,8 @@
 //! What is executed is this machine's: x86-64.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::{assert_documented, json, list, refusal, stdout};
@@ -174,6 +177,33 @@ fn missing_symbols_are_named_and_found_where_it_is_asked() {
     stdout(&[&stress[..], &more].concat(), 0);
     // No function of the C library has that name either.
     refusal(&[&stress[..], &["--libc"]].concat(), 1);
+}
+
+/// The same object with the name of a function of the C library in place of `callee`.
+#[test]
+fn the_c_library_is_called_where_it_is_asked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut object = fs::read(root.join("examples/objects/live_stress.o")).unwrap();
+    let name = b"\0callee\0";
+    let at = object
+        .windows(name.len())
+        .position(|bytes| bytes == name)
+        .unwrap();
+    object[at..at + name.len()].copy_from_slice(b"\0llabs\0\0");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("llabs.o");
+    fs::write(&path, object).unwrap();
+    let path = path.to_str().unwrap();
+    let ir = "examples/objects/live_stress.ll";
+    let args = ["run", path, "--ir", ir, "--call", "call_0", "--args", "-5"];
+    let line = refusal(&args, 1);
+    assert!(line.contains("does not define `llabs`"), "{line}");
+    let report = json(&[&args[..], &["--libc"]].concat(), 0);
+    assert_eq!(report["calls"][0]["result"], 5);
+    let call = list(&report["sites"])
+        .iter()
+        .find(|site| site["id"] == 200)
+        .unwrap();
+    assert_eq!(call["listing"][0]["refers_to"], "llabs", "{call}");
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn a_symbol_that_is_called_has_its_name() {
         "{text}"
     );
     let report = json(&["sites", object], 0);
+    assert_documented("sites", &report);
     assert_eq!(list(&report["sites"])[0]["target_name"], "callee_600");
     assert_eq!(list(&report["sites"])[3]["target_name"], Value::Null);
     assert_eq!(list(&report["sites"])[3]["target"], 20_015_998_341_120_u64);

@@ -115,7 +115,10 @@ pub(crate) fn listing_text(lines: &[Listed], indent: usize, paint: Paint) -> Str
     for listed in lines {
         let line = &listed.line;
         let text = match listed.is_nop {
-            true => paint.of(Style::Dim, format!("nop, {} bytes", line.bytes.len())),
+            true => {
+                let bytes = crate::text::count_u64(line.bytes.len() as u64, "byte");
+                paint.of(Style::Dim, format!("nop, {bytes}"))
+            }
             false => paint.of(Style::Bold, &line.text),
         };
         let comment = match &listed.refers_to {
