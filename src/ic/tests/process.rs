@@ -26,6 +26,7 @@ fn a_panic_in_a_lookup_ends_the_process() {
 /// On some processors nothing else shows that it is missing: a thread goes on with the old entry for a moment only.
 #[test]
 #[cfg(target_os = "linux")]
+#[cfg_attr(emulated, ignore = "an emulator does not trace system calls")]
 fn a_retraction_has_one_barrier_and_an_entry_none() {
     use crate::memory::testing::process::{in_child, system_calls};
     if !in_child(|| {
