@@ -55,6 +55,9 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
     for instruction in &instructions {
         check(instruction, &instructions, addr.get()..end).map_err(refused)?;
     }
+    if let Some(code) = as_they_are(at, &instructions, bytes, end) {
+        return Ok(code);
+    }
     // Part of the block, because the encoder puts the addresses that far branches need behind it.
     let on =
         Instruction::with_branch(Code::Jmp_rel32_64, end).map_err(|error| refused(format!("{error}")))?;
@@ -63,6 +66,18 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
     BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)
         .map(|code| code.code_buffer)
         .map_err(|error| refused(format!("{error}")))
+}
+
+/// Nothing but instructions that are the same everywhere, such as the nops of most patchpoints: their bytes and a jump to
+/// `end`, without encoding them anew.
+fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Vec<u8>> {
+    let moves = |one: &Instruction| one.is_ip_rel_memory_operand() || is_near_branch(one);
+    if instructions.iter().any(moves) {
+        return None;
+    }
+    let next = at.get().wrapping_add(bytes.len() as u64 + 5);
+    let distance = i32::try_from(end.wrapping_sub(next) as i64).ok()?;
+    Some([bytes, &[0xe9], &distance.to_le_bytes()].concat())
 }
 
 /// Whether an instruction means the same elsewhere.

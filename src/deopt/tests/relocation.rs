@@ -68,6 +68,26 @@ fn a_rip_relative_load_reads_the_same_word() {
 }
 
 #[test]
+fn instructions_that_are_the_same_everywhere_stand_as_they_are() {
+    assert_sets_rax(probe_with(|asm, _| {
+        // Two nops that are no encoder's.
+        asm.raw(&[0x66, 0x66, 0x90, 0x0f, 0x1f, 0x80, 0, 0, 0, 0])
+            .set(RAX, VALUE);
+    }));
+    // nop; call rax; mov eax, [rax]
+    let bytes = [0x66, 0x66, 0x90, 0xff, 0xd0, 0x8b, 0x00];
+    let (ramp, addr) = (0x20_0000, 0x10_0000);
+    let code = encoded(ramp, addr, &bytes).unwrap();
+    let at = code.windows(7).position(|window| window == bytes).unwrap();
+    let jump = &code[at + 7..at + 12];
+    let to = (addr + 7) as i64 - (ramp + at as u64 + 12) as i64;
+    assert_eq!(jump, [&[0xe9], &(to as i32).to_le_bytes()[..]].concat());
+    // Out of reach of a jump.
+    let far = encoded(0x7000_0000_0000, addr, &bytes).unwrap();
+    assert!(far.windows(8).any(|window| window == (addr + 7).to_le_bytes()));
+}
+
+#[test]
 fn a_call_reaches_its_callee_and_comes_back() {
     let probe = probe_with(|asm, places| {
         // Clear of the red zone, as compiled code that calls is.
