@@ -149,13 +149,7 @@ impl Adoption {
             .sort_by_key(|function| (function.addr, function.len));
         self.check_ranges()?;
         self.check_stack_maps()?;
-        self.image.code = self
-            .image
-            .functions
-            .iter()
-            .filter_map(|function| CodeRange::new(function.addr, u64::from(function.len.get())))
-            .collect();
-        self.image.code.dedup();
+        self.image.code = joined(&self.image.functions);
         Ok(AdoptedCode {
             image: self.image,
             may_have_run: self.may_have_run,
@@ -207,6 +201,27 @@ impl Adoption {
         }
         Ok(())
     }
+}
+
+/// The ranges of sorted functions, those that touch as one.
+fn joined(functions: &[FunctionRange]) -> Vec<CodeRange> {
+    let mut all: Vec<CodeRange> = Vec::new();
+    for function in functions {
+        let (start, end) = (
+            function.addr.get(),
+            function.addr.get() + u64::from(function.len.get()),
+        );
+        let touched = all.last().filter(|last| start <= last.end().get());
+        let start = touched.map_or(start, |last| last.start().get());
+        let replaced = touched.is_some();
+        if let Some(range) = CodeRange::new(CodeAddr::new(start), end - start) {
+            if replaced {
+                all.pop();
+            }
+            all.push(range);
+        }
+    }
+    all
 }
 
 impl AdoptedCode {

@@ -106,17 +106,21 @@ struct Found {
     originals: Vec<u8>,
     shapes: Vec<CallShape>,
     numbers: HashMap<CallShape, u16>,
+    last_shape: Option<(CallShape, u16)>,
+    /// Where patchpoints' bytes are that were audited: LLVM's call and nops, which mean the same wherever they stand.
+    patchpoints: HashMap<Vec<u8>, u32>,
+    last_patchpoint: Option<(u32, u32)>,
 }
 
 impl Found {
     /// Adds a site that holds these bytes: the reserved ones, and the rest of the last instruction.
     fn push(&mut self, site: Entry, shape: CallShape, bytes: &[u8]) -> Result<()> {
+        let patchpoint = shape.kind() == SiteKind::Patchpoint;
+        let original = match self.audited(bytes).filter(|_| patchpoint) {
+            Some(original) => original,
+            None => self.keep(bytes, patchpoint)?,
+        };
         let shape = self.number(shape)?;
-        let original = u32::try_from(self.originals.len()).map_err(|_| Error::ImageTooLarge {
-            size: self.originals.len() as u64,
-            limit: u32::MAX.into(),
-        })?;
-        self.originals.extend_from_slice(bytes);
         self.sites.push(Entry {
             shape,
             original,
@@ -125,7 +129,44 @@ impl Found {
         Ok(())
     }
 
+    /// Where the same bytes are, if they have been audited as a patchpoint's: what is found about them does not depend
+    /// on their address.
+    fn audited(&self, bytes: &[u8]) -> Option<u32> {
+        // Mostly those of the last one.
+        if let Some((start, end)) = self.last_patchpoint {
+            if self.originals.get(start as usize..end as usize) == Some(bytes) {
+                return Some(start);
+            }
+        }
+        self.patchpoints.get(bytes).copied()
+    }
+
+    fn keep(&mut self, bytes: &[u8], patchpoint: bool) -> Result<u32> {
+        let len = |originals: &[u8]| {
+            u32::try_from(originals.len()).map_err(|_| Error::ImageTooLarge {
+                size: originals.len() as u64,
+                limit: u32::MAX.into(),
+            })
+        };
+        let start = len(&self.originals)?;
+        self.originals.extend_from_slice(bytes);
+        if patchpoint {
+            self.last_patchpoint = Some((start, len(&self.originals)?));
+            self.patchpoints.insert(bytes.into(), start);
+        }
+        Ok(start)
+    }
+
     fn number(&mut self, shape: CallShape) -> Result<u16> {
+        if let Some((_, number)) = self.last_shape.filter(|(last, _)| *last == shape) {
+            return Ok(number);
+        }
+        let number = self.any_number(shape)?;
+        self.last_shape = Some((shape, number));
+        Ok(number)
+    }
+
+    fn any_number(&mut self, shape: CallShape) -> Result<u16> {
         if let Some(number) = self.numbers.get(&shape) {
             return Ok(*number);
         }
@@ -289,7 +330,7 @@ fn audit_function<S: IntoShape>(
                 .unwrap_or_default(),
         };
         let audited = shape(&candidate).into_shape().and_then(|shape| {
-            let audit = |shape| Ok((shape, audit_record(&candidate, shape, function, next)?));
+            let audit = |shape| Ok((shape, audit_record(&candidate, shape, function, next, found)?));
             shape.map(audit).transpose()
         });
         let (shape, bytes) = match audited {
@@ -313,10 +354,17 @@ fn audit_record<'a>(
     shape: CallShape,
     function: &FunctionRange,
     next: Option<FnOffset>,
+    found: &Found,
 ) -> Result<&'a [u8]> {
     audit_extent(candidate, shape, function, next)?;
     audit_shape(candidate, shape)?;
-    audit_bytes(candidate, shape)
+    let reserved = candidate.bytes.get(..shape.reserved().as_usize());
+    let known =
+        reserved.filter(|bytes| shape.kind() == SiteKind::Patchpoint && found.audited(bytes).is_some());
+    match known {
+        Some(bytes) => Ok(bytes),
+        None => audit_bytes(candidate, shape),
+    }
 }
 
 /// For each of the records, which are sorted: the first greater offset among those after it.

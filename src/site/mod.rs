@@ -8,7 +8,7 @@
 //! the bytes of a site decode to an instruction boundary at its end (of a shadow: where its last instruction ends,
 //! which LLVM may let reach beyond the reserved bytes).
 //!
-//! Cost: registration reads each function once, n log n in its records; a site takes 40 bytes and as many as it has.
+//! Cost: registration reads each function once, n log n in its records; a site takes 24 bytes, and as many as it has if no other patchpoint of the module has the same.
 
 mod audit;
 mod candidate;

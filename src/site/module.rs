@@ -25,7 +25,7 @@ pub struct SiteKey {
     pub(crate) index: u32,
 }
 
-/// One site, in 40 bytes.
+/// One site that was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) id: RecordId,
@@ -38,6 +38,19 @@ pub(super) struct Entry {
     pub(super) overhang: u8,
     /// Where its bytes start among those of the module's sites.
     pub(super) original: u32,
+}
+
+/// A site as a module keeps it, in 24 bytes: its ID is in its record.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    addr: CodeAddr,
+    /// Where in the stack maps its record is; of an entry site, the number of its ID.
+    at: u32,
+    function: u32,
+    original: u32,
+    shape: u16,
+    overhang: u8,
+    recorded: bool,
 }
 
 impl Entry {
@@ -88,9 +101,12 @@ pub(super) struct Inner {
     pub(super) parts: ModuleParts,
     pub(super) shapes: Vec<CallShape>,
     /// Sorted by address; they do not overlap.
-    pub(super) sites: Vec<Entry>,
-    /// What the sites held when they were audited, each with the rest of its last instruction.
-    originals: Vec<u8>,
+    sites: Box<[Kept]>,
+    /// The IDs of entry sites.
+    entry_ids: Vec<RecordId>,
+    /// What the sites held when they were audited, each with the rest of its last instruction. Those that held the same
+    /// share it.
+    originals: Box<[u8]>,
     may_have_run: AtomicBool,
     descriptions: Descriptions,
 }
@@ -103,11 +119,30 @@ impl Module {
         originals: Vec<u8>,
     ) -> Self {
         let may_have_run = AtomicBool::new(parts.may_have_run);
+        let mut entry_ids = Vec::new();
+        let keep = |site: Entry| {
+            let at = site.record.map(RecordRef::offset);
+            let entry = || {
+                entry_ids.push(site.id);
+                entry_ids.len() as u32 - 1
+            };
+            Kept {
+                addr: site.addr,
+                at: at.unwrap_or_else(entry),
+                function: site.function,
+                original: site.original,
+                shape: site.shape,
+                overhang: site.overhang,
+                recorded: at.is_some(),
+            }
+        };
+        let sites = sites.into_iter().map(keep).collect();
         Self(Arc::new(Inner {
             parts,
             shapes,
             sites,
-            originals,
+            entry_ids,
+            originals: originals.into_boxed_slice(),
             may_have_run,
             descriptions: Descriptions::default(),
         }))
@@ -233,11 +268,31 @@ impl Module {
         self.0.parts.live
     }
 
+    /// The ID of every site, with its key.
+    pub(super) fn ids(&self) -> impl Iterator<Item = (RecordId, SiteKey)> + '_ {
+        let module = self.id();
+        let one = move |(index, site)| (self.0.id(site), SiteKey { module, index });
+        (0..).zip(&self.0.sites).map(one)
+    }
+
     pub(super) fn site(&self, index: u32) -> Option<Site> {
         self.0.sites.get(index as usize).map(|_| Site {
             module: self.clone(),
             index,
         })
+    }
+}
+
+impl Inner {
+    fn id(&self, site: &Kept) -> RecordId {
+        match site.recorded {
+            true => self
+                .parts
+                .maps
+                .at(site.at)
+                .map_or(RecordId::default(), |(record, _)| record.id()),
+            false => self.entry_ids.get(site.at as usize).copied().unwrap_or_default(),
+        }
     }
 }
 
@@ -346,7 +401,7 @@ pub struct Site {
 }
 
 impl Site {
-    fn entry(&self) -> Option<&Entry> {
+    fn entry(&self) -> Option<&Kept> {
         self.module.0.sites.get(self.index as usize)
     }
 
@@ -367,7 +422,8 @@ impl Site {
     /// The ID of its record, or the one that the runtime chose for an entry site. Not unique.
     #[must_use]
     pub fn id(&self) -> RecordId {
-        self.entry().map_or(RecordId::default(), |entry| entry.id)
+        self.entry()
+            .map_or(RecordId::default(), |entry| self.module.0.id(entry))
     }
 
     /// The address of its first byte.
@@ -419,7 +475,7 @@ impl Site {
     /// Whether a stack map records it: it is no entry site.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.entry().is_some_and(|entry| entry.record.is_some())
+        self.entry().is_some_and(|entry| entry.recorded)
     }
 
     /// The address after its last byte.
@@ -467,7 +523,8 @@ impl Site {
     /// Its record with the constants that the record refers to; `None` for an entry site.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
-        self.module.0.parts.maps.get(self.entry()?.record?)
+        let entry = self.entry().filter(|entry| entry.recorded)?;
+        self.module.0.parts.maps.at(entry.at)
     }
 
     /// Where its head stands, or would if its module were [live](crate::engine::Registration::live).

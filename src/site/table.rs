@@ -1,6 +1,8 @@
 //! The table of all sites of an engine: by ID, by address, by module.
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hasher};
 
 use super::module::{Module, ModuleId, Site, SiteKey};
 use crate::addr::{CodeAddr, CodeRange, RecordId};
@@ -8,12 +10,71 @@ use crate::error::{Error, Result};
 use crate::memory::CodeArea;
 
 /// Every registered module, found by its address ranges, and every site by its ID.
+///
+/// A lookup waits for memory a few times and does little else, so what it needs stands together: modules beside their
+/// ranges, and the one site of an ID beside the ID.
 #[derive(Default)]
 pub(crate) struct SiteTable {
-    modules: HashMap<ModuleId, Module>,
+    modules: HashMap<ModuleId, Module, Numbers>,
     /// Code ranges by their start, with their module; they do not overlap.
-    ranges: BTreeMap<CodeAddr, (CodeRange, ModuleId)>,
-    by_id: HashMap<RecordId, Vec<SiteKey>>,
+    ranges: BTreeMap<CodeAddr, (CodeRange, Module)>,
+    by_id: HashMap<RecordId, Holder, Numbers>,
+    /// The sites of an ID that has several, in order of registration. Those of an ID that has lost them are empty.
+    shared: Vec<Vec<SiteKey>>,
+    /// Which of those are empty.
+    unused: Vec<u32>,
+}
+
+/// Who has an ID.
+#[derive(Clone, Copy)]
+enum Holder {
+    One(SiteKey),
+    /// Several: the number of their list.
+    Several(u32),
+}
+
+/// Hashes one number, with a secret: IDs are the runtime's, but what it compiles may choose them.
+#[derive(Clone)]
+struct Numbers {
+    secret: u64,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        let secret = RandomState::new().hash_one(0);
+        Self { secret }
+    }
+}
+
+impl BuildHasher for Numbers {
+    type Hasher = NumberHasher;
+
+    fn build_hasher(&self) -> NumberHasher {
+        NumberHasher(self.secret)
+    }
+}
+
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        // Both halves of the product: its upper bits depend on all bits of the number, its lower ones on the lower.
+        let product = u128::from(self.0 ^ number) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl SiteTable {
@@ -29,13 +90,38 @@ impl SiteTable {
             }
         }
         for range in code() {
-            self.ranges.insert(range.start(), (range, module.id()));
+            self.ranges.insert(range.start(), (range, module.clone()));
         }
-        for site in module.sites() {
-            self.by_id.entry(site.id()).or_default().push(site.key());
+        for (id, key) in module.ids() {
+            self.add(id, key);
         }
         self.modules.insert(module.id(), module);
         Ok(())
+    }
+
+    fn add(&mut self, id: RecordId, key: SiteKey) {
+        let Some(holder) = self.by_id.get_mut(&id) else {
+            self.by_id.insert(id, Holder::One(key));
+            return;
+        };
+        match *holder {
+            Holder::Several(list) => self
+                .shared
+                .get_mut(list as usize)
+                .into_iter()
+                .for_each(|l| l.push(key)),
+            Holder::One(first) => {
+                let list = self.unused.pop().unwrap_or_else(|| {
+                    self.shared.push(Vec::new());
+                    // Fewer than there are sites.
+                    self.shared.len() as u32 - 1
+                });
+                if let Some(keys) = self.shared.get_mut(list as usize) {
+                    keys.extend([first, key]);
+                }
+                *holder = Holder::Several(list);
+            }
+        }
     }
 
     /// Takes a module out, if it is the one that is registered under its ID.
@@ -46,15 +132,30 @@ impl SiteTable {
         for area in module.areas() {
             self.ranges.remove(&area.range().start());
         }
-        for site in module.sites() {
-            if let Some(keys) = self.by_id.get_mut(&site.id()) {
-                keys.retain(|key| key.module != id);
+        let mut ids: Vec<RecordId> = module.ids().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into_iter().for_each(|id| self.forget(id, module.id()));
+        Some(module)
+    }
+
+    /// Takes all sites of a module from an ID.
+    fn forget(&mut self, id: RecordId, module: ModuleId) {
+        match self.by_id.get(&id) {
+            Some(Holder::One(key)) if key.module == module => _ = self.by_id.remove(&id),
+            Some(&Holder::Several(list)) => {
+                let Some(keys) = self.shared.get_mut(list as usize) else {
+                    return;
+                };
+                keys.retain(|key| key.module != module);
                 if keys.is_empty() {
-                    self.by_id.remove(&site.id());
+                    *keys = Vec::new();
+                    self.unused.push(list);
+                    self.by_id.remove(&id);
                 }
             }
+            _ => {}
         }
-        Some(module)
     }
 
     fn overlapping(&self, range: CodeRange) -> Option<CodeRange> {
@@ -64,11 +165,13 @@ impl SiteTable {
 
     /// The sites with that ID, in order of registration.
     pub(crate) fn by_id(&self, id: RecordId) -> impl Iterator<Item = Site> + '_ {
-        self.by_id
-            .get(&id)
-            .into_iter()
-            .flatten()
-            .filter_map(|key| self.get(*key))
+        let holder = self.by_id.get(&id);
+        let (one, several): (_, &[SiteKey]) = match holder {
+            None => (None, &[]),
+            Some(Holder::One(key)) => (Some(key), &[]),
+            Some(Holder::Several(list)) => (None, self.shared.get(*list as usize).map_or(&[], Vec::as_slice)),
+        };
+        one.into_iter().chain(several).filter_map(|key| self.get(*key))
     }
 
     /// The site that contains `addr`.
@@ -78,8 +181,8 @@ impl SiteTable {
 
     /// The module whose code contains `addr`.
     pub(crate) fn module_at(&self, addr: CodeAddr) -> Option<&Module> {
-        let (_, (range, id)) = self.ranges.range(..=addr).next_back()?;
-        self.modules.get(id).filter(|_| range.contains(addr))
+        let (_, (range, module)) = self.ranges.range(..=addr).next_back()?;
+        range.contains(addr).then_some(module)
     }
 
     /// The site of that key.

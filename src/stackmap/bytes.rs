@@ -10,6 +10,16 @@ pub enum Endian {
     Big,
 }
 
+impl Endian {
+    #[inline]
+    pub(super) fn u16(self, raw: [u8; 2]) -> u16 {
+        match self {
+            Self::Little => u16::from_le_bytes(raw),
+            Self::Big => u16::from_be_bytes(raw),
+        }
+    }
+}
+
 /// Bytes with the order in which their integers are to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a> {
@@ -37,7 +47,6 @@ impl Bytes<'_> {
     }
     read!(u16, u16, 2);
     read!(u32, u32, 4);
-    read!(i32, i32, 4);
     read!(u64, u64, 8);
 }
 

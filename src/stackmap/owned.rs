@@ -60,6 +60,13 @@ impl OwnedMaps {
         }
     }
 
+    /// The record that starts at an offset that a reference had, with its map's constants.
+    pub(crate) fn at(&self, at: u32) -> Option<(Record<'_>, Constants<'_>)> {
+        let starts_before = |map: &StackMap<'_>| map.byte_offset().get() <= u64::from(at);
+        let map = self.maps.partition_point(starts_before).checked_sub(1)?;
+        self.get(RecordRef { map: map as u32, at })
+    }
+
     /// The record of a reference with its map's constants; `None` where this section cannot have given it. A
     /// reference from another section may give a record of nonsense.
     #[must_use]
@@ -69,6 +76,13 @@ impl OwnedMaps {
             .get(reference.map as usize)?
             .attached(&self.bytes, self.endian);
         Some((map.record_at(reference.at as usize)?, map.constants()))
+    }
+}
+
+impl RecordRef {
+    /// Where in the section the record starts.
+    pub(crate) fn offset(self) -> u32 {
+        self.at
     }
 }
 
@@ -94,6 +108,9 @@ mod tests {
             for record in map.records() {
                 let (found, constants) = owned.get(owned.reference(number, &record)).unwrap();
                 assert_eq!(found.byte_offset(), record.byte_offset());
+                let (same, same_constants) = owned.at(owned.reference(number, &record).offset()).unwrap();
+                assert_eq!(same.byte_offset(), record.byte_offset());
+                assert_eq!(same_constants.len(), constants.len());
                 assert!(found.locations().eq(record.locations()));
                 seen.push((found.id().get(), constants.len()));
             }

@@ -1,6 +1,6 @@
 use core::fmt;
 
-use super::bytes::{self, Bytes};
+use super::bytes::{self, Bytes, Endian};
 use super::map::Version;
 use crate::addr::{ByteOffset, DwarfReg, FnOffset, RecordId};
 use crate::error::{Error, Result};
@@ -97,6 +97,7 @@ const fn align8(start: usize, at: usize) -> usize {
 
 impl<'a> Record<'a> {
     /// Reads the record at `at`, checks it, and returns it with its end.
+    #[inline]
     pub(super) fn checked(
         bytes: Bytes<'a>,
         version: Version,
@@ -109,20 +110,73 @@ impl<'a> Record<'a> {
             at,
             constants,
         };
-        let locations_at = bytes::span(bytes.data, "a record's header", at, 1, HEADER as u64)?;
-        let count = record.location_count();
-        bytes::span(
-            bytes.data,
+        let end = record.parts().map(|parts| parts.end);
+        match end.filter(|_| record.has_known_locations()) {
+            Some(end) => Ok((record, end)),
+            None => Err(record.fault()),
+        }
+    }
+
+    /// Whether each location is of a kind that is known, and its constant exists.
+    #[inline]
+    fn has_known_locations(&self) -> bool {
+        let known = |location: &[u8]| match location.first() {
+            Some(1..=4) => true,
+            Some(5) => self.constant_exists(location),
+            _ => false,
+        };
+        let raw = self.locations().raw;
+        // Of a constant size, the chunks need no checks.
+        match self.version {
+            Version::V3 => raw.chunks_exact(12).all(known),
+            Version::V1 | Version::V2 => raw.chunks_exact(8).all(known),
+        }
+    }
+
+    fn constant_exists(&self, location: &[u8]) -> bool {
+        let bytes = Bytes {
+            data: location,
+            endian: self.bytes.endian,
+        };
+        bytes
+            .u32(location.len() - 4)
+            .is_some_and(|index| index < self.constants)
+    }
+
+    /// What is wrong with a record that has been found to be wrong.
+    #[cold]
+    fn fault(&self) -> Error {
+        let found = self.find_fault().err();
+        // One was found before.
+        found.unwrap_or_else(|| bytes::truncated("a record", self.at, HEADER as u64, self.bytes.data.len()))
+    }
+
+    fn find_fault(&self) -> Result<()> {
+        let data = self.bytes.data;
+        let locations_at = bytes::span(data, "a record's header", self.at, 1, HEADER as u64)?;
+        let (count, size) = (self.location_count(), location_size(self.version));
+        let after = bytes::span(
+            data,
             "a record's locations",
             locations_at,
-            u64::from(count),
-            location_size(version) as u64,
+            count.into(),
+            size as u64,
         )?;
-        let parts = record.parts()?;
-        for index in 0..usize::from(count) {
-            record.check_location(locations_at + index * location_size(version))?;
+        let tail = self.tail(after);
+        let padded = (tail - after) as u64 + 4;
+        let live_outs_at = bytes::span(data, "a record's live-out count", after, 1, padded)?;
+        let live_outs = self.bytes.u16(tail + 2).unwrap_or(0);
+        bytes::span(data, "a record's live-outs", live_outs_at, live_outs.into(), 4)?;
+        (0..usize::from(count)).try_for_each(|index| self.check_location(locations_at + index * size))
+    }
+
+    /// Where the padding and the number of live-outs start, behind the locations.
+    #[inline]
+    fn tail(&self, after: usize) -> usize {
+        match self.version {
+            Version::V3 => align8(self.at, after),
+            Version::V1 | Version::V2 => after,
         }
-        Ok((record, parts.end))
     }
 
     /// The record at `at`, which has been checked before.
@@ -135,31 +189,20 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn parts(&self) -> Result<Parts> {
-        let data = self.bytes.data;
-        let locations = self.location_count();
-        let after = self.at + HEADER + usize::from(locations) * location_size(self.version);
-        let tail = if self.version == Version::V3 {
-            align8(self.at, after)
-        } else {
-            after
-        };
-        let padded = (tail - after) as u64 + 4;
-        let live_outs_at = bytes::span(data, "a record's live-out count", after, 1, padded)?;
-        let live_outs = self.bytes.u16(tail + 2).unwrap_or(0);
-        let after = bytes::span(
-            data,
-            "a record's live-outs",
-            live_outs_at,
-            u64::from(live_outs),
-            4,
-        )?;
-        let end = align8(self.at, after);
+    /// The parts; `None` where they do not lie in the bytes, which cannot be of a record that was checked.
+    #[inline]
+    fn parts(&self) -> Option<Parts> {
+        let locations = usize::from(self.bytes.u16(self.at + 14)?);
+        let tail = self.tail(self.at + HEADER + locations * location_size(self.version));
+        let live_outs = self.bytes.u16(tail + 2)?;
+        let live_outs_at = tail + 4;
+        let after = live_outs_at + usize::from(live_outs) * 4;
+        let len = self.bytes.data.len();
         // Whoever trims the section may cut off the padding of the last record.
-        Ok(Parts {
+        (after <= len).then(|| Parts {
             live_outs_at,
             live_outs,
-            end: end.min(data.len()),
+            end: align8(self.at, after).min(len),
         })
     }
 
@@ -186,12 +229,14 @@ impl<'a> Record<'a> {
         }
     }
 
+    #[inline]
     fn location_count(&self) -> u16 {
         self.bytes.u16(self.at + 14).unwrap_or(0)
     }
 
     /// The ID that the IR gave it.
     #[must_use]
+    #[inline]
     pub fn id(&self) -> RecordId {
         RecordId::new(self.bytes.u64(self.at).unwrap_or(u64::MAX))
     }
@@ -199,6 +244,7 @@ impl<'a> Record<'a> {
     /// The offset from the start of the function. Of a stackmap: the start of its shadow. Of a
     /// patchpoint: the start of its reserved bytes. Of a statepoint: the return address.
     #[must_use]
+    #[inline]
     pub fn offset(&self) -> FnOffset {
         FnOffset::new(self.bytes.u32(self.at + 8).unwrap_or(0))
     }
@@ -218,29 +264,35 @@ impl<'a> Record<'a> {
 
     /// The locations, in the order of the call's operands.
     #[must_use]
+    #[inline]
     pub fn locations(&self) -> Locations<'a> {
+        let (start, size) = (self.at + HEADER, location_size(self.version));
+        let end = start + usize::from(self.location_count()) * size;
         Locations {
-            bytes: self.bytes,
-            at: self.at + HEADER,
-            size: location_size(self.version),
-            left: self.location_count(),
+            raw: self.bytes.data.get(start..end).unwrap_or_default(),
+            endian: self.bytes.endian,
+            size,
         }
     }
 
     /// The registers that are live after the patchpoint. See the crate's documentation before trusting it.
     #[must_use]
+    #[inline]
     pub fn live_outs(&self) -> LiveOuts<'a> {
-        let parts = self.parts().ok();
+        let raw = self.parts().and_then(|parts| {
+            let end = parts.live_outs_at + usize::from(parts.live_outs) * 4;
+            self.bytes.data.get(parts.live_outs_at..end)
+        });
         LiveOuts {
-            bytes: self.bytes,
-            at: parts.as_ref().map_or(0, |p| p.live_outs_at),
-            left: parts.map_or(0, |p| p.live_outs),
+            raw: raw.unwrap_or_default(),
+            endian: self.bytes.endian,
         }
     }
 
     /// Where the next record starts; `None` cannot happen for a record that was checked.
+    #[inline]
     fn end(&self) -> Option<usize> {
-        self.parts().ok().map(|parts| parts.end)
+        self.parts().map(|parts| parts.end)
     }
 }
 
@@ -274,6 +326,7 @@ impl<'a> Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
         self.left = self.left.checked_sub(1)?;
         let record = self.next;
@@ -301,55 +354,99 @@ impl fmt::Debug for Records<'_> {
 /// Iterates over the locations of a record.
 #[derive(Clone, Copy)]
 pub struct Locations<'a> {
-    bytes: Bytes<'a>,
-    at: usize,
+    raw: &'a [u8],
+    endian: Endian,
+    /// The bytes of one.
     size: usize,
-    left: u16,
 }
 
 impl Locations<'_> {
     /// The location at `index`, in constant time.
     #[must_use]
+    #[inline]
     pub fn get(&self, index: usize) -> Option<Location> {
-        if index >= usize::from(self.left) {
-            return None;
-        }
-        let at = self.at.checked_add(index.checked_mul(self.size)?)?;
-        let kind = self.bytes.u8(at)?;
-        let (size, reg_at) = match self.size {
-            8 => (u16::from(self.bytes.u8(at + 1)?), at + 2),
-            _ => (self.bytes.u16(at + 2)?, at + 4),
-        };
-        let reg = DwarfReg::new(self.bytes.u16(reg_at)?);
-        let offset = self.bytes.i32(at + self.size - 4)?;
-        let place = match kind {
-            1 => Place::Register {
-                reg,
-                bit_offset: offset,
-            },
-            2 => Place::Direct { reg, offset },
-            3 => Place::Indirect { reg, offset },
-            4 => Place::Constant { value: offset },
-            _ => Place::ConstantIndex {
-                index: self.bytes.u32(at + self.size - 4)?,
-            },
-        };
-        Some(Location { place, size })
+        let raw = self.raw.get(index.checked_mul(self.size)?..)?;
+        Locations { raw, ..*self }.next()
     }
+}
+
+/// A location of version 3.
+#[inline(always)]
+fn location(raw: &[u8; 12], endian: Endian) -> Location {
+    let [a, b, c, d, e, f, g, h, offset @ ..] = *raw;
+    // The fields of one word: kind, a byte, size, register.
+    let (kind, size, reg, offset) = match endian {
+        Endian::Little => {
+            let word = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+            let (size, reg) = ((word >> 16) as u16, (word >> 32) as u16);
+            (word as u8, size, reg, u32::from_le_bytes(offset))
+        }
+        Endian::Big => {
+            let word = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            let (size, reg) = ((word >> 32) as u16, (word >> 16) as u16);
+            ((word >> 56) as u8, size, reg, u32::from_be_bytes(offset))
+        }
+    };
+    let (reg, index, offset) = (DwarfReg::new(reg), offset, offset as i32);
+    let place = match kind {
+        1 => Place::Register {
+            reg,
+            bit_offset: offset,
+        },
+        2 => Place::Direct { reg, offset },
+        3 => Place::Indirect { reg, offset },
+        4 => Place::Constant { value: offset },
+        _ => Place::ConstantIndex { index },
+    };
+    Location { place, size }
+}
+
+/// A location of versions 1 and 2, with a smaller size field, as one of version 3.
+#[inline]
+fn widened(raw: [u8; 8], endian: Endian) -> [u8; 12] {
+    let [kind, size, r0, r1, v0, v1, v2, v3] = raw;
+    let [s0, s1] = match endian {
+        Endian::Little => [size, 0],
+        Endian::Big => [0, size],
+    };
+    [kind, 0, s0, s1, r0, r1, 0, 0, v0, v1, v2, v3]
 }
 
 impl Iterator for Locations<'_> {
     type Item = Location;
 
+    #[inline]
     fn next(&mut self) -> Option<Location> {
-        let location = self.get(0)?;
-        self.at += self.size;
-        self.left -= 1;
-        Some(location)
+        if self.size == 12 {
+            let (raw, rest) = self.raw.split_first_chunk()?;
+            self.raw = rest;
+            return Some(location(raw, self.endian));
+        }
+        let (raw, rest) = self.raw.split_first_chunk()?;
+        self.raw = rest;
+        Some(location(&widened(*raw, self.endian), self.endian))
+    }
+
+    /// As one loop for each layout and byte order, which are not asked for again at each location.
+    #[inline]
+    fn fold<B, F: FnMut(B, Location) -> B>(mut self, start: B, mut add: F) -> B {
+        let v3 = self.raw.chunks_exact(12).filter_map(<[u8]>::first_chunk);
+        match (self.size, self.endian) {
+            (12, Endian::Little) => v3.fold(start, |sum, raw| add(sum, location(raw, Endian::Little))),
+            (12, Endian::Big) => v3.fold(start, |sum, raw| add(sum, location(raw, Endian::Big))),
+            _ => {
+                let mut sum = start;
+                while let Some(location) = self.next() {
+                    sum = add(sum, location);
+                }
+                sum
+            }
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (usize::from(self.left), Some(usize::from(self.left)))
+        let left = self.raw.len() / self.size;
+        (left, Some(left))
     }
 }
 
@@ -364,24 +461,24 @@ impl fmt::Debug for Locations<'_> {
 /// Iterates over the live-outs of a record.
 #[derive(Clone, Copy)]
 pub struct LiveOuts<'a> {
-    bytes: Bytes<'a>,
-    at: usize,
-    left: u16,
+    raw: &'a [u8],
+    endian: Endian,
 }
 
 impl Iterator for LiveOuts<'_> {
     type Item = LiveOut;
 
+    #[inline]
     fn next(&mut self) -> Option<LiveOut> {
-        self.left = self.left.checked_sub(1)?;
-        let reg = DwarfReg::new(self.bytes.u16(self.at)?);
-        let size = self.bytes.u8(self.at + 3)?;
-        self.at += 4;
-        Some(LiveOut { reg, size })
+        let ([r0, r1, _, size], rest) = self.raw.split_first_chunk()?;
+        self.raw = rest;
+        let reg = DwarfReg::new(self.endian.u16([*r0, *r1]));
+        Some(LiveOut { reg, size: *size })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (usize::from(self.left), Some(usize::from(self.left)))
+        let left = self.raw.len() / 4;
+        (left, Some(left))
     }
 }
 

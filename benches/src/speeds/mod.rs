@@ -5,6 +5,7 @@ mod loading;
 mod lookups;
 mod patching;
 mod reading;
+
 mod report;
 mod xray;
 
