@@ -147,6 +147,7 @@ impl Adoption {
         self.image
             .functions
             .sort_by_key(|function| (function.addr, function.len));
+        self.image.functions.shrink_to_fit();
         self.check_ranges()?;
         self.check_stack_maps()?;
         self.image.code = joined(&self.image.functions);

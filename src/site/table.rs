@@ -25,12 +25,28 @@ pub(crate) struct SiteTable {
     unused: Vec<u32>,
 }
 
-/// Who has an ID.
+/// Who has an ID: a site, or several. It is as small as a key, as there is one for each site.
 #[derive(Clone, Copy)]
-enum Holder {
-    One(SiteKey),
-    /// Several: the number of their list.
-    Several(u32),
+struct Holder(SiteKey);
+
+impl Holder {
+    /// No module has this number.
+    const SEVERAL: ModuleId = ModuleId(u32::MAX);
+
+    const fn several(list: u32) -> Self {
+        Self(SiteKey {
+            module: Self::SEVERAL,
+            index: list,
+        })
+    }
+
+    /// The one site, or the number of the list of several.
+    fn get(self) -> core::result::Result<SiteKey, usize> {
+        match self.0.module == Self::SEVERAL {
+            true => Err(self.0.index as usize),
+            false => Ok(self.0),
+        }
+    }
 }
 
 /// Hashes one number, with a secret: IDs are the runtime's, but what it compiles may choose them.
@@ -101,16 +117,12 @@ impl SiteTable {
 
     fn add(&mut self, id: RecordId, key: SiteKey) {
         let Some(holder) = self.by_id.get_mut(&id) else {
-            self.by_id.insert(id, Holder::One(key));
+            self.by_id.insert(id, Holder(key));
             return;
         };
-        match *holder {
-            Holder::Several(list) => self
-                .shared
-                .get_mut(list as usize)
-                .into_iter()
-                .for_each(|l| l.push(key)),
-            Holder::One(first) => {
+        match holder.get() {
+            Err(list) => self.shared.get_mut(list).into_iter().for_each(|l| l.push(key)),
+            Ok(first) => {
                 let list = self.unused.pop().unwrap_or_else(|| {
                     self.shared.push(Vec::new());
                     // Fewer than there are sites.
@@ -119,7 +131,7 @@ impl SiteTable {
                 if let Some(keys) = self.shared.get_mut(list as usize) {
                     keys.extend([first, key]);
                 }
-                *holder = Holder::Several(list);
+                *holder = Holder::several(list);
             }
         }
     }
@@ -141,16 +153,16 @@ impl SiteTable {
 
     /// Takes all sites of a module from an ID.
     fn forget(&mut self, id: RecordId, module: ModuleId) {
-        match self.by_id.get(&id) {
-            Some(Holder::One(key)) if key.module == module => _ = self.by_id.remove(&id),
-            Some(&Holder::Several(list)) => {
-                let Some(keys) = self.shared.get_mut(list as usize) else {
+        match self.by_id.get(&id).map(|holder| holder.get()) {
+            Some(Ok(key)) if key.module == module => _ = self.by_id.remove(&id),
+            Some(Err(list)) => {
+                let Some(keys) = self.shared.get_mut(list) else {
                     return;
                 };
                 keys.retain(|key| key.module != module);
                 if keys.is_empty() {
                     *keys = Vec::new();
-                    self.unused.push(list);
+                    self.unused.push(list as u32);
                     self.by_id.remove(&id);
                 }
             }
@@ -165,13 +177,14 @@ impl SiteTable {
 
     /// The sites with that ID, in order of registration.
     pub(crate) fn by_id(&self, id: RecordId) -> impl Iterator<Item = Site> + '_ {
-        let holder = self.by_id.get(&id);
+        let holder = self.by_id.get(&id).map(|holder| holder.get());
         let (one, several): (_, &[SiteKey]) = match holder {
             None => (None, &[]),
-            Some(Holder::One(key)) => (Some(key), &[]),
-            Some(Holder::Several(list)) => (None, self.shared.get(*list as usize).map_or(&[], Vec::as_slice)),
+            Some(Ok(key)) => (Some(key), &[]),
+            Some(Err(list)) => (None, self.shared.get(list).map_or(&[], Vec::as_slice)),
         };
-        one.into_iter().chain(several).filter_map(|key| self.get(*key))
+        let keys = one.into_iter().chain(several.iter().copied());
+        keys.filter_map(|key| self.get(key))
     }
 
     /// The site that contains `addr`.

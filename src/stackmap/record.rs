@@ -429,14 +429,14 @@ impl Iterator for Locations<'_> {
 
     /// As one loop for each layout and byte order, which are not asked for again at each location.
     #[inline]
-    fn fold<B, F: FnMut(B, Location) -> B>(mut self, start: B, mut add: F) -> B {
+    fn fold<B, F: FnMut(B, Location) -> B>(self, start: B, mut add: F) -> B {
         let v3 = self.raw.chunks_exact(12).filter_map(<[u8]>::first_chunk);
         match (self.size, self.endian) {
             (12, Endian::Little) => v3.fold(start, |sum, raw| add(sum, location(raw, Endian::Little))),
             (12, Endian::Big) => v3.fold(start, |sum, raw| add(sum, location(raw, Endian::Big))),
             _ => {
                 let mut sum = start;
-                while let Some(location) = self.next() {
+                for location in self {
                     sum = add(sum, location);
                 }
                 sum

@@ -5,7 +5,6 @@ mod loading;
 mod lookups;
 mod patching;
 mod reading;
-
 mod report;
 mod xray;
 

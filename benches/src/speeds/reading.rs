@@ -94,8 +94,7 @@ fn parser(map: &[u8]) -> Option<Program> {
 }
 
 /// The sum of every field, as the other program adds them.
-/// x
-pub fn visit(section: &[u8]) -> u64 {
+fn visit(section: &[u8]) -> u64 {
     let maps = StackMaps::parse(section, Endian::Little).unwrap();
     let mut sum = 0u64;
     let mut add = |field: u64| sum = sum.wrapping_add(field);

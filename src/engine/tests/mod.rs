@@ -4,6 +4,7 @@
 #[cfg(target_os = "linux")]
 mod exhausted;
 mod faults;
+mod ids;
 #[cfg(target_arch = "x86_64")]
 mod landings;
 mod lives;
