@@ -50,8 +50,10 @@ impl RampSite for TestSite {
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
         let answer = (self.handler)(frame);
+        // As long as it is called.
+        let pointer = Pointer::to(self.trash);
         // SAFETY: the program's function was placed there.
-        let trash: extern "C" fn() -> u64 = unsafe { core::mem::transmute(Pointer::to(self.trash).get()) };
+        let trash: extern "C" fn() -> u64 = unsafe { core::mem::transmute(pointer.get()) };
         trash();
         answer
     }
