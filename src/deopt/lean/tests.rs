@@ -160,6 +160,17 @@ fn where_it_is_not_known_what_is_live_everything_is_saved() {
     }
 }
 
+/// f8 and f20 under LLVM's numbers for vs8 and vs20, of which a C function keeps half or nothing.
+#[test]
+fn where_a_vector_and_scalar_register_is_live_everything_is_saved() {
+    for arch in [Arch::PowerPc64, Arch::PowerPc64Le] {
+        for reg in [40, 52] {
+            let whole = spec(arch, 2, 4).live_out(reg, 16);
+            assert_eq!(saved(arch, any_reg(), whole), None, "{arch}");
+        }
+    }
+}
+
 #[test]
 fn a_site_of_the_c_convention_saves_arguments_and_results() {
     let shape = CallShape::c(32).result().args(2);
