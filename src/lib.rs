@@ -138,6 +138,12 @@ pub mod arch;
 pub mod sequence;
 pub mod verify;
 
+#[cfg(all(feature = "std", not(feature = "latency")))]
+#[allow(dead_code, unreachable_pub, reason = "nobody can ask, see the feature")]
+mod latency;
+#[cfg(feature = "latency")]
+pub mod latency;
+
 #[cfg(feature = "std")]
 pub mod image;
 #[cfg(feature = "std")]

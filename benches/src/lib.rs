@@ -7,6 +7,8 @@
 mod busy;
 pub mod caches;
 pub mod compare;
+#[cfg(feature = "latency")]
+pub mod latency;
 pub mod made;
 pub mod many;
 pub mod measure;

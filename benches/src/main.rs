@@ -53,6 +53,13 @@ enum What {
         #[arg(value_name = "PART")]
         parts: Vec<String>,
     },
+    /// Where the time of one patch goes, stage by stage.
+    #[cfg(feature = "latency")]
+    Latency {
+        /// Writes the figures to a file, too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// How times and memory grow from 1 to 1,000,000 sites; fails if one grows faster than n log n.
     Scale {
         /// Writes the figures to a file, too.
@@ -68,6 +75,8 @@ fn main() -> ExitCode {
         What::Compare { json, threads } => compared(json, threads),
         What::Speeds { json, parts } => reached(json, &parts),
         What::Scale { json } => scaled(json),
+        #[cfg(feature = "latency")]
+        What::Latency { json } => split(json),
     };
     match done {
         Ok(code) => code,
@@ -166,4 +175,12 @@ fn scaled(json: Option<PathBuf>) -> Result<ExitCode, String> {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::FAILURE),
     }
+}
+
+#[cfg(feature = "latency")]
+fn split(json: Option<PathBuf>) -> Result<ExitCode, String> {
+    let splits = benches::latency::all();
+    print!("{}", benches::latency::table(&splits));
+    write(json, &benches::latency::json(&splits))?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -31,6 +31,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::error::{Error, Fate, Result};
+use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side, StubSlot};
 use crate::publish::{Level, Moment, Publisher, Rest};
 use crate::sequence::{self, Assembled, Sequence};
@@ -99,7 +100,9 @@ fn patch(
     let slot = preparation.shared.stubs.alloc(len, site.range())?;
     let addr = slot.addr();
     preparation.stub = Some(Stub::empty(slot, preparation.owner()));
+    let stage = latency::enter(Stage::Assemble);
     let body = sequence::assemble_stub(sequence, &context, &environment, addr)?;
+    stage.end();
     let assembled = Assembled {
         code: Vec::new(),
         stub: Some(body.code),
@@ -208,6 +211,7 @@ fn exchange_some(publisher: &Publisher, work: &mut Work) -> Outcome {
     for range in &work.outside {
         publisher.maintain(*range);
     }
+    let _stage = latency::enter(Stage::Write);
     for (at, exchange) in work.exchanges.iter().enumerate() {
         if let Err(cause) = exchange.make() {
             let noted = work.found.note(Fault::Refused(cause));

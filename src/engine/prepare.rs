@@ -15,6 +15,7 @@ use super::{Engine, Shared, templates};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
+use crate::latency::{self, Stage};
 use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
@@ -139,6 +140,7 @@ impl<'a> Preparation<'a> {
 
     fn patch(&mut self, sequence: &Arc<Sequence>, status: Status) -> Result<Draft> {
         let environment = self.environment(sequence, None)?;
+        let stage = latency::enter(Stage::Assemble);
         let outline = self.outline(sequence);
         let standing = Some(Arc::clone(sequence));
         if let Some(outline) = &outline {
@@ -150,7 +152,9 @@ impl<'a> Preparation<'a> {
                 return Ok(self.draft_of(status, code, filled.used, returns, standing));
             }
         }
+        stage.end();
         let assembled = self.assemble(sequence, &environment)?;
+        let _stage = latency::enter(Stage::Assemble);
         if let Some(outline) = outline.filter(|_| self.stub.is_none()) {
             let context = self.site.context(&[]);
             let mut templates = self.shared.templates.lock();
@@ -195,6 +199,7 @@ impl<'a> Preparation<'a> {
         // Cloning the handle lets the stub be recorded while the context borrows the site.
         let (site, landings) = (self.site.clone(), self.landings.clone());
         let context = site.context(&landings);
+        let stage = latency::enter(Stage::Assemble);
         let assembled = match sequence::assemble(sequence, &context, environment)? {
             Fit::InPlace(assembled) => assembled,
             Fit::OutOfLine { stub_len } => {
@@ -204,6 +209,7 @@ impl<'a> Preparation<'a> {
                 sequence::assemble_out_of_line(sequence, &context, environment, addr)?
             }
         };
+        stage.end();
         self.check_and_fill(&context, assembled)
     }
 
@@ -217,7 +223,9 @@ impl<'a> Preparation<'a> {
             addr: stub.addr,
             bytes: &stub.bytes,
         });
+        let stage = latency::enter(Stage::Verify);
         let checked = verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
+        stage.end();
         // Of what the bytes do, the checker is believed.
         assembled.landings = checked.landings;
         if let (Some(stub), Some(code)) = (&mut self.stub, assembled.stub.take()) {

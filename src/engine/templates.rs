@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
+use crate::latency::{self, Stage};
 use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
 use crate::stackmap::{Constants, Location, Place};
 use crate::verify::{self, Content, Field, Template};
@@ -164,6 +165,7 @@ impl Templates {
         };
         #[cfg(test)]
         let code = self.damaged(code);
+        let _stage = latency::enter(Stage::Verify);
         if !learnt.template.admits(range, &code, &contents) {
             return Err(Error::VerifyFilled { site: name() });
         }

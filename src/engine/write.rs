@@ -12,12 +12,14 @@ use super::group::{Group, Groups, Held};
 use super::work::{Item, Work};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::Fate;
+use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side};
 use crate::publish::{Level, Publisher, Stopped};
 
 /// Compares every site of these groups with one of its sides.
 #[inline]
 fn compare<M: Held>(groups: &[Group<M>], side: Side, found: &mut Found) -> Outcome {
+    let _stage = latency::enter(Stage::Write);
     for group in groups {
         found.compare(group, side)?;
     }
@@ -96,6 +98,7 @@ impl Writing<'_> {
 
     #[inline]
     fn begin<M: Held>(&mut self, groups: &[Group<M>]) -> Outcome {
+        let _stage = latency::enter(Stage::Permission);
         for (at, group) in groups.iter().enumerate() {
             if let Err(cause) = group.memory().begin(&group.runs, self.stopped) {
                 self.close_unwritten(groups.get(..at).unwrap_or_default());
@@ -117,6 +120,7 @@ impl Writing<'_> {
 
     #[inline]
     fn write<M: Held>(&mut self, groups: &[Group<M>]) -> Outcome {
+        let _stage = latency::enter(Stage::Write);
         for group in groups {
             let written = group.memory().write_all(group.sides.pieces(Side::New));
             self.found.check(written)?;
@@ -127,6 +131,7 @@ impl Writing<'_> {
     /// Ends every group, also after one has failed.
     #[inline]
     fn end<M: Held>(&mut self, groups: &[Group<M>]) -> Outcome {
+        let _stage = latency::enter(Stage::Permission);
         let mut done = Ok(());
         for group in groups {
             let ended = self.found.check(group.memory().end(&group.runs));

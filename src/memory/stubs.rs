@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
+use crate::latency::{self, Stage};
 use crate::publish::{Drained, Moment};
 
 use super::arena::fill_with_traps;
@@ -128,6 +129,7 @@ impl StubPool {
     /// [`Error::SegmentRefused`] for a length of 0; what [`Arena::place`] answers, notably
     /// [`Error::NoAddressSpace`] when nothing near the code is free.
     pub fn alloc(&self, len: Len, near: CodeRange) -> Result<StubSlot> {
+        let _stage = latency::enter(Stage::Allocate);
         let need = u64::from(len.get()).next_multiple_of(GRANULE);
         if need == 0 {
             return Err(Error::SegmentRefused {
@@ -205,6 +207,7 @@ impl StubPool {
     ///
     /// [`Error::OutsideMemory`] for code that is longer than the slot, or a slot of another pool.
     pub fn fill(&self, slot: &StubSlot, code: &[u8]) -> Result<()> {
+        let _stage = latency::enter(Stage::Allocate);
         let len = code.len() as u64;
         if len > u64::from(slot.len.get()) {
             return Err(Error::OutsideMemory {

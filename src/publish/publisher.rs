@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::addr::CodeRange;
 use crate::error::{Errno, Error, Result};
+use crate::latency::{self, Stage};
 
 use super::others::Others;
 use super::{Resumption, icache, serialize};
@@ -79,9 +80,12 @@ impl Publisher {
     /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known.
     #[inline]
     pub fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
+        let stage = latency::enter(Stage::Flush);
         for range in ranges {
             icache::maintain(*range);
         }
+        stage.end();
+        let _stage = latency::enter(Stage::Serialize);
         // Also at Immediate: the barrier may leave out the thread that asks, when it is the only one.
         serialize();
         match level {

@@ -7,6 +7,8 @@ mod faults;
 mod ids;
 #[cfg(target_arch = "x86_64")]
 mod landings;
+#[cfg(feature = "latency")]
+mod latency;
 mod lives;
 mod maps;
 #[cfg(target_os = "linux")]
