@@ -1,5 +1,6 @@
 //! Live sites changed while a thread is parked at each instruction boundary of the site and of the stub that it led to:
 //! what that thread's call returns, and what the next one does.
+//! On x86-64 alone, where a thread can step itself: elsewhere that takes a debugger, and an emulator is none.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::collections::BTreeSet;

@@ -3,29 +3,98 @@
 use super::*;
 use crate::verify;
 
-/// A site that LLVM filled with a call to nobody and nops, then `ret`.
+/// LLVM's call of a number, as `llvm-objdump` shows it, and where it returns to.
+struct LlvmCall {
+    bytes: &'static [u8],
+    landing: usize,
+}
+
+#[cfg(target_arch = "x86_64")]
+const CALL: LlvmCall = LlvmCall {
+    // movabsq $0x123456789abc,%r11; callq *%r11
+    bytes: &[
+        0x49, 0xbb, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0x00, 0x00, 0x41, 0xff, 0xd3,
+    ],
+    landing: 13,
+};
+#[cfg(target_arch = "aarch64")]
+const CALL: LlvmCall = LlvmCall {
+    // mov x16,#0x123400000000; movk x16,#0x5678,lsl #16; movk x16,#0x9abc; blr x16
+    bytes: &[
+        0x90, 0x46, 0xc2, 0xd2, 0x10, 0xcf, 0xaa, 0xf2, 0x90, 0x57, 0x93, 0xf2, 0x00, 0x02, 0x3f, 0xd6,
+    ],
+    landing: 16,
+};
+#[cfg(all(target_arch = "powerpc64", target_endian = "little"))]
+const CALL: LlvmCall = LlvmCall {
+    // li 12,4660; rldic 12,12,32,16; oris 12,12,22136; ori 12,12,39612; std 2,24(1); mtctr 12; bctrl; ld 2,24(1)
+    bytes: &[
+        0x34, 0x12, 0x80, 0x39, 0x0a, 0x04, 0x8c, 0x79, 0x78, 0x56, 0x8c, 0x65, 0xbc, 0x9a, 0x8c, 0x61, 0x18,
+        0x00, 0x41, 0xf8, 0xa6, 0x03, 0x89, 0x7d, 0x21, 0x04, 0x80, 0x4e, 0x18, 0x00, 0x41, 0xe8,
+    ],
+    landing: 28,
+};
+#[cfg(all(target_arch = "powerpc64", target_endian = "big"))]
+const CALL: LlvmCall = LlvmCall {
+    // li 12,4660; rldic 12,12,32,16; oris 12,12,22136; ori 12,12,39612; std 2,40(1); ld 2,8(12); ld 12,0(12); mtctr 12;
+    // bctrl; ld 2,40(1)
+    bytes: &[
+        0x39, 0x80, 0x12, 0x34, 0x79, 0x8c, 0x04, 0x0a, 0x65, 0x8c, 0x56, 0x78, 0x61, 0x8c, 0x9a, 0xbc, 0xf8,
+        0x41, 0x00, 0x28, 0xe8, 0x4c, 0x00, 0x08, 0xe9, 0x8c, 0x00, 0x00, 0x7d, 0x89, 0x03, 0xa6, 0x4e, 0x80,
+        0x04, 0x21, 0xe8, 0x41, 0x00, 0x28,
+    ],
+    landing: 36,
+};
+#[cfg(target_arch = "s390x")]
+const CALL: LlvmCall = LlvmCall {
+    // llilf %r1,1450744508; iihf %r1,4660; basr %r14,%r1
+    bytes: &[
+        0xc0, 0x1f, 0x56, 0x78, 0x9a, 0xbc, 0xc0, 0x18, 0x00, 0x00, 0x12, 0x34, 0x0d, 0xe1,
+    ],
+    landing: 14,
+};
+#[cfg(target_arch = "riscv64")]
+const CALL: LlvmCall = LlvmCall {
+    // lui ra,0x2468b; addiw ra,ra,-0x30f; slli ra,ra,0xd; addi ra,ra,0x6af; slli ra,ra,0x2; jalr ra
+    bytes: &[
+        0xb7, 0xb0, 0x68, 0x24, 0x9b, 0x80, 0x10, 0xcf, 0x93, 0x90, 0xd0, 0x00, 0x93, 0x80, 0xf0, 0x6a, 0x93,
+        0x90, 0x20, 0x00, 0xe7, 0x80, 0x00, 0x00,
+    ],
+    landing: 24,
+};
+
+/// The nops behind the call.
+const NOPS: usize = if matches!(ARCH, Arch::X86_64) {
+    19
+} else {
+    60 - CALL.bytes.len() - 4
+};
+/// The length of the site.
+const SITE: usize = CALL.bytes.len() + NOPS / HOST.nop.len() * HOST.nop.len();
+
+/// A site that LLVM filled with a call to nobody and nops, then a return.
 fn called(id: u64) -> Written {
-    let mut bytes = vec![0x49, 0xbb];
-    bytes.extend(0x1234_5678_9abc_u64.to_le_bytes());
-    bytes.extend([0x41, 0xff, 0xd3]);
-    bytes.resize(32, 0x90);
-    bytes.push(0xc3);
+    let nops = HOST.nop.repeat(NOPS / HOST.nop.len());
     Written {
-        bytes,
+        bytes: [CALL.bytes, &nops, HOST.ret].concat(),
         record: record(id)
             .at(0)
             .location(reg(RESULT, 8))
             .location(reg(ARGUMENT, 8)),
-        shape: CallShape::any_reg(32).result().args(1),
+        shape: CallShape::any_reg(SITE as u32).result().args(1),
     }
 }
 
-/// The landing of the call.
-const LANDING: usize = 13;
+/// What [`long`] adds after the first number.
+const ONES: u64 = if matches!(ARCH, Arch::X86_64) {
+    5
+} else {
+    SITE as u64 / 4 - 4
+};
 
-/// 23 bytes without a call: more than stand before the landing.
+/// Without a call, longer than what stands before the landing.
 fn long() -> Sequence {
-    (0..5).fold(plus(1), |sequence, _| {
+    (0..ONES).fold(plus(1), |sequence, _| {
         sequence.add(result(), 1u64).in_place_only()
     })
 }
@@ -37,12 +106,14 @@ fn one() -> (Lab, Text, Site) {
     (lab, text, site)
 }
 
-/// The bytes from the landing on are nops, from there on.
+/// The bytes from the landing on are nops, from there on; on PowerPC behind what restores the TOC pointer.
 fn keeps(site: &Site) -> bool {
     let found = bytes(site);
-    let boundary = verify::boundaries(Arch::X86_64, site.addr(), &found).contains(&(LANDING as u32));
-    let tail = verify::original(Arch::X86_64, site.addr(), &found[LANDING..]);
-    boundary && tail == Ok(verify::Original::Nops)
+    let boundary = verify::boundaries(ARCH, site.addr(), &found).contains(&(CALL.landing as u32));
+    let restores = CALL.bytes.len() - CALL.landing;
+    let (restored, tail) = found[CALL.landing..].split_at(restores);
+    let nops = verify::original(ARCH, site.addr(), tail);
+    boundary && restored == &CALL.bytes[CALL.landing..] && nops == Ok(verify::Original::Nops)
 }
 
 #[test]
@@ -50,7 +121,7 @@ fn code_that_has_not_run_has_no_landings() {
     let (lab, _text, site) = one();
     lab.engine.patch(1, &long()).unwrap();
     assert!(!keeps(&site));
-    assert_eq!(call(&site, 1), 7);
+    assert_eq!(call(&site, 1), 2 + ONES);
 }
 
 #[test]
@@ -64,7 +135,7 @@ fn code_that_may_have_run_keeps_its_landing_through_every_change() {
     assert!(keeps(&site) && call(&site, 1) == 10);
     refused!(lab.engine.patch(1, &long()), SequenceTooLong);
     lab.engine.restore(1).unwrap();
-    assert_eq!(bytes(&site), called(1).bytes[..32]);
+    assert_eq!(bytes(&site), called(1).bytes[..SITE]);
     lab.engine.patch(1, &plus(1)).unwrap();
     lab.engine.invalidate(&site.function()).unwrap();
     assert!(keeps(&site) && call(&site, 1) == 2);
@@ -76,7 +147,7 @@ fn what_was_prepared_before_the_code_was_let_run_is_refused_after() {
     let early = lab.engine.plan(1, &long()).unwrap();
     let _ = site.function().entry();
     refused!(early.commit(), SiteChanged);
-    assert_eq!(bytes(&site), called(1).bytes[..32]);
+    assert_eq!(bytes(&site), called(1).bytes[..SITE]);
     // A plan that keeps the landing anyway is made for it.
     lab.engine.plan(1, &plus(1)).unwrap().commit().unwrap();
 }
@@ -90,7 +161,7 @@ fn after_a_drain_the_whole_site_is_free_again() {
     let drained = unsafe { Drained::promise() };
     let transaction = lab.engine.transaction().patch(1, &long()).unwrap();
     transaction.drained(drained).commit().unwrap();
-    assert!(!keeps(&site) && call(&site, 1) == 7);
+    assert!(!keeps(&site) && call(&site, 1) == 2 + ONES);
     // And stays free: nothing has returned there since.
     lab.engine.patch(1, &plus(2)).unwrap();
     lab.engine.patch(1, &long()).unwrap();
@@ -101,29 +172,39 @@ extern "C" fn twice(a: u64) -> u64 {
     a * 2
 }
 
+/// A site of the C convention that holds nothing but these nops.
+fn only(nops: &[u8]) -> (Lab, Text, Site) {
+    let lab = Lab::new();
+    let functions = [Written {
+        bytes: [nops, HOST.ret].concat(),
+        record: record(1).at(0),
+        shape: CallShape::c(nops.len() as u32).result().args(1),
+    }];
+    let text = Text::new(&functions);
+    let code = lab.engine.adopt_with(text.adopted(&functions), &text.shared());
+    // The record lists no live-outs, and so not the register with the return address either, which calls lose.
+    let registration = lab.engine.registration(code.unwrap()).trust_live_outs();
+    let module = registration.register(|_| functions[0].shape).unwrap();
+    let site = module.sites().next().unwrap();
+    let _ = site.function().entry();
+    (lab, text, site)
+}
+
+fn calling() -> Sequence {
+    let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
+    Sequence::new().call(target, crate::arch::OnReturn::FollowsC)
+}
+
 #[test]
 fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
-    let mut written = called(1);
-    written.shape = CallShape::c(32).result().args(1);
-    written.record = record(1).at(0);
-    let lab = Lab::new();
-    // The same bytes as nops: no landing of LLVM's.
-    written.bytes[..32].fill(0x90);
-    let functions = [written];
-    let text = Text::new(&functions);
-    let site = lab.register(&text, &functions).sites().next().unwrap();
-    let _ = site.function().entry();
-    let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    let last = Sequence::new().call(target, crate::arch::OnReturn::FollowsC);
+    let (lab, _text, site) = only(&HOST.nop.repeat(60 / HOST.nop.len() - 1));
+    let last = calling();
     let inner = last.clone().add(result(), 1u64);
-    let long = Sequence::new()
-        .raw(&[0x48, 0x89, 0xf8].repeat(10))
-        .in_place_only();
+    let long = Sequence::new().raw(&HOST.increment.repeat(14)).in_place_only();
 
     lab.engine.patch(1, &last).unwrap();
-    assert_eq!(
-        bytes(&site).last(),
-        Some(&0xd3),
+    assert!(
+        !bytes(&site).ends_with(HOST.nop),
         "the call is not the last instruction"
     );
     lab.engine.patch(1, &long).unwrap();
@@ -131,21 +212,19 @@ fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
     refused!(lab.engine.patch(1, &long), SequenceTooLong);
 }
 
+/// Elsewhere all nops are as long as what instructions are a multiple of: a call returns into the middle of none.
+#[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 #[test]
 fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there() {
-    let lab = Lab::new();
-    let mut bytes = [0x0f, 0x1f, 0x80, 0, 0, 0, 0].repeat(4);
-    bytes.push(0xc3);
-    let functions = [Written {
-        bytes,
-        record: record(1).at(0),
-        shape: CallShape::c(28).result().args(1),
-    }];
-    let text = Text::new(&functions);
-    let site = lab.register(&text, &functions).sites().next().unwrap();
-    let _ = site.function().entry();
+    // A nop of 7 bytes, or `brcl 0` twice and what makes a call of 6 or 14 bytes end in none.
+    let (nops, before) = match ARCH {
+        Arch::X86_64 => ([0x0f, 0x1f, 0x80, 0, 0, 0, 0].repeat(4), 0),
+        _ => ([0xc0, 0x04, 0, 0, 0, 0].repeat(9), 2),
+    };
+    let (lab, _text, site) = only(&nops);
+    let called = Sequence::new().raw(&HOST.increment.repeat(before));
     let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    let called = Sequence::new().call(target, crate::arch::OnReturn::FollowsC);
+    let called = called.call(target, crate::arch::OnReturn::FollowsC);
     lab.engine.patch(1, &called.add(result(), 1u64)).unwrap();
     // The call returns into the middle of one of the original nops.
     refused!(lab.engine.restore(1), LandingLost);
@@ -154,5 +233,5 @@ fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there(
     let drained = unsafe { Drained::promise() };
     let restore = lab.engine.transaction().restore(&site).unwrap();
     restore.drained(drained).commit().unwrap();
-    assert_eq!(super::bytes(&site), functions[0].bytes[..28]);
+    assert_eq!(bytes(&site), nops);
 }

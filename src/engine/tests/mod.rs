@@ -5,7 +5,6 @@
 mod exhausted;
 mod faults;
 mod ids;
-#[cfg(target_arch = "x86_64")]
 mod landings;
 #[cfg(feature = "latency")]
 mod latency;
@@ -13,7 +12,7 @@ mod lives;
 mod maps;
 #[cfg(target_os = "linux")]
 mod observed;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "powerpc64"))]
 mod red_zone;
 #[cfg(target_arch = "x86_64")]
 mod templates;

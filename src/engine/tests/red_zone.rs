@@ -1,32 +1,85 @@
 //! A leaf that keeps values in the red zone while its shadow executes: LLVM for x86-64 gives functions with a stackmap
-//! a frame instead, other compilers need not.
+//! a frame instead, other compilers need not. AArch64 on Linux, SystemZ and RISC-V have no red zone.
 
 use super::*;
 use crate::sequence::Target;
 use crate::stackmap::testing::indirect;
 
-const RSP: u16 = 7;
+/// The stack pointer, what the red zone has, and how long the shadow is.
+const STACK: u16 = if matches!(ARCH, Arch::X86_64) { 7 } else { 1 };
+const ZONE: i32 = match ARCH {
+    Arch::X86_64 => 128,
+    Arch::PowerPc64 => 288,
+    _ => 512,
+};
 
-/// `f(a, b) = a * b`, with `a` just below the stack pointer and `b` at the end of the red zone.
-fn leaf() -> Written {
-    let mut bytes = vec![
-        0x48, 0x89, 0x7c, 0x24, 0xf8, // mov [rsp - 8], rdi
-        0x48, 0x89, 0x74, 0x24, 0x80, // mov [rsp - 128], rsi
-        0x31, 0xff, 0x31, 0xf6, // xor edi, edi; xor esi, esi
+/// Functions, their shadow's offset and its length: `f(a, b) = a * b`, with `a` just below the stack pointer and `b` at the
+/// end of the red zone. Then what overwrites the zone and leaves the stack pointer as it was.
+struct Leaf {
+    bytes: Vec<u8>,
+    offset: u32,
+    shadow: u32,
+    overwrites: Vec<u8>,
+}
+
+#[cfg(target_arch = "x86_64")]
+fn code() -> Leaf {
+    Leaf {
+        bytes: vec![
+            0x48, 0x89, 0x7c, 0x24, 0xf8, // mov [rsp - 8], rdi
+            0x48, 0x89, 0x74, 0x24, 0x80, // mov [rsp - 128], rsi
+            0x31, 0xff, 0x31, 0xf6, // xor edi, edi; xor esi, esi
+            0x48, 0x8b, 0x44, 0x24, 0xf8, // mov rax, [rsp - 8]
+            0x48, 0x0f, 0xaf, 0x44, 0x24, 0x80, // imul rax, [rsp - 128]
+            0xc3, // ret
+        ],
+        offset: 14,
+        shadow: 11,
+        // push r11, which the assembler does not look into; then lea rsp, [rsp + 8], which keeps the flags.
+        overwrites: vec![0x41, 0x53, 0x48, 0x8d, 0x64, 0x24, 8],
+    }
+}
+
+#[cfg(target_arch = "powerpc64")]
+fn code() -> Leaf {
+    let end = -ZONE as u32 & 0xffff;
+    let words = [
+        0xf861_fff8,       // std 3,-8(1)
+        0xf881_0000 | end, // std 4,-ZONE(1)
+        0x3860_0000,       // li 3,0
+        0x3880_0000,       // li 4,0
+        0xe861_fff8,       // ld 3,-8(1)
+        0xe881_0000 | end, // ld 4,-ZONE(1)
+        0x7c63_21d2,       // mulld 3,3,4
+        0x4e80_0020u32,    // blr
     ];
-    let offset = bytes.len() as u32;
-    bytes.extend([
-        0x48, 0x8b, 0x44, 0x24, 0xf8, // mov rax, [rsp - 8]
-        0x48, 0x0f, 0xaf, 0x44, 0x24, 0x80, // imul rax, [rsp - 128]
-        0xc3, // ret
-    ]);
-    let record = record(1).at(offset);
+    let of = |word: u32| match ARCH {
+        Arch::PowerPc64 => word.to_be_bytes(),
+        _ => word.to_le_bytes(),
+    };
+    Leaf {
+        bytes: words.into_iter().flat_map(of).collect(),
+        offset: 16,
+        shadow: 12,
+        // std 11,-16(1)
+        overwrites: of(0xf961_fff0).to_vec(),
+    }
+}
+
+fn leaf() -> Written {
+    let Leaf {
+        bytes,
+        offset,
+        shadow,
+        ..
+    } = code();
     Written {
         bytes,
-        record: record
-            .location(indirect(RSP, -8, 8))
-            .location(indirect(RSP, -128, 8)),
-        shape: CallShape::shadow(11),
+        record: record(1)
+            .at(offset)
+            .location(indirect(STACK, -8, 8))
+            .location(indirect(STACK, -ZONE, 8)),
+        shape: CallShape::shadow(shadow),
     }
 }
 
@@ -70,11 +123,10 @@ fn the_handler_reads_and_writes_the_values_there() {
 #[test]
 fn a_sequence_that_would_overwrite_the_red_zone_is_refused() {
     let (lab, _text, site) = one();
-    // A call pushes its return address there.
+    // What is called may write there.
     let called = Sequence::new().call(CodeAddr::new(0x1000), crate::arch::OnReturn::PreservesAll);
     refused!(lab.engine.patch(1, &called.jump(Target::Deopt)), CallNotAllowed);
-    // push r11, which the assembler does not look into; then lea rsp, [rsp + 8], which keeps the flags.
-    let pushed = Sequence::new().raw(&[0x41, 0x53, 0x48, 0x8d, 0x64, 0x24, 8]);
+    let pushed = Sequence::new().raw(&code().overwrites);
     refused!(lab.engine.patch(1, &pushed.jump(Target::Deopt)), VerifyRedZone);
     refused!(lab.engine.patch(1, &Sequence::new()), ShadowFallsThrough);
     assert_eq!(
