@@ -1,17 +1,21 @@
 //! Sites of real objects, patched while the threads that execute them are stopped by signals, wherever they are.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(target_os = "linux")]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use asm_tests::NATIVE;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::Ramps;
-use patchpoint::engine::{Engine, Status};
+use patchpoint::engine::Engine;
 use patchpoint::error::Error;
 use patchpoint::publish::{SignalWorld, WhenInside};
 use patchpoint::sequence::{Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
+
+#[cfg(target_arch = "x86_64")]
+mod stepping;
 
 /// Each test asks the threads of all.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -50,6 +54,7 @@ impl<F: Fn()> Drop for Release<F> {
     }
 }
 
+#[cfg(not(target_arch = "riscv64"))]
 /// Waits until the function that site 600 calls is held, by a thread that still runs.
 fn wait_until_held<T>(thread: &std::thread::ScopedJoinHandle<'_, T>) {
     while !HELD.load(Ordering::SeqCst) {
@@ -67,7 +72,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// The function with site 600, whose result is multiplied with the second parameter: 32 bytes, in which LLVM's call returns to byte 13.
+    /// The function with site 600, whose result is multiplied with the second parameter.
     fn new(when_inside: WhenInside) -> Self {
         // SAFETY: every thread that calls the code attaches, and does so on its own stack.
         let world = unsafe { SignalWorld::new() }.unwrap().when_inside(when_inside);
@@ -79,11 +84,8 @@ impl Lab {
             .exits(ramps)
             .build()
             .unwrap();
-        let object = asm_tests::objects()
-            .into_iter()
-            .find(|o| o.source == "calls" && o.llc == 19 && o.level == 2 && o.variant.is_empty())
-            .unwrap();
-        let source = asm_tests::source("calls");
+        let object = NATIVE[0].object_of("calls", 19, 2);
+        let source = NATIVE[0].source("calls");
         let code = engine.load(&object.bytes, resolve).unwrap();
         let module = engine
             .register(code, |r| {
@@ -167,6 +169,18 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
     assert!(calls > 1000 && patches > 20);
 }
 
+/// Where LLVM's call returns to in site 600.
+#[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64")))]
+const LANDING: u32 = if cfg!(target_arch = "x86_64") {
+    13
+} else if cfg!(target_arch = "s390x") {
+    6
+} else {
+    4
+};
+
+/// Not on AArch64 and RISC-V, where LLVM does not call symbols.
+#[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64")))]
 #[test]
 fn a_callee_that_blocks_inside_a_call_keeps_its_site_until_it_returns() {
     let _alone = alone();
@@ -184,106 +198,20 @@ fn a_callee_that_blocks_inside_a_call_keeps_its_site_until_it_returns() {
         drop(release);
         assert!(
             matches!(&refused, Error::ThreadInSite { site, offset, returns: true, .. }
-                if site.id.get() == 600 && offset.get() == 13),
+                if site.id.get() == 600 && offset.get() == LANDING),
             "{refused}"
         );
         println!("{refused}");
         // What it returned to was still LLVM's call.
         assert_eq!(thread.join().unwrap(), 11 * 6);
-        assert_eq!(lab.engine.status(&lab.site), Status::Original);
+        assert_eq!(lab.engine.status(&lab.site), patchpoint::engine::Status::Original);
         lab.patch(1000, 4).unwrap();
         assert_eq!(lab.call(5, 6), 1005 * 6);
     });
 }
 
-// A thread that steps through the site, one instruction at a time.
-
-static SITE: AtomicU64 = AtomicU64::new(0);
-/// The offset at which the stepping thread waits, plus one; 0 while it runs.
-static AT: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn on_step(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid context.
-    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
-    let pc = context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
-    let offset = pc.wrapping_sub(SITE.load(Ordering::SeqCst));
-    if offset <= 32 {
-        AT.store(offset as u32 + 1, Ordering::SeqCst);
-        while AT.load(Ordering::SeqCst) != 0 && SITE.load(Ordering::SeqCst) != 0 {
-            std::hint::spin_loop();
-        }
-    }
-}
-
-/// Calls the function with the trap flag set.
-fn step(entry: u64, a: u64) -> u64 {
-    let value: u64;
-    // SAFETY: a function of two words; the handler of single steps is installed.
-    unsafe {
-        std::arch::asm!(
-            "pushfq", "or dword ptr [rsp], 0x100", "popfq",
-            "call {entry}",
-            "pushfq", "and dword ptr [rsp], 0xfffffeff", "popfq",
-            entry = in(reg) entry, in("rdi") a, in("rsi") 1_u64, out("rax") value, clobber_abi("C"),
-        );
-    }
-    value
-}
-
-#[test]
-fn a_thread_at_every_instruction_boundary_of_a_site() {
-    let _alone = alone();
-    // SAFETY: all zeros is a valid action.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_step as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the handler lives as long as the process.
-    assert_eq!(
-        unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()) },
-        0
-    );
-    let lab = Lab::new(WhenInside::Fail);
-    lab.patch(1000, 3).unwrap();
-    SITE.store(lab.site.addr().get(), Ordering::SeqCst);
-    let (mut outcomes, mut by) = (Vec::new(), 1000);
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let _attached = lab.world.attach().unwrap();
-            step(lab.entry, 7)
-        });
-        // It waits nowhere any more, nor where it does now.
-        let _release = Release(|| {
-            SITE.store(0, Ordering::SeqCst);
-            AT.store(0, Ordering::SeqCst);
-        });
-        while !thread.is_finished() {
-            let at = AT.load(Ordering::SeqCst);
-            if at == 0 {
-                std::thread::yield_now();
-                continue;
-            }
-            let offset = at - 1;
-            outcomes.push((offset, lab.patch(by + 1, 1 + by % 4)));
-            by += u64::from(outcomes.last().is_some_and(|(_, outcome)| outcome.is_ok()));
-            AT.store(0, Ordering::SeqCst);
-        }
-        // It was patched once before the thread executed the site, and once after.
-        assert_eq!(thread.join().unwrap(), 7 + 1001);
-    });
-    assert_eq!(by, 1002);
-    for (offset, outcome) in &outcomes {
-        // The handler of the test has the program counter on its stack, too: it is found as either.
-        match outcome {
-            Ok(()) => assert!([0, 32].contains(offset), "patched under a thread at {offset}"),
-            Err(Error::ThreadInSite { offset: found, .. }) => assert_eq!(found.get(), *offset),
-            Err(other) => panic!("{other}"),
-        }
-    }
-    let boundaries: Vec<u32> = outcomes.iter().map(|(offset, _)| *offset).collect();
-    println!("boundaries {boundaries:?}: patched at the first and behind the last, refused at the others");
-    assert!(boundaries.len() >= 5 && boundaries[0] == 0 && boundaries.last() == Some(&32));
-}
-
+/// Not on RISC-V, where LLVM leaves the return address in its register, which a call would lose.
+#[cfg(not(target_arch = "riscv64"))]
 #[test]
 fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
     let _alone = alone();
@@ -328,6 +256,10 @@ fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
 }
 
 #[test]
+#[cfg_attr(
+    target_arch = "riscv64",
+    ignore = "what memcpy leaves in t6 is taken for a return address"
+)]
 fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     let _alone = alone();
     let lab = Lab::new(WhenInside::Fail);
@@ -347,11 +279,8 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
         .build()
         .unwrap();
     own.set(engine.downgrade()).ok().unwrap();
-    let source = asm_tests::source("calls");
-    let object = asm_tests::objects()
-        .into_iter()
-        .find(|o| o.source == "calls" && o.llc == 19)
-        .unwrap();
+    let source = NATIVE[0].source("calls");
+    let object = NATIVE[0].object_of("calls", 19, 2);
     let code = engine.load(&object.bytes, resolve).unwrap();
     let module = engine
         .register(code, |r| {
@@ -368,6 +297,10 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     lab.patch(40, 1).unwrap();
     assert_eq!(function(5, 6), lab.call(5, 6), "both now add 40");
 
+    if cfg!(emulated) {
+        // There, madvise(MADV_WIPEONFORK) succeeds and wipes nothing.
+        return;
+    }
     // SAFETY: the child only tries to patch, and leaves.
     let child = unsafe { libc::fork() };
     if child == 0 {
