@@ -113,6 +113,25 @@ fn without_changes_it_is_called_once() {
     assert!(list(&report["sites"]).is_empty());
 }
 
+#[test]
+fn it_is_called_after_the_patches_only_where_that_is_asked() {
+    let patched = cache(&[
+        "--call",
+        "get",
+        "--args",
+        "[0]",
+        "--patch",
+        "78=result = 6",
+        "--only-after",
+    ]);
+    assert_eq!(list(&patched["calls"]).len(), 1);
+    assert_eq!(patched["calls"][0]["when"], "after");
+    assert_eq!(patched["calls"][0]["result"], 6);
+    // Without a change there is nothing that it could be after.
+    let whole = cache(&["--call", "get", "--args", "[0]", "--only-after"]);
+    assert_eq!(whole["calls"][0]["when"], "before");
+}
+
 /// LLVM's call of a number leads nowhere, unless somebody says otherwise or it is patched before it is executed.
 #[test]
 fn a_call_to_nowhere_is_not_executed() {

@@ -90,15 +90,15 @@ Examples:
   patchpoint sites get.o --shape 78=anyreg,32,result,args=1 --shape 90=shadow,24
   patchpoint sites get.o --format json | jq '.sites[] | select(.state == \"refused\") | .why'
 
-Slack is the number of reserved bytes that hold nothing but nops. A landing is a place to which a call that stands in the
-site returns: once the code has run, a patch keeps it. The head is the one instruction that is exchanged when a site is
-patched live. Of live-outs, the registers that a function keeps for its caller are named by newer LLVMs only: they count as
+Slack is the number of reserved bytes that hold nothing but nops. A landing is a place to which a call that stands in the \
+site returns: once the code has run, a patch keeps it. The head is the one instruction that is exchanged when a site is \
+patched live. Of live-outs, the registers that a function keeps for its caller are named by newer LLVMs only: they count as \
 live unless the runtime trusts the list.
 
-JSON: {file, format, architecture, how: loaded | linked | unlinked, faults: [text], sites: [{id, function, offset, address,
-state: registered | refused | no_length | no_site, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved,
-reserved_source: told | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, landings: [offset],
-head: {offset, length}, no_head, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in
+JSON: {file, format, architecture, how: loaded | linked | unlinked, faults: [text], sites: [{id, function, offset, address, \
+state: registered | refused | no_length | no_site, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved, \
+reserved_source: told | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, landings: [offset], \
+head: {offset, length}, no_head, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in \
 `inspect`.")]
 pub(crate) struct Sites {
     #[command(flatten)]
@@ -124,14 +124,14 @@ A sequence is statements separated by ; or line ends:
   temp <<= 3                      temp >>u= 3                     temp >>s= 3
   call 0x1234 follows_c           call 0x1234 preserves_all       label(1):
   return    trap    raw 0f 1f 00    vouched 0f 05 writes reg(0) reg(2)    in_place_only
-A value is arg(0), float_arg(0), live(0), location(0), result, float_result, temp, reg(5) by its DWARF number, a number, its
-low bytes as in u32(arg(0)), or memory as in u32[arg(0)+8]; types are u8 to u64 and i8 to i64. Comparisons are == != and
+A value is arg(0), float_arg(0), live(0), location(0), result, float_result, temp, reg(5) by its DWARF number, a number, its \
+low bytes as in u32(arg(0)), or memory as in u32[arg(0)+8]; types are u8 to u64 and i8 to i64. Comparisons are == != and \
 unsigned <u <=u >u >=u or signed <s <=s >s >=s. Targets are miss, deopt, end, label(1) or an address.
 
 The object is placed at 0x10000000. Ramps (miss, deopt), stubs and symbols that it does not define have made-up addresses.
 
-JSON: {file, architecture, id, sequence, sites: [{function, offset, address, reserved, used, slack, before: LISTING, after:
-LISTING, stub: {address, listing: LISTING}, landings: [offset], why}]}; LISTING is [{address, bytes, text, is_nop, refers_to}]; a
+JSON: {file, architecture, id, sequence, sites: [{function, offset, address, reserved, used, slack, before: LISTING, after: \
+LISTING, stub: {address, listing: LISTING}, landings: [offset], why}]}; LISTING is [{address, bytes, text, is_nop, refers_to}]; a \
 site for which the sequence is refused has only `why`, and the exit status is 1.")]
 pub(crate) struct Plan {
     #[command(flatten)]
@@ -165,9 +165,9 @@ Examples:
       as a step of continuous integration
 
 Findings, by the word in brackets:
-  short-shadow     a shadow has fewer bytes than promised: it reaches beyond its function or into the next record
+  short-shadow     a shadow reaches beyond its function or into the next record
   overlap          reserved bytes reach into another record or site, or beyond the function
-  not-patchpoint   what stands there is neither LLVM's call nor nops, or does not decode: the length is wrong
+  not-patchpoint   there is not just LLVM's call and nops: the length is wrong
   no-length        the reserved length is neither told nor to be inferred
   record-outside   the record lies beyond its function
   record-overflow  LLVM could not encode the record
@@ -176,11 +176,11 @@ Findings, by the word in brackets:
   inferred         a note: what has only nops is taken for a patchpoint, and may be a shadow
   link-register    RISC-V: LLVM's call overwrites ra, which is live out
   no-head          with --live: a patchpoint is too short, for its address, to be patched live
-  live-outs        with --trust-live-outs: live-outs leave out registers that the function keeps for its caller
+  live-outs        with --trust-live-outs: registers that the function keeps are left out
   refused          anything else for which the engine refuses the record
 Without these two options, no-head and live-outs are notes. Notes do not count.
 
-JSON: {file, format, architecture, how, records, sites, findings: [{what, counts, id, function, offset, address, message}]};
+JSON: {file, format, architecture, how, records, sites, findings: [{what, counts, id, function, offset, address, message}]}; \
 what is about no record has no id, function, offset and address.")]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -202,16 +202,16 @@ pub(crate) struct Check {
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
-  patchpoint run get.o --call get --args '[0,0x17,0,1234]' --shape 78=anyreg,32,result,args=1 \\
+  patchpoint run get.o --call get --args '[0,0x17,0,1234]' --only-after --shape 78=anyreg,32,result,args=1 \\
       --patch '78=guard u32[arg(0)+8] == 0x17 else miss; result = u64[arg(0)+24]'
   patchpoint run add.o --call add --args 1,2 --ir add.ll --live --invalidate add
   patchpoint run sort.o --call sort --args 0x10 --libc --symbol my_hook=0x7f0012345000
 
-An argument is a number, or [a,b,c], which passes the address of an array of 64-bit words; at most six. The result is read
+An argument is a number, or [a,b,c], which passes the address of an array of 64-bit words; at most six. The result is read \
 as a 64-bit number.
 
-JSON: {file, function, calls: [{when: before | after, args, result, arrays, events: [{what: miss | deopt, id, function,
-offset, values}]}], changes: [{what, sites}], sites: [{id, function, offset, address, reserved, status,
+JSON: {file, function, calls: [{when: before | after, args, result, arrays, events: [{what: miss | deopt, id, function, \
+offset, values}]}], changes: [{what, sites}], sites: [{id, function, offset, address, reserved, status, \
 listing: [{address, bytes, text, is_nop, refers_to}]}]}; a call that is not made has `why` in place of its result.")]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -244,6 +244,10 @@ pub(crate) struct Run {
     /// The address of a symbol that the object does not define; may be given again
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) symbol: Vec<Symbol>,
+
+    /// Calls only after the patches: in a patchpoint without a call the result is undefined until then
+    #[arg(long)]
+    pub(crate) only_after: bool,
 
     /// Calls although a site that LLVM filled with a call leads to where nothing is known to be
     #[arg(long)]
@@ -377,7 +381,7 @@ Examples:
   patchpoint inspect get.o --format llvm
       what llvm-readobj --stackmap prints, of all maps in the section
 
-In the text, `rax` is a value in a register, `[rbp-16]` one in memory, `&[rsp+8]` the address of a stack slot
+In the text, `rax` is a value in a register, `[rbp-16]` one in memory, `&[rsp+8]` the address of a stack slot \
 itself, and `#5` a constant.")]
 pub(crate) struct Inspect {
     /// The object file

@@ -23,7 +23,8 @@ use crate::survey::Place;
 /// What was done, in order.
 struct Story<'r> {
     run: &'r Run,
-    before: Result<Called, String>,
+    /// `None`: it was not asked for.
+    before: Option<Result<Called, String>>,
     changes: Vec<Change>,
     after: Option<Result<Called, String>>,
     sites: Vec<Held>,
@@ -86,10 +87,11 @@ fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
     let call = || {
         led_nowhere(run, &engine, &module, &names).map_or_else(|| Ok(execute(entry, &run.args, &events)), Err)
     };
-    let before = call();
+    let changed = !run.patch.is_empty() || !run.invalidate.is_empty();
+    let before = (!run.only_after || !changed).then(call);
     let changes = change(run, &engine, &module)?;
-    let after = (!changes.is_empty()).then(call);
-    if let (Err(why), None) | (_, Some(Err(why))) = (&before, &after) {
+    let after = changed.then(call);
+    if let (Some(Err(why)), None) | (_, Some(Err(why))) = (&before, &after) {
         return Err(Problem::Run(why.clone()));
     }
     let sites = held(&engine, &module, &names)?;

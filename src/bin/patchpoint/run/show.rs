@@ -22,7 +22,9 @@ pub(super) fn as_text(story: &Story<'_>, paint: Paint) -> String {
 
 fn write_story(out: &mut String, story: &Story<'_>, paint: Paint) -> std::fmt::Result {
     let call = format!("{}({})", story.run.call, arguments(story));
-    write_call(out, &call, story, &story.before, paint)?;
+    if let Some(before) = &story.before {
+        write_call(out, &call, story, before, paint)?;
+    }
     for change in &story.changes {
         let sites = text::count_u64(change.sites as u64, "site");
         writeln!(out, "{} ({sites})", paint.of(Style::Cyan, &change.what))?;
@@ -110,7 +112,7 @@ fn status(status: Status) -> &'static str {
 }
 
 pub(super) fn as_json(story: &Story<'_>) -> Value {
-    let calls = [("before", Some(&story.before)), ("after", story.after.as_ref())];
+    let calls = [("before", story.before.as_ref()), ("after", story.after.as_ref())];
     let calls = calls
         .iter()
         .filter_map(|(when, called)| Some(call_json(story, when, (*called)?)));
