@@ -427,9 +427,9 @@ impl Engine {
 
 impl Shared {
     fn check_registered(&self, site: &Site) -> Result<()> {
-        match self.table.read().get(site.key()) {
-            Some(known) if known.module().is_same(site.module()) => Ok(()),
-            _ => Err(Error::SiteForeign { site: site.name() }),
+        match self.table.read().has(site.module()) {
+            true => Ok(()),
+            false => Err(Error::SiteForeign { site: site.name() }),
         }
     }
 

@@ -89,11 +89,12 @@ pub(super) struct WordHasher(u64);
 
 impl Hasher for WordHasher {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-            self.write_u64(u64::from_le_bytes(word));
+        let chunks = bytes.chunks_exact(8);
+        let rest = chunks.remainder();
+        for chunk in chunks.filter_map(<[u8]>::first_chunk) {
+            self.write_u64(u64::from_le_bytes(*chunk));
         }
+        rest.iter().for_each(|byte| self.write_u64((*byte).into()));
     }
 
     fn write_u64(&mut self, word: u64) {
@@ -290,14 +291,17 @@ impl Learnt {
     /// What has to be in the open fields.
     fn contents(&self, outline: &Outline, environment: &Environment) -> Option<SmallVec<[Content; 4]>> {
         let targets = addresses(outline, environment)?;
-        let content = |from: &From| match *from {
-            From::Value { number, signed } => {
-                let value = *outline.values.get(number)?;
-                Some(Content::Value { value, signed })
-            }
-            From::Target(number) => Some(Content::Target(*targets.get(number)?)),
-        };
-        self.sources.iter().map(content).collect()
+        let mut contents = SmallVec::new();
+        for from in &self.sources {
+            contents.push(match *from {
+                From::Value { number, signed } => Content::Value {
+                    value: *outline.values.get(number)?,
+                    signed,
+                },
+                From::Target(number) => Content::Target(*targets.get(number)?),
+            });
+        }
+        Some(contents)
     }
 
     /// The code for a site at that address; `None` if a field cannot hold what has to be there.

@@ -2,16 +2,20 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use super::commit::Prepared;
-use super::state::States;
+use super::state::{KeyHasher, States};
 use super::{Engine, Receipt, Status, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::error::{Error, Result};
 use crate::publish::Drained;
 use crate::sequence::{Sequence, Target};
-use crate::site::{Function, Site};
+use crate::site::{Function, Site, SiteKey};
+
+/// So many sites of a transaction are looked through for one that is there twice; beyond, a set says so.
+const FEW: usize = 8;
 
 /// What is to become of a site.
 #[derive(Clone, Debug)]
@@ -45,7 +49,8 @@ impl Change {
 pub struct Transaction<'e> {
     engine: &'e Engine,
     changes: Vec<(Site, Change)>,
-    sites: HashSet<crate::site::SiteKey>,
+    /// The keys of its sites, once there are more than [`FEW`].
+    sites: HashSet<SiteKey, BuildHasherDefault<KeyHasher>>,
     drained: Option<Drained>,
     quiescent: bool,
     immediate: bool,
@@ -56,7 +61,7 @@ impl<'e> Transaction<'e> {
         Self {
             engine,
             changes: Vec::new(),
-            sites: HashSet::new(),
+            sites: HashSet::default(),
             drained: None,
             quiescent: false,
             immediate: false,
@@ -156,7 +161,16 @@ impl<'e> Transaction<'e> {
     }
 
     fn add(&mut self, site: Site, change: Change) -> Result<()> {
-        if !self.sites.insert(site.key()) {
+        let key = site.key();
+        let is_new = match self.changes.len() {
+            0..FEW => self.changes.iter().all(|(other, _)| other.key() != key),
+            FEW => {
+                self.sites.extend(self.changes.iter().map(|(site, _)| site.key()));
+                self.sites.insert(key)
+            }
+            _ => self.sites.insert(key),
+        };
+        if !is_new {
             return Err(Error::SiteTwice { site: site.name() });
         }
         self.changes.push((site, change));

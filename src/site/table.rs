@@ -198,6 +198,13 @@ impl SiteTable {
         range.contains(addr).then_some(module)
     }
 
+    /// Whether this very module is registered.
+    pub(crate) fn has(&self, module: &Module) -> bool {
+        self.modules
+            .get(&module.id())
+            .is_some_and(|known| known.is_same(module))
+    }
+
     /// The site of that key.
     pub(crate) fn get(&self, key: SiteKey) -> Option<Site> {
         self.modules.get(&key.module)?.site(key.index)

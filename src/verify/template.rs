@@ -52,10 +52,14 @@ pub(crate) struct Field {
 impl Field {
     /// Its bytes in code, as a little-endian number, not extended.
     fn raw(self, code: &[u8]) -> Option<u64> {
-        let mut word = [0; 8];
-        word.get_mut(..self.len)?
-            .copy_from_slice(code.get(self.at..self.at + self.len)?);
-        Some(u64::from_le_bytes(word))
+        let bytes = code.get(self.at..)?;
+        // Each of a length that is known, where a copy is one load.
+        Some(match self.len {
+            1 => u64::from(*bytes.first()?),
+            2 => u16::from_le_bytes(*bytes.first_chunk()?).into(),
+            4 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
+            _ => u64::from_le_bytes(*bytes.first_chunk()?),
+        })
     }
 
     /// What it holds, extended with zeros or with its sign.

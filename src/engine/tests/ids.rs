@@ -40,3 +40,22 @@ fn an_id_leads_to_all_its_sites_in_order_as_long_as_they_are_registered() {
     assert_eq!(addrs(&lab.engine, 7), both(&text));
     assert_eq!(lab.engine.site_at(text.addr(1)).unwrap().id().get(), 8);
 }
+
+#[test]
+fn a_site_is_in_a_transaction_once_however_many_there_are() {
+    let functions: Vec<Written> = (0..12).map(identity).collect();
+    let text = Text::new(&functions);
+    let lab = Lab::new();
+    let sites: Vec<Site> = lab.register(&text, &functions).sites().collect();
+    for twice in 0..sites.len() {
+        let mut transaction = lab.engine.transaction();
+        for site in &sites {
+            transaction = transaction.patch_site(site, &plus(1)).unwrap();
+        }
+        refused!(transaction.patch_site(&sites[twice], &plus(2)), SiteTwice);
+    }
+    let all = sites.iter().fold(lab.engine.transaction(), |transaction, site| {
+        transaction.patch_site(site, &plus(1)).unwrap()
+    });
+    assert_eq!(all.commit().unwrap().sites, sites.len());
+}
