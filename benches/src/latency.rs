@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::time::Instant;
 
+use patchpoint::engine::Engine;
 use patchpoint::latency::{Latency, Stage, measured};
 use patchpoint::memory::Ask;
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
@@ -36,15 +37,12 @@ pub fn all() -> Vec<Split> {
     };
     vec![
         split("patch(id, sequence), shape seen before, Alias", {
-            let engine = subject::engine();
-            Made::new(1, 1).register(&engine);
-            move |number| engine.patch(0, &hit(number)).unwrap().sites
+            let (engine, made) = made();
+            move |number| patch(&engine, &made, &hit(number))
         }),
         split("patch(id, sequence), shape never seen, Alias", {
-            // One engine is as long as none of its shapes has come twice.
-            let engine = subject::engine();
-            Made::new(1, 1).register(&engine);
-            move |number| engine.patch(0, &shaped(number)).unwrap().sites
+            let (engine, made) = made();
+            move |number| patch(&engine, &made, &shaped(number))
         }),
         split("patch_site, shape seen before, ProcMem", copies(Ask::ProcMem)),
         split("patch_site, shape seen before, Toggle", copies(Ask::Toggle)),
@@ -55,6 +53,18 @@ pub fn all() -> Vec<Split> {
             move |number| engine.patch_site(&sites[0], &hit(number)).unwrap().sites
         }),
     ]
+}
+
+/// An engine with one site.
+fn made() -> (Engine, Made) {
+    let (engine, made) = (subject::engine(), Made::new(1, 1));
+    made.register(&engine);
+    (engine, made)
+}
+
+/// Patches the one site, whose code is there as long as what was made.
+fn patch(engine: &Engine, _: &Made, sequence: &Sequence) -> usize {
+    engine.patch(0, sequence).unwrap().sites
 }
 
 fn hit(number: usize) -> Sequence {
