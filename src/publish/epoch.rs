@@ -300,6 +300,18 @@ mod tests {
         assert!(epochs.passed().has(epoch, Rest::Quiescent));
     }
 
+    /// What was published before, or meanwhile, was not published to this thread.
+    #[test]
+    fn who_comes_or_comes_back_serializes() {
+        let epochs = Epochs::default();
+        let count = crate::publish::serialize::count;
+        let before = count();
+        let mut handle = ThreadHandle::new(&epochs);
+        let attached = count();
+        drop(handle.offline(Rest::Quiescent));
+        assert!(before < attached && attached < count());
+    }
+
     #[test]
     fn nobody_waits_for_who_is_offline() {
         let epochs = Epochs::default();

@@ -131,6 +131,16 @@ mod tests {
     }
 
     #[test]
+    fn who_publishes_serializes() {
+        let publisher = Publisher::new();
+        for level in [Level::Eventual, Level::Immediate] {
+            let before = crate::publish::serialize::count();
+            let _ = publisher.publish(&[], level);
+            assert!(crate::publish::serialize::count() > before, "{level:?}");
+        }
+    }
+
+    #[test]
     fn a_refused_barrier_is_found_before_writing() {
         let refused = Others::Refused {
             call: "membarrier",

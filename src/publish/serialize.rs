@@ -41,6 +41,8 @@ impl fmt::Display for Serializer {
 /// [`Resumption::Serializes`](super::Resumption::Serializes)). It is async-signal-safe.
 #[inline]
 pub fn serialize() {
+    #[cfg(test)]
+    tests::note();
     imp::serialize();
 }
 
@@ -191,10 +193,25 @@ mod imp {
     }
 }
 
+/// How many times this thread has serialized. That it has not is nothing that a test can see otherwise.
+#[cfg(test)]
+pub(super) fn count() -> u64 {
+    tests::COUNT.get()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::vec::Vec;
+
+    std::thread_local! {
+        pub(super) static COUNT: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn note() {
+        COUNT.set(COUNT.get() + 1);
+    }
 
     #[test]
     fn serializing_returns_with_everything_as_it_was() {

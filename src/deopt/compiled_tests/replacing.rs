@@ -233,15 +233,15 @@ fn what_does_not_fit_is_refused() {
                 "{size}"
             );
         }
-        new.set_lowest(before - 64);
-        assert!(matches!(new.push(at, 80), Err(Error::NewFrame { .. })));
+        new.set_lowest(before - 320);
+        assert!(matches!(new.push(at, 336), Err(Error::NewFrame { .. })));
         assert_eq!(
             (new.len(), new.stack_pointer(), new.is_empty()),
             (0, before, true)
         );
-        let mut outer = new.push(at, 64)?;
+        let mut outer = new.push(at, 320)?;
         let word = Value::from(1u64);
-        for offset in [64 + 160, 1000, u32::MAX] {
+        for offset in [320 + 160, 1000, u32::MAX] {
             assert!(
                 matches!(outer.put(offset, word), Err(Error::NewFramePlace { .. })),
                 "{offset}"
@@ -256,8 +256,15 @@ fn what_does_not_fit_is_refused() {
             outer.set_register(state::RESULT, 0),
             Err(Error::FrameRegister { .. })
         ));
-        let many = [Arg::Int(0); 9];
         new.set_lowest(0);
+        // The outer frame is above the inner one, in the same bytes.
+        let mut inner = new.push(at, 32)?;
+        assert!(inner.put(16, word).is_ok());
+        assert!(matches!(
+            inner.put(32 + 160, word),
+            Err(Error::NewFramePlace { .. })
+        ));
+        let many = [Arg::Int(0); 9];
         assert!(matches!(
             new.call(pointer(better), &many),
             Err(Error::FrameIndex { .. })

@@ -54,3 +54,23 @@ pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> u64) -> bool {
     // RFLAGS (Intel SDM volume 1, 3.4.3): bit 1 is always set; 3, 5, 15 and those from 22 on never.
     word(1) & 0xffff_ffff_ffc0_802a == 2
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A single step, a watchpoint, and a signal that was sent may come where a trap stands before the counter.
+    #[test]
+    fn only_a_breakpoint_is_one() {
+        assert_eq!(trapped_at(0x1001, libc::SI_KERNEL), Some(0x1000));
+        for code in [
+            libc::TRAP_TRACE,
+            libc::TRAP_BRANCH,
+            libc::TRAP_HWBKPT,
+            libc::SI_USER,
+            libc::SI_TKILL,
+        ] {
+            assert_eq!(trapped_at(0x1001, code), None, "{code}");
+        }
+    }
+}

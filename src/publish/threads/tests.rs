@@ -312,6 +312,35 @@ fn threads_that_come_and_go_while_they_are_asked_hang_nobody() {
 }
 
 #[test]
+fn a_thread_that_exits_while_it_is_asked_is_not_waited_for() {
+    assert!(in_child(|| {
+        let world = world().patience(Duration::from_secs(5));
+        let (tell, told) = mpsc::channel();
+        let other = world.clone();
+        let thread = std::thread::spawn(move || {
+            std::mem::forget(other.attach().unwrap());
+            // It is sent the signal, and never handles it.
+            block(libc::SIG_BLOCK);
+            tell.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        });
+        told.recv().unwrap();
+        let stopped = stop(&world, &[], || ());
+        thread.join().unwrap();
+        stopped.is_ok()
+    }));
+}
+
+/// What was published before was not published to this thread.
+#[test]
+fn who_attaches_serializes() {
+    let _alone = alone();
+    let before = crate::publish::serialize::count();
+    let _attached = world().attach().unwrap();
+    assert!(crate::publish::serialize::count() > before);
+}
+
+#[test]
 fn nobody_attaches_while_the_world_is_stopped() {
     let _alone = alone();
     let world = world();
@@ -416,9 +445,9 @@ fn a_forks_child_is_alone_even_if_its_parent_was_stopping_threads() {
             stop(&world, &[], || {
                 assert!(in_child(|| {
                     let _own = world.attach().unwrap();
-                    let mut ran = false;
+                    let (alone, mut ran) = (registry::slots().count() == 1, false);
                     stop(&world, &[], || ran = true).unwrap();
-                    ran && registry::slots().count() == 1
+                    alone && ran
                 }));
             })
             .unwrap();

@@ -150,6 +150,38 @@ fn a_trap_leads_to_its_ramp_with_all_registers_and_back_when_it_is_cleared() {
     assert_eq!((code.call(), traps.ramp(code.site)), (OLD, None));
 }
 
+/// Ours, as a handler found it that was installed after it.
+static OURS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn hands_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    SEEN.fetch_add(1000, Ordering::Relaxed);
+    let ours = OURS.load(Ordering::Relaxed) as usize;
+    // SAFETY: what `sigaction` has told, of a handler with SA_SIGINFO.
+    let ours: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+        unsafe { std::mem::transmute(ours) };
+    ours(signal, info, context);
+}
+
+#[test]
+fn a_handler_that_came_after_ours_and_hands_on_to_it_is_not_handed_on_to() {
+    assert!(in_child(|| {
+        chain::forget();
+        handle(with_info as *const () as libc::sighandler_t, libc::SA_SIGINFO);
+        Traps::install().unwrap();
+        let found = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: all zeros is a valid action.
+        let mut found = unsafe { found.assume_init() };
+        // SAFETY: asks only.
+        unsafe { libc::sigaction(SIGNAL, std::ptr::null(), &raw mut found) };
+        OURS.store(found.sa_sigaction as u64, Ordering::Relaxed);
+        handle(hands_on as *const () as libc::sighandler_t, libc::SA_SIGINFO);
+        Traps::install().unwrap();
+        SEEN.store(0, Ordering::Relaxed);
+        raise();
+        SEEN.load(Ordering::Relaxed) == 1100
+    }));
+}
+
 #[test]
 fn a_write_that_is_refused_leaves_no_trap() {
     let (code, other) = (Code::new(), Code::new());

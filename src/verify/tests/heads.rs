@@ -176,3 +176,37 @@ fn traps_replace_what_the_tables_say() {
         }
     }
 }
+
+#[test]
+fn a_trap_changes_nothing_behind_it() {
+    for arch in ALL {
+        let (trap, row) = (arch.live().trap(), table(arch).iter().find(|row| row.2).unwrap());
+        let old = [bytes(arch, row), bytes(arch, row)].concat();
+        let mut new = [trap, &old[trap.len()..]].concat();
+        let site = site(arch, old.len());
+        check_trap(&site, &old, &new).unwrap();
+        *new.last_mut().unwrap() ^= 1;
+        assert!(check_trap(&site, &old, &new).is_err(), "{arch}");
+    }
+}
+
+/// What differs crosses a boundary of 8 bytes, so no store writes it at once.
+#[test]
+fn nothing_is_exchanged_that_no_store_can_write() {
+    for arch in ALL {
+        let rows = table(arch);
+        let row = rows.iter().find(|row| row.3.contains('x')).unwrap();
+        let other = &rows[row.3.find('x').unwrap()];
+        let (old, new) = (bytes(arch, row), bytes(arch, other));
+        let differs = |at: &usize| old[*at] != new[*at];
+        let (first, last) = (
+            (0..old.len()).find(differs).unwrap(),
+            (0..old.len()).rfind(differs).unwrap(),
+        );
+        for boundary in first + 1..=last {
+            let mut site = site(arch, old.len());
+            site.addr = CodeAddr::new(0x2000 - boundary as u64);
+            assert!(check_exchange(&site, &old, &new).is_err(), "{arch}: {boundary}");
+        }
+    }
+}

@@ -290,6 +290,11 @@ fn memory_without_an_atomic_store_is_refused() {
         let refused = registration.register(|_| None::<CallShape>);
         assert!(matches!(refused, Err(Error::ArmedMemory { .. })), "{refused:?}");
     }
+    // Live by its own account, and then it refuses.
+    entries.memory.fail_after(Call::Exchange, 0);
+    let registration = entries.registration(&engine, true, 16).live();
+    let refused = registration.register(|_| None::<CallShape>);
+    assert!(matches!(refused, Err(Error::ArmedMemory { .. })), "{refused:?}");
 }
 
 #[test]
@@ -367,6 +372,45 @@ fn a_failed_exchange_takes_the_others_back() {
     assert_eq!((call(&module, "f0", 0), call(&module, "f1", 0)), (40, 7));
     engine.patch(1, &returning::<60>()).unwrap();
     assert_eq!(call(&module, "f1", 0), 60);
+}
+
+/// Before the first exchange, between two, and when they are read back.
+#[test]
+fn a_failed_read_takes_every_exchange_back() {
+    let (engine, entries) = (engine(), Entries::new(3));
+    let module = entries.live(&engine);
+    let sites: Vec<Site> = module.sites().collect();
+    let before = bytes(&module);
+    for after in 0.. {
+        let start = engine.transaction();
+        let add = sites
+            .iter()
+            .try_fold(start, |all, site| all.patch_site(site, &returning::<50>()));
+        let prepared = add.unwrap().prepare().unwrap();
+        entries.memory.fail_after(Call::Read, after);
+        let failed = prepared.commit();
+        if !entries.memory.has_failed() {
+            failed.unwrap();
+            return assert!(after > 6, "{after} reads");
+        }
+        assert!(matches!(failed, Err(Error::SystemCall { .. })), "{failed:?}");
+        assert_eq!(bytes(&module), before, "{after}");
+        assert!(sites.iter().all(|site| engine.status(site) == Status::Original));
+    }
+}
+
+/// Also where the bytes are the same again.
+#[test]
+fn what_was_prepared_before_another_change_is_refused() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let planned = engine.plan(100, &adding(3)).unwrap();
+    engine.patch(100, &adding(1)).unwrap();
+    engine.restore(100).unwrap();
+    let before = bytes(&module);
+    let refused = planned.commit();
+    assert!(matches!(refused, Err(Error::SiteChanged { .. })), "{refused:?}");
+    assert_eq!(bytes(&module), before);
 }
 
 #[test]
@@ -452,6 +496,23 @@ fn without_a_barrier_invalidation_is_refused_before_a_byte_is_written() {
             && matches!(kept, Err(Error::NoBarrier { .. }))
             && before.len() == 16
             && engine.status(&site(&engine, 100)) == Status::Original
+    }));
+}
+
+#[test]
+fn without_a_barrier_no_head_is_exchanged_at_once() {
+    assert!(in_child(|| {
+        deny(&[libc::SYS_membarrier, libc::SYS_openat], libc::EPERM);
+        let (engine, entries) = (engine(), Entries::new(1));
+        let module = entries.live(&engine);
+        let site = module.sites().next().unwrap();
+        let before = entries.memory.count(Call::Exchange);
+        let patch = engine
+            .transaction()
+            .patch_site(&site, &returning::<40>())
+            .unwrap();
+        let refused = patch.immediate().commit();
+        matches!(refused, Err(Error::NoBarrier { .. })) && entries.memory.count(Call::Exchange) == before
     }));
 }
 
