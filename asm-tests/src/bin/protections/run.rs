@@ -13,6 +13,14 @@ use asm_tests::protections::Test;
 use crate::Result;
 use crate::tree::Tree;
 
+/// What runs a test.
+pub enum Program {
+    /// This.
+    Binary(PathBuf),
+    /// Cargo, for each anew.
+    Documentation,
+}
+
 /// What came of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -67,13 +75,17 @@ impl Outcome {
 
 /// Builds a test from the sources as they are now, and runs it.
 pub fn run(tree: &Tree, test: &Test, within: u64) -> Result<Outcome> {
-    let program = match build(tree, test)? {
-        Ok(program) => program,
-        Err(error) => return Ok(Outcome::NotCompiled(error)),
-    };
+    match build(tree, test)? {
+        Ok(program) => execute(tree, &program, test, within),
+        Err(error) => Ok(Outcome::NotCompiled(error)),
+    }
+}
+
+/// Runs a test of a program that was built.
+pub fn execute(tree: &Tree, program: &Program, test: &Test, within: u64) -> Result<Outcome> {
     let mut command = match program {
-        Some(program) => Command::new(program),
-        None => {
+        Program::Binary(path) => Command::new(path),
+        Program::Documentation => {
             let mut command = cargo(tree);
             command.arg("test").args(&test.target).arg("--");
             command
@@ -121,8 +133,8 @@ fn wait(mut child: Child, within: Duration) -> Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// The program with the test, none for documentation, or the first error.
-fn build(tree: &Tree, test: &Test) -> Result<std::result::Result<Option<PathBuf>, String>> {
+/// The program with the test, or the first error.
+pub fn build(tree: &Tree, test: &Test) -> Result<std::result::Result<Program, String>> {
     let mut cargo = cargo(tree);
     match test.is_doc() {
         true => cargo
@@ -137,14 +149,14 @@ fn build(tree: &Tree, test: &Test) -> Result<std::result::Result<Option<PathBuf>
         return Ok(Err(error.unwrap_or("cargo failed").to_owned()));
     }
     if test.is_doc() {
-        return Ok(Ok(None));
+        return Ok(Ok(Program::Documentation));
     }
     let program = said
         .lines()
         .find(|line| line.trim_start().starts_with("Executable"));
     let path = program.and_then(|line| Some(line.rsplit_once('(')?.1.trim_end_matches(')')));
     let path = path.ok_or_else(|| format!("cargo names no program:\n{said}"))?;
-    Ok(Ok(Some(tree.root.join(path))))
+    Ok(Ok(Program::Binary(tree.root.join(path))))
 }
 
 fn cargo(tree: &Tree) -> Command {
