@@ -7,6 +7,7 @@
 mod busy;
 pub mod caches;
 pub mod compare;
+pub mod draw;
 #[cfg(feature = "latency")]
 pub mod latency;
 pub mod made;

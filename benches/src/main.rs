@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use benches::draw::Pictures;
 use benches::ratios::{self, Loops};
 use benches::{caches, compare, many, report, scale, speeds, throughput, times};
 use clap::{Parser, Subcommand};
@@ -60,6 +61,20 @@ enum What {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// Draws what `latency` and `scale` have written: latency.svg and scale.svg.
+    Draw {
+        /// What `latency --json` wrote.
+        #[arg(long, value_name = "FILE")]
+        latency: PathBuf,
+        /// What `scale --json` wrote.
+        #[arg(long, value_name = "FILE")]
+        scale: PathBuf,
+        /// When it was measured, and on what machine.
+        #[arg(long, value_name = "TEXT")]
+        caption: String,
+        /// Where the pictures go.
+        folder: PathBuf,
+    },
     /// How times and memory grow from 1 to 1,000,000 sites; fails if one grows faster than n log n.
     Scale {
         /// Writes the figures to a file, too.
@@ -74,6 +89,17 @@ fn main() -> ExitCode {
         What::Caches { show, json } => cached(show, json),
         What::Compare { json, threads } => compared(json, threads),
         What::Speeds { json, parts } => reached(json, &parts),
+        What::Draw {
+            latency,
+            scale,
+            caption,
+            folder,
+        } => drawn(Pictures {
+            latency,
+            scale,
+            caption,
+            folder,
+        }),
         What::Scale { json } => scaled(json),
         #[cfg(feature = "latency")]
         What::Latency { json } => split(json),
@@ -92,6 +118,11 @@ fn write(file: Option<PathBuf>, text: &str) -> Result<(), String> {
         Some(file) => std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display())),
         None => Ok(()),
     }
+}
+
+fn drawn(pictures: Pictures) -> Result<ExitCode, String> {
+    pictures.draw().map_err(|error| error.to_string())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn ratios(show: bool, json: Option<PathBuf>) -> Result<ExitCode, String> {

@@ -1,0 +1,81 @@
+//! How times and memory grow with the number of sites: both axes logarithmic, so that what is the same for each
+//! site is level.
+
+use std::error::Error;
+use std::path::Path;
+
+use plotters::prelude::*;
+use serde_json::Value;
+
+use super::{number, text};
+
+const SIZE: (u32, u32) = (900, 560);
+
+/// A line: its name, and for each number of sites how much of it.
+struct Line<'v> {
+    what: &'v str,
+    points: Vec<(f64, f64)>,
+}
+
+fn line(entry: &Value) -> Result<Line<'_>, String> {
+    let points = entry["points"].as_array().ok_or("no points")?;
+    let points = points
+        .iter()
+        .map(|point| Ok((number(point, "sites")?, number(point, "each")?)))
+        .collect::<Result<_, String>>()?;
+    let what = text(entry, "what")?;
+    Ok(Line { what, points })
+}
+
+pub(super) fn draw(to: &Path, entries: &[Value], caption: &str) -> Result<(), Box<dyn Error>> {
+    let lines = entries.iter().map(line).collect::<Result<Vec<_>, _>>()?;
+    let all = || {
+        lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .filter(|(_, each)| *each > 0.0)
+    };
+    let most = all().fold(1.0, |most: f64, (sites, _)| most.max(*sites));
+    let (low, high) = all().fold((f64::MAX, f64::MIN), |(low, high), (_, each)| {
+        (low.min(*each), high.max(*each))
+    });
+    let area = SVGBackend::new(to, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let area = area.titled(
+        "How it grows: nanoseconds or bytes, by number of sites",
+        ("sans-serif", 18),
+    )?;
+    let mut chart = ChartBuilder::on(&area)
+        .margin(10)
+        .margin_right(40)
+        .caption(caption, ("sans-serif", 12))
+        .x_label_area_size(36)
+        .y_label_area_size(60)
+        .build_cartesian_2d(
+            (1.0..most).log_scale(),
+            ((low / 2.0).max(0.01)..high * 2.0).log_scale(),
+        )?;
+    chart
+        .configure_mesh()
+        .x_desc("sites")
+        .y_desc("each: ns or bytes")
+        .x_label_formatter(&|sites| format!("{sites:.0}"))
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    for (index, line) in lines.iter().enumerate() {
+        let colour = Palette99::pick(index).to_rgba();
+        let points = line.points.iter().copied().filter(|(_, each)| *each > 0.0);
+        chart
+            .draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?
+            .label(line.what)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .label_font(("sans-serif", 12))
+        .draw()?;
+    area.present()?;
+    Ok(())
+}
