@@ -203,7 +203,7 @@ fn the_marker_can_be_seen_and_holds_nothing() {
     assert!(!maps().contains(&name));
 }
 
-#[cfg(feature = "backtrace")]
+#[cfg(all(feature = "backtrace", not(target_arch = "powerpc64")))]
 #[test]
 fn gdb_forgets_what_is_given_back() {
     let gdb = Gdb::new();

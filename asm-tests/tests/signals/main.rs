@@ -258,7 +258,7 @@ fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
 #[test]
 #[cfg_attr(
     target_arch = "riscv64",
-    ignore = "what memcpy leaves in t6 is taken for a return address"
+    ignore = "what stands in t6, probably left by memcpy, is taken for a return address"
 )]
 fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     let _alone = alone();
