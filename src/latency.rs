@@ -8,7 +8,8 @@
 //! Invariants: at any moment the time goes to one stage, the innermost; the stages together are all of the time. Nothing
 //! here allocates: stages begin and end while threads are stopped.
 //!
-//! ```
+#![cfg_attr(feature = "latency", doc = "```")]
+#![cfg_attr(not(feature = "latency"), doc = "```ignore")]
 //! use patchpoint::latency::{Stage, measured};
 //!
 //! // engine.patch(78, &hit) would be here.

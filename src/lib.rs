@@ -50,7 +50,7 @@
 //!
 //! // If the word at offset 8 of the argument is 0x17, the result is the word at offset 24.
 //! let hit = Sequence::new()
-//!     .guard_eq(u32::at(arg(0), 8), 0x17, Target::Miss)
+//!     .guard_eq(u64::at(arg(0), 8), 0x17, Target::Miss)
 //!     .load(result(), u64::at(arg(0), 24));
 //! engine.patch(78, &hit)?;
 //!
