@@ -2,9 +2,9 @@
 //!
 //! Nothing may grow faster than n log n. That is judged from one number of sites to the next, as what it takes more
 //! against what n log n is more; what takes a time for each site of many is judged by the time of all. A step may
-//! take [`ALLOWED`] times that, for what does not fit into the next cache any more: n to the power of 1.5 would
+//! take `ALLOWED` times that, for what does not fit into the next cache any more: n to the power of 1.5 would
 //! take 2.6 times in a step by ten. A lookup, which does little but wait for memory, may grow besides as one in
-//! std's `HashMap` does in the same step. Below [`JUDGED`] sites, times are of the clock and of what is done once.
+//! std's `HashMap` does in the same step. Below `JUDGED` sites, times are of the clock and of what is done once.
 
 use std::collections::HashMap;
 use std::fmt::Write;
