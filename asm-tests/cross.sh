@@ -24,14 +24,14 @@ skipped=(
     # seccomp answers ENOSYS, so that nothing can be denied.
     where_writes_to_the_memory_file_are_refused without_proc_auto_takes_toggle without_memory_files_nothing_is_placed
     a_file_that_cannot_be_sealed without_membarrier
-    without_a_barrier_invalidation_is_refused engine::tests::exhausted engine::live::tests::exhausted
+    engine::live::tests::without_a_barrier engine::tests::exhausted engine::live::tests::exhausted
     # ptrace answers ENOSYS, so that system calls are not counted.
     a_transaction_asks_the_system_for_two_changes the_other_strategies_ask_for_a_write
-    engine::live::tests::barriers
+    engine::live::tests::barriers old_bytes_that_were_written_back_are_published
     # A thread of the emulator's is listed with the program's in /proc/self/task, with every signal blocked.
     publish::signals::tests
     # madvise(MADV_WIPEONFORK) succeeds and wipes nothing.
-    a_forked_child_is_refused
+    a_forked_child_is_refused a_forked_child_that_unloads_unmaps_nothing_of_its_own
     # Concurrency: telling it of changed code takes the page away from other threads for a moment.
     many_threads_trap_at_once readers_get_the_old_answer_or_the_new_one
 )
