@@ -99,8 +99,8 @@ CONF
     APT_CONFIG=$apt/conf apt-get "$@"
 }
 
-# Unpacks a package once.
-unpack() { # package
+# Unpacks a package once: all of it, or one folder.
+unpack() { # package, [folder]
     local mark=$cache/unpacked-${1//:/-} wanted=$1
     [ -e "$mark" ] && return
     case $1 in *rust*) wanted=$1=$version ;; esac
@@ -115,7 +115,8 @@ unpack() { # package
         rm "$cache/updated"
         give_up "$wanted cannot be downloaded; it is in Debian 12's main archive, which apt's sources have to name"
     fi
-    dpkg -x "$cache"/deb/*.deb "$cache/root"
+    mkdir -p "$cache/root"
+    dpkg --fsys-tarfile "$cache"/deb/*.deb | tar -x -C "$cache/root" "./${2:-}"
     rm -rf "$cache/deb" && touch "$mark"
 }
 
@@ -154,7 +155,8 @@ WRAPPER
 build_std() { # target
     local target=$1 work=$cache/std-$1 lib=$cache/root/usr/lib/rustlib/$1/lib
     [ -e "$cache/built-$target" ] && return
-    unpack rust-web-src
+    # Of the sources the library is a tenth.
+    unpack rust-web-src usr/src/rustc-1.85.0/library
     mkdir -p "$cache/root/usr/lib/rustlib/src"
     ln -sfn ../../../src/rustc-1.85.0 "$cache/root/usr/lib/rustlib/src/rust"
     say "building the standard library for $target"
