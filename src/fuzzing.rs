@@ -17,6 +17,7 @@ mod engine;
     )
 ))]
 mod execute;
+mod metadata;
 mod mutate;
 mod random;
 mod registers;
@@ -25,6 +26,7 @@ mod stackmap;
 
 pub use crate::image::fuzz_body as image;
 pub use engine::engine;
+pub use metadata::metadata;
 pub use mutate::{executions, mutate_and_run};
 #[cfg(test)]
 pub(crate) use random::Random;

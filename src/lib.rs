@@ -133,6 +133,8 @@ pub mod addr;
 pub mod error;
 pub mod stackmap;
 
+pub mod metadata;
+
 pub mod arch;
 #[cfg(feature = "std")]
 pub mod sequence;

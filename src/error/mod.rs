@@ -50,6 +50,50 @@ pub enum Error {
     /// The section is too long to be kept.
     #[error("a stack map section of {len} bytes is too long: register modules of less than 4 GiB")]
     StackMapTooLong { len: u64 },
+    // ---- metadata ----
+    /// The bytes of a table end too early.
+    #[error(
+        "{table} truncated: {what} needs {needed} bytes at {at}, {have} are left: give all of it, in its target's byte \
+         order, and the shape with which it was made"
+    )]
+    TableTruncated { table: &'static str, what: &'static str, at: ByteOffset, needed: u64, have: u64 },
+    /// A number of variable length is too long.
+    #[error("{table}: {what} at {at} does not fit into 64 bits: give the shape with which it was made")]
+    TableNumber { table: &'static str, what: &'static str, at: ByteOffset },
+    /// A number of things is negative.
+    #[error("{table}: the number of {what} at {at} is {count}: give it in its target's byte order")]
+    TableCount { table: &'static str, what: &'static str, at: ByteOffset, count: i32 },
+    /// A relative address leads out of the address space.
+    #[error(
+        "{table}: the entry at {at} is {distance} bytes from its code, out of the address space from {base}: give the address where it was loaded"
+    )]
+    TableAddress { table: &'static str, at: ByteOffset, base: CodeAddr, distance: i64 },
+    /// The version of a GC map is unknown.
+    #[error("no GC map at {at}: expected version 1, found {found}: give the bytes from its symbol on")]
+    GcMapVersion { at: ByteOffset, found: u32 },
+    /// A root has a kind that plimmix does not write.
+    #[error("GC map: expected at {at} a kind of root from 0 to 4, found {kind}")]
+    GcMapRootKind { at: ByteOffset, kind: u32 },
+    /// Two safepoints have one address.
+    #[error("there are two safepoints at {pc}: keep the map of the code that was kept")]
+    SafepointTwice { pc: CodeAddr },
+    /// A safepoint lies out of the address space.
+    #[error("a safepoint {offset} bytes from the function at {function} is out of the address space")]
+    SafepointAddress { function: CodeAddr, offset: FnOffset },
+    /// A reference is not in a word of the frame.
+    #[error(
+        "record {id} at {offset} has a reference in {location:?}, which the stack pointer alone does not find: walk the \
+         stack with deopt::Walker, or compile without references in registers"
+    )]
+    SafepointRoot { id: RecordId, offset: FnOffset, location: stackmap::Location },
+    /// A word of the stack cannot be read or written.
+    #[error(
+        "the frame at the safepoint {pc} has a word at {addr:#x}, where there is no stack: begin with the stack pointer at the safepoint"
+    )]
+    SafepointStack { pc: CodeAddr, addr: u64 },
+    /// The size of a frame is not fixed.
+    #[error("the frame at the safepoint {pc} has no fixed size: walk the stack with deopt::Walker")]
+    SafepointFrame { pc: CodeAddr },
     // ---- ic ----
     /// The displacement of a field cannot be had.
     #[error(

@@ -11,7 +11,7 @@
 //!
 //! Cost: one pass over the bytes, one allocation of 64 bytes per concatenated map.
 
-mod bytes;
+pub(crate) mod bytes;
 mod map;
 mod owned;
 mod record;

@@ -1,0 +1,3 @@
+mod gc_map;
+mod pc_section;
+mod safepoints;
