@@ -94,7 +94,7 @@ pub use ramps::Ramps;
 pub use replace::{Arg, Replacement};
 pub use unwind::UnwindInfo;
 #[cfg(feature = "backtrace")]
-pub(crate) use unwind_entry::UnwindEntries;
+pub(crate) use unwind_entry::{UnwindEntries, of_capture};
 pub use value::Value;
 pub use walk::{Caller, Callers, Walker};
 

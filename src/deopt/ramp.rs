@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::{RampContext, aarch64, host, powerpc64, riscv64, systemz, x86_64};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
+use crate::engine::StackAt;
 use crate::error::Result;
 
 /// What a ramp does when its handler answers [`resume`](super::Frame::resume).
@@ -36,17 +37,19 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Len {
     Len::new(u32::try_from(len).unwrap_or(u32::MAX))
 }
 
-/// By how many bytes the stack pointer is below that of the site, from these offsets of any ramp on; ascending. Of
-/// PowerPC64 without the last instructions.
-pub(super) fn lowered(arch: Arch) -> Vec<(u32, u32)> {
-    let (from, by, to) = match arch {
-        Arch::X86_64 => return x86_64::ramp::LOWERED.to_vec(),
-        Arch::AArch64 => (4, 160, 28),
-        Arch::SystemZ => (6, 160, 44),
-        Arch::PowerPc64 | Arch::PowerPc64Le => return Vec::from([(0, 0), (4, powerpc64::FRAME)]),
-        Arch::RiscV64 => (4, 32, 40),
-    };
-    Vec::from([(0, 0), (from, by), (to, 0)])
+/// How the stack of a ramp with that context differs from that at the site; by ascending offsets.
+pub(super) fn stack(arch: Arch, context: &RampContext) -> Vec<StackAt> {
+    let at = |(from, lowered, link)| StackAt { from, lowered, link };
+    match arch {
+        Arch::X86_64 => x86_64::ramp::STACK.map(at).to_vec(),
+        Arch::AArch64 => aarch64::ramp::STACK.map(at).to_vec(),
+        Arch::SystemZ => systemz::ramp::STACK.map(at).to_vec(),
+        Arch::PowerPc64 | Arch::PowerPc64Le => {
+            let (context, capture) = (&raw const *context as u64, host::capture::address());
+            powerpc64::stack(arch, context, capture).map(at).to_vec()
+        }
+        Arch::RiscV64 => riscv64::ramp::STACK.map(at).to_vec(),
+    }
 }
 
 /// The bytes of a ramp to stand at `at`, where execution enters it. They call with `context`, which must stay where

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::c_function::{self, CCall, CFunction};
 use super::lean::{self, LeanContext};
-use super::ramp::lowered;
+use super::ramp::stack;
 use super::unwinds::Unwinds;
 use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, encode, max_len};
 use crate::addr::Len;
@@ -123,10 +123,10 @@ impl Exits for Ramps {
             let context = unsafe { LeanContext::new(Arc::clone(&site)) };
             if let Some(context) = context {
                 let bytes = context.encode(request.at)?;
-                let lowered = context.lowered();
+                let stack = context.stack();
                 return Ok(ExitCode {
                     bytes,
-                    lowered,
+                    stack,
                     keep: context,
                 });
             }
@@ -135,10 +135,10 @@ impl Exits for Ramps {
         // information came with that code. The handler's answers are the runtime's promise.
         let context = unsafe { RampContext::new(role, site) }?;
         let bytes = encode(request.at, &context, resume(request.site, request.resumption))?;
-        let lowered = lowered(request.site.module().arch());
+        let stack = stack(request.site.module().arch(), &context);
         Ok(ExitCode {
             bytes,
-            lowered,
+            stack,
             keep: context,
         })
     }

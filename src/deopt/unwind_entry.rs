@@ -1,7 +1,8 @@
 //! Unwind information for out-of-line code: its frame is that of the site's function.
 //!
 //! Stubs and ramps run in the frame of the function whose site leads there, so its caller is found by the rules
-//! that hold at the site; where these count from the stack pointer, by as much further as the code has lowered it.
+//! that hold at the site; where these count from the stack pointer, by as much further as the code has lowered it, and
+//! where the function has not saved its link register, from where the code has stored that.
 
 use alloc::vec::Vec;
 
@@ -11,10 +12,14 @@ use gimli::write::{
 };
 use gimli::{Encoding, Format, Register, RunTimeEndian};
 
-use super::host::state;
+use super::host::{FRAME_ABOVE_STACK, state};
+#[cfg(target_arch = "powerpc64")]
+use super::unwind::endian;
 use super::unwind::{Base, Row, Saved};
 use super::unwinds::Unwinds;
-use crate::addr::DwarfReg;
+use crate::addr::{CodeRange, DwarfReg};
+#[cfg(target_arch = "powerpc64")]
+use crate::arch::Arch;
 use crate::engine::Placed;
 use crate::site::ModuleId;
 
@@ -37,16 +42,20 @@ impl UnwindEntries {
         let row = info.row(site.addr()).ok()?;
         let start = Address::Constant(placed.range.start().get());
         let mut code = FrameDescriptionEntry::new(start, u32::try_from(placed.range.len()).ok()?);
-        for (offset, lowered) in placed.lowered() {
-            code.add_instruction(*offset, frame(&row.base, (*lowered).into())?);
-            if *offset == 0 {
+        for stack in placed.stack() {
+            let from = stack.from;
+            code.add_instruction(from, frame(&row.base, stack.lowered.into())?);
+            if from == 0 {
                 // They count from the frame address, which stays where it is.
-                for (reg, how) in &row.saved {
-                    code.add_instruction(0, rule(register(*reg), how));
+                for (reg, how) in always(&row) {
+                    code.add_instruction(0, rule(register(reg), &how));
                 }
             }
+            if !has_rule(&row, LINK) {
+                code.add_instruction(from, link(stack.link));
+            }
         }
-        write(&row, code)
+        write(row.endian, code)
     }
 
     /// The module is gone.
@@ -55,18 +64,67 @@ impl UnwindEntries {
     }
 }
 
-fn write(row: &Row, code: FrameDescriptionEntry) -> Option<Vec<u8>> {
+fn write(endian: RunTimeEndian, code: FrameDescriptionEntry) -> Option<Vec<u8>> {
     let mut table = FrameTable::default();
     let return_address = Register(state::RETURN_ADDRESS);
     let common = table.add_cie(CommonInformationEntry::new(ENCODING, 1, -8, return_address));
     table.add_fde(common, code);
-    let mut section = EhFrame(EndianVec::<RunTimeEndian>::new(row.endian));
+    let mut section = EhFrame(EndianVec::<RunTimeEndian>::new(endian));
     table.write_eh_frame(&mut section).ok()?;
     Some(section.0.into_vec())
 }
 
 fn register(reg: DwarfReg) -> Register {
     Register(reg.get())
+}
+
+/// The same for the capture routine, where no assembler has written it down, and where it is.
+#[cfg(target_arch = "powerpc64")]
+pub(crate) fn of_capture() -> Option<(CodeRange, Vec<u8>)> {
+    let routine = super::host::capture::unwinding()?;
+    let start = Address::Constant(routine.range.start().get());
+    let mut code = FrameDescriptionEntry::new(start, u32::try_from(routine.range.len()).ok()?);
+    code.add_instruction(0, CallFrameInstruction::Cfa(register(state::STACK_POINTER), 0));
+    let link = Saved::In(DwarfReg::new(routine.link));
+    code.add_instruction(routine.from, rule(register(LINK), &link));
+    for (reg, at) in routine.saved {
+        code.add_instruction(routine.from, CallFrameInstruction::Offset(Register(reg), at));
+    }
+    let section = write(endian(Arch::host()), code)?;
+    Some((routine.range, section))
+}
+
+/// The assembler has.
+#[cfg(not(target_arch = "powerpc64"))]
+pub(crate) fn of_capture() -> Option<(CodeRange, Vec<u8>)> {
+    None
+}
+
+const LINK: DwarfReg = DwarfReg::new(state::RETURN_ADDRESS);
+
+fn has_rule(row: &Row, reg: DwarfReg) -> bool {
+    row.saved.iter().any(|(saved, _)| *saved == reg)
+}
+
+/// The rules that hold in all of the code.
+fn always(row: &Row) -> Vec<(DwarfReg, Saved)> {
+    let mut rules = row.saved.clone();
+    if FRAME_ABOVE_STACK != 0 && !has_rule(row, state::STACK_POINTER) {
+        // Unwinders take the frame address for the caller's stack pointer where no rule says otherwise.
+        rules.push((state::STACK_POINTER, Saved::Frame(-(FRAME_ABOVE_STACK as i64))));
+    }
+    rules
+}
+
+/// The rule for the return address in a function that has it in the link register still.
+fn link(at: Option<u32>) -> CallFrameInstruction {
+    match at {
+        Some(at) => rule(
+            register(LINK),
+            &Saved::AtRegister(state::STACK_POINTER, at.into()),
+        ),
+        None => CallFrameInstruction::SameValue(register(LINK)),
+    }
 }
 
 /// The rule for the frame address where the code has lowered the stack pointer so far.

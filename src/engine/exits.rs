@@ -52,12 +52,24 @@ pub struct ExitRequest<'a> {
     pub resumption: Resumption<'a>,
 }
 
+/// How the stack differs from that at the site, from an offset of out-of-line code on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackAt {
+    /// The offset.
+    pub from: u32,
+    /// By how many bytes the stack pointer is below that of the site.
+    pub lowered: u32,
+    /// Where what the site has in its link register is stored, in bytes from the stack pointer; `None` where it is in the
+    /// register, or where the architecture has none.
+    pub link: Option<u32>,
+}
+
 /// The code of a ramp.
 pub struct ExitCode {
     /// Its bytes, of which there are no more than were announced.
     pub bytes: Vec<u8>,
-    /// By how many bytes the stack pointer is below that of the site, from these offsets of the code on; ascending.
-    pub lowered: Vec<(u32, u32)>,
+    /// How the stack differs from that at the site; by ascending offsets.
+    pub stack: Vec<StackAt>,
     /// What must live as long as the bytes can be executed.
     pub keep: Box<dyn Any + Send + Sync>,
 }

@@ -47,7 +47,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use builder::Builder;
 pub use commit::Prepared;
-pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role};
+pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role, StackAt};
 pub use journal::JournalEntry;
 pub use load::{Code, Registration};
 pub use observe::{Changed, CodeKind, Event, Observer, Placed, Reclaimed, Refused};

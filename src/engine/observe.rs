@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use super::state::{Ramp, RampKind, SiteState, States, Status};
-use super::{Role, Shared};
+use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
 use crate::error::{Error, Result};
 use crate::memory::{StubPool, StubSlot};
@@ -69,7 +69,7 @@ pub struct Placed<'a> {
     pub range: CodeRange,
     /// The change of the site that it was made for; 0 if for none.
     pub generation: u64,
-    lowered: &'a [(u32, u32)],
+    stack: &'a [StackAt],
     stubs: &'a StubPool,
 }
 
@@ -82,11 +82,16 @@ impl Placed<'_> {
         self.stubs.read(self.range)
     }
 
-    /// By how many bytes the stack pointer is below that of the site, from these offsets of the code on; ascending.
+    /// How the stack differs from that at the site, by ascending offsets of the code.
     #[must_use]
-    pub fn lowered(&self) -> &[(u32, u32)] {
-        match self.lowered {
-            [] => &[(0, 0)],
+    pub fn stack(&self) -> &[StackAt] {
+        const SAME: StackAt = StackAt {
+            from: 0,
+            lowered: 0,
+            link: None,
+        };
+        match self.stack {
+            [] => &[SAME],
             some => some,
         }
     }
@@ -224,9 +229,9 @@ impl Observers {
 impl Shared {
     /// Tells that a sequence was published for a site.
     #[cold]
-    pub(super) fn tell_published(&self, site: &Site, code: &[(CodeKind, CodeRange)]) {
-        for (kind, range) in code {
-            self.tell_placed(site, *kind, *range, 0);
+    pub(super) fn tell_published(&self, site: &Site, code: &[(CodeKind, CodeRange, Box<[StackAt]>)]) {
+        for (kind, range, stack) in code {
+            self.tell_code(site, *kind, *range, 0, stack);
         }
     }
 
@@ -247,23 +252,16 @@ impl Shared {
     }
 
     fn tell_placed(&self, site: &Site, kind: CodeKind, range: CodeRange, generation: u64) {
-        self.tell_lowering(site, kind, range, generation, &[]);
+        self.tell_code(site, kind, range, generation, &[]);
     }
 
-    fn tell_lowering(
-        &self,
-        site: &Site,
-        kind: CodeKind,
-        range: CodeRange,
-        generation: u64,
-        lowered: &[(u32, u32)],
-    ) {
+    fn tell_code(&self, site: &Site, kind: CodeKind, range: CodeRange, generation: u64, stack: &[StackAt]) {
         self.observers.tell(&Event::Placed(Placed {
             site,
             kind,
             range,
             generation,
-            lowered,
+            stack,
             stubs: &self.stubs,
         }));
     }
@@ -273,7 +271,7 @@ impl Shared {
         let ramps = state.lasting.ramps.iter();
         for ramp in ramps.filter(|ramp| ramp.owner.generation == generation) {
             let range = ramp.slot.range();
-            self.tell_lowering(site, CodeKind::of(ramp), range, generation, &ramp.lowered);
+            self.tell_code(site, CodeKind::of(ramp), range, generation, &ramp.stack);
         }
     }
 }

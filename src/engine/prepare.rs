@@ -322,12 +322,12 @@ impl<'a> Preparation<'a> {
         });
         let made = made.and_then(|code| self.shared.stubs.fill(&slot, &code.bytes).map(|()| code));
         match made {
-            Ok(ExitCode { keep, lowered, .. }) => {
+            Ok(ExitCode { keep, stack, .. }) => {
                 self.ramps.push(Ramp {
                     kind,
                     slot,
                     owner: self.owner(),
-                    lowered: lowered.into(),
+                    stack: stack.into(),
                     _keep: keep,
                 });
                 Ok(at)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
 use super::observe::Owner;
@@ -52,7 +53,7 @@ pub(super) struct Ramp {
     pub(super) kind: RampKind,
     pub(super) slot: StubSlot,
     pub(super) owner: Owner,
-    pub(super) lowered: Box<[(u32, u32)]>,
+    pub(super) stack: Box<[StackAt]>,
     /// What the code refers to.
     pub(super) _keep: Box<dyn Any + Send + Sync>,
 }

@@ -35,8 +35,12 @@ impl Engine {
                 return Err(error);
             }
         };
-        let made = ramps.iter().map(|ramp| (CodeKind::of(ramp), ramp.slot.range()));
-        let made: Vec<_> = made.chain([(CodeKind::Published, range)]).collect();
+        let made = ramps
+            .iter()
+            .map(|ramp| (CodeKind::of(ramp), ramp.slot.range(), ramp.stack.clone()));
+        let made: Vec<_> = made
+            .chain([(CodeKind::Published, range, Box::default())])
+            .collect();
         if let Some(state) = states.of_mut(site.key()) {
             let of_no_change = |ramp: Ramp| Ramp {
                 owner: Owner {

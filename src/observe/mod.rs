@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`PerfMap`] | whoever reads perf maps; `perf` itself for adopted code in anonymous memory only | the newest name is the last line | no |
 //! | [`JitDump`] | `perf inject --jit` | told apart by time | yes, for `perf annotate` |
-//! | `Gdb` (feature `backtrace`; not on PowerPC64) | GDB, when it stops | told when they are given back | no: names and frames |
+//! | `Gdb` (feature `backtrace`; not on big-endian PowerPC64) | GDB, when it stops | told when they are given back | no: names and frames |
 //! | `Unwinder` (feature `backtrace`) | backtraces within the process | told when they are given back | no: frames |
 //! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
 //!
@@ -17,8 +17,12 @@
 //!
 //! Invariants: what cannot be written is left out and [counted](PerfMap::lost), never a reason for a change to fail.
 
-// Weak symbols need assembly, which is not stable there.
-#[cfg(all(feature = "backtrace", target_os = "linux", not(target_arch = "powerpc64")))]
+// GDB takes a name of ELFv1 for that of code, and would write a trap into the function descriptor there.
+#[cfg(all(
+    feature = "backtrace",
+    target_os = "linux",
+    not(all(target_arch = "powerpc64", target_endian = "big"))
+))]
 mod gdb;
 #[cfg(target_os = "linux")]
 mod jitdump;
@@ -35,7 +39,11 @@ mod tracing;
 #[cfg(all(feature = "backtrace", target_os = "linux"))]
 mod unwinder;
 
-#[cfg(all(feature = "backtrace", target_os = "linux", not(target_arch = "powerpc64")))]
+#[cfg(all(
+    feature = "backtrace",
+    target_os = "linux",
+    not(all(target_arch = "powerpc64", target_endian = "big"))
+))]
 pub use gdb::Gdb;
 #[cfg(target_os = "linux")]
 pub use jitdump::JitDump;

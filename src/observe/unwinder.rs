@@ -11,12 +11,12 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use parking_lot::Mutex;
 
 use crate::addr::CodeAddr;
-use crate::deopt::UnwindEntries;
+use crate::deopt::{UnwindEntries, of_capture};
 use crate::engine::{Event, Observer};
 use crate::site::{Module, ModuleId};
 
@@ -54,6 +54,7 @@ impl Unwinder {
     }
 
     fn module(&self, module: &Module) {
+        capture();
         // Who has loaded other code has registered what came with it, or cannot say where it ends.
         let loaded = module.eh_frames().iter().filter(|_| module.is_loaded());
         let sections = loaded.filter(|frame| !frame.bytes.is_empty());
@@ -62,6 +63,15 @@ impl Unwinder {
         let sections = sections.collect();
         self.0.sections.lock().modules.insert(module.id(), sections);
     }
+}
+
+/// Tells of the capture routine once, as it stays as long as the program, and unwinders refuse to be told twice.
+fn capture() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let section = of_capture().map(|(_, bytes)| Section::new(bytes));
+        std::mem::forget(section);
+    });
 }
 
 impl Observer for Unwinder {

@@ -133,11 +133,11 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // Unwinding ends here: the ramp's caller is in the middle of its frame.
-    ".cfi_undefined x30",
+    // The caller is the ramp, in the frame of the site's function: whoever has unwind information for the ramp goes on.
     // bti c
     "hint #34",
     "sub sp, sp, #{size}",
+    ".cfi_adjust_cfa_offset {size}",
     each_general_pair!("stp", "sp"),
     // What the ramp has stored: x16, x17, x30.
     "ldp x0, x1, [sp, #{size}]",
@@ -150,15 +150,21 @@ core::arch::global_asm!(
     "stp x0, x1, [sp, #256]",
     "mrs x0, fpcr",
     "stp x0, x30, [sp, #272]",
+    // Of the registers that the ramp's caller keeps, this one alone is changed below.
+    ".cfi_rel_offset x29, 232",
+    ".cfi_rel_offset x30, 280",
     "str x16, [sp, #288]",
     "mov x0, sp",
     "sub sp, sp, #{vectors}",
+    ".cfi_adjust_cfa_offset {vectors}",
     each_vector_pair!("stp"),
     "mov x1, sp",
     "msr fpcr, xzr",
     "mov x29, xzr",
     "bl {dispatch}",
     "7:",
+    // From here on nothing is called but on a stack that has been left.
+    ".cfi_undefined x30",
     each_vector_pair!("ldp"),
     "add sp, sp, #{vectors}",
     "cbnz x0, 6f",

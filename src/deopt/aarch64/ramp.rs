@@ -40,6 +40,15 @@ const JUMP: u32 = 0x1400_0000;
 /// `brk #0`
 const TRAP: u32 = 0xd420_0000;
 
+/// The fields of [`StackAt`](crate::engine::StackAt): behind each of [`SAVE`] and of [`RESTORE`].
+pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 5] = [
+    (0, 0, None),
+    (4, 160, None),
+    (8, 160, Some(16)),
+    (24, 160, None),
+    (28, 0, None),
+];
+
 /// The instructions before the resumption.
 const HEAD: u64 = 7 * 4;
 /// Alignment, and two addresses.

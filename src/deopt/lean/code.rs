@@ -17,6 +17,8 @@ use crate::addr::{CodeAddr, DwarfReg, Len};
 use crate::arch::backend::{Backend, BranchKind, Code, Origin, Refusal};
 use crate::arch::op::{Address, Base, Dest, Extension, Op, Value, Width};
 use crate::arch::{Arch, RegSet, SiteContext};
+use crate::deopt::host::state;
+use crate::engine::StackAt;
 use crate::error::{Error, Result};
 use crate::sequence::finish;
 
@@ -35,11 +37,26 @@ pub(super) fn max_len(site: &SiteContext<'_>, plan: &Plan, dispatch: u64) -> Res
     Ok(Len::new(len.saturating_add(extra)))
 }
 
-/// By how many bytes the stack pointer is below that of the site, from which offsets on.
-pub(super) fn lowered(arch: Arch, plan: &Plan) -> Vec<(u32, u32)> {
-    let mut first = Vec::new();
-    Machine::of(arch).lower_stack(plan.frame, &mut first);
-    Vec::from([(0, 0), (first.len() as u32, plan.frame)])
+/// How the stack differs from that at the site, up to the last instructions.
+pub(super) fn stack(arch: Arch, plan: &Plan) -> Vec<StackAt> {
+    let link = DwarfReg::new(state::RETURN_ADDRESS);
+    let slot = plan.slots.iter().find(|slot| slot.reg == link);
+    let mut writer = Writer::new(arch, Origin::Near(CodeAddr::default()));
+    let mut stack = Vec::from([StackAt::default()]);
+    let mut lowered = |writer: &Writer, link| {
+        stack.push(StackAt {
+            from: writer.code.bytes.len() as u32,
+            lowered: plan.frame,
+            link,
+        });
+    };
+    writer.lower(plan);
+    lowered(&writer, None);
+    // None was refused when the code was written.
+    if let (Ok(()), Some(slot)) = (writer.store_all(plan), slot) {
+        lowered(&writer, Some(plan.header + slot.offset));
+    }
+    stack
 }
 
 /// The lean ramp at `at`.
@@ -71,6 +88,26 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(arch: Arch, origin: Origin) -> Self {
+        let backend = arch.backend();
+        Self {
+            backend,
+            machine: Machine::of(arch),
+            stack_pointer: backend.registers().stack_pointer,
+            code: Code::new(origin),
+        }
+    }
+
+    fn lower(&mut self, plan: &Plan) {
+        let machine = self.machine;
+        self.raw(|out| machine.lower_stack(plan.frame, out));
+    }
+
+    fn store_all(&mut self, plan: &Plan) -> Coded {
+        let mut slots = plan.slots.iter();
+        slots.try_for_each(|slot| self.store(slot, plan.header))
+    }
+
     fn write(
         site: &SiteContext<'_>,
         plan: &Plan,
@@ -78,19 +115,11 @@ impl Writer {
         context: u64,
         dispatch: u64,
     ) -> Coded<Code> {
-        let backend = site.arch.backend();
-        let registers = backend.registers();
-        let mut writer = Self {
-            backend,
-            machine: Machine::of(site.arch),
-            stack_pointer: registers.stack_pointer,
-            code: Code::new(origin),
-        };
+        let registers = site.arch.backend().registers();
+        let mut writer = Self::new(site.arch, origin);
         let machine = writer.machine;
-        writer.raw(|out| machine.lower_stack(plan.frame, out));
-        for slot in plan.slots.iter() {
-            writer.store(slot, plan.header)?;
-        }
+        writer.lower(plan);
+        writer.store_all(plan)?;
         // What is live has been stored.
         let mut free = registers.caller_saved.union(registers.special);
         for (reg, value) in registers.int_args.iter().zip([

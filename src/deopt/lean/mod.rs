@@ -42,7 +42,7 @@ use registers::Live;
 use super::{Frame, RampSite};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
-use crate::engine::Role;
+use crate::engine::{Role, StackAt};
 use crate::error::Result;
 
 /// What a lean ramp hands to the dispatcher. The ramp holds its address.
@@ -73,9 +73,9 @@ impl LeanContext {
         code::assemble(&lean.site.site(), &lean.plan, at, context, dispatcher())
     }
 
-    /// By how many bytes the stack pointer is below that of the site, from these offsets on, up to the jump at its end.
-    pub(super) fn lowered(&self) -> Vec<(u32, u32)> {
-        code::lowered(self.0.site.site().arch, &self.0.plan)
+    /// How the stack differs from that at the site, by ascending offsets, up to the jump at its end.
+    pub(super) fn stack(&self) -> Vec<StackAt> {
+        code::stack(self.0.site.site().arch, &self.0.plan)
     }
 }
 

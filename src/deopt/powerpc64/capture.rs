@@ -17,7 +17,8 @@
 //! as behind the dispatcher, with the save area at the lower stack pointer.
 //!
 //! Rust has no inline assembly for this architecture yet, so the routine is a table of words in a section of
-//! code. Each is named by a function below; the encodings are those of Power ISA 3.1B.
+//! code. Each is named by a function below; the encodings are those of Power ISA 3.1B. How the routine's frame is found,
+//! which an assembler would write down, is said to whoever asks.
 
 #![allow(unsafe_code)]
 
@@ -30,6 +31,8 @@ use super::layout::{
 };
 use super::ramp::{PROCESSOR, ld, std};
 use super::state::EXIT;
+#[cfg(feature = "backtrace")]
+use crate::addr::{CodeAddr, CodeRange};
 use crate::deopt::lay::Lay;
 
 const LEN: usize = 512;
@@ -122,7 +125,8 @@ impl Code {
         }
     }
 
-    const fn save(&mut self) {
+    /// Returns from where on LR is in r31.
+    const fn save(&mut self) -> usize {
         // r12 is the ramp's, which has saved it.
         let mut n = 2;
         while n < 32 {
@@ -137,6 +141,7 @@ impl Code {
         self.put(0x7c01_02a6);
         self.put(std(0, XER));
         self.put(0x7fe8_02a6);
+        let moved = self.len;
         self.put(ld(30, FEATURES));
         let floats = self.unless(HAS_SCALARS);
         self.put(point(SCALARS));
@@ -156,6 +161,7 @@ impl Code {
         self.put(MFVRSAVE);
         self.put(std(0, VRSAVE));
         self.land(without);
+        moved
     }
 
     const fn call(&mut self) {
@@ -268,28 +274,75 @@ impl Code {
         self.put(0x4e80_0420);
     }
 
-    /// The routine, and the indexes of its second entry and of what keeps the TOC pointer.
-    const fn routine() -> ([u32; LEN], usize, usize) {
+    /// The whole routine.
+    const fn routine() -> Routine {
         let mut code = Self {
             // What is behind the end traps.
             words: [0x7fe0_0008; LEN],
             len: 0,
         };
-        code.save();
+        let moved = code.save();
         code.call();
         let behind = code.len;
         code.restore();
         let lower = code.enter_lower(behind);
         let keeper = code.keep_toc();
-        (code.words, lower, keeper)
+        Routine {
+            words: code.words,
+            moved,
+            behind,
+            lower,
+            keeper,
+        }
     }
+}
+
+/// The routine's words, and places in it by their indexes.
+struct Routine {
+    words: [u32; LEN],
+    /// LR is in r31 from here on.
+    #[cfg_attr(not(feature = "backtrace"), expect(dead_code, reason = "for unwinders"))]
+    moved: usize,
+    /// The dispatcher returns here.
+    #[cfg_attr(not(feature = "backtrace"), expect(dead_code, reason = "for unwinders"))]
+    behind: usize,
+    /// The second entry.
+    lower: usize,
+    /// What keeps the TOC pointer.
+    keeper: usize,
 }
 
 /// The routine.
 #[unsafe(link_section = ".text.patchpoint_capture")]
-static ROUTINE: [u32; LEN] = Code::routine().0;
-/// Where the second entry is, in words.
-const LOWER: usize = Code::routine().1;
+static ROUTINE: [u32; LEN] = Code::routine().words;
+const LOWER: usize = Code::routine().lower;
+
+/// How the routine's frame is found while the dispatcher runs. The frame address is the stack pointer, which stays where
+/// the ramp had it.
+#[cfg(feature = "backtrace")]
+pub(in crate::deopt) struct Unwinding {
+    /// The routine, up to where the dispatcher returns: behind, nothing is called but on a stack that has been left.
+    pub(in crate::deopt) range: CodeRange,
+    /// What follows holds from this offset on.
+    pub(in crate::deopt) from: u32,
+    /// The register that holds the return address.
+    pub(in crate::deopt) link: u16,
+    /// Of the registers that the ramp's caller keeps, those that are changed, and where they are from the frame address.
+    pub(in crate::deopt) saved: [(u16, i32); 2],
+}
+
+/// See [`Unwinding`].
+#[cfg(feature = "backtrace")]
+pub(in crate::deopt) fn unwinding() -> Option<Unwinding> {
+    const ROUTINE: Routine = Code::routine();
+    let slot = |n: u16| (n, i32::from(GENERAL + 8 * n));
+    Some(Unwinding {
+        range: CodeRange::new(CodeAddr::new(address()), 4 * ROUTINE.behind as u64)?,
+        from: 4 * ROUTINE.moved as u32,
+        link: 31,
+        saved: [slot(30), slot(31)],
+    })
+}
 
 /// The size of a frame between a caller and a function that may have another TOC pointer, and where the caller's is in
 /// it: above the header and the parameter save area.
@@ -297,7 +350,7 @@ pub(in crate::deopt) const TOC_FRAME: u32 = 128;
 pub(in crate::deopt) const TOC_SLOT: u32 = 112;
 
 /// Where such a frame goes on, by index.
-const TOC_KEEPER: usize = Code::routine().2;
+const TOC_KEEPER: usize = Code::routine().keeper;
 
 /// The address at which such a frame goes on: it gives the caller's TOC pointer back, as the linker's instruction behind
 /// a call does (64-Bit ELF V2 ABI 1.5, 2.3.6.3).

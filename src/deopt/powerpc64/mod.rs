@@ -27,8 +27,10 @@ fn dispatcher() -> u64 {
     0
 }
 
-/// By how many bytes a ramp lowers the stack pointer.
-pub(super) const FRAME: u32 = layout::FRAME as u32;
+/// The fields of [`StackAt`](crate::engine::StackAt) of the ramp that passes `context` to the routine at `capture`.
+pub(super) fn stack(arch: Arch, context: u64, capture: u64) -> [(u32, u32, Option<u32>); 5] {
+    ramp::stack(backend(arch), called(context, capture))
+}
 
 fn backend(arch: Arch) -> &'static PowerPc64 {
     match arch {
@@ -50,10 +52,13 @@ pub(super) fn assemble(
     capture: u64,
     resume: Resume<'_>,
 ) -> Result<Vec<u8>> {
-    let called = ramp::Called {
+    ramp::assemble(backend(arch), at, called(context, capture), resume)
+}
+
+fn called(context: u64, capture: u64) -> ramp::Called {
+    ramp::Called {
         context,
         capture,
         dispatch: dispatcher(),
-    };
-    ramp::assemble(backend(arch), at, called, resume)
+    }
 }

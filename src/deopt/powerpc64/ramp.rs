@@ -72,6 +72,19 @@ pub(in crate::deopt) fn assemble(
     Ok(out)
 }
 
+/// The fields of [`StackAt`](crate::engine::StackAt): behind `stdu`, the `std` of LR, `mtlr`, and `addi`.
+pub(in crate::deopt) fn stack(backend: &PowerPc64, called: Called) -> [(u32, u32, Option<u32>); 5] {
+    let end = head(backend, called).len() as u32;
+    let frame = FRAME.into();
+    [
+        (0, 0, None),
+        (4, frame, None),
+        (16, frame, Some(LR.into())),
+        (end - 8, frame, None),
+        (end, 0, None),
+    ]
+}
+
 fn head(backend: &PowerPc64, called: Called) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD as usize);
     let mut put = |words: &[u32]| backend.put_words(words, &mut out);

@@ -33,9 +33,9 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // Unwinding ends here: the ramp's caller is in the middle of its frame.
-    ".cfi_undefined ra",
+    // The caller is the ramp, in the frame of the site's function: whoever has unwind information for the ramp goes on.
     "addi sp, sp, -{size}",
+    ".cfi_adjust_cfa_offset {size}",
     ".irp n, 0,3,4,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
     "sd x\\n, 8 * \\n(sp)",
     ".endr",
@@ -52,6 +52,9 @@ core::arch::global_asm!(
     "frcsr t1",
     "sd t1, 512(sp)",
     "sd ra, 520(sp)",
+    // Of the registers that the ramp's caller keeps, this one alone is changed below.
+    ".cfi_rel_offset s0, 64",
+    ".cfi_rel_offset ra, 520",
     "sd t0, 528(sp)",
     "fscsr zero",
     "mv a0, sp",
@@ -59,6 +62,8 @@ core::arch::global_asm!(
     "li s0, 0",
     "call {dispatch}",
     "5:",
+    // From here on nothing is called but on a stack that has been left.
+    ".cfi_undefined ra",
     "mv t0, a0",
     "bnez t0, 6f",
     // For the ramp to load.

@@ -38,6 +38,15 @@ const CALL: u32 = 0x0000_80e7;
 /// `ld t0, 8(sp)`; `ld ra, 0(sp)`; `addi sp, sp, 32`
 const RESTORE: [u32; 3] = [0x0081_3283, 0x0001_3083, 0x0201_0113];
 
+/// The fields of [`StackAt`](crate::engine::StackAt): behind the first two of [`SAVE`] and the last of [`RESTORE`].
+pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 5] = [
+    (0, 0, None),
+    (4, 32, None),
+    (8, 32, Some(0)),
+    (36, 32, None),
+    (40, 0, None),
+];
+
 /// The instructions before the resumption.
 const HEAD: u64 = 10 * 4;
 /// Alignment, and two addresses.

@@ -31,14 +31,21 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // Unwinding ends here: the ramp's caller is in the middle of its frame.
-    ".cfi_undefined %r14",
+    // The caller is the ramp, in the frame of the site's function: whoever has unwind information for the ramp goes on.
+    // Its stack pointer is not the frame address but 160 bytes below (DW_CFA_val_offset r15, 20 times -8: the assembler
+    // of the oldest compiler has no directive for it).
+    ".cfi_escape 0x14, 15, 20",
     "ipm %r0",
     "st %r0, 132(%r15)",
     "stfpc 140(%r15)",
     "stg %r2, 144(%r15)",
     "stg %r14, 152(%r15)",
+    // Of the registers that the ramp's caller keeps, these alone are changed below; the ramp has stored them.
+    ".cfi_rel_offset %r9, 72",
+    ".cfi_rel_offset %r11, 88",
+    ".cfi_rel_offset %r14, 152",
     "lgr %r11, %r15",
+    ".cfi_def_cfa_register %r11",
     "aghi %r15, -736",
     "stam %a0, %a15, 672(%r15)",
     "larl %r1, {vectors}",
@@ -71,6 +78,8 @@ core::arch::global_asm!(
     "la %r3, 160(%r15)",
     "brasl %r14, {dispatch}",
     "7:",
+    // From here on nothing is called but on a stack that has been left.
+    ".cfi_undefined %r14",
     "ltr %r9, %r9",
     "je 4f",
     // vlm %v0, %v15, 160(%r15); vlm %v16, %v31, 416(%r15)

@@ -40,6 +40,15 @@ const RESTORE: [u8; 12] = [
 /// `brcl 15`, without its distance.
 const JUMP: [u8; 2] = [0xc0, 0xf4];
 
+/// The fields of [`StackAt`](crate::engine::StackAt): behind each of [`SAVE`] and of [`RESTORE`].
+pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 5] = [
+    (0, 0, None),
+    (6, 160, None),
+    (12, 160, Some(14 * 8)),
+    (38, 160, None),
+    (44, 0, None),
+];
+
 const HEAD: u64 = 12 + 6 + 14 + 12;
 /// `llilf %r1; iihf %r1; br %r1`
 const LONGEST_JUMP: u64 = 6 + 6 + 2;

@@ -29,8 +29,9 @@ const CALL: [u8; 2] = [0xff, 0x15];
 const JUMP: [u8; 2] = [0xff, 0x25];
 const JUMP_NEAR: u8 = 0xe9;
 
-/// How far the stack pointer is below that of the site, from each offset on.
-pub(in crate::deopt) const LOWERED: [(u32, u32); 4] = [(0, 0), (5, 128), (11, 136), (25, 0)];
+/// The fields of [`StackAt`](crate::engine::StackAt). There is no link register.
+pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 4] =
+    [(0, 0, None), (5, 128, None), (11, 136, None), (25, 0, None)];
 
 const HEAD: u64 = 5 + 6 + 6 + 8;
 /// The longer form of a jump: the instruction and its address.

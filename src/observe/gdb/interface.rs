@@ -28,10 +28,14 @@ const NOTHING: u32 = 0;
 const REGISTERED: u32 = 1;
 const UNREGISTERED: u32 = 2;
 
+// GDB looks for two names: `__jit_debug_descriptor`, and `__jit_debug_register_code`, where it sets a breakpoint.
+
 /// GDB sets a breakpoint here.
+#[cfg_attr(target_arch = "powerpc64", unsafe(export_name = "__jit_debug_register_code"))]
+#[inline(never)]
 extern "C" fn register_code() {
-    // SAFETY: no instruction. It keeps calls from being left out.
-    unsafe { core::arch::asm!("", options(nostack)) };
+    // It keeps calls from being left out.
+    core::hint::black_box(());
 }
 
 #[repr(transparent)]
@@ -40,6 +44,7 @@ struct Cell(UnsafeCell<Descriptor>);
 // SAFETY: it is only used under `LOCK`, by way of its symbol.
 unsafe impl Sync for Cell {}
 
+#[cfg_attr(target_arch = "powerpc64", unsafe(export_name = "__jit_debug_descriptor"))]
 static DESCRIPTOR: Cell = Cell(UnsafeCell::new(Descriptor {
     version: 1,
     action: NOTHING,
@@ -47,8 +52,9 @@ static DESCRIPTOR: Cell = Cell(UnsafeCell::new(Descriptor {
     first: ptr::null_mut(),
 }));
 
-// GDB looks for these names. They are weak, so that where another JIT compiler of the program defines them there is
+// Where Rust has an assembler the names are weak, so that where another JIT compiler of the program defines them there is
 // one list: its.
+#[cfg(not(target_arch = "powerpc64"))]
 core::arch::global_asm!(
     ".weak __jit_debug_register_code",
     ".set __jit_debug_register_code, {code}",
@@ -130,7 +136,9 @@ unsafe fn tell(list: *mut Descriptor, entry: *mut CodeEntry, action: u32) {
     unsafe {
         (*list).relevant = entry;
         (*list).action = action;
-        __jit_debug_register_code();
+        let told: unsafe extern "C" fn() = __jit_debug_register_code;
+        // By a pointer: on PowerPC64 other calls may begin behind the address of the name, where GDB stops.
+        std::hint::black_box(told)();
         (*list).relevant = ptr::null_mut();
         (*list).action = NOTHING;
     }

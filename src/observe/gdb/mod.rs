@@ -12,7 +12,7 @@ mod interface;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use parking_lot::Mutex;
 
@@ -20,7 +20,8 @@ use self::elf::File;
 use self::interface::Entry;
 use super::names;
 use crate::addr::CodeAddr;
-use crate::deopt::UnwindEntries;
+use crate::arch::Arch;
+use crate::deopt::{UnwindEntries, of_capture};
 use crate::engine::{Event, Observer, Placed};
 use crate::site::{Module, ModuleId};
 
@@ -28,6 +29,16 @@ use crate::site::{Module, ModuleId};
 ///
 /// When the last clone is gone, so is what was told. LLVM and other JIT compilers in the process use the same list, which
 /// has no lock that all of them share: do not register code with GDB through them at the same time.
+///
+/// # Where there are other JIT compilers
+///
+/// The list is two symbols, `__jit_debug_register_code` and `__jit_debug_descriptor`. Those of this crate are weak: where
+/// LLVM is linked into the program, for example, its are used. On PowerPC64, where Rust has no assembler yet, they are not
+/// weak: a program with both does not link ("multiple definition"), be the other one LLVM or another version of this crate.
+/// A shared library is no obstacle: one that the program is linked with uses the program's list, one that is loaded later
+/// has its own, and GDB reads the lists of all files.
+///
+/// There is no `Gdb` on big-endian PowerPC64 (ELFv1): there GDB 13 sets its breakpoint in the function descriptor.
 #[derive(Clone, Default)]
 pub struct Gdb(Arc<Inner>);
 
@@ -52,6 +63,7 @@ impl Gdb {
     }
 
     fn module(&self, module: &Module) {
+        capture(module.arch());
         let functions: Vec<_> = names::functions(module).collect();
         let mut unwind: Vec<_> = module.eh_frames().iter().collect();
         let mut entries = Vec::new();
@@ -86,6 +98,23 @@ impl Gdb {
             entries.placed.insert(named.range.start(), Entry::new(bytes));
         }
     }
+}
+
+/// Tells of the capture routine once, as it stays as long as the program.
+fn capture(arch: Arch) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let file = of_capture().and_then(|(code, bytes)| {
+            let file = File {
+                arch,
+                code,
+                symbols: vec![("patchpoint_capture", code)],
+                eh_frame: Some((CodeAddr::default(), &bytes)),
+            };
+            file.bytes()
+        });
+        std::mem::forget(file.map(Entry::new));
+    });
 }
 
 impl Observer for Gdb {
