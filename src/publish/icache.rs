@@ -1,5 +1,8 @@
 //! Instruction cache maintenance on executed addresses, per architecture.
 
+#[cfg(emulated)]
+mod emulated;
+
 use crate::addr::CodeRange;
 
 /// Makes the instruction cache agree with memory for a range, as seen at the executed addresses.
@@ -12,25 +15,6 @@ pub(super) fn maintain(range: CodeRange) {
     let _ = range;
     #[cfg(emulated)]
     emulated::notice(range);
-}
-
-/// Under qemu-user, which takes no notice of writes through another mapping, or of cache maintenance, but translates a
-/// mapping anew that has been moved. Compiled only with `--cfg emulated`, as asm-tests/cross.sh does.
-#[cfg(emulated)]
-mod emulated {
-    #![allow(unsafe_code)]
-
-    use super::CodeRange;
-
-    /// Moves the pages to where they are.
-    pub(super) fn notice(range: CodeRange) {
-        // SAFETY: takes a number.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
-        let start = range.start().get() & !(page - 1);
-        let len = (range.end().get().next_multiple_of(page) - start) as usize;
-        // SAFETY: a mapping that keeps its size and may not go elsewhere stays what it is.
-        unsafe { libc::mremap(start as *mut libc::c_void, len, len, 0) };
-    }
 }
 
 /// The architectures that need it.
