@@ -11,7 +11,7 @@ use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Image, Object, SegmentAddrs, SegmentRequest};
 use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
-use crate::site::{self, Candidate, EntrySpec, IntoShape, Module, ModuleParts, Site, UnwindBy};
+use crate::site::{self, Candidate, EntrySpec, Functions, IntoShape, Module, ModuleParts, Site, UnwindBy};
 use crate::stackmap::OwnedMaps;
 
 /// Code in memory with its stack maps, which no module has been made of yet.
@@ -312,9 +312,9 @@ impl<'e> Registration<'e> {
             id: engine.next_module(),
             arch: code.image.arch,
             maps: OwnedMaps::new(&code.image.stack_maps, code.image.endian)?,
-            functions: code.image.functions,
-            areas: code.areas,
-            eh_frames: code.image.eh_frames,
+            functions: Functions::new(&code.image.functions)?,
+            areas: code.areas.into(),
+            eh_frames: code.image.eh_frames.into(),
             unwind_by,
             trust_live_outs,
             live,

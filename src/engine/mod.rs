@@ -222,7 +222,7 @@ impl Engine {
     /// [`Error::NoSuchSite`].
     pub fn sites(&self, id: impl Into<RecordId>) -> Result<Vec<Site>> {
         let id = id.into();
-        let sites: Vec<Site> = self.shared.table.read().by_id(id).collect();
+        let sites = self.shared.table.read().by_id(id);
         if sites.is_empty() {
             Err(Error::NoSuchSite { id })
         } else {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::candidate::{Candidate, IntoShape};
 use super::entry::EntrySpec;
+use super::functions::FunctionView;
 use super::module::{Entry, Module, ModuleParts};
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::{CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
-use crate::image::FunctionRange;
 use crate::memory::CodeArea;
 use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
@@ -72,7 +72,7 @@ pub(super) fn register_or<S: IntoShape>(
     }
     let originals = std::mem::take(&mut found.originals);
     let (shapes, sites) = found.finish(&parts, refused)?;
-    Ok(Module::new(parts, shapes, sites, originals))
+    Ok(Module::new(parts, shapes, &sites, originals))
 }
 
 /// What a registration would be refused for.
@@ -91,10 +91,7 @@ impl From<Error> for Refusal {
 }
 
 fn twice(parts: &ModuleParts, function: u32) -> Error {
-    let addr = parts
-        .functions
-        .get(function as usize)
-        .map_or(CodeAddr::default(), |f| f.addr);
+    let addr = parts.functions.addr(function).unwrap_or_default();
     Error::StackMapFunctionTwice { addr }
 }
 
@@ -218,8 +215,8 @@ impl Found {
 }
 
 fn entry_name(parts: &ModuleParts, site: &Entry) -> Box<SiteName> {
-    let function = parts.functions.get(site.function as usize);
-    let (name, start) = function.map_or(("", site.addr), |f| (f.name.as_str(), f.addr));
+    let function = parts.functions.get(site.function);
+    let (name, start) = function.map_or(("", site.addr), |f| (f.name, f.addr));
     let offset = u32::try_from(site.addr.distance_from(start)).unwrap_or(0);
     Box::new(SiteName {
         kind: None,
@@ -252,9 +249,9 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
                     });
                 }
             };
-            let index = parts.functions.binary_search_by_key(&addr, |f| f.addr);
-            let index = index.map_err(|_| Error::StackMapFunction { addr })?;
-            Ok((index as u32, records))
+            let index = parts.functions.starting_at(addr);
+            let index = index.ok_or(Error::StackMapFunction { addr })?;
+            Ok((index, records))
         })
         .collect()
 }
@@ -271,11 +268,11 @@ pub(super) fn record_addresses(parts: &ModuleParts) -> Result<impl Iterator<Item
     let mut found = Vec::new();
     for (map, stack_map) in parts.maps.maps() {
         for (function, records) in attribute(parts, &stack_map)? {
-            let Some(function) = parts.functions.get(function as usize) else {
+            let Some(start) = parts.functions.addr(function) else {
                 continue;
             };
             let addresses = records.filter_map(|record| {
-                let addr = function.addr.at(record.offset())?;
+                let addr = start.at(record.offset())?;
                 Some((addr, parts.maps.reference(map, &record)))
             });
             found.extend(addresses);
@@ -293,7 +290,7 @@ fn audit_function<S: IntoShape>(
     found: &mut Found,
     refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<()> {
-    let Some(function) = parts.functions.get(index as usize) else {
+    let Some(function) = &parts.functions.get(index) else {
         return Ok(());
     };
     records.sort_by_key(|(_, record)| record.offset());
@@ -323,7 +320,7 @@ fn audit_function<S: IntoShape>(
             arch: parts.arch,
             record: *record,
             constants,
-            function: &function.name,
+            function: function.name,
             addr,
             bytes: code
                 .get(offset.get() as usize..limit as usize)
@@ -352,7 +349,7 @@ fn audit_function<S: IntoShape>(
 fn audit_record<'a>(
     candidate: &Candidate<'a>,
     shape: CallShape,
-    function: &FunctionRange,
+    function: &FunctionView<'_>,
     next: Option<FnOffset>,
     found: &Found,
 ) -> Result<&'a [u8]> {
@@ -382,10 +379,10 @@ fn next_offsets(records: &[(RecordRef, Record<'_>)]) -> Vec<Option<FnOffset>> {
 }
 
 /// The code of a function; it must lie in one of the module's code ranges.
-fn read_function(parts: &ModuleParts, function: &FunctionRange) -> Result<Vec<u8>> {
+fn read_function(parts: &ModuleParts, function: &FunctionView<'_>) -> Result<Vec<u8>> {
     let len = function.len.as_usize();
     let outside = || Error::FunctionOutsideCode {
-        function: function.name.clone(),
+        function: function.name.into(),
         addr: function.addr,
         len: function.len,
     };
@@ -400,11 +397,11 @@ fn read_function(parts: &ModuleParts, function: &FunctionRange) -> Result<Vec<u8
     Ok(code)
 }
 
-fn record_name(function: &FunctionRange, record: &Record<'_>) -> Box<SiteName> {
+fn record_name(function: &FunctionView<'_>, record: &Record<'_>) -> Box<SiteName> {
     Box::new(SiteName {
         kind: None,
         id: record.id(),
-        function: Some(function.name.as_str().into()),
+        function: Some(function.name.into()),
         offset: record.offset(),
         addr: function.addr.at(record.offset()).unwrap_or(function.addr),
     })
@@ -414,7 +411,7 @@ fn record_name(function: &FunctionRange, record: &Record<'_>) -> Box<SiteName> {
 fn audit_extent(
     candidate: &Candidate<'_>,
     shape: CallShape,
-    function: &FunctionRange,
+    function: &FunctionView<'_>,
     next: Option<FnOffset>,
 ) -> Result<()> {
     let reserved = shape.reserved();
@@ -516,8 +513,8 @@ const LONGEST_INSTRUCTION: usize = 15;
 
 /// An entry site holds nops only: a sequence there falls through into the function.
 fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Result<()> {
-    let index = parts.functions.iter().position(|f| f.name == spec.function);
-    let Some((index, function)) = index.and_then(|i| parts.functions.get(i).map(|f| (i, f))) else {
+    let index = parts.functions.named(&spec.function);
+    let Some((index, function)) = index.and_then(|i| Some((i, parts.functions.get(i)?))) else {
         return Err(Error::NoSuchFunction {
             name: spec.function.clone(),
         });
@@ -528,7 +525,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
         Box::new(SiteName {
             kind: Some(SiteKind::Entry),
             id: spec.id,
-            function: Some(function.name.as_str().into()),
+            function: Some(function.name.into()),
             offset: spec.offset,
             addr,
         })
@@ -536,7 +533,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
     if reserved.get() == 0 {
         return Err(Error::SiteEmpty { site: name() });
     }
-    let code = read_function(parts, function)?;
+    let code = read_function(parts, &function)?;
     let start = spec.offset.get() as usize;
     let bytes = start
         .checked_add(reserved.as_usize())
@@ -549,11 +546,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
         });
     };
     match verify::original(parts.arch, addr, bytes) {
-        Ok(Original::Nops) => found.push(
-            Entry::new(spec.id, addr, None, index as u32, 0),
-            spec.shape,
-            bytes,
-        ),
+        Ok(Original::Nops) => found.push(Entry::new(spec.id, addr, None, index, 0), spec.shape, bytes),
         _ => Err(Error::EntryNotNops {
             site: name(),
             reserved,

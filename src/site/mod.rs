@@ -8,12 +8,19 @@
 //! the bytes of a site decode to an instruction boundary at its end (of a shadow: where its last instruction ends,
 //! which LLVM may let reach beyond the reserved bytes).
 //!
-//! Cost: registration reads each function once, n log n in its records; a site takes 24 bytes, and as many as it has if no other patchpoint of the module has the same.
+//! Cost: registration reads each function once, n log n in its records. Beyond the stack map a site takes about 40 bytes: 16 for
+//! itself, 20 for its ID in the table (16, and 3 to 6 that are vacant), 4 for its share of the entries by address, in
+//! dense code; where sites are far from each other, 20. If no other patchpoint of the module holds the same bytes and has the
+//! same shape, and for every shadow, add its bytes and 12 for its form. A function takes 16 bytes and its name, and a module
+//! about 700: measured with 50 sites in a module, five in a function, all of that is 61 bytes for a site.
 
 mod audit;
 mod candidate;
 mod describe;
 mod entry;
+mod functions;
+mod index;
+mod kept;
 mod module;
 mod survey;
 mod table;
@@ -25,6 +32,7 @@ pub use audit::Refusal;
 pub(crate) use audit::register;
 pub use candidate::{Candidate, IntoShape};
 pub use entry::EntrySpec;
+pub(crate) use functions::Functions;
 pub(crate) use module::ModuleParts;
 pub use module::{Function, Module, ModuleId, Site, SiteKey};
 pub use survey::{Survey, survey};

@@ -5,12 +5,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::describe::Descriptions;
+use super::functions::{FunctionView, Functions};
+use super::kept::{Form, Kept, Sites};
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::live::{Head, NoHead};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
-use crate::image::{EhFrame, FunctionRange};
+use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
 
@@ -40,19 +42,6 @@ pub(super) struct Entry {
     pub(super) original: u32,
 }
 
-/// A site as a module keeps it, in 24 bytes: its ID is in its record.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    addr: CodeAddr,
-    /// Where in the stack maps its record is; of an entry site, the number of its ID.
-    at: u32,
-    function: u32,
-    original: u32,
-    shape: u16,
-    overhang: u8,
-    recorded: bool,
-}
-
 impl Entry {
     /// A site whose shape is yet to be numbered, and whose bytes are yet to be kept.
     pub(super) fn new(
@@ -78,12 +67,11 @@ impl Entry {
 pub(crate) struct ModuleParts {
     pub(crate) id: ModuleId,
     pub(crate) arch: Arch,
-    /// Sorted by address.
-    pub(crate) functions: Vec<FunctionRange>,
+    pub(crate) functions: Functions,
     pub(crate) maps: OwnedMaps,
     /// Sorted by address.
-    pub(crate) areas: Vec<CodeArea>,
-    pub(crate) eh_frames: Vec<EhFrame>,
+    pub(crate) areas: Box<[CodeArea]>,
+    pub(crate) eh_frames: Box<[EhFrame]>,
     pub(crate) unwind_by: UnwindBy,
     pub(crate) trust_live_outs: bool,
     pub(crate) may_have_run: bool,
@@ -97,13 +85,13 @@ pub(crate) struct ModuleParts {
 #[derive(Clone)]
 pub struct Module(pub(super) Arc<Inner>);
 
+/// In this order, so that what a lookup needs stands with the count of handles, which it changes.
+#[repr(C)]
 pub(super) struct Inner {
+    /// They do not overlap.
+    sites: Sites,
     pub(super) parts: ModuleParts,
-    pub(super) shapes: Vec<CallShape>,
-    /// Sorted by address; they do not overlap.
-    sites: Box<[Kept]>,
-    /// The IDs of entry sites.
-    entry_ids: Vec<RecordId>,
+    pub(super) shapes: Box<[CallShape]>,
     /// What the sites held when they were audited, each with the rest of its last instruction. Those that held the same
     /// share it.
     originals: Box<[u8]>,
@@ -115,33 +103,14 @@ impl Module {
     pub(super) fn new(
         parts: ModuleParts,
         shapes: Vec<CallShape>,
-        sites: Vec<Entry>,
+        sites: &[Entry],
         originals: Vec<u8>,
     ) -> Self {
         let may_have_run = AtomicBool::new(parts.may_have_run);
-        let mut entry_ids = Vec::new();
-        let keep = |site: Entry| {
-            let at = site.record.map(RecordRef::offset);
-            let entry = || {
-                entry_ids.push(site.id);
-                entry_ids.len() as u32 - 1
-            };
-            Kept {
-                addr: site.addr,
-                at: at.unwrap_or_else(entry),
-                function: site.function,
-                original: site.original,
-                shape: site.shape,
-                overhang: site.overhang,
-                recorded: at.is_some(),
-            }
-        };
-        let sites = sites.into_iter().map(keep).collect();
         Self(Arc::new(Inner {
+            sites: Sites::new(sites, &shapes),
             parts,
-            shapes,
-            sites,
-            entry_ids,
+            shapes: shapes.into(),
             originals: originals.into_boxed_slice(),
             may_have_run,
             descriptions: Descriptions::default(),
@@ -165,11 +134,11 @@ impl Module {
     /// # Errors
     /// [`Error::NoSuchFunction`].
     pub fn function(&self, name: &str) -> Result<Function> {
-        let index = self.0.parts.functions.iter().position(|f| f.name == name);
+        let index = self.0.parts.functions.named(name);
         index
             .map(|index| Function {
                 module: self.clone(),
-                index: index as u32,
+                index,
             })
             .ok_or_else(|| Error::NoSuchFunction { name: name.into() })
     }
@@ -184,22 +153,16 @@ impl Module {
 
     /// All sites, in ascending address.
     pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
-        (0..self.0.sites.len() as u32).map(|index| Site {
-            module: self.clone(),
-            index,
-        })
+        (0..self.0.sites.len() as u32).map(|index| self.handle(index))
     }
 
     /// The function that contains `addr`.
     #[must_use]
     pub fn function_at(&self, addr: CodeAddr) -> Option<Function> {
-        let functions = &self.0.parts.functions;
-        let after = functions.partition_point(|function| function.addr <= addr);
-        let index = after.checked_sub(1)?;
-        let function = functions.get(index)?;
-        addr.is_within(function.addr, function.len).then(|| Function {
+        let index = self.0.parts.functions.containing(addr)?;
+        Some(Function {
             module: self.clone(),
-            index: index as u32,
+            index,
         })
     }
 
@@ -216,16 +179,18 @@ impl Module {
     /// The site that contains `addr`.
     #[must_use]
     pub fn site_at(&self, addr: CodeAddr) -> Option<Site> {
-        let index = self
-            .0
-            .sites
-            .partition_point(|site| site.addr <= addr)
-            .checked_sub(1)?;
-        let site = Site {
-            module: self.clone(),
-            index: index as u32,
-        };
-        addr.is_within(site.addr(), site.reserved()).then_some(site)
+        let sites = &self.0.sites;
+        let at = sites.before(addr);
+        // One that starts there, or the one before.
+        let found = sites.containing(&sites.all, at, addr);
+        let before = || sites.containing(&sites.all, at.checked_sub(1)?, addr);
+        found.or_else(before).map(|index| self.handle(index))
+    }
+
+    /// The same by whoever has the sites at hand, where that site is not far behind the one with number `first`.
+    pub(super) fn site_from(&self, kept: &[Kept], first: u32, addr: CodeAddr) -> Option<Site> {
+        let index = self.0.sites.containing(kept, first, addr)?;
+        Some(self.handle(index))
     }
 
     /// The ranges of code of the module, ascending, and how each is written.
@@ -268,31 +233,55 @@ impl Module {
         self.0.parts.live
     }
 
-    /// The ID of every site, with its key.
-    pub(super) fn ids(&self) -> impl Iterator<Item = (RecordId, SiteKey)> + '_ {
-        let module = self.id();
-        let one = move |(index, site)| (self.0.id(site), SiteKey { module, index });
-        (0..).zip(&self.0.sites).map(one)
+    /// The sites themselves.
+    pub(super) fn kept(&self) -> &Arc<[Kept]> {
+        &self.0.sites.all
+    }
+
+    pub(super) fn site_count(&self) -> usize {
+        self.0.sites.len()
+    }
+
+    /// The bytes of every site, in ascending address.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = CodeRange> + '_ {
+        let sites = &self.0.sites;
+        let range = |index| {
+            let reserved = sites.form(sites.get(index)?)?.reserved;
+            CodeRange::new(sites.addr(index), reserved.get().into())
+        };
+        (0..sites.len() as u32).map_while(range)
+    }
+
+    /// The ID of every site, with its number.
+    pub(super) fn ids(&self) -> impl Iterator<Item = (RecordId, u32)> + '_ {
+        let numbers = 0..self.0.sites.len() as u32;
+        numbers.filter_map(|index| Some((self.0.id(self.0.sites.get(index)?), index)))
+    }
+
+    /// The site with that number, of which there has been one.
+    pub(super) fn handle(&self, index: u32) -> Site {
+        Site {
+            module: self.clone(),
+            index,
+        }
     }
 
     pub(super) fn site(&self, index: u32) -> Option<Site> {
-        self.0.sites.get(index as usize).map(|_| Site {
-            module: self.clone(),
-            index,
-        })
+        self.0.sites.get(index).map(|_| self.handle(index))
     }
 }
 
 impl Inner {
     fn id(&self, site: &Kept) -> RecordId {
-        match site.recorded {
-            true => self
-                .parts
-                .maps
-                .at(site.at)
-                .map_or(RecordId::default(), |(record, _)| record.id()),
-            false => self.entry_ids.get(site.at as usize).copied().unwrap_or_default(),
-        }
+        let id = match self.is_recorded(site) {
+            true => self.parts.maps.at(site.at).map(|(record, _)| record.id()),
+            false => self.sites.entry_ids.get(site.at as usize).copied(),
+        };
+        id.unwrap_or_default()
+    }
+
+    fn is_recorded(&self, site: &Kept) -> bool {
+        self.sites.form(site).is_some_and(|form| form.recorded)
     }
 }
 
@@ -314,14 +303,14 @@ pub struct Function {
 }
 
 impl Function {
-    fn range(&self) -> Option<&FunctionRange> {
-        self.module.0.parts.functions.get(self.index as usize)
+    fn range(&self) -> Option<FunctionView<'_>> {
+        self.module.0.parts.functions.get(self.index)
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.range().map_or("", |range| &range.name)
+        self.range().map_or("", |range| range.name)
     }
 
     /// What a pointer to it holds, to call it: its address, but on PowerPC ELFv1 that of its descriptor. It is good as long as the module is registered and its engine exists.
@@ -374,16 +363,10 @@ impl Function {
     pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
         let sites = &self.module.0.sites;
         let (start, len) = (self.addr(), self.len());
-        let first = sites.partition_point(|site| site.addr < start);
-        let count = sites
-            .iter()
-            .skip(first)
-            .take_while(move |site| site.addr.is_within(start, len))
-            .count();
-        (first..first + count).map(|index| Site {
-            module: self.module.clone(),
-            index: index as u32,
-        })
+        let end = start
+            .plus(len)
+            .map_or(sites.len() as u32, |end| sites.before(end));
+        (sites.before(start)..end).map(|index| self.module.handle(index))
     }
 }
 
@@ -401,8 +384,12 @@ pub struct Site {
 }
 
 impl Site {
+    fn form(&self) -> Option<&Form> {
+        self.module.0.sites.form(self.entry()?)
+    }
+
     fn entry(&self) -> Option<&Kept> {
-        self.module.0.sites.get(self.index as usize)
+        self.module.0.sites.get(self.index)
     }
 
     /// Its module's descriptions, its index there, and how many sites there are.
@@ -429,13 +416,13 @@ impl Site {
     /// The address of its first byte.
     #[must_use]
     pub fn addr(&self) -> CodeAddr {
-        self.entry().map_or(CodeAddr::default(), |entry| entry.addr)
+        self.module.0.sites.addr(self.index)
     }
 
     /// The number of its bytes.
     #[must_use]
     pub fn reserved(&self) -> Len {
-        self.shape().reserved()
+        self.form().map_or(Len::default(), |form| form.reserved)
     }
 
     /// All its bytes.
@@ -448,9 +435,9 @@ impl Site {
     /// The instructions that stood there when it was registered: the reserved bytes, and of a shadow the rest of
     /// its last instruction.
     pub(crate) fn displaced(&self) -> &[u8] {
-        let entry = self.entry();
-        let start = entry.map_or(0, |entry| Len::new(entry.original).as_usize());
-        let overhang = entry.map_or(0, |entry| usize::from(entry.overhang));
+        let form = self.form();
+        let start = form.map_or(0, |form| Len::new(form.original).as_usize());
+        let overhang = form.map_or(0, |form| usize::from(form.overhang));
         let end = start.saturating_add(self.reserved().as_usize() + overhang);
         self.module.0.originals.get(start..end).unwrap_or_default()
     }
@@ -475,7 +462,7 @@ impl Site {
     /// Whether a stack map records it: it is no entry site.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.entry().is_some_and(|entry| entry.recorded)
+        self.form().is_some_and(|form| form.recorded)
     }
 
     /// The address after its last byte.
@@ -488,9 +475,7 @@ impl Site {
     #[must_use]
     pub fn shape(&self) -> CallShape {
         let shapes = &self.module.0.shapes;
-        let shape = self
-            .entry()
-            .and_then(|entry| shapes.get(usize::from(entry.shape)));
+        let shape = self.form().and_then(|form| shapes.get(usize::from(form.shape)));
         shape.copied().unwrap_or(CallShape::shadow(0))
     }
 
@@ -509,8 +494,8 @@ impl Site {
         // Not by a handle of the function, which counts: every handler is told the offset.
         let function = self
             .entry()
-            .and_then(|entry| self.module.0.parts.functions.get(entry.function as usize));
-        let start = function.map_or(CodeAddr::default(), |range| range.addr);
+            .and_then(|entry| self.module.0.parts.functions.addr(entry.function));
+        let start = function.unwrap_or_default();
         FnOffset::new(u32::try_from(self.addr().distance_from(start)).unwrap_or(0))
     }
 
@@ -523,7 +508,7 @@ impl Site {
     /// Its record with the constants that the record refers to; `None` for an entry site.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
-        let entry = self.entry().filter(|entry| entry.recorded)?;
+        let entry = self.entry().filter(|_| self.is_recorded())?;
         self.module.0.parts.maps.at(entry.at)
     }
 
@@ -559,13 +544,11 @@ impl Site {
     pub fn context<'a>(&'a self, landings: &'a [u32]) -> SiteContext<'a> {
         let record = self.record();
         let functions = &self.module.0.parts.functions;
-        let function = self
-            .entry()
-            .and_then(|entry| functions.get(entry.function as usize));
+        let function = self.entry().and_then(|entry| functions.get(entry.function));
         SiteContext {
             arch: self.module.arch(),
             id: self.id(),
-            function: function.map(|range| range.name.as_str()),
+            function: function.map(|range| range.name),
             offset: self.offset(),
             addr: self.addr(),
             shape: self.shape(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::audit::{Refusal, register_or};
 use super::candidate::{Candidate, IntoShape};
+use super::functions::Functions;
 use super::module::{Module, ModuleId, ModuleParts};
 use super::unwind_by::UnwindBy;
 use crate::error::{Error, Result};
@@ -79,9 +80,9 @@ pub fn survey<S: IntoShape>(
         id: ModuleId(u32::MAX),
         arch: image.arch,
         maps: OwnedMaps::new(&image.stack_maps, image.endian)?,
-        functions: image.functions,
+        functions: Functions::new(&image.functions)?,
         areas,
-        eh_frames: image.eh_frames,
+        eh_frames: image.eh_frames.into(),
         unwind_by: UnwindBy::EhFrame,
         trust_live_outs: false,
         may_have_run: false,

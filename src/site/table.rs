@@ -1,96 +1,82 @@
 //! The table of all sites of an engine: by ID, by address, by module.
 
-use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, Hasher};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+use super::index::{Index, Place};
+use super::kept::Kept;
 use super::module::{Module, ModuleId, Site, SiteKey};
 use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::error::{Error, Result};
 use crate::memory::CodeArea;
 
-/// Every registered module, found by its address ranges, and every site by its ID.
+/// Every registered module and every site, found by ID and by address.
 ///
-/// A lookup waits for memory a few times and does little else, so what it needs stands together: modules beside their
-/// ranges, and the one site of an ID beside the ID.
+/// A lookup waits for memory a few times and does little else: for the entry of an [`Index`]; for the module, of which
+/// it makes a handle, which counts; and by address for the site itself, at the same time.
+///
+/// By address: the index has an entry for each [granule](GRANULE) of code in which there are bytes of sites of a
+/// module, with the first of them. From there it is a few sites to the one that is looked for.
 #[derive(Default)]
 pub(crate) struct SiteTable {
-    modules: HashMap<ModuleId, Module, Numbers>,
-    /// Code ranges by their start, with their module; they do not overlap.
-    ranges: BTreeMap<CodeAddr, (CodeRange, Module)>,
-    by_id: HashMap<RecordId, Holder, Numbers>,
+    /// Modules by their places, which are used again: there are no more than modules at a time.
+    modules: Vec<Option<Known>>,
+    vacant: Vec<u32>,
+    /// The place of each module, by its ID.
+    by_module: Index,
+    /// Code ranges by their start, with the place of their module; they do not overlap.
+    ranges: BTreeMap<CodeAddr, (CodeRange, u32)>,
+    /// The first site of each module in each granule.
+    by_granule: Index,
+    /// The one site of an ID, or the number of the list of several.
+    by_id: Index,
     /// The sites of an ID that has several, in order of registration. Those of an ID that has lost them are empty.
-    shared: Vec<Vec<SiteKey>>,
+    shared: Vec<SmallVec<[Place; 2]>>,
     /// Which of those are empty.
     unused: Vec<u32>,
 }
 
-/// Who has an ID: a site, or several. It is as small as a key, as there is one for each site.
-#[derive(Clone, Copy)]
-struct Holder(SiteKey);
+struct Known {
+    module: Module,
+    /// Its sites, so that a lookup waits for them and for the module at the same time, not for one after the other.
+    sites: Arc<[Kept]>,
+}
 
-impl Holder {
-    /// No module has this number.
-    const SEVERAL: ModuleId = ModuleId(u32::MAX);
+/// The bytes of a granule, as a power of two: few sites, and in dense code many granules fit into the caches.
+const GRANULE: u32 = 8;
 
-    const fn several(list: u32) -> Self {
-        Self(SiteKey {
-            module: Self::SEVERAL,
-            index: list,
-        })
-    }
+/// No module has this place.
+const SEVERAL: u32 = u32::MAX - 1;
 
-    /// The one site, or the number of the list of several.
-    fn get(self) -> core::result::Result<SiteKey, usize> {
-        match self.0.module == Self::SEVERAL {
-            true => Err(self.0.index as usize),
-            false => Ok(self.0),
+/// Who has an ID.
+enum Holder {
+    One(Place),
+    /// The number of a list.
+    Several(usize),
+}
+
+impl From<Place> for Holder {
+    fn from(place: Place) -> Self {
+        match place.module {
+            SEVERAL => Self::Several(place.index as usize),
+            _ => Self::One(place),
         }
     }
 }
 
-/// Hashes one number, with a secret: IDs are the runtime's, but what it compiles may choose them.
-#[derive(Clone)]
-struct Numbers {
-    secret: u64,
-}
-
-impl Default for Numbers {
-    fn default() -> Self {
-        let secret = RandomState::new().hash_one(0);
-        Self { secret }
-    }
-}
-
-impl BuildHasher for Numbers {
-    type Hasher = NumberHasher;
-
-    fn build_hasher(&self) -> NumberHasher {
-        NumberHasher(self.secret)
-    }
-}
-
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        // Both halves of the product: its upper bits depend on all bits of the number, its lower ones on the lower.
-        let product = u128::from(self.0 ^ number) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
-        self.0 = product as u64 ^ (product >> 64) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// The granules in which a module has sites, each with the first of them.
+fn granules(module: &Module) -> impl Iterator<Item = (u64, u32)> {
+    let mut next = 0;
+    let of_site = move |(index, range): (u32, CodeRange)| {
+        let last = range.start().get().saturating_add(range.len().saturating_sub(1)) >> GRANULE;
+        // Sites are in ascending order: one before has all granules below.
+        let first = (range.start().get() >> GRANULE).max(next);
+        next = last + 1;
+        (first..=last).map(move |granule| (granule, index))
+    };
+    (0..).zip(module.ranges()).flat_map(of_site)
 }
 
 impl SiteTable {
@@ -105,65 +91,93 @@ impl SiteTable {
                 return Err(Error::CodeAlreadyRegistered { range, other });
             }
         }
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            self.modules.push(None);
+            // A module takes hundreds of bytes.
+            self.modules.len() as u32 - 1
+        });
         for range in code() {
-            self.ranges.insert(range.start(), (range, module.clone()));
+            self.ranges.insert(range.start(), (range, place));
         }
-        for (id, key) in module.ids() {
-            self.add(id, key);
+        self.add_sites(&module, place);
+        let at = Place {
+            module: place,
+            index: 0,
+        };
+        self.by_module.insert(module.id().0.into(), at);
+        if let Some(vacant) = self.modules.get_mut(place as usize) {
+            let sites = Arc::clone(module.kept());
+            *vacant = Some(Known { module, sites });
         }
-        self.modules.insert(module.id(), module);
         Ok(())
     }
 
-    fn add(&mut self, id: RecordId, key: SiteKey) {
-        let Some(holder) = self.by_id.get_mut(&id) else {
-            self.by_id.insert(id, Holder(key));
+    fn add_sites(&mut self, module: &Module, place: u32) {
+        let at = |index| Place { module: place, index };
+        for (granule, index) in granules(module) {
+            self.by_granule.insert(granule, at(index));
+        }
+        self.by_id.reserve(module.site_count());
+        for (id, index) in module.ids() {
+            self.add(id, at(index));
+        }
+    }
+
+    fn add(&mut self, id: RecordId, site: Place) {
+        let Some(known) = self.by_id.get_mut(id.get()) else {
+            self.by_id.insert(id.get(), site);
             return;
         };
-        match holder.get() {
-            Err(list) => self.shared.get_mut(list).into_iter().for_each(|l| l.push(key)),
-            Ok(first) => {
+        match Holder::from(*known) {
+            Holder::Several(list) => self.shared.get_mut(list).into_iter().for_each(|l| l.push(site)),
+            Holder::One(first) => {
                 let list = self.unused.pop().unwrap_or_else(|| {
-                    self.shared.push(Vec::new());
+                    self.shared.push(SmallVec::new());
                     // Fewer than there are sites.
                     self.shared.len() as u32 - 1
                 });
-                if let Some(keys) = self.shared.get_mut(list as usize) {
-                    keys.extend([first, key]);
+                if let Some(sites) = self.shared.get_mut(list as usize) {
+                    sites.extend([first, site]);
                 }
-                *holder = Holder::several(list);
+                *known = Place {
+                    module: SEVERAL,
+                    index: list,
+                };
             }
         }
     }
 
     /// Takes a module out, if it is the one that is registered under its ID.
     pub(crate) fn remove(&mut self, module: &Module) -> Option<Module> {
-        let id = module.id();
-        self.modules.get(&id).filter(|known| known.is_same(module))?;
-        let module = self.modules.remove(&id)?;
+        let place = self.place_of(module)?;
+        self.by_module.remove(module.id().0.into(), |_| true);
         for area in module.areas() {
             self.ranges.remove(&area.range().start());
+        }
+        for (granule, _) in granules(module) {
+            self.by_granule.remove(granule, |site| site.module == place);
         }
         let mut ids: Vec<RecordId> = module.ids().map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids.dedup();
-        ids.into_iter().for_each(|id| self.forget(id, module.id()));
-        Some(module)
+        ids.into_iter().for_each(|id| self.forget(id, place));
+        self.vacant.push(place);
+        Some(self.modules.get_mut(place as usize)?.take()?.module)
     }
 
     /// Takes all sites of a module from an ID.
-    fn forget(&mut self, id: RecordId, module: ModuleId) {
-        match self.by_id.get(&id).map(|holder| holder.get()) {
-            Some(Ok(key)) if key.module == module => _ = self.by_id.remove(&id),
-            Some(Err(list)) => {
-                let Some(keys) = self.shared.get_mut(list) else {
+    fn forget(&mut self, id: RecordId, module: u32) {
+        match self.by_id.get(id.get()).map(Holder::from) {
+            Some(Holder::One(site)) if site.module == module => self.by_id.remove(id.get(), |_| true),
+            Some(Holder::Several(list)) => {
+                let Some(sites) = self.shared.get_mut(list) else {
                     return;
                 };
-                keys.retain(|key| key.module != module);
-                if keys.is_empty() {
-                    *keys = Vec::new();
+                sites.retain(|site| site.module != module);
+                if sites.is_empty() {
+                    *sites = SmallVec::new();
                     self.unused.push(list as u32);
-                    self.by_id.remove(&id);
+                    self.by_id.remove(id.get(), |_| true);
                 }
             }
             _ => {}
@@ -175,43 +189,185 @@ impl SiteTable {
         other.overlaps(range).then_some(*other)
     }
 
+    fn known(&self, place: u32) -> Option<&Known> {
+        self.modules.get(place as usize)?.as_ref()
+    }
+
+    fn module(&self, place: u32) -> Option<&Module> {
+        Some(&self.known(place)?.module)
+    }
+
     /// The sites with that ID, in order of registration.
-    pub(crate) fn by_id(&self, id: RecordId) -> impl Iterator<Item = Site> + '_ {
-        let holder = self.by_id.get(&id).map(|holder| holder.get());
-        let (one, several): (_, &[SiteKey]) = match holder {
-            None => (None, &[]),
-            Some(Ok(key)) => (Some(key), &[]),
-            Some(Err(list)) => (None, self.shared.get(list).map_or(&[], Vec::as_slice)),
-        };
-        let keys = one.into_iter().chain(several.iter().copied());
-        keys.filter_map(|key| self.get(key))
+    pub(crate) fn by_id(&self, id: RecordId) -> Vec<Site> {
+        let site = |place: &Place| Some(self.module(place.module)?.handle(place.index));
+        match self.by_id.get(id.get()).map(Holder::from) {
+            None => Vec::new(),
+            Some(Holder::One(place)) => site(&place).into_iter().collect(),
+            Some(Holder::Several(list)) => {
+                let places = self.shared.get(list).into_iter().flatten();
+                places.filter_map(site).collect()
+            }
+        }
     }
 
     /// The site that contains `addr`.
     pub(crate) fn by_addr(&self, addr: CodeAddr) -> Option<Site> {
-        self.module_at(addr)?.site_at(addr)
+        let mut firsts = self.by_granule.all(addr.get() >> GRANULE);
+        firsts.find_map(|first| {
+            let known = self.known(first.module)?;
+            known.module.site_from(&known.sites, first.index, addr)
+        })
     }
 
     /// The module whose code contains `addr`.
     pub(crate) fn module_at(&self, addr: CodeAddr) -> Option<&Module> {
-        let (_, (range, module)) = self.ranges.range(..=addr).next_back()?;
-        range.contains(addr).then_some(module)
+        let (_, (range, place)) = self.ranges.range(..=addr).next_back()?;
+        self.module(*place).filter(|_| range.contains(addr))
+    }
+
+    fn module_with(&self, id: ModuleId) -> Option<(u32, &Module)> {
+        let place = self.by_module.get(id.0.into())?.module;
+        Some((place, self.module(place)?))
+    }
+
+    /// The place of this very module.
+    fn place_of(&self, module: &Module) -> Option<u32> {
+        let (place, known) = self.module_with(module.id())?;
+        known.is_same(module).then_some(place)
     }
 
     /// Whether this very module is registered.
     pub(crate) fn has(&self, module: &Module) -> bool {
-        self.modules
-            .get(&module.id())
-            .is_some_and(|known| known.is_same(module))
+        self.place_of(module).is_some()
     }
 
     /// The site of that key.
     pub(crate) fn get(&self, key: SiteKey) -> Option<Site> {
-        self.modules.get(&key.module)?.site(key.index)
+        let (_, module) = self.module_with(key.module)?;
+        module.site(key.index)
     }
 
     /// All modules.
     pub(crate) fn modules(&self) -> impl Iterator<Item = &Module> {
-        self.modules.values()
+        self.modules.iter().flatten().map(|known| &known.module)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::Len;
+    use crate::arch::{Arch, CallShape};
+    use crate::image::FunctionRange;
+    use crate::memory::{CodeMemory, Snapshot};
+    use crate::site::audit::register;
+    use crate::site::{Functions, ModuleParts, UnwindBy};
+    use crate::stackmap::testing::{map, record};
+    use crate::stackmap::{Endian, OwnedMaps};
+
+    const START: u64 = 0x40_0000;
+    /// Several stand in a granule, and their sites lie across its borders.
+    const CODE: u64 = 100;
+    const MODULES: u64 = 40;
+
+    /// A module of nops with one function: sites of `reserved` bytes each 6 bytes behind the one before, with the IDs
+    /// 1, 2 and so on, but for the last, whose ID is its module's.
+    fn module(number: u64, at: u64, len: u64, reserved: u64) -> Module {
+        let addr = CodeAddr::new(at);
+        let starts: Vec<u64> = (3..)
+            .step_by(6 + reserved as usize)
+            .take_while(|start| start + reserved <= len)
+            .collect();
+        let last = *starts.last().unwrap();
+        let records = (1..).zip(&starts).map(|(id, start)| {
+            let id = if *start == last { 1000 + number } else { id };
+            record(id).at(*start as u32)
+        });
+        let map = map().function(at, 8, records).bytes();
+        let memory: Arc<dyn CodeMemory> = Arc::new(Snapshot::new(addr, vec![0x90; len as usize]).unwrap());
+        let function = FunctionRange {
+            name: "f".into(),
+            addr,
+            len: Len::new(len as u32),
+            pointer: addr,
+        };
+        let parts = ModuleParts {
+            id: ModuleId(number as u32),
+            arch: Arch::X86_64,
+            functions: Functions::new(&[function]).unwrap(),
+            maps: OwnedMaps::new(&map, Endian::Little).unwrap(),
+            areas: [CodeArea::new(CodeRange::new(addr, len).unwrap(), &memory).unwrap()].into(),
+            eh_frames: Box::default(),
+            unwind_by: UnwindBy::EhFrame,
+            trust_live_outs: false,
+            may_have_run: false,
+            live: false,
+            _placed: None,
+        };
+        register(parts, &[], |_| CallShape::c(reserved as u32)).unwrap()
+    }
+
+    /// Everything is found as a walk over all sites finds it.
+    fn check(table: &SiteTable, modules: &[Module]) {
+        let sites: Vec<Site> = modules.iter().flat_map(Module::sites).collect();
+        let keys = |sites: &[Site]| sites.iter().map(Site::key).collect::<Vec<_>>();
+        for addr in START - 1..START + MODULES * CODE + 2000 {
+            let addr = CodeAddr::new(addr);
+            let expected = sites
+                .iter()
+                .find(|site| site.range().contains(addr))
+                .map(Site::key);
+            assert_eq!(table.by_addr(addr).map(|site| site.key()), expected, "{addr}");
+        }
+        for id in (0..10).chain(1000..1000 + MODULES + 2) {
+            let expected: Vec<Site> = sites
+                .iter()
+                .filter(|site| site.id().get() == id)
+                .cloned()
+                .collect();
+            assert_eq!(keys(&table.by_id(id.into())), keys(&expected), "{id}");
+        }
+        for site in &sites {
+            assert_eq!(table.get(site.key()).map(|site| site.addr()), Some(site.addr()));
+        }
+    }
+
+    #[test]
+    fn sites_are_found_while_modules_come_and_go() {
+        let mut table = SiteTable::default();
+        let mut modules: Vec<Module> = (0..MODULES)
+            .map(|number| module(number, START + number * CODE, CODE, 1 + number % 20))
+            .collect();
+        // A site of several granules.
+        modules.push(module(MODULES, START + MODULES * CODE, 1500, 1400));
+        for module in &modules {
+            table.insert(module.clone()).unwrap();
+        }
+        check(&table, &modules);
+        // Two for each, but for the long site.
+        assert!(table.by_granule.len() as u64 <= 2 * MODULES + 7);
+        let again = table.insert(modules[3].clone());
+        assert!(matches!(again, Err(Error::CodeAlreadyRegistered { .. })));
+        let mut odd = Vec::new();
+        for (number, module) in modules.drain(..).enumerate() {
+            match number % 2 {
+                0 => assert!(table.remove(&module).unwrap().is_same(&module)),
+                _ => odd.push(module),
+            }
+        }
+        check(&table, &odd);
+        // Another at a place that is vacant.
+        let next = module(MODULES + 1, START, CODE, 3);
+        table.insert(next.clone()).unwrap();
+        odd.push(next);
+        check(&table, &odd);
+        assert_eq!(table.modules.len() as u64, MODULES + 1);
+        for module in &odd {
+            assert!(table.remove(module).is_some() && table.remove(module).is_none());
+        }
+        check(&table, &[]);
+        let empty = |index: &Index| index.len() == 0;
+        assert!(empty(&table.by_granule) && empty(&table.by_id) && empty(&table.by_module));
+        assert!(table.ranges.is_empty() && table.shared.iter().all(|list| list.is_empty()));
     }
 }

@@ -1,0 +1,224 @@
+//! The sites of a module, as it keeps them.
+//!
+//! A site takes 16 bytes, of which a lookup waits for one cache line. Its ID and its locations stay in its record; what
+//! many sites of a module have in common, what they held and how they are called, is their form, which is kept once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::module::Entry;
+use crate::addr::{CodeAddr, Len, RecordId};
+use crate::arch::CallShape;
+use crate::stackmap::RecordRef;
+
+/// A site.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    /// From the base that holds for it.
+    offset: u32,
+    /// Where in the stack maps its record is; of an entry site, the number of its ID.
+    pub(super) at: u32,
+    /// The number of its function.
+    pub(super) function: u32,
+    form: u32,
+}
+
+/// What a site has in common with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Form {
+    /// Where its bytes start among those of the module's sites.
+    pub(super) original: u32,
+    pub(super) reserved: Len,
+    pub(super) shape: u16,
+    /// How many bytes the last instruction of a shadow extends beyond it.
+    pub(super) overhang: u8,
+    /// Whether it has a record.
+    pub(super) recorded: bool,
+}
+
+/// The sites of a module, in ascending address.
+pub(super) struct Sites {
+    /// The table of sites has a handle, too.
+    pub(super) all: Arc<[Kept]>,
+    /// From where the offsets of the first sites count.
+    base: CodeAddr,
+    /// Of a module that is spread over more than 4 GiB: further bases, each with the number of the first site for which
+    /// it holds.
+    bases: Box<[(u32, CodeAddr)]>,
+    /// Most modules have one or two, which stand here.
+    forms: SmallVec<[Form; 2]>,
+    /// The IDs of entry sites.
+    pub(super) entry_ids: Box<[RecordId]>,
+}
+
+impl Sites {
+    /// Keeps sites that are sorted by address.
+    pub(super) fn new(entries: &[Entry], shapes: &[CallShape]) -> Self {
+        let mut base = entries.first().map_or(CodeAddr::default(), |first| first.addr);
+        let (mut bases, mut entry_ids) = (Vec::new(), Vec::new());
+        let mut forms = Forms::default();
+        let first = base;
+        let mut all = Vec::with_capacity(entries.len());
+        for (index, entry) in (0..).zip(entries) {
+            let offset = u32::try_from(entry.addr.distance_from(base)).unwrap_or_else(|_| {
+                base = entry.addr;
+                bases.push((index, base));
+                0
+            });
+            let at = entry.record.map(RecordRef::offset).unwrap_or_else(|| {
+                entry_ids.push(entry.id);
+                entry_ids.len() as u32 - 1
+            });
+            let shape = shapes.get(usize::from(entry.shape));
+            all.push(Kept {
+                offset,
+                at,
+                function: entry.function,
+                form: forms.number(Form {
+                    original: entry.original,
+                    reserved: shape.map_or(Len::default(), CallShape::reserved),
+                    shape: entry.shape,
+                    overhang: entry.overhang,
+                    recorded: entry.record.is_some(),
+                }),
+            });
+        }
+        forms.all.shrink_to_fit();
+        Self {
+            all: all.into(),
+            base: first,
+            bases: bases.into(),
+            forms: forms.all,
+            entry_ids: entry_ids.into(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Kept> {
+        self.all.get(index as usize)
+    }
+
+    /// What a site has in common with others.
+    pub(super) fn form(&self, site: &Kept) -> Option<&Form> {
+        self.forms.get(site.form as usize)
+    }
+
+    /// The address of a site; that of nothing, if there is no such site.
+    pub(super) fn addr(&self, index: u32) -> CodeAddr {
+        let site = self.get(index);
+        let addr = site.and_then(|site| self.base(index).at(site.offset.into()));
+        addr.unwrap_or_default()
+    }
+
+    /// From where the offset of a site counts.
+    #[inline]
+    fn base(&self, index: u32) -> CodeAddr {
+        if self.bases.is_empty() {
+            return self.base;
+        }
+        let holding = self.bases.partition_point(|(first, _)| *first <= index);
+        let last = holding.checked_sub(1).and_then(|last| self.bases.get(last));
+        last.map_or(self.base, |(_, base)| *base)
+    }
+
+    /// How many sites are before an address.
+    pub(super) fn before(&self, addr: CodeAddr) -> u32 {
+        let (mut low, mut high) = (0, self.all.len() as u32);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.addr(middle) < addr {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// The site of `all` that contains an address; it is the one with number `first` or behind. It is quick where there
+    /// are few between them.
+    #[inline]
+    pub(super) fn containing(&self, all: &[Kept], first: u32, addr: CodeAddr) -> Option<u32> {
+        let from = all.get(first as usize..).unwrap_or_default();
+        let starts = |index: u32, site: &Kept| self.base(index).at(site.offset.into());
+        let later = (first..)
+            .zip(from)
+            .take_while(|(index, site)| starts(*index, site).is_some_and(|start| start <= addr));
+        let (index, site) = later.last()?;
+        let (start, form) = (starts(index, site)?, self.form(site)?);
+        addr.is_within(start, form.reserved).then_some(index)
+    }
+}
+
+/// Numbers forms.
+#[derive(Default)]
+struct Forms {
+    all: SmallVec<[Form; 2]>,
+    numbers: HashMap<Form, u32>,
+    last: Option<(Form, u32)>,
+}
+
+impl Forms {
+    fn number(&mut self, form: Form) -> u32 {
+        // Mostly that of the last one.
+        if let Some((_, number)) = self.last.filter(|(last, _)| *last == form) {
+            return number;
+        }
+        let next = self.all.len() as u32;
+        let number = *self.numbers.entry(form).or_insert(next);
+        if number == next {
+            self.all.push(form);
+        }
+        self.last = Some((form, number));
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A module can be spread over all of memory.
+    #[test]
+    fn sites_are_found_however_far_they_are_from_each_other() {
+        const STARTS: [u64; 7] = [
+            0x1000,
+            0x1008,
+            0xffff_ffff,
+            0x1_0000_1000,
+            0x1_0000_1008,
+            0x7fff_0000_0000,
+            0xffff_ffff_ffff_fff0,
+        ];
+        let entry = |(index, start): (usize, u64)| {
+            let mut entry = Entry::new(RecordId::new(start), CodeAddr::new(start), None, 0, 0);
+            entry.shape = (index % 2) as u16;
+            entry
+        };
+        let entries: Vec<Entry> = STARTS.into_iter().enumerate().map(entry).collect();
+        let shapes = [CallShape::entry(4), CallShape::entry(8)];
+        let sites = Sites::new(&entries, &shapes);
+        assert_eq!((sites.len(), sites.forms.len()), (STARTS.len(), 2));
+        for (index, start) in (0..).zip(STARTS) {
+            assert_eq!(sites.addr(index).get(), start);
+            assert_eq!(sites.before(CodeAddr::new(start)), index);
+            assert_eq!(sites.before(CodeAddr::new(start + 1)), index + 1);
+            let reserved = if index % 2 == 0 { 4 } else { 8 };
+            for first in 0..=index {
+                let containing = |addr| sites.containing(&sites.all, first, CodeAddr::new(addr));
+                assert_eq!(containing(start), Some(index));
+                assert_eq!(containing(start + reserved - 1), Some(index));
+                assert_ne!(containing(start + reserved), Some(index));
+                assert_ne!(containing(start - 1), Some(index));
+            }
+            let site = sites.get(index).unwrap();
+            assert_eq!(sites.entry_ids[site.at as usize].get(), start);
+        }
+        assert_eq!(sites.addr(STARTS.len() as u32), CodeAddr::default());
+        assert_eq!(sites.containing(&sites.all, 0, CodeAddr::new(0xfff)), None);
+    }
+}
