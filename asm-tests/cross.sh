@@ -17,7 +17,6 @@ for arch in "$@"; do
     case $arch in aarch64 | powerpc64le | powerpc64 | s390x | riscv64) ;; *) usage ;; esac
 done
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/patchpoint-cross
-version=1.85.0+dfsg3-1~deb12u3
 
 # Tests that prove nothing here, and why; seen with qemu-user 7.2.
 skipped=(
@@ -97,26 +96,32 @@ Dir::Cache "$apt";
 APT::Architectures { "amd64"; "arm64"; "ppc64el"; "s390x"; };
 APT::Sandbox::User "root";
 Acquire::Languages "none";
+Acquire::Retries "3";
 CONF
     APT_CONFIG=$apt/conf apt-get "$@"
 }
+
+# One list of many may be missing; what counts is whether the package is found.
+update() {
+    apt update || say "apt-get update failed; going on with the lists that are there"
+    # One version of all packages of Rust.
+    APT_CONFIG=$cache/apt/conf apt-cache policy rustc-web | sed -n 's/^ *Candidate: //p' >"$cache/version"
+    touch "$cache/updated"
+}
+
+download() { (cd "$cache/deb" && apt download "$1"); } # package
 
 # Unpacks a package once: all of it, or one folder.
 unpack() { # package, [folder]
     local mark=$cache/unpacked-${1//:/-} wanted=$1
     [ -e "$mark" ] && return
-    case $1 in *rust*) wanted=$1=$version ;; esac
-    if [ ! -e "$cache/updated" ]; then
-        # One list of many may be missing; what counts is whether the package is found.
-        apt update || say "apt-get update failed; going on with the lists that are there"
-        touch "$cache/updated"
-    fi
+    [ -e "$cache/updated" ] || update
+    case $1 in *rust*) wanted=$1=$(cat "$cache/version") ;; esac
     say "unpacking $wanted into $cache"
     rm -rf "$cache/deb" && mkdir -p "$cache/deb"
-    if ! (cd "$cache/deb" && apt download "$wanted"); then
-        rm "$cache/updated"
+    # Lists that were fetched while the mirror changed may name what is gone: once more, with new ones.
+    download "$wanted" || { update && download "$wanted"; } ||
         give_up "$wanted cannot be downloaded; it is in Debian 12's main archive, which apt's sources have to name"
-    fi
     mkdir -p "$cache/root"
     dpkg --fsys-tarfile "$cache"/deb/*.deb | tar -x -C "$cache/root" "./${2:-}"
     rm -rf "$cache/deb" && touch "$mark"
