@@ -15,12 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use patchpoint::CallShape;
 use patchpoint::addr::CodeAddr;
-use patchpoint::addr::CodeRange;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::Engine;
 use patchpoint::image::Adoption;
 use patchpoint::memory::Ask;
-use patchpoint::publish::{Level, Publisher, Resumption, SingleThreaded, Stopped, World};
+use patchpoint::publish::{Level, Publisher, Resumption, SingleThreaded, Stopped, Vacated, World};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
 
@@ -64,11 +63,11 @@ struct Watched(Arc<Watch>);
 
 // SAFETY: the test has one thread that patches, and no code is called.
 unsafe impl World for Watched {
-    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
+    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
         self.0.stops.fetch_add(1, Ordering::Relaxed);
         // SAFETY: as above.
         let world = unsafe { SingleThreaded::promise() };
-        world.while_stopped(ranges, &mut |stopped| {
+        world.while_stopped(vacated, &mut |stopped| {
             let before = CALLS.load(Ordering::Relaxed);
             work(stopped);
             let during = CALLS.load(Ordering::Relaxed) - before;

@@ -14,10 +14,10 @@ use super::retire::Retiree;
 use super::state::{States, Status};
 use super::work::{OldStub, Part, Work};
 use super::{Engine, Receipt, Shared};
-use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::addr::{CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::memory::Strategy;
-use crate::publish::{CoarseTime, Level, Moment, Stopped};
+use crate::publish::{CoarseTime, Level, Moment, Stopped, Vacated};
 use crate::site::Module;
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
@@ -196,7 +196,7 @@ impl Work {
     /// The bytes in which no thread may be, or return to, while they change. Memory is refused whose writing
     /// allocates, as a stopped thread may be in the allocator.
     #[inline(never)]
-    fn vacated(&self, states: &States) -> Result<Vec<CodeRange>> {
+    fn vacated(&self, states: &States) -> Result<Vec<Vacated>> {
         let mut vacated = Vec::new();
         for (item, part) in self.both() {
             let strategy = item.site.memory()?.strategy();
@@ -284,25 +284,26 @@ fn is_current(part: &Part, states: &States) -> bool {
 }
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's first byte a thread
-/// executes the new bytes from their start; the landings are kept by the new bytes. A stub that is given back
-/// at once must be left too.
-fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = CodeRange> {
-    let (start, end) = (part.range.start().get(), part.range.end().get());
-    let kept = || {
-        part.standing
-            .landings
-            .iter()
-            .map(|landing| start + u64::from(*landing))
-    };
-    let holes = std::iter::once(start).chain(kept()).map(|at| at + 1);
-    let ends = kept().chain(std::iter::once(end));
-    let parts = holes
-        .zip(ends)
-        .filter_map(|(from, to)| CodeRange::new(CodeAddr::new(from), to.checked_sub(from)?))
-        .filter(|part| !part.is_empty());
+/// executes the new bytes from their start; the landings that the new bytes keep are left out. Calls return to no others than those of
+/// the bytes that stand there, and of those before them; what a call at the end returns to is behind the site. A stub
+/// that is given back at once must be left too; it does not call.
+fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
     let old = states.at(part.place).map(|state| &state.standing);
+    let (start, end) = (part.range.start(), part.range.len() as u32);
+    let kept = || part.standing.landings.iter().copied();
+    let landings = old
+        .map(|old| old.landings_in_force(true, false))
+        .unwrap_or_default();
+    let holes = std::iter::once(0).chain(kept()).map(|at| at + 1);
+    let ends = kept().chain(std::iter::once(end));
+    let parts = holes.zip(ends).filter_map(|(from, to)| {
+        let len = to.checked_sub(from).filter(|len| *len > 0)?;
+        let range = CodeRange::new(start.plus(Len::new(from))?, len.into())?;
+        let inside = landings.iter().filter(|at| (from..to).contains(*at));
+        Some(Vacated::landing_at(range, inside.map(|at| at - from)))
+    });
     let stub = old.and_then(|old| old.stub.as_ref()).filter(|stub| !stub.calls);
-    let stub = stub.map(|stub| stub.slot.range());
+    let stub = stub.map(|stub| Vacated::landing_at(stub.slot.range(), []));
     parts.chain(stub).collect::<Vec<_>>().into_iter()
 }
 

@@ -28,6 +28,7 @@ mod threads;
 pub mod trap;
 #[cfg(target_os = "linux")]
 mod turn;
+mod vacated;
 mod world;
 
 pub(crate) use clock::CoarseTime;
@@ -39,5 +40,6 @@ pub use publisher::{Level, Publisher};
 pub use serialize::{Serializer, serialize};
 #[cfg(target_os = "linux")]
 pub use threads::{SignalAttached, SignalWorld, WhenInside};
+pub use vacated::Vacated;
 pub(crate) use world::Moment;
 pub use world::{Drained, NeverStopped, Resumption, SingleThreaded, Stopped, World};

@@ -6,6 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Vacated;
 use crate::addr::CodeRange;
 use crate::error::{Error, Result};
 
@@ -147,12 +148,12 @@ pub enum Resumption {
 ///   not deadlock when two threads call it at once.
 /// - What [`resumption`](Self::resumption) answers is true of every thread that was stopped.
 /// - Where [`stops_anywhere`](Self::stops_anywhere) is true, `work` has not been called unless no thread, the
-///   caller's included, has its program counter in `ranges` or returns there.
+///   caller's included, has its program counter in what is vacated or returns to a landing of it.
 pub unsafe trait World: Send + Sync + fmt::Debug {
     /// Stops every other thread, does the work, lets them go.
     ///
-    /// `ranges` are the bytes in which no thread may be, or return to, while they change. A world that stops
-    /// threads at safepoints outside of the engine's code has nothing to look for. A range of a site
+    /// `vacated` are the bytes in which no thread may be, or return to, while they change. A world that stops
+    /// threads at safepoints outside of the engine's code has nothing to look for. What is vacated of a site
     /// begins behind its first byte, as a thread that is there executes the new sequence from its start, and
     /// has gaps at the landings that the new bytes keep.
     ///
@@ -160,7 +161,7 @@ pub unsafe trait World: Send + Sync + fmt::Debug {
     ///
     /// The work has not been called then: [`Error::WorldNotStopped`](crate::Error::WorldNotStopped), or
     /// another of the engine's errors that fits.
-    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
+    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
 
     /// What stopped threads do before they execute code again.
     fn resumption(&self) -> Resumption {
@@ -198,7 +199,7 @@ impl SingleThreaded {
 // SAFETY: the promise at construction is what `Stopped` says, without anything having to be done; the work is
 // called once on this thread; nobody is stopped, so nobody resumes.
 unsafe impl World for SingleThreaded {
-    fn while_stopped(&self, _ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+    fn while_stopped(&self, _vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
         let () = self.private;
         // SAFETY: the promise at construction.
         work(&unsafe { Stopped::promise() });
@@ -216,7 +217,7 @@ pub struct NeverStopped;
 
 // SAFETY: the work is never called, and an error is returned.
 unsafe impl World for NeverStopped {
-    fn while_stopped(&self, _ranges: &[CodeRange], _work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+    fn while_stopped(&self, _vacated: &[Vacated], _work: &mut dyn FnMut(&Stopped)) -> Result<()> {
         Err(Error::WorldNotStopped {
             why: "this world never is: register the module as live, or give the engine a world that can be stopped",
         })

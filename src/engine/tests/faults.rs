@@ -275,9 +275,13 @@ struct Unknown;
 // SAFETY: the test has one thread, which is the one that patches.
 #[cfg(target_os = "linux")]
 unsafe impl World for Unknown {
-    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+    fn while_stopped(
+        &self,
+        vacated: &[crate::publish::Vacated],
+        work: &mut dyn FnMut(&Stopped),
+    ) -> Result<()> {
         // SAFETY: as above.
-        unsafe { SingleThreaded::promise() }.while_stopped(ranges, work)
+        unsafe { SingleThreaded::promise() }.while_stopped(vacated, work)
     }
 }
 

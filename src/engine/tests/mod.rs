@@ -63,7 +63,11 @@ struct Shared(Arc<Moody>);
 
 // SAFETY: every test calls its code on one thread, which is the one that patches.
 unsafe impl World for Shared {
-    fn while_stopped(&self, ranges: &[crate::addr::CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+    fn while_stopped(
+        &self,
+        vacated: &[crate::publish::Vacated],
+        work: &mut dyn FnMut(&Stopped),
+    ) -> Result<()> {
         if self.0.refuses.load(Ordering::Relaxed) {
             return Err(Error::WorldNotStopped {
                 why: "it was told so",
@@ -71,7 +75,7 @@ unsafe impl World for Shared {
         }
         self.0.stops.fetch_add(1, Ordering::Relaxed);
         // SAFETY: there is one world in each test, of one thread.
-        unsafe { SingleThreaded::promise() }.while_stopped(ranges, work)
+        unsafe { SingleThreaded::promise() }.while_stopped(vacated, work)
     }
 
     fn resumption(&self) -> Resumption {

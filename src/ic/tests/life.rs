@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::Error;
-use crate::addr::CodeRange;
-use crate::publish::{Attached, Drained, Resumption, Stopped, World};
+use crate::publish::{Attached, Drained, Resumption, Stopped, Vacated, World};
 use crate::sequence::{Sequence, Target, result};
 
 #[test]
@@ -373,10 +372,10 @@ struct Counted(Arc<AtomicU64>);
 
 // SAFETY: the test calls its code on one thread, which is the one that patches.
 unsafe impl World for Counted {
-    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> crate::Result<()> {
+    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> crate::Result<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
         // SAFETY: as above.
-        unsafe { SingleThreaded::promise() }.while_stopped(ranges, work)
+        unsafe { SingleThreaded::promise() }.while_stopped(vacated, work)
     }
 
     fn resumption(&self) -> Resumption {

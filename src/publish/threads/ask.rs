@@ -16,9 +16,8 @@ use std::time::{Duration, Instant};
 use super::look::{self, Found, Place};
 use super::registry::{self, Slot};
 use super::signal;
-use crate::addr::CodeRange;
 use crate::publish::turn::Turns;
-use crate::publish::{interrupted, serialize};
+use crate::publish::{Vacated, interrupted, serialize};
 
 const IDLE: u64 = 0;
 const ASKED: u64 = 1;
@@ -50,7 +49,7 @@ pub(super) enum Action {
 /// A question.
 pub(super) struct Ask {
     pub(super) action: Action,
-    pub(super) ranges: Box<[CodeRange]>,
+    pub(super) vacated: Box<[Vacated]>,
 }
 
 /// Keeps threads from attaching.
@@ -108,10 +107,10 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub(super) fn new(action: Action, ranges: &[CodeRange], signal: libc::c_int) -> Self {
+    pub(super) fn new(action: Action, vacated: &[Vacated], signal: libc::c_int) -> Self {
         let ask = Box::new(Ask {
             action,
-            ranges: ranges.into(),
+            vacated: vacated.into(),
         });
         Self {
             ask: Some(ask),
@@ -337,7 +336,7 @@ fn answer(slot: &Slot, context: &libc::ucontext_t) {
         high: slot.high.load(Ordering::Relaxed),
     };
     // SAFETY: the bounds are those of this thread's stack, which it was attached with.
-    let (kind, at) = match unsafe { look::look(&place, &ask.ranges) } {
+    let (kind, at) = match unsafe { look::look(&place, &ask.vacated) } {
         Found::Outside => (OUTSIDE, 0),
         Found::Executes(at) => (EXECUTES, at),
         Found::Returns(at) => (RETURNS, at),
@@ -365,7 +364,7 @@ fn park(slot: &Slot, while_state: u64) {
 
 /// Looks at this thread's own stack, from here up.
 #[inline(never)]
-pub(super) fn look_at_self(ranges: &[CodeRange]) -> Found {
+pub(super) fn look_at_self(vacated: &[Vacated]) -> Found {
     let Some(slot) = registry::mine() else {
         return Found::Outside;
     };
@@ -378,7 +377,7 @@ pub(super) fn look_at_self(ranges: &[CodeRange]) -> Found {
         high: slot.high.load(Ordering::Relaxed),
     };
     // SAFETY: the bounds are those of this thread's stack, on which `here` is, or else nothing is read.
-    unsafe { look::look(&place, ranges) }
+    unsafe { look::look(&place, vacated) }
 }
 
 /// What a parked thread sleeps on, for the system calls.

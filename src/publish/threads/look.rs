@@ -1,17 +1,19 @@
-//! Whether a stopped thread is in given ranges, or returns there. Linux. Async-signal-safe.
+//! Whether a stopped thread is in what is to be vacated, or returns there. Linux. Async-signal-safe.
 //!
-//! **What is looked at.** The program counter; the general registers, as a far jump has its target in one; the
-//! program counters that signal handlers saved, which are known by what the kernel saves next to
+//! **What is looked at.** The program counter; the general registers, as one may hold a return address, and that of a far jump
+//! the first byte of a stub; the program counters that signal handlers saved, which are known by what the kernel saves next to
 //! them; and every word of the stack from the stack pointer up to the thread's base, as a return
-//! address can be anywhere there. That needs no frame pointers and overlooks nothing on that stack; a word
-//! that happens to look like such an address makes a thread count as inside that is not.
+//! address can be anywhere there. That needs no frame pointers and overlooks nothing on that stack. A program counter counts
+//! wherever it is; another word only where it is a landing, as what copies or compares code leaves addresses of it.
+//! A word that happens to be a landing makes a thread count as inside that is not.
 //!
 //! **What is not.** Other stacks: those of suspended coroutines, and the stack below an alternate signal stack.
 //! A thread that is found on no stack known to be its own counts as [`Found::Elsewhere`], which is no
 //! answer. A return address is never the first byte of a range: sites and stubs do not start behind calls
 //! that return.
 
-use crate::addr::{CodeAddr, CodeRange};
+use crate::addr::CodeAddr;
+use crate::publish::Vacated;
 use crate::publish::interrupted::{self, RED_ZONE, STACK_POINTER_AT};
 
 /// What was found of a thread.
@@ -39,14 +41,24 @@ pub(super) struct Place<'a> {
     pub(super) high: u64,
 }
 
-fn inside(ranges: &[CodeRange], at: u64) -> bool {
-    ranges.iter().any(|range| range.contains(CodeAddr::new(at)))
+fn inside(vacated: &[Vacated], at: u64) -> bool {
+    vacated
+        .iter()
+        .any(|part| part.range().contains(CodeAddr::new(at)))
 }
 
-fn returns_into(ranges: &[CodeRange], at: u64) -> bool {
-    ranges
-        .iter()
-        .any(|range| range.start().get() < at && at < range.end().get())
+fn returns_into(vacated: &[Vacated], at: u64) -> bool {
+    vacated.iter().any(|part| part.is_landing(CodeAddr::new(at)))
+}
+
+/// What a register that holds this says of where its thread is, which executes other code.
+fn held(vacated: &[Vacated], at: u64) -> Found {
+    let is_start = |part: &Vacated| part.range().start().get() == at;
+    match returns_into(vacated, at) {
+        true => Found::Returns(at),
+        false if vacated.iter().any(is_start) => Found::Executes(at),
+        false => Found::Outside,
+    }
 }
 
 /// Looks at a thread that executes nothing meanwhile.
@@ -55,15 +67,16 @@ fn returns_into(ranges: &[CodeRange], at: u64) -> bool {
 ///
 /// `low..high` is the stack of that thread, which is mapped from its stack pointer on, and the thread is the
 /// one that calls, or is stopped.
-pub(super) unsafe fn look(place: &Place<'_>, ranges: &[CodeRange]) -> Found {
-    if inside(ranges, place.pc) {
+pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
+    if inside(vacated, place.pc) {
         return Found::Executes(place.pc);
     }
-    if ranges.is_empty() {
+    if vacated.is_empty() {
         return Found::Outside;
     }
-    if let Some(at) = place.registers.iter().find(|at| inside(ranges, **at)) {
-        return Found::Executes(*at);
+    let mut registers = place.registers.iter().map(|at| held(vacated, *at));
+    if let Some(found) = registers.find(|found| *found != Found::Outside) {
+        return found;
     }
     if !(place.low..place.high).contains(&place.sp) {
         return Found::Elsewhere(place.sp);
@@ -73,12 +86,12 @@ pub(super) unsafe fn look(place: &Place<'_>, ranges: &[CodeRange]) -> Found {
     while at.saturating_add(8) <= place.high {
         // SAFETY: an aligned word of the thread's stack, at or just below its stack pointer or above it.
         let word = unsafe { (at as *const u64).read_volatile() };
-        if returns_into(ranges, word) {
+        if returns_into(vacated, word) {
             return Found::Returns(word);
         }
         // The first byte of a range is nothing to return to, but may be where a handler interrupted the thread.
         // SAFETY: as above; the words around are checked against the bounds inside.
-        if inside(ranges, word) && unsafe { is_saved_counter(at, place) } {
+        if inside(vacated, word) && unsafe { is_saved_counter(at, place) } {
             return Found::Executes(word);
         }
         at += 8;
@@ -108,10 +121,16 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::addr::CodeRange;
     use crate::memory::testing::process::in_child;
 
-    fn ranges() -> [CodeRange; 2] {
-        [(0x1000, 16), (0x2001, 7)].map(|(at, len)| CodeRange::new(CodeAddr::new(at), len).unwrap())
+    /// Of the first nothing is known; to the second, calls return at 0x2005.
+    fn parts() -> [Vacated; 2] {
+        let range = |at, len| CodeRange::new(CodeAddr::new(at), len).unwrap();
+        [
+            Vacated::anywhere(range(0x1000, 16)),
+            Vacated::landing_at(range(0x2001, 7), [4]),
+        ]
     }
 
     fn found(pc: u64, register: u64, stack: &[u64]) -> Found {
@@ -124,7 +143,7 @@ mod tests {
             high: low + 8 * stack.len() as u64,
         };
         // SAFETY: the words are this thread's.
-        unsafe { look(&place, &ranges()) }
+        unsafe { look(&place, &parts()) }
     }
 
     #[test]
@@ -146,6 +165,21 @@ mod tests {
             assert_eq!(found(pc, 0, &[0; 4]), expected, "{pc:#x}");
         }
         assert_eq!(found(0, 0x1000, &[0; 4]), Found::Executes(0x1000));
+    }
+
+    /// Registers and the stack hold addresses of code for many reasons; what is returned to is a landing.
+    #[test]
+    fn of_other_words_than_counters_only_landings_count() {
+        for at in 0x2000..0x200a_u64 {
+            let (register, word) = (found(0, at, &[0; 4]), found(0, 0, &[0, at, 0]));
+            let (by_register, by_word) = match at {
+                // Where a far jump may lead.
+                0x2001 => (Found::Executes(at), Found::Outside),
+                0x2005 => (Found::Returns(at), Found::Returns(at)),
+                _ => (Found::Outside, Found::Outside),
+            };
+            assert_eq!((register, word), (by_register, by_word), "{at:#x}");
+        }
     }
 
     #[test]
@@ -175,9 +209,9 @@ mod tests {
             high: interrupted::stack_pointer(context) + 256,
         };
         let look_for = |start: u64| {
-            let ranges = [CodeRange::new(CodeAddr::new(start), 4).unwrap()];
+            let part = Vacated::anywhere(CodeRange::new(CodeAddr::new(start), 4).unwrap());
             // SAFETY: this thread's stack, as far as frames are on it that were there before the signal.
-            unsafe { look(&place, &ranges) }
+            unsafe { look(&place, &[part]) }
         };
         let right = look_for(pc) == Found::Executes(pc) && look_for(pc - 1) == Found::Returns(pc);
         FOUND.store(1 + u64::from(right), Ordering::Relaxed);
@@ -222,6 +256,6 @@ mod tests {
             high: 8192,
         };
         // SAFETY: nothing is read, as the stack pointer is outside.
-        assert_eq!(unsafe { look(&place, &ranges()) }, Found::Elsewhere(64));
+        assert_eq!(unsafe { look(&place, &parts()) }, Found::Elsewhere(64));
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::in_child;
 use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
-use crate::publish::{Moment, Stopped, World};
+use crate::publish::{Moment, Stopped, Vacated, World};
 
 /// Worlds of one process take turns; so do these tests, as each asks the threads of all.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -90,7 +90,8 @@ fn with_thread(world: &SignalWorld, body: impl FnOnce(i32) + Send, test: impl Fn
 }
 
 fn stop(world: &SignalWorld, ranges: &[CodeRange], mut work: impl FnMut()) -> crate::Result<()> {
-    world.while_stopped(ranges, &mut |_: &Stopped| work())
+    let vacated: Vec<Vacated> = ranges.iter().copied().map(Vacated::anywhere).collect();
+    world.while_stopped(&vacated, &mut |_: &Stopped| work())
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{SignalAttached, registry, signal};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
 use crate::publish::turn::Turn;
-use crate::publish::{Drained, Moment, Resumption, Stopped, World};
+use crate::publish::{Drained, Moment, Resumption, Stopped, Vacated, World};
 
 /// What is done when a thread is inside a range that is about to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,12 +119,13 @@ impl SignalWorld {
     ///
     /// [`Error::ThreadInside`] when the time is over, [`Error::ThreadElsewhere`], [`Error::ThreadSilent`].
     pub fn drained(&self, ranges: &[CodeRange]) -> Result<Drained> {
+        let vacated: Box<[Vacated]> = ranges.iter().copied().map(Vacated::anywhere).collect();
         let began = Moment::now();
-        self.check_self(ranges)?;
+        self.check_self(&vacated)?;
         self.until_outside(|| {
             let _turn = self.turn()?;
-            let mut round = Round::new(Action::Report, ranges, self.signal);
-            self.judge(round.run(Instant::now() + self.patience), ranges)
+            let mut round = Round::new(Action::Report, &vacated, self.signal);
+            self.judge(round.run(Instant::now() + self.patience), &vacated)
         })?;
         Ok(Drained::found(ranges, began))
     }
@@ -136,14 +137,14 @@ impl SignalWorld {
         })
     }
 
-    fn check_self(&self, ranges: &[CodeRange]) -> Result<()> {
-        let found = ask::look_at_self(ranges);
+    fn check_self(&self, vacated: &[Vacated]) -> Result<()> {
+        let found = ask::look_at_self(vacated);
         self.judge(
             match found {
                 Found::Outside => Outcome::AllOutside,
                 found => Outcome::Inside(registry::this_thread(), found),
             },
-            ranges,
+            vacated,
         )
     }
 
@@ -168,7 +169,7 @@ impl SignalWorld {
         }
     }
 
-    fn judge(&self, outcome: Outcome, ranges: &[CodeRange]) -> Result<()> {
+    fn judge(&self, outcome: Outcome, vacated: &[Vacated]) -> Result<()> {
         let (thread, at, returns) = match outcome {
             Outcome::AllOutside => return Ok(()),
             Outcome::Silent(thread) => {
@@ -204,10 +205,10 @@ impl SignalWorld {
         Err(Error::ThreadInside {
             thread,
             at,
-            range: ranges
+            range: vacated
                 .iter()
+                .map(Vacated::range)
                 .find(|range| range.contains(at))
-                .copied()
                 .unwrap_or_default(),
             returns,
         })
@@ -218,19 +219,19 @@ impl SignalWorld {
 // in the handler with all signals blocked, none that attaches gets further, and none is inside the ranges.
 // Two callers take turns. Every thread serializes at the end of the handler.
 unsafe impl World for SignalWorld {
-    fn while_stopped(&self, ranges: &[CodeRange], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
-        self.check_self(ranges)?;
+    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+        self.check_self(vacated)?;
         self.until_outside(|| {
             let _turn = self.turn()?;
             let _closed = Closed::close();
-            let mut round = Round::new(Action::Park, ranges, self.signal);
+            let mut round = Round::new(Action::Park, vacated, self.signal);
             let outcome = round.run(Instant::now() + self.patience);
             if matches!(outcome, Outcome::AllOutside) {
                 // SAFETY: what the implementation's comment says.
                 work(&unsafe { Stopped::promise() });
             }
             drop(round);
-            self.judge(outcome, ranges)
+            self.judge(outcome, vacated)
         })
     }
 
