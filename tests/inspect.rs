@@ -99,7 +99,7 @@ fn problems_are_one_line_with_the_file_and_exit_status_1() {
         line.starts_with("patchpoint: sites.ll: is no object file"),
         "{line}"
     );
-    let line = refusal(&["--format", "json", "empty-x86_64.o"], 1);
+    let line = refusal(&["empty-x86_64.o"], 1);
     assert!(
         line.starts_with("patchpoint: empty-x86_64.o: has no stack map"),
         "{line}"

@@ -65,8 +65,115 @@ fn every_command_has_help_with_examples() {
         let help = stdout(&[command, "--help"], 0);
         assert!(help.contains("Examples:\n"), "{help}");
         assert!(help.contains(&format!("  patchpoint {command} ")), "{help}");
+        assert_not_wrapped(&help);
     }
-    assert!(stdout(&["--help"], 0).contains("NO_COLOR"));
+    let help = stdout(&["--help"], 0);
+    assert!(help.contains("NO_COLOR"));
+    assert_not_wrapped(&help);
+    for command in COMMANDS.iter().filter(|command| **command != "completions") {
+        assert!(help.contains(&format!("  patchpoint {command} ")), "{help}");
+    }
+}
+
+/// An example that is wrapped cannot be copied.
+fn assert_not_wrapped(help: &str) {
+    let (_, examples) = help.split_once("Examples:\n").unwrap();
+    for line in examples.lines().take_while(|line| !line.is_empty()) {
+        assert!(line.starts_with("  "), "{line}\n{help}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_json_where_that_is_asked_for() {
+    for command in COMMANDS.iter().filter(|command| **command != "completions") {
+        let more: &[&str] = match *command {
+            "plan" => &["--id", "1", "--seq", "trap"],
+            "run" => &["--call", "f"],
+            _ => &[],
+        };
+        let args = [&[*command, "missing.o", "--format", "json"], more].concat();
+        let output = tool(&args);
+        assert_eq!(
+            output.status.code(),
+            Some(if *command == "check" { 2 } else { 1 })
+        );
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(value["file"], "missing.o");
+        let error = value["error"].as_str().unwrap();
+        let line = format!("patchpoint: missing.o: {error}\n");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), line);
+    }
+}
+
+/// The object, with a stack map of version 9, and where that stands.
+fn damaged(name: &str) -> (std::path::PathBuf, u64) {
+    use object::{Object, ObjectSection};
+    let mut data = std::fs::read("examples/objects/inline_cache.o").unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    let section = file.section_by_name(".llvm_stackmaps").unwrap();
+    let (at, _) = section.file_range().unwrap();
+    data[at as usize] = 9;
+    let path = std::env::temp_dir().join(format!("patchpoint-{name}-{}.o", std::process::id()));
+    std::fs::write(&path, data).unwrap();
+    (path, at)
+}
+
+#[test]
+fn a_damaged_stack_map_is_said_with_file_section_and_offset() {
+    let (path, at) = damaged("tool");
+    let file = path.to_str().unwrap();
+    let expected = format!(
+        "patchpoint: {file}: section .llvm_stackmaps (at {at:#x} of the file): no stack map at 0x0: "
+    );
+    let mut commands = vec![
+        vec!["inspect", file],
+        vec!["inspect", file, "--format", "llvm"],
+        vec!["sites", file],
+        vec!["plan", file, "--id", "78", "--seq", "trap"],
+        vec!["run", file, "--call", "get"],
+    ];
+    let lines: Vec<_> = commands.drain(..).map(|args| refusal(&args, 1)).collect();
+    let checked = refusal(&["check", file], 2);
+    std::fs::remove_file(&path).unwrap();
+    for line in lines.iter().chain([&checked]) {
+        assert!(line.starts_with(&expected), "{line}");
+        assert!(line.contains("expected version 1, 2 or 3, found 9: give the section from its start"));
+    }
+}
+
+#[test]
+fn ir_of_another_file_is_refused() {
+    let args = [
+        "check",
+        "examples/objects/inline_cache.o",
+        "--ir",
+        "examples/objects/live_stress.ll",
+    ];
+    let line = refusal(&args, 2);
+    assert!(line.contains("live_stress.ll has no call of a patchpoint or stackmap with an ID of this file"));
+}
+
+/// How many escape sequences there are where the tool prints to a terminal, if there is a program that makes one.
+fn escapes(variable: (&str, &str)) -> Option<usize> {
+    let tool = env!("CARGO_BIN_EXE_patchpoint");
+    let command = format!("'{tool}' inspect examples/objects/inline_cache.o");
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]);
+    script.env("TERM", "xterm").env_remove("NO_COLOR");
+    let output = script.env(variable.0, variable.1).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.success() && text.contains("sum_fields")).then(|| text.matches('\x1b').count())
+}
+
+#[test]
+fn there_are_colours_on_a_terminal_that_has_some() {
+    let Some(count) = escapes(("TERM", "xterm")) else {
+        println!("not shown: there is no `script` that makes a terminal");
+        return;
+    };
+    assert!(count > 10);
+    assert_eq!(escapes(("TERM", "dumb")), Some(0));
+    assert_eq!(escapes(("NO_COLOR", "1")), Some(0));
 }
 
 #[test]
@@ -93,10 +200,20 @@ fn assert_documented(command: &str, value: &Value) {
         for (key, value) in value.as_object().into_iter().flatten() {
             assert!(words.contains(&key.as_str()), "{command}: {key}");
             // These are documented with `inspect`.
-            if !["locations", "live_outs"].contains(&key.as_str()) {
+            if command == "inspect" || !["locations", "live_outs"].contains(&key.as_str()) {
                 left.push(value);
             }
         }
+    }
+}
+
+#[test]
+fn the_help_of_inspect_says_what_its_json_is() {
+    for object in [
+        "examples/objects/inline_cache.o",
+        "examples/objects/live_stress.s390x.o",
+    ] {
+        assert_documented("inspect", &json(&["inspect", object], 0));
     }
 }
 

@@ -332,3 +332,29 @@ fn what_cannot_be_planned_is_said() {
     assert!(report["sites"][0]["why"].is_string(), "{report}");
     assert!(report["sites"][0]["after"].is_null(), "{report}");
 }
+
+/// Those of SystemZ are branches that are never taken, to themselves.
+#[test]
+fn a_nop_refers_to_nothing() {
+    let object = "examples/objects/inline_cache.s390x.o";
+    let args = [
+        "plan",
+        object,
+        "--id",
+        "78",
+        "--shape",
+        "78=anyreg,32,result,args=1",
+        "--seq",
+        "result = 1",
+    ];
+    let plan = json(&args, 0);
+    let before = list(&plan["sites"][0]["before"]);
+    assert!(before.len() > 3);
+    for line in before {
+        assert_eq!(
+            (&line["is_nop"], &line["refers_to"]),
+            (&true.into(), &Value::Null),
+            "{line}"
+        );
+    }
+}

@@ -45,6 +45,13 @@ fn a_patched_cache_hits_and_misses() {
 }
 
 #[test]
+fn sites_of_functions_that_nobody_called_or_changed_are_left_out() {
+    let called = cache(&["--call", "get", "--args", "[0,0x17,0,1234]"]);
+    assert_eq!(list(&called["sites"]).len(), 1, "{called}");
+    assert_eq!(called["sites"][0]["function"], "get");
+}
+
+#[test]
 fn stores_into_an_array_are_shown() {
     let args = [
         "--call",

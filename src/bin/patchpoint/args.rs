@@ -11,7 +11,16 @@ use crate::shapes::{Told, record_id};
     name = "patchpoint",
     version,
     after_help = "\
-Output is in colours on a terminal, unless NO_COLOR is set. Each command has examples: patchpoint COMMAND --help."
+Examples:
+  patchpoint inspect get.o
+  patchpoint sites get.o --ir get.ll
+  patchpoint plan get.o --ir get.ll --id 78 --seq 'result = u64[arg(0)+24]'
+  patchpoint check get.o --ir get.ll --format json
+  patchpoint run get.o --ir get.ll --call get --args '[0,0x17,0,1234]' \\
+      --only-after --patch '78=result = u64[arg(0)+24]'
+
+More in patchpoint COMMAND --help. Output is in colours on a terminal, unless NO_COLOR is set. What cannot be done is said in \
+one line on the standard error stream, and with --format json printed as {file, error}, too."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -39,6 +48,19 @@ impl Command {
             Self::Run(run) => &run.code.file,
             Self::Completions(_) => "completions",
         }
+    }
+
+    /// Whether a program reads what is printed.
+    pub(crate) fn is_json(&self) -> bool {
+        let format = match self {
+            Self::Inspect(inspect) => return inspect.format == Format::Json,
+            Self::Sites(sites) => sites.code.format,
+            Self::Plan(plan) => plan.code.format,
+            Self::Check(check) => check.code.format,
+            Self::Run(run) => run.code.format,
+            Self::Completions(_) => return false,
+        };
+        format == Output::Json
     }
 }
 
@@ -202,7 +224,8 @@ pub(crate) struct Check {
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
-  patchpoint run get.o --call get --args '[0,0x17,0,1234]' --only-after --shape 78=anyreg,32,result,args=1 \\
+  patchpoint run get.o --call get --args '[0,0x17,0,1234]' --only-after \\
+      --shape 78=anyreg,32,result,args=1 \\
       --patch '78=guard u32[arg(0)+8] == 0x17 else miss; result = u64[arg(0)+24]'
   patchpoint run add.o --call add --args 1,2 --ir add.ll --live --invalidate add
   patchpoint run sort.o --call sort --args 0x10 --libc --symbol my_hook=0x7f0012345000
@@ -212,7 +235,8 @@ as a 64-bit number.
 
 JSON: {file, function, calls: [{when: before | after, args, result, arrays, events: [{what: miss | deopt, id, function, \
 offset, values}]}], changes: [{what, sites}], sites: [{id, function, offset, address, reserved, status, \
-listing: [{address, bytes, text, is_nop, refers_to}]}]}; a call that is not made has `why` in place of its result.")]
+listing: [{address, bytes, text, is_nop, refers_to}]}]}; a call that is not made has `why` in place of its result. The sites \
+are those of the functions that were called or changed.")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) code: Code,
@@ -380,6 +404,13 @@ Examples:
       for a program
   patchpoint inspect get.o --format llvm
       what llvm-readobj --stackmap prints, of all maps in the section
+
+JSON: {file, format, architecture, endian: little | big, maps: [{section, byte_offset, version, constants, functions: [{name, \
+section, offset, address, size, stack_size, records: [RECORD]}], records_of_unknown_functions: [RECORD]}]}; RECORD is {id, \
+offset, byte_offset, kind: patchpoint | shadow | statepoint | unknown, may_be_overflow, locations: [{kind: register | direct | \
+indirect | constant | constant_index, text, size, register, dwarf_register, bit_offset, offset, value, index}], live_outs: \
+[{register, dwarf_register, size}], site: {reserved, reserved_source: given | inferred | at_most | unknown, warning, \
+instructions: [{offset, bytes, text, is_nop, is_whole, references}]}}.
 
 In the text, `rax` is a value in a register, `[rbp-16]` one in memory, `&[rsp+8]` the address of a stack slot \
 itself, and `#5` a constant.")]

@@ -82,10 +82,7 @@ impl Code {
         for section in file.map_sections()? {
             let mut relocated = relocate(file, &section);
             let maps =
-                StackMaps::parse(&relocated.data, file.endian()).map_err(|error| Problem::StackMap {
-                    section: section.name.clone(),
-                    error: Box::new(error),
-                })?;
+                StackMaps::parse(&relocated.data, file.endian()).map_err(|error| section.problem(error))?;
             let fields: Vec<u64> = maps
                 .maps()
                 .iter()

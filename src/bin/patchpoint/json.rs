@@ -1,26 +1,37 @@
 //! For a program: all of the text, under keys that do not change.
 
 use patchpoint::stackmap::{Endian, Place};
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Number, Value};
 
 use crate::disassemble::Instruction;
+use crate::names::hex;
 use crate::problem::Problem;
 use crate::report::{FunctionReport, LiveOutReport, LocationReport, MapReport, RecordReport, Report};
 use crate::site::{Kind, Reserved, Site};
 use crate::text;
 
 pub(crate) fn render(report: &Report) -> Result<String, Problem> {
-    let value = json!({
-        "file": report.file,
-        "format": report.format,
-        "architecture": report.arch_name,
-        "endian": match report.endian {
-            Endian::Little => "little",
-            Endian::Big => "big",
-        },
-        "maps": list(&report.maps, map),
-    });
-    print(&value)
+    let endian = match report.endian {
+        Endian::Little => "little",
+        Endian::Big => "big",
+    };
+    print(&object([
+        ("file", report.file.as_str().into()),
+        ("format", report.format.into()),
+        ("architecture", report.arch_name.into()),
+        ("endian", endian.into()),
+        ("maps", list(&report.maps, map)),
+    ]))
+}
+
+/// Its fields in their order. The macro `json` would copy all that is inside.
+pub(crate) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Object(
+        fields
+            .map(|(key, value)| (key.to_owned(), value))
+            .into_iter()
+            .collect(),
+    )
 }
 
 /// The text of a report.
@@ -35,44 +46,45 @@ pub(crate) fn list<T>(items: &[T], to_json: impl Fn(&T) -> Value) -> Value {
 }
 
 fn map(map: &MapReport) -> Value {
-    json!({
-        "section": map.section,
-        "byte_offset": map.byte_offset,
-        "version": map.version,
-        "constants": map.constants,
-        "functions": list(&map.functions, function),
-        "records_of_unknown_functions": list(&map.loose, record),
-    })
+    object([
+        ("section", map.section.as_str().into()),
+        ("byte_offset", map.byte_offset.into()),
+        ("version", map.version.into()),
+        ("constants", map.constants.clone().into()),
+        ("functions", list(&map.functions, function)),
+        ("records_of_unknown_functions", list(&map.loose, record)),
+    ])
 }
 
 fn function(function: &FunctionReport) -> Value {
-    json!({
-        "name": function.name,
-        "section": function.section,
-        "offset": function.offset,
-        "address": function.address,
-        "size": function.size,
-        "stack_size": function.stack_size,
-        "records": list(&function.records, record),
-    })
+    object([
+        ("name", function.name.clone().into()),
+        ("section", function.section.clone().into()),
+        ("offset", function.offset.into()),
+        ("address", function.address.into()),
+        ("size", function.size.into()),
+        ("stack_size", function.stack_size.into()),
+        ("records", list(&function.records, record)),
+    ])
 }
 
 fn record(record: &RecordReport) -> Value {
-    json!({
-        "id": record.id,
-        "offset": record.offset,
-        "byte_offset": record.byte_offset,
-        "kind": match record.kind {
-            Kind::Patchpoint => "patchpoint",
-            Kind::Shadow => "shadow",
-            Kind::Statepoint => "statepoint",
-            Kind::Unknown => "unknown",
-        },
-        "may_be_overflow": record.may_be_overflow,
-        "locations": list(&record.locations, location),
-        "live_outs": list(&record.live_outs, live_out),
-        "site": record.site.as_ref().map(|at| site(record, at)),
-    })
+    let kind = match record.kind {
+        Kind::Patchpoint => "patchpoint",
+        Kind::Shadow => "shadow",
+        Kind::Statepoint => "statepoint",
+        Kind::Unknown => "unknown",
+    };
+    object([
+        ("id", record.id.into()),
+        ("offset", record.offset.into()),
+        ("byte_offset", record.byte_offset.into()),
+        ("kind", kind.into()),
+        ("may_be_overflow", record.may_be_overflow.into()),
+        ("locations", list(&record.locations, location)),
+        ("live_outs", list(&record.live_outs, live_out)),
+        ("site", record.site.as_ref().map(|at| site(record, at)).into()),
+    ])
 }
 
 pub(crate) fn location(location: &LocationReport) -> Value {
@@ -110,11 +122,11 @@ fn number(value: i128) -> Option<Number> {
 }
 
 pub(crate) fn live_out(live_out: &LiveOutReport) -> Value {
-    json!({
-        "register": live_out.register.map(|name| name.to_string()),
-        "dwarf_register": live_out.reg.get(),
-        "size": live_out.size,
-    })
+    object([
+        ("register", live_out.register.map(|name| name.to_string()).into()),
+        ("dwarf_register", live_out.reg.get().into()),
+        ("size", live_out.size.into()),
+    ])
 }
 
 fn site(record: &RecordReport, site: &Site) -> Value {
@@ -124,28 +136,26 @@ fn site(record: &RecordReport, site: &Site) -> Value {
         Reserved::AtMost(bytes) => (Some(bytes), "at_most"),
         Reserved::Unknown => (None, "unknown"),
     };
-    json!({
-        "reserved": bytes,
-        "reserved_source": source,
-        "warning": site.warning,
-        "instructions": list(&site.instructions, |one| instruction(record, one)),
-    })
+    object([
+        ("reserved", bytes.into()),
+        ("reserved_source", source.into()),
+        ("warning", site.warning.clone().into()),
+        (
+            "instructions",
+            list(&site.instructions, |one| instruction(record, one)),
+        ),
+    ])
 }
 
 fn instruction(record: &RecordReport, instruction: &Instruction) -> Value {
     let end = instruction.offset + instruction.bytes.len() as u64;
     let references = record.references.range(instruction.offset..end);
-    let hex: String = instruction
-        .bytes
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    json!({
-        "offset": instruction.offset,
-        "bytes": hex,
-        "text": instruction.text,
-        "is_nop": instruction.is_nop,
-        "is_whole": !instruction.is_cut,
-        "references": references.map(|(_, name)| name.as_str()).collect::<Vec<_>>(),
-    })
+    object([
+        ("offset", instruction.offset.into()),
+        ("bytes", hex(&instruction.bytes, "").into()),
+        ("text", instruction.text.clone().into()),
+        ("is_nop", instruction.is_nop.into()),
+        ("is_whole", (!instruction.is_cut).into()),
+        ("references", references.map(|(_, name)| name.as_str()).collect()),
+    ])
 }

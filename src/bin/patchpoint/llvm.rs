@@ -15,10 +15,7 @@ pub(crate) fn render(name: &str, file: &ObjectFile<'_>) -> Result<String, Proble
     let mut maps = Vec::new();
     let sections = file.map_sections()?;
     for section in sections.into_iter().filter(|section| section.name != PE_NAME) {
-        let parsed = StackMaps::parse(section.data, file.endian()).map_err(|error| Problem::StackMap {
-            section: section.name,
-            error: Box::new(error),
-        })?;
+        let parsed = StackMaps::parse(section.data, file.endian()).map_err(|error| section.problem(error))?;
         maps.push(parsed);
     }
     let mut out = String::new();

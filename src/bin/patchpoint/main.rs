@@ -60,6 +60,10 @@ fn main() -> ExitCode {
         Err(problem) => {
             // Where not even this can be written, the exit status is all that is left.
             let _ = writeln!(io::stderr(), "patchpoint: {}: {problem}", command.file());
+            if command.is_json() {
+                let value = serde_json::json!({ "file": command.file(), "error": problem.to_string() });
+                let _ = json::print(&value).and_then(|text| print(&text));
+            }
             match command {
                 Command::Check(_) => ExitCode::from(2),
                 _ => ExitCode::FAILURE,

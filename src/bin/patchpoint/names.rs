@@ -67,10 +67,15 @@ impl Names {
     ) -> Vec<Listed> {
         let lines = verify::disassemble(arch, addr, bytes).into_iter();
         lines
-            .map(|line| Listed {
-                refers_to: last_address(&line.text).and_then(|addr| self.get(addr).or_else(|| or(addr))),
-                is_nop: verify::original(arch, line.addr, &line.bytes) == Ok(Original::Nops),
-                line,
+            .map(|line| {
+                let is_nop = verify::original(arch, line.addr, &line.bytes) == Ok(Original::Nops);
+                // Those of SystemZ are branches that are never taken.
+                let target = last_address(&line.text).filter(|_| !is_nop);
+                Listed {
+                    refers_to: target.and_then(|addr| self.get(addr).or_else(|| or(addr))),
+                    is_nop,
+                    line,
+                }
             })
             .collect()
     }

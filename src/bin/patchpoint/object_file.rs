@@ -2,7 +2,7 @@
 
 use object::{Architecture, BinaryFormat, Object, ObjectSection, SectionIndex, SubArchitecture};
 use patchpoint::arch::Arch;
-use patchpoint::stackmap::Endian;
+use patchpoint::stackmap::{Endian, StackMaps};
 
 use crate::problem::Problem;
 
@@ -21,6 +21,19 @@ pub(crate) struct MapSection<'data> {
     pub(crate) name: String,
     pub(crate) address: u64,
     pub(crate) data: &'data [u8],
+    /// Where it begins in the file.
+    pub(crate) at: u64,
+}
+
+impl MapSection<'_> {
+    /// What is wrong with its stack maps, with the place.
+    pub(crate) fn problem(&self, error: patchpoint::Error) -> Problem {
+        Problem::StackMap {
+            section: self.name.clone(),
+            at: self.at,
+            error: Box::new(error),
+        }
+    }
 }
 
 impl<'data> ObjectFile<'data> {
@@ -41,10 +54,19 @@ impl<'data> ObjectFile<'data> {
                     name: name.to_owned(),
                     address: section.address(),
                     data: section.data()?,
+                    at: section.file_range().map_or(0, |(at, _)| at),
                 });
             }
         }
         Ok(found)
+    }
+
+    /// Whether the stack maps can be read that it has.
+    pub(crate) fn check_maps(&self) -> Result<(), Problem> {
+        for section in self.map_sections()? {
+            StackMaps::parse(section.data, self.endian()).map_err(|error| section.problem(error))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn endian(&self) -> Endian {

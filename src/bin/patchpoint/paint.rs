@@ -35,10 +35,11 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
-    /// Colours on a terminal, unless the environment's `NO_COLOR` says no.
+    /// Colours on a terminal that has some, unless the environment's `NO_COLOR` says no.
     pub(crate) fn for_stdout() -> Self {
-        match io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let has = std::env::var_os("TERM").is_none_or(|name| name != "dumb");
+        match io::stdout().is_terminal() && wanted && has {
             true => Self::Colours,
             false => Self::Plain,
         }

@@ -9,9 +9,15 @@ pub(crate) enum Problem {
     ReadOther(String, io::Error),
     #[error("{file}, line {line}: {expected}")]
     Shape { file: String, line: usize, expected: String },
-    #[error("is no object file that this tool reads (ELF, Mach-O, COFF or PE): {0}")]
+    #[error(
+        "is no object file that this tool reads (ELF, Mach-O, COFF or PE): {0}: give what `llc -filetype=obj` or `clang -c` \
+         wrote, all of it"
+    )]
     Object(#[from] object::Error),
-    #[error("has no stack map: expected a section .llvm_stackmaps, or __llvm_stackmaps in Mach-O")]
+    #[error(
+        "has no stack map: expected a section .llvm_stackmaps, or __llvm_stackmaps in Mach-O: LLVM writes one where the IR \
+         calls llvm.experimental.patchpoint or llvm.experimental.stackmap"
+    )]
     NoStackMap,
     #[error(
         "is for {0}, of which only `inspect` knows something: patchpoints are patched on x86-64, AArch64, PowerPC64, s390x and RISC-V 64"
@@ -19,10 +25,14 @@ pub(crate) enum Problem {
     NoArch(&'static str),
     #[error("does not fit into the address space")]
     TooLarge,
-    #[error("section {section}: {error}")]
-    StackMap { section: String, error: Box<patchpoint::Error> },
+    #[error("section {section} (at {at:#x} of the file): {error}")]
+    StackMap { section: String, at: u64, error: Box<patchpoint::Error> },
     #[error("{0}")]
     Library(Box<patchpoint::Error>),
+    #[error(
+        "{0} has no call of a patchpoint or stackmap with an ID of this file: give the IR that it was compiled from"
+    )]
+    OtherIr(String),
     #[error("no record has ID {id}; {have}")]
     NoSuchId { id: u64, have: String },
     #[error("nothing of ID {id} can be patched: {why}")]

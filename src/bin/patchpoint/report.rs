@@ -1,5 +1,6 @@
 //! What is to be said of a file, before it is said in text or JSON.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex};
@@ -13,6 +14,7 @@ use patchpoint::stackmap::{
 use crate::args::Reserved;
 use crate::object_file::{MapSection, ObjectFile};
 use crate::problem::Problem;
+use crate::progress::Progress;
 use crate::relocate::{CodePlace, Relocated, relocate};
 use crate::site::{Code, Kind, Site, kind, site};
 use crate::symbols::Symbols;
@@ -86,6 +88,7 @@ impl Report {
             symbols: Symbols::of(file),
             references: references(file),
             reserved: reserved.iter().map(|known| (known.id, known.bytes)).collect(),
+            progress: RefCell::new(Progress::new("records")),
         };
         let mut maps = Vec::new();
         for section in &sections {
@@ -107,6 +110,7 @@ struct Reporter<'f, 'data> {
     symbols: Symbols,
     references: BTreeMap<CodePlace, String>,
     reserved: BTreeMap<u64, u32>,
+    progress: RefCell<Progress>,
 }
 
 /// A function's code, found in the file.
@@ -122,10 +126,7 @@ impl<'data> Reporter<'_, 'data> {
     fn section(&mut self, section: &MapSection<'_>) -> Result<Vec<MapReport>, Problem> {
         let relocated = relocate(self.file, section);
         let maps =
-            StackMaps::parse(&relocated.data, self.file.endian()).map_err(|error| Problem::StackMap {
-                section: section.name.clone(),
-                error: Box::new(error),
-            })?;
+            StackMaps::parse(&relocated.data, self.file.endian()).map_err(|error| section.problem(error))?;
         for function in maps.maps().iter().flat_map(StackMap::functions) {
             let target = relocated.target(self.file, function.byte_offset().get());
             self.symbols.add_start(self.file, &target);
@@ -185,6 +186,7 @@ impl<'data> Reporter<'_, 'data> {
             .collect();
         offsets.sort_unstable();
         let reports = records.iter().map(|record| {
+            self.progress.borrow_mut().step();
             let at = u64::from(record.offset().get());
             let after = offsets.partition_point(|offset| *offset <= at);
             self.record(record, constants, found.as_ref(), offsets.get(after).copied())

@@ -3,7 +3,7 @@
 //! It is told on the command line, in files of lines of the same form, or by the LLVM IR that the object was compiled from.
 //! What is not told is inferred from the bytes, where they leave no doubt.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::str::FromStr;
 
@@ -104,6 +104,8 @@ pub(crate) struct Shapes {
     by_function: HashMap<(String, u64), Shape>,
     by_id: HashMap<u64, Shape>,
     others: Option<Shape>,
+    /// The files of IR, and the IDs in them.
+    ir: (Vec<String>, HashSet<u64>),
 }
 
 /// Where the length of a site comes from.
@@ -130,8 +132,10 @@ impl Shapes {
             let text = fs::read_to_string(file);
             text.map_err(|error| Problem::ReadOther(file.clone(), error))
         };
+        shapes.ir.0.clone_from(&code.ir);
         for file in &code.ir {
             for (function, id, shape) in sites_of_ir(&read(file)?) {
+                shapes.ir.1.insert(id);
                 shapes.by_id.insert(id, shape);
                 shapes.by_function.insert((function, id), shape);
             }
@@ -148,6 +152,15 @@ impl Shapes {
         }
         code.shape.iter().for_each(|told| shapes.tell(told.clone()));
         Ok(shapes)
+    }
+
+    /// Whether the IR, if there is any, is of a file whose records have these IDs.
+    pub(crate) fn check_ir(&self, ids: impl IntoIterator<Item = u64>) -> Result<(), Problem> {
+        let (files, known) = &self.ir;
+        match files.is_empty() || ids.into_iter().any(|id| known.contains(&id)) {
+            true => Ok(()),
+            false => Err(Problem::OtherIr(files.join(", "))),
+        }
     }
 
     fn tell(&mut self, told: Told) {

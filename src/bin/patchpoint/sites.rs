@@ -149,14 +149,14 @@ pub(crate) fn how(survey: &Survey) -> &'static str {
 }
 
 fn as_json(survey: &Survey) -> Value {
-    json!({
-        "file": survey.file,
-        "format": survey.format,
-        "architecture": survey.arch.to_string(),
-        "how": how(survey),
-        "faults": list(&survey.faults, |fault| fault.to_string().into()),
-        "sites": list(&survey.rows, |row| row_json(survey, row)),
-    })
+    json::object([
+        ("file", survey.file.as_str().into()),
+        ("format", survey.format.into()),
+        ("architecture", survey.arch.to_string().into()),
+        ("how", how(survey).into()),
+        ("faults", list(&survey.faults, |fault| fault.to_string().into())),
+        ("sites", list(&survey.rows, |row| row_json(survey, row))),
+    ])
 }
 
 /// The keys that say where a record is.

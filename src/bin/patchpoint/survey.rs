@@ -104,6 +104,7 @@ impl Survey {
         if file.map_sections()?.is_empty() {
             return Err(Problem::NoStackMap);
         }
+        file.check_maps()?;
         let code = Code::of(data, &file)?;
         let arch = code.image.arch;
         let mut told = HashMap::new();
@@ -160,6 +161,7 @@ impl Survey {
             });
         }
         drop(progress);
+        shapes.check_ir(rows.iter().map(|row| row.place.id))?;
         // Records of the same place stay in their order.
         rows.sort_by_key(|row| row.place.addr);
         Ok(Self {

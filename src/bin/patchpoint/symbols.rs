@@ -166,6 +166,7 @@ fn descriptors(file: &ObjectFile<'_>) -> Option<(SectionIndex, Relocated)> {
         name: ".opd".to_owned(),
         address: section.address(),
         data: section.data().ok()?,
+        at: section.file_range().map_or(0, |(at, _)| at),
     };
     Some((section.index(), relocate(file, &as_read)))
 }

@@ -308,8 +308,10 @@ fn what_is_no_object_or_has_no_map_is_refused_in_one_line() {
         .unwrap();
     broken[at] = 9;
     let problem = refused(&broken);
-    let expected = "section .llvm_stackmaps: no stack map at 0x0: expected version 1, 2 or 3, found 9: give the \
-                    section from its start";
+    let expected = format!(
+        "section .llvm_stackmaps (at {at:#x} of the file): no stack map at 0x0: expected version 1, 2 or 3, found 9: give \
+         the section from its start"
+    );
     assert_eq!(problem.to_string(), expected);
 }
 

@@ -3,6 +3,7 @@
 mod call;
 mod show;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use patchpoint::addr::CodeAddr;
@@ -17,6 +18,7 @@ use crate::names::{Listed, Names};
 use crate::object_file::ObjectFile;
 use crate::paint::Paint;
 use crate::problem::Problem;
+use crate::progress::Progress;
 use crate::shapes::{Known, Shapes};
 use crate::survey::Place;
 
@@ -74,7 +76,7 @@ pub(crate) fn render(run: &Run, data: &[u8], paint: Paint) -> Result<String, Pro
 fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
     let shapes = Shapes::read(&run.code)?;
     // What is no object at all is said in the words of the other commands.
-    ObjectFile::parse(data)?;
+    ObjectFile::parse(data)?.check_maps()?;
     let events = Events::default();
     let engine = engine(&events)?;
     let mut names = Names::default();
@@ -94,7 +96,7 @@ fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
     if let (Some(Err(why)), None) | (_, Some(Err(why))) = (&before, &after) {
         return Err(Problem::Run(why.clone()));
     }
-    let sites = held(&engine, &module, &names)?;
+    let sites = held(&engine, &module, &names, &run.call)?;
     Ok(Story {
         run,
         before,
@@ -169,7 +171,11 @@ fn load(
         registration
     };
     let arch = patchpoint::arch::Arch::host();
+    let mut ids = Vec::new();
+    let mut progress = Progress::new("records");
     let module = registration.register(|record| {
+        progress.step();
+        ids.push(record.id().get());
         let known = arch.map(|arch| shapes.of(arch, record));
         Ok(match known {
             Some(Ok(Known::Site(shape, _))) => Some(shape),
@@ -178,6 +184,8 @@ fn load(
             Some(Err(error)) => return Err(error),
         })
     })?;
+    drop(progress);
+    shapes.check_ir(ids)?;
     *names = Names::of_module(&module);
     for (addr, name) in resolved.into_inner() {
         names.add(addr, name);
@@ -259,8 +267,19 @@ fn change(run: &Run, engine: &Engine, module: &Module) -> Result<Vec<Change>, Pr
     Ok(changes)
 }
 
-fn held(engine: &Engine, module: &Module, names: &Names) -> Result<Vec<Held>, Problem> {
-    let held = module.sites().map(|site| {
+/// The sites of the functions that were called or of which something was changed.
+fn held(engine: &Engine, module: &Module, names: &Names, called: &str) -> Result<Vec<Held>, Problem> {
+    let changed = module
+        .sites()
+        .filter(|site| engine.status(site) != Status::Original);
+    let mut functions: HashSet<CodeAddr> = changed.map(|site| site.function().addr()).collect();
+    functions.extend(module.function(called).map(|function| function.addr()));
+    let told = module
+        .sites()
+        .filter(|site| functions.contains(&site.function().addr()));
+    let mut progress = Progress::new("sites");
+    let held = told.map(|site| {
+        progress.step();
         Ok(Held {
             place: Place::of_site(&site),
             reserved: site.reserved().get(),
