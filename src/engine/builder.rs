@@ -91,7 +91,6 @@ impl Builder {
             observers: self.observers,
             table: RwLock::new(SiteTable::default()),
             states: Mutex::new(States::new(self.journal.unwrap_or(journal::CAPACITY))),
-            templates: Mutex::default(),
             epochs: Epochs::default(),
             stubs: StubPool::new(arena.clone(), within),
             arena,

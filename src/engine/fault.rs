@@ -3,8 +3,6 @@
 //! A world may stop its threads anywhere, so one of them may hold the allocator's lock. What fails is therefore
 //! noted by number, in room that was made before, and told in full when the threads go on.
 
-use smallvec::SmallVec;
-
 use super::group::{Group, Held};
 use super::work::Work;
 use crate::error::{Error, Result, SiteName};
@@ -32,16 +30,23 @@ pub(super) type Outcome = core::result::Result<(), Noted>;
 #[derive(Default)]
 pub(super) struct Found {
     fault: Option<Fault>,
-    /// As long as the longest site.
-    bytes: SmallVec<[u8; 64]>,
+    /// As long as the longest site, at least.
+    bytes: Vec<u8>,
 }
 
 impl Found {
-    pub(super) fn of_len(len: usize) -> Self {
-        Self {
-            fault: None,
-            bytes: SmallVec::from_elem(0, len),
+    /// Makes room for sites of that length.
+    #[inline]
+    pub(super) fn make_room(&mut self, len: usize) {
+        if len > self.bytes.len() {
+            self.bytes.resize(len, 0);
         }
+    }
+
+    /// Forgets what was found.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.fault = None;
     }
 
     /// Notes a fault, unless another was before.
@@ -110,8 +115,12 @@ pub(super) fn explain(work: &mut Work) -> Error {
 }
 
 fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
-    let (item, part) = work.both().nth(number)?;
-    let expected = item.side(part, side);
+    let item = work.items.get(number)?;
+    let (_, old, new) = work.groups.sides().nth(number)?;
+    let expected = match side {
+        Side::Old => old,
+        Side::New => new,
+    };
     Some(Error::BytesChanged {
         site: item.site.name(),
         expected: expected.to_vec(),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::state::States;
 use super::work::{Item, Part};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Fate, Result};
-use crate::memory::{Alias, CodeMemory, PageRun, Side, Sides};
+use crate::memory::{Alias, CodeMemory, PageRun, Sides};
 
 /// The items of one memory, with their bytes: all of them live, or none.
 pub(super) struct Group<M> {
@@ -62,16 +63,50 @@ pub(super) struct List<M> {
 }
 
 impl Groups {
-    /// The groups of these items.
+    /// Makes the groups of these items, whose sites are as the states say.
     ///
     /// # Errors
     /// [`Error::OutsideMemory`](crate::Error::OutsideMemory) for a site whose pages do not exist.
-    pub(super) fn of(items: &[Item], parts: &[Part]) -> Result<Self> {
-        if let Some(own) = List::of(items, parts, |memory| memory.as_alias().cloned())? {
-            return Ok(Self::Own(own));
+    pub(super) fn fill(&mut self, items: &[Item], parts: &[Part], states: &States) -> Result<()> {
+        let changes = Changes { items, parts, states };
+        self.clear();
+        if let Self::Own(own) = self {
+            if own.fill(changes, |memory| memory.as_alias().cloned())? {
+                return Ok(());
+            }
         }
-        let any = List::of(items, parts, |memory| Some(Arc::clone(memory)))?;
-        Ok(Self::Any(any.unwrap_or_default()))
+        let mut any = List::default();
+        any.fill(changes, |memory| Some(Arc::clone(memory)))?;
+        *self = Self::Any(any);
+        Ok(())
+    }
+
+    /// Forgets all groups.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Own(own) => own.groups.clear(),
+            Self::Any(_) => *self = Self::default(),
+        }
+    }
+
+    /// Does something for each item, in their order, with the address of its site, and the bytes before and after.
+    #[inline]
+    pub(super) fn each_side(&self, mut each: impl FnMut(CodeAddr, &[u8], &[u8])) {
+        match self {
+            Self::Own(own) => own.each_side(&mut each),
+            Self::Any(any) => any.each_side(&mut each),
+        }
+    }
+
+    /// Of each item: the address of its site, and the bytes before and after.
+    pub(super) fn sides(&self) -> impl Iterator<Item = (CodeAddr, &[u8], &[u8])> {
+        let (own, any) = match self {
+            Self::Own(own) => (Some(own.groups.iter()), None),
+            Self::Any(any) => (None, Some(any.groups.iter())),
+        };
+        let own = own.into_iter().flatten().flat_map(|group| group.sides.iter());
+        let any = any.into_iter().flatten().flat_map(|group| group.sides.iter());
+        own.chain(any)
     }
 }
 
@@ -90,30 +125,55 @@ impl<M> Default for List<M> {
     }
 }
 
+/// The changes that are grouped.
+#[derive(Clone, Copy)]
+struct Changes<'a> {
+    items: &'a [Item],
+    parts: &'a [Part],
+    states: &'a States,
+}
+
 impl<M> List<M> {
-    /// The groups of the items, unless one of their memories cannot be held so.
-    fn of(
-        items: &[Item],
-        parts: &[Part],
-        hold: impl Fn(&Arc<dyn CodeMemory>) -> Option<M>,
-    ) -> Result<Option<Self>> {
-        let mut list = Self::default();
+    /// Makes the groups of the items, unless one of their memories cannot be held so.
+    fn fill(&mut self, all: Changes<'_>, hold: impl Fn(&Arc<dyn CodeMemory>) -> Option<M>) -> Result<bool> {
+        self.groups.clear();
+        self.quiescent = 0;
         let mut start = 0;
-        for items in items.chunk_by(|a, b| (a.is_live, a.memory) == (b.is_live, b.memory)) {
-            let parts = parts.get(start..).unwrap_or_default();
+        for items in all
+            .items
+            .chunk_by(|a, b| (a.is_live, a.memory) == (b.is_live, b.memory))
+        {
+            let parts = all.parts.get(start..start + items.len()).unwrap_or_default();
             if let Some(first) = items.first() {
                 let memory = first.site.memory()?;
                 let Some(held) = hold(memory) else {
-                    return Ok(None);
+                    self.groups.clear();
+                    return Ok(false);
                 };
-                let group = Group::of(held, items, parts, start)?;
-                memory.make_room(group.runs.len());
-                list.groups.push(group);
-                list.quiescent += usize::from(!first.is_live);
+                let runs = runs(parts, first.is_live)?;
+                memory.make_room(runs.len());
+                self.groups.push(Group {
+                    memory: held,
+                    sides: sides(parts, all.states),
+                    runs,
+                    items: start..start + items.len(),
+                    good: true,
+                });
+                self.quiescent += usize::from(!first.is_live);
             }
             start += items.len();
         }
-        Ok(Some(list))
+        Ok(true)
+    }
+
+    #[inline]
+    fn each_side(&self, each: &mut impl FnMut(CodeAddr, &[u8], &[u8])) {
+        for group in &self.groups {
+            group
+                .sides
+                .iter()
+                .for_each(|(addr, old, new)| each(addr, old, new));
+        }
     }
 
     #[inline]
@@ -127,24 +187,25 @@ impl<M> List<M> {
     }
 }
 
-impl<M> Group<M> {
-    fn of(memory: M, items: &[Item], parts: &[Part], start: usize) -> Result<Self> {
-        let both = items.iter().zip(parts);
-        let quiescent = both.clone().filter(|(item, _)| !item.is_live);
-        let mut ranges: SmallVec<[CodeRange; 1]> = quiescent.map(|(_, part)| part.range).collect();
-        // As many new bytes as old ones: the checker has seen to it.
-        let sides = both.map(|(item, part)| {
-            let [old, new] = [Side::Old, Side::New].map(|side| item.side(part, side));
-            (part.range.start(), old, new)
-        });
-        Ok(Self {
-            memory,
-            sides: Sides::of(sides),
-            runs: PageRun::cover(&mut ranges)?,
-            items: start..start + items.len(),
-            good: true,
-        })
+/// The pages of a group. Those of a live one are not opened.
+fn runs(parts: &[Part], live: bool) -> Result<SmallVec<[PageRun; 1]>> {
+    if live {
+        return Ok(SmallVec::new());
     }
+    if let [part] = parts {
+        return PageRun::cover(&mut [part.range]);
+    }
+    let mut ranges: Vec<CodeRange> = parts.iter().map(|part| part.range).collect();
+    PageRun::cover(&mut ranges)
+}
+
+/// What stands in the sites of a group, and what is to. As many new bytes as old ones: the checker has seen to it.
+fn sides(parts: &[Part], states: &States) -> Sides {
+    Sides::of(parts.iter().map(|part| {
+        let now = states.at(part.place).map(|state| state.standing.bytes.as_slice());
+        let new = part.standing.bytes.as_slice();
+        (part.range.start(), now.unwrap_or_default(), new)
+    }))
 }
 
 impl<M: Held> Group<M> {

@@ -1,16 +1,12 @@
 //! What was changed, newest last: a bounded ring of the committed changes.
 //!
-//! What a transaction is to leave here is made when it is prepared, generations included, as a commit refuses sites
-//! that have changed since. A commit adds the time, and leaves it with whatever else it has left over; whoever
-//! prepares or reads next puts it into the ring. Names are looked up when the journal is read.
+//! A commit leaves with whatever else it has left over what is to be recorded; whoever prepares or reads next puts it
+//! into the ring, where it takes the room of what is dropped. Names are looked up when the journal is read.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use smallvec::SmallVec;
-
-use super::state::Status;
+use super::state::{Bytes, Status};
 use crate::addr::CodeAddr;
 use crate::error::SiteName;
 use crate::publish::CoarseTime;
@@ -44,29 +40,33 @@ pub struct JournalEntry {
     pub time: SystemTime,
 }
 
-/// A change of one site, to be made.
-pub(super) struct Record {
+/// A change of one site that was made.
+pub(super) struct Record<'a> {
     pub(super) generation: u64,
     pub(super) site: SiteKey,
     pub(super) addr: CodeAddr,
     pub(super) became: Status,
-    pub(super) before: Arc<[u8]>,
-    pub(super) after: Arc<[u8]>,
+    pub(super) before: &'a [u8],
+    pub(super) after: &'a [u8],
 }
 
-/// The changes of a transaction, or as many of its last as the journal can hold.
-pub(super) struct Chapter {
-    /// The number of the first record, when it is in the journal.
-    first: u64,
+/// The same in the ring.
+struct Kept {
+    number: u64,
+    generation: u64,
+    site: SiteKey,
+    addr: CodeAddr,
+    became: Status,
+    before: Bytes,
+    after: Bytes,
     time: CoarseTime,
-    records: SmallVec<[Record; 1]>,
 }
 
 /// The ring.
 pub(super) struct Journal {
-    chapters: VecDeque<Box<Chapter>>,
-    /// How many records these have.
-    kept: usize,
+    /// Those before `oldest` are newer than the others.
+    ring: Vec<Kept>,
+    oldest: usize,
     capacity: usize,
     recorded: u64,
 }
@@ -74,72 +74,91 @@ pub(super) struct Journal {
 impl Journal {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
-            chapters: VecDeque::new(),
-            kept: 0,
+            ring: Vec::new(),
+            oldest: 0,
             capacity,
             recorded: 0,
         }
     }
 
-    /// What will be recorded of these changes; `None` if nothing is.
-    pub(super) fn chapter(&self, changes: impl ExactSizeIterator<Item = Record>) -> Option<Box<Chapter>> {
-        let over = changes.len().saturating_sub(self.capacity);
-        let records: SmallVec<[Record; 1]> = changes.skip(over).collect();
-        (!records.is_empty()).then(|| {
-            Box::new(Chapter {
-                first: 0,
-                time: CoarseTime::default(),
-                records,
-            })
-        })
-    }
-
-    /// Adds what was made of that many changes then.
-    pub(super) fn record(&mut self, changes: usize, time: CoarseTime, chapter: Option<Box<Chapter>>) {
+    /// So many changes were made then, which are to be added: of many, as many of the last as the ring can hold.
+    pub(super) fn chapter(&mut self, changes: usize, time: CoarseTime) -> Chapter<'_> {
+        let number = self.recorded;
         self.recorded += changes as u64;
-        let Some(mut chapter) = chapter else {
-            return;
-        };
-        chapter.time = time;
-        chapter.first = self.recorded + 1 - chapter.records.len() as u64;
-        self.kept += chapter.records.len();
-        self.chapters.push_back(chapter);
-        self.drop_old();
-    }
-
-    /// Drops what is not shown any more.
-    fn drop_old(&mut self) {
-        while let Some(oldest) = self.chapters.front().map(|oldest| oldest.records.len()) {
-            if self.kept - oldest < self.capacity {
-                return;
-            }
-            self.chapters.pop_front();
-            self.kept -= oldest;
+        Chapter {
+            over: changes.saturating_sub(self.capacity),
+            journal: self,
+            number,
+            time,
         }
     }
 
+    #[inline]
+    fn keep(&mut self, kept: Kept) {
+        if self.ring.len() < self.capacity {
+            self.ring.push(kept);
+            return;
+        }
+        if let Some(oldest) = self.ring.get_mut(self.oldest) {
+            *oldest = kept;
+        }
+        self.oldest = match self.oldest + 1 {
+            end if end >= self.capacity => 0,
+            next => next,
+        };
+    }
+
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
-        let over = self.kept.saturating_sub(self.capacity);
-        let all = self.chapters.iter().flat_map(|chapter| chapter.entries());
-        all.skip(over).collect()
+        let (newer, older) = self.ring.split_at_checked(self.oldest).unwrap_or_default();
+        older.iter().chain(newer).map(Kept::entry).collect()
     }
 }
 
-impl Chapter {
-    fn entries(&self) -> impl Iterator<Item = JournalEntry> + '_ {
-        (self.first..)
-            .zip(&self.records)
-            .map(|(number, record)| JournalEntry {
-                number,
-                generation: record.generation,
-                site: record.site,
-                addr: record.addr,
-                name: None,
-                became: record.became,
-                before: Arc::clone(&record.before),
-                after: Arc::clone(&record.after),
-                time: self.time.time(),
-            })
+/// The changes of a transaction on their way into the journal.
+pub(super) struct Chapter<'j> {
+    journal: &'j mut Journal,
+    /// That of the last change that was added.
+    number: u64,
+    time: CoarseTime,
+    /// How many of the next are too many.
+    over: usize,
+}
+
+impl Chapter<'_> {
+    /// Adds the next change.
+    #[inline]
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        self.number += 1;
+        if self.over > 0 {
+            self.over -= 1;
+            return;
+        }
+        self.journal.keep(Kept {
+            number: self.number,
+            generation: record.generation,
+            site: record.site,
+            addr: record.addr,
+            became: record.became,
+            before: Bytes::from_slice(record.before),
+            after: Bytes::from_slice(record.after),
+            time: self.time,
+        });
+    }
+}
+
+impl Kept {
+    fn entry(&self) -> JournalEntry {
+        JournalEntry {
+            number: self.number,
+            generation: self.generation,
+            site: self.site,
+            addr: self.addr,
+            name: None,
+            became: self.became,
+            before: self.before.as_slice().into(),
+            after: self.after.as_slice().into(),
+            time: self.time.time(),
+        }
     }
 }
 
@@ -154,7 +173,7 @@ mod tests {
     use super::*;
     use crate::site::ModuleId;
 
-    fn record(addr: u64) -> Record {
+    fn record(addr: u64) -> Record<'static> {
         Record {
             generation: 1,
             site: SiteKey {
@@ -163,14 +182,14 @@ mod tests {
             },
             addr: CodeAddr::new(addr),
             became: Status::Patched,
-            before: Arc::from([1]),
-            after: Arc::from([2]),
+            before: &[1],
+            after: &[2],
         }
     }
 
     fn change(journal: &mut Journal, addrs: &[u64]) {
-        let chapter = journal.chapter(addrs.iter().copied().map(record));
-        journal.record(addrs.len(), CoarseTime::now(), chapter);
+        let mut chapter = journal.chapter(addrs.len(), CoarseTime::now());
+        addrs.iter().for_each(|addr| chapter.add(&record(*addr)));
     }
 
     fn kept(journal: &Journal) -> Vec<(u64, u64)> {
@@ -188,7 +207,7 @@ mod tests {
         assert_eq!(kept(&journal), [(2, 2), (3, 3)]);
         (4..=100).for_each(|addr| change(&mut journal, &[addr]));
         assert_eq!(kept(&journal), [(99, 99), (100, 100)]);
-        assert_eq!((journal.chapters.len(), journal.kept), (2, 2));
+        assert_eq!(journal.ring.len(), 2);
     }
 
     #[test]
@@ -199,7 +218,25 @@ mod tests {
         assert_eq!(kept(&journal), [(5, 5), (6, 6), (7, 7)]);
         change(&mut journal, &[8]);
         assert_eq!(kept(&journal), [(6, 6), (7, 7), (8, 8)]);
-        assert_eq!((journal.chapters.len(), journal.kept), (2, 4));
+        assert_eq!(journal.ring.len(), 3);
+    }
+
+    #[test]
+    fn what_is_kept_in_the_room_of_another_is_whole() {
+        let mut journal = Journal::new(1);
+        let both: [(&[u8], &[u8]); 3] = [(&[1; 40], &[2; 40]), (&[3], &[4]), (&[5; 50], &[6; 50])];
+        for (before, after) in both {
+            let one = Record {
+                generation: before.len() as u64,
+                before,
+                after,
+                ..record(before.len() as u64)
+            };
+            journal.chapter(1, CoarseTime::now()).add(&one);
+            let entry = journal.entries().remove(0);
+            assert_eq!((&*entry.before, &*entry.after), (before, after));
+            assert_eq!(entry.generation, entry.addr.get());
+        }
     }
 
     #[test]

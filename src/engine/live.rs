@@ -22,11 +22,11 @@ pub(super) use arm::arm;
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
 use super::fault::{Fault, Outcome};
-use super::prepare::Preparation;
+use super::prepare::{Made, Preparation};
 use super::retire::Retiree;
 use super::state::{States, Status, Stub};
-use super::transaction::Change;
-use super::work::{Draft, Kind, Part, Work};
+use super::transaction::{Asked, Change};
+use super::work::{Kind, Part, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
@@ -34,7 +34,7 @@ use crate::error::{Error, Fate, Result};
 use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side, StubSlot};
 use crate::publish::{Level, Moment, Publisher, Rest};
-use crate::sequence::{self, Assembled, Sequence};
+use crate::sequence::{self, Assembled};
 use crate::site::Site;
 use crate::verify;
 
@@ -70,27 +70,24 @@ fn backend(site: &Site) -> &'static dyn Live {
 // ---- preparing ----
 
 /// Prepares the change of a site of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Draft> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> Result<Made> {
     let Some(armed) = &preparation.state.lasting.live else {
         return trap::change(preparation, change);
     };
     let head = armed.head;
     match change {
-        Change::Patch(sequence) | Change::Redirect(sequence) => {
-            patch(preparation, head, sequence, change.status())
+        Change::Patch(asked) => patch(preparation, head, asked, Status::Patched),
+        Change::Redirect(to) => {
+            let asked = Asked::Kept(Arc::clone(to));
+            patch(preparation, head, &asked, Status::Redirected)
         }
         Change::Restore => restore(preparation, head),
         Change::Invalidate => invalidate(preparation, head),
     }
 }
 
-fn patch(
-    preparation: &mut Preparation<'_>,
-    head: Head,
-    sequence: &Arc<Sequence>,
-    status: Status,
-) -> Result<Draft> {
-    let site = preparation.site.clone();
+fn patch(preparation: &mut Preparation<'_>, head: Head, asked: &Asked<'_>, status: Status) -> Result<Made> {
+    let (site, sequence) = (preparation.site.clone(), asked.sequence());
     if sequence.is_in_place_only() {
         return Err(Error::LiveInPlace { site: site.name() });
     }
@@ -111,11 +108,12 @@ fn patch(
         landings: Vec::new(),
         used: head.end(),
     };
-    let sequence = Some(Arc::clone(sequence));
-    lead(preparation, head, addr, assembled, status, sequence)
+    lead(preparation, head, addr, assembled)?;
+    let made = preparation.made(status, head.end(), Some(asked));
+    finish(preparation, head, made)
 }
 
-fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {
+fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Made> {
     let ramp = preparation.invalidation_ramp()?;
     let target = DeclaredTarget {
         addr: ramp,
@@ -132,15 +130,18 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {
         landings: Vec::new(),
         used: head.end(),
     };
-    let sequence = preparation.state.standing.sequence.clone();
-    lead(preparation, head, ramp, assembled, Status::Invalidated, sequence)
+    lead(preparation, head, ramp, assembled)?;
+    let standing = preparation.standing_sequence();
+    let made = preparation.made(Status::Invalidated, head.end(), standing.as_ref());
+    finish(preparation, head, made)
 }
 
 /// The armed form comes back, whose bytes were checked when the site was armed.
-fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Draft> {
-    let new = Arc::clone(&preparation.state.lasting.original);
-    let draft = preparation.draft_of(Status::Original, new, head.end(), Vec::new(), None);
-    finish(head, draft)
+fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Made> {
+    let armed = &preparation.state.lasting.original;
+    preparation.put(armed, &[]);
+    let made = preparation.made(Status::Original, head.end(), None);
+    finish(preparation, head, made)
 }
 
 fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
@@ -150,26 +151,20 @@ fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
     })
 }
 
-/// The item whose head jumps to `to`.
-fn lead(
-    preparation: &mut Preparation<'_>,
-    head: Head,
-    to: CodeAddr,
-    mut assembled: Assembled,
-    status: Status,
-    sequence: Option<Arc<Sequence>>,
-) -> Result<Draft> {
+/// Puts what is to stand in the site, whose head jumps to `to`.
+fn lead(preparation: &mut Preparation<'_>, head: Head, to: CodeAddr, mut assembled: Assembled) -> Result<()> {
     let site = preparation.site.clone();
     let live = backend(&site);
     assembled.code = head.armed(live, site.reserved(), jump(&site, head, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
-    finish(head, preparation.draft(status, &assembled, sequence))
+    preparation.put(&assembled.code, &assembled.landings);
+    Ok(())
 }
 
 /// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the change.
-fn finish(head: Head, mut draft: Draft) -> Result<Draft> {
-    let site = &draft.site;
-    let (old, new) = (&draft.old, &draft.standing.bytes);
+fn finish(preparation: &Preparation<'_>, head: Head, made: Made) -> Result<Made> {
+    let site = &preparation.site;
+    let (old, new) = preparation.sides();
     verify::check_exchange(&site.context(&[]), old, new)?;
     let (Some(old), Some(new)) = (head.of_site(old), head.of_site(new)) else {
         return Err(refused(site, "it has no head"));
@@ -177,13 +172,9 @@ fn finish(head: Head, mut draft: Draft) -> Result<Draft> {
     if !backend(site).exchangeable(&old, &new) {
         return Err(refused(site, "its head is no nop or jump that may be exchanged"));
     }
-    draft.live = Some(HeadExchange::new(
-        Arc::clone(site.memory()?),
-        head.addr,
-        (&old, &new),
-        None,
-    ));
-    Ok(draft)
+    let memory = Arc::clone(site.memory()?);
+    let live = Some(HeadExchange::new(memory, head.addr, (&old, &new), None));
+    Ok(Made { live, ..made })
 }
 
 fn refused(site: &Site, what: &'static str) -> Error {
@@ -243,7 +234,7 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
     for exchange in done.iter().rev().filter(|exchange| exchange.take_back().is_err()) {
         let item = work.items.get_mut(exchange.item);
         if let Some((item, part)) = item.zip(work.parts.get(exchange.item)) {
-            let new = item.side(part, Side::New);
+            let new = &part.standing.bytes;
             item.fate = Some(match exchange.memory.holds(part.range.start(), new) {
                 Ok(true) => Fate::New,
                 _ => Fate::Unknown,

@@ -64,7 +64,6 @@ use crate::site::{Function, Module, ModuleId, Site, SiteTable};
 use observe::Observers;
 use retire::Retiree;
 use state::{Ramp, States, Stub};
-use templates::Templates;
 
 /// Patches the sites of registered modules. Cloning clones a handle.
 #[derive(Clone)]
@@ -111,8 +110,6 @@ struct Shared {
     observers: Observers,
     table: RwLock<SiteTable>,
     states: Mutex<States>,
-    /// Only whoever has the lock of the states takes this one.
-    templates: Mutex<Templates>,
     epochs: Epochs,
     stubs: StubPool,
     arena: Arena,
@@ -151,7 +148,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`], and as [`Transaction::commit`].
     pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
-        self.transaction().patch(id, sequence)?.commit()
+        self.transaction().patch_lent(id.into(), sequence)?.commit()
     }
 
     /// Writes the sequence into one site.
@@ -159,7 +156,7 @@ impl Engine {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn patch_site(&self, site: &Site, sequence: &Sequence) -> Result<Receipt> {
-        self.transaction().patch_site(site, sequence)?.commit()
+        self.transaction().patch_site_lent(site, sequence)?.commit()
     }
 
     /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be committed.

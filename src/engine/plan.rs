@@ -5,7 +5,6 @@ use core::fmt;
 use super::commit::Prepared;
 use super::work::{Item, Part};
 use crate::addr::CodeAddr;
-use crate::memory::Side;
 use crate::verify::{self, Line};
 
 impl fmt::Debug for Prepared<'_> {
@@ -13,18 +12,18 @@ impl fmt::Debug for Prepared<'_> {
         let Some(work) = self.work() else {
             return Ok(());
         };
-        for (number, (item, part)) in work.both().enumerate() {
+        for (number, ((item, part), (_, before, after))) in work.both().zip(work.groups.sides()).enumerate() {
             if number > 0 {
                 writeln!(f)?;
             }
-            show(f, item, part)?;
+            show(f, item, part, [("before", before), ("after", after)])?;
         }
         Ok(())
     }
 }
 
 /// One site: a line with its address, ID, reserved length and slack, then what stands there and what will.
-fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part) -> fmt::Result {
+fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part, sides: [(&str, &[u8]); 2]) -> fmt::Result {
     let (reserved, used) = (item.site.reserved().get(), item.used.get());
     let slack = reserved.saturating_sub(used);
     writeln!(
@@ -32,9 +31,9 @@ fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part) -> fmt::Result {
         "{:?}: {reserved} bytes reserved, {used} used, {slack} slack",
         item.site
     )?;
-    for (title, side) in [("before", Side::Old), ("after", Side::New)] {
+    for (title, bytes) in sides {
         writeln!(f, "  {title}")?;
-        listing(f, item, item.site.addr(), item.side(part, side))?;
+        listing(f, item, item.site.addr(), bytes)?;
     }
     if let Some(stub) = &part.standing.stub {
         writeln!(f, "  stub")?;

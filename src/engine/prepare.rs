@@ -1,37 +1,37 @@
 //! From a change to bytes: assemble, place stubs and ramps, check. Everything that can be refused is refused
 //! here; nothing that is executed is touched.
 
-use std::mem;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
-use super::live;
+use super::live::{self, HeadExchange};
 use super::observe::Owner;
-use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
-use super::transaction::Change;
-use super::work::{Draft, Memories, OldStub, Work};
-use super::{Engine, Shared, templates};
+use super::state::{self, Bytes, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
+use super::templates::Templates;
+use super::transaction::{Asked, Change, Changes};
+use super::work::{Draft, Item, Memories, OldStub, Part, Work};
+use super::{Engine, Shared};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
-use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
+use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
 pub(super) fn prepare<'e>(
     engine: &'e Engine,
     states: &mut States,
-    changes: Vec<(Site, Change)>,
+    changes: Changes<'_>,
     drained: bool,
 ) -> Result<Prepared<'e>> {
     states.file_leftovers();
     states.retired.make_room(changes.len());
-    let mut drafts = Vec::with_capacity(changes.len());
-    let collected = collect(&mut drafts, &engine.shared, states, changes, drained);
-    let mut work = Box::new(Work::of(drafts, engine.shared.level));
-    match collected.and_then(|()| work.seal(&states.journal)) {
+    let mut work = states.room();
+    let collected = collect(&mut work, &engine.shared, states, changes, drained);
+    match collected.and_then(|()| work.seal(states, engine.shared.level)) {
         Ok(()) => Ok(Prepared::new(engine, work)),
         Err(error) => {
             work.release(&engine.shared);
@@ -41,18 +41,28 @@ pub(super) fn prepare<'e>(
 }
 
 fn collect(
-    drafts: &mut Vec<Draft>,
+    work: &mut Work,
     shared: &Shared,
     states: &mut States,
-    changes: Vec<(Site, Change)>,
+    changes: Changes<'_>,
     drained: bool,
 ) -> Result<()> {
     let mut memories = Memories::default();
     for (site, change) in changes {
-        shared.check_registered(&site)?;
+        let place = match states.known(&site) {
+            Some(place) => place,
+            None => {
+                shared.check_registered(&site)?;
+                states.place_of(&site)?
+            }
+        };
         let memory = memories.number(site.memory()?);
-        let draft = Preparation::new(shared, states, site, drained)?.finish(change)?;
-        drafts.extend(draft.map(|draft| Draft { memory, ..draft }));
+        let mut preparation = Preparation::new(shared, states, place, site, drained)?;
+        preparation.new = work.room.pop();
+        if let Some(mut draft) = preparation.finish(change)? {
+            draft.item.memory = memory;
+            work.add(draft);
+        }
     }
     Ok(())
 }
@@ -61,6 +71,7 @@ fn collect(
 pub(super) struct Preparation<'a> {
     pub(super) shared: &'a Shared,
     pub(super) state: &'a SiteState,
+    templates: &'a RefCell<Templates>,
     place: Place,
     pub(super) site: Site,
     landings: Landings,
@@ -68,11 +79,26 @@ pub(super) struct Preparation<'a> {
     may_have_run: bool,
     pub(super) ramps: Vec<Ramp>,
     pub(super) stub: Option<Box<Stub>>,
+    /// What is to stand in the site, or room for it.
+    new: Option<Box<Standing>>,
+}
+
+/// What a change is, besides what is to stand in the site.
+pub(super) struct Made {
+    /// Bytes of code, the rest being nops.
+    pub(super) used: Len,
+    /// How it is written if its site is live.
+    pub(super) live: Option<HeadExchange>,
 }
 
 impl<'a> Preparation<'a> {
-    pub(super) fn new(shared: &'a Shared, states: &'a mut States, site: Site, drained: bool) -> Result<Self> {
-        let place = states.place_of(&site)?;
+    pub(super) fn new(
+        shared: &'a Shared,
+        states: &'a States,
+        place: Place,
+        site: Site,
+        drained: bool,
+    ) -> Result<Self> {
         // It has just been found, or made.
         let state = states
             .at(place)
@@ -82,6 +108,7 @@ impl<'a> Preparation<'a> {
         Ok(Self {
             shared,
             state,
+            templates: &states.templates,
             place,
             site,
             landings,
@@ -89,6 +116,7 @@ impl<'a> Preparation<'a> {
             may_have_run,
             ramps: Vec::new(),
             stub: None,
+            new: None,
         })
     }
 
@@ -101,25 +129,51 @@ impl<'a> Preparation<'a> {
     }
 
     /// The change with all that has been allocated for it, or `None` where the site is already as asked for.
-    fn finish(mut self, change: Change) -> Result<Option<Draft>> {
-        let done = self.change(change);
-        if let Ok(Some(mut draft)) = done {
-            let old = &self.state.standing;
-            draft.standing.stub = self.stub;
-            draft.old_stub = OldStub::of(old, &draft.standing, draft.live.is_some());
-            draft.ramps = self.ramps;
-            return Ok(Some(draft));
+    fn finish(mut self, change: Change<'_>) -> Result<Option<Draft>> {
+        let done = self.change(&change);
+        if let Ok(Some(made)) = done {
+            return Ok(Some(self.draft(made)));
         }
         self.shared.release(self.ramps, self.stub);
-        done
+        done.map(|_| None)
     }
 
-    fn change(&mut self, change: Change) -> Result<Option<Draft>> {
+    fn draft(self, made: Made) -> Draft {
+        let old = &self.state.standing;
+        let until_run = !self.may_have_run && old.landings_in_force(true, self.drained) != self.landings;
+        let mut standing = self.new.unwrap_or_default();
+        standing.landings = self.landings;
+        standing.stub = self.stub;
+        standing.generation = old.generation + 1;
+        let (is_live, status) = (made.live.is_some(), standing.status);
+        Draft {
+            part: Part {
+                range: self.site.range(),
+                old_stub: OldStub::of(old, &standing, is_live),
+                place: self.place,
+                version: self.state.version(),
+                standing,
+            },
+            item: Item {
+                site: self.site,
+                status,
+                used: made.used,
+                ramps: self.ramps,
+                until_run,
+                is_live,
+                memory: 0,
+                fate: None,
+            },
+            live: made.live,
+        }
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<Option<Made>> {
         let status = self.state.standing.status;
         match change {
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
-            Change::Redirect(ref to) if status == Status::Redirected => {
+            Change::Redirect(to) if status == Status::Redirected => {
                 if self.state.standing.sequence.as_ref() == Some(to) {
                     return Ok(None);
                 }
@@ -127,72 +181,97 @@ impl<'a> Preparation<'a> {
             _ => state::check_changeable(&self.site, status)?,
         }
         if self.site.module().is_live() {
-            return live::change(self, &change).map(Some);
+            return live::change(self, change).map(Some);
         }
         match change {
-            Change::Patch(ref sequence) | Change::Redirect(ref sequence) => {
-                self.patch(sequence, change.status()).map(Some)
-            }
+            Change::Patch(asked) => self.patch(asked, Status::Patched).map(Some),
+            Change::Redirect(to) => self
+                .patch(&Asked::Kept(Arc::clone(to)), Status::Redirected)
+                .map(Some),
             Change::Restore => self.restore().map(Some),
             Change::Invalidate => self.invalidate().map(Some),
         }
     }
 
-    fn patch(&mut self, sequence: &Arc<Sequence>, status: Status) -> Result<Draft> {
+    fn patch(&mut self, asked: &Asked<'_>, status: Status) -> Result<Made> {
+        let sequence = asked.sequence();
         let environment = self.environment(sequence, None)?;
         let stage = latency::enter(Stage::Assemble);
-        let outline = self.outline(sequence);
-        let standing = Some(Arc::clone(sequence));
-        if let Some(outline) = &outline {
-            let site = &self.site;
-            let templates = self.shared.templates.lock();
-            let filled = templates.fill(outline, site.range(), &environment, || site.name())?;
+        let has_template = self.read(sequence);
+        if has_template {
+            let (site, mut templates) = (&self.site, self.templates.borrow_mut());
+            let new = self.new.get_or_insert_default();
+            let filled = templates.fill(site.range(), &environment, &mut new.bytes, || site.name())?;
             if let Some(filled) = filled {
-                let (code, returns) = (filled.code[..].into(), filled.returns.to_vec());
-                return Ok(self.draft_of(status, code, filled.used, returns, standing));
+                new.returns = Landings::from_slice(filled.returns);
+                new.stand_for(status, Some(asked));
+                return Ok(Made::in_place(filled.used));
             }
         }
         stage.end();
         let assembled = self.assemble(sequence, &environment)?;
         let _stage = latency::enter(Stage::Assemble);
-        if let Some(outline) = outline.filter(|_| self.stub.is_none()) {
+        if has_template && self.stub.is_none() {
             let context = self.site.context(&[]);
-            let mut templates = self.shared.templates.lock();
-            templates.learn(outline, sequence, &context, &environment, &assembled);
+            let mut templates = self.templates.borrow_mut();
+            templates.learn(sequence, &context, &environment, &assembled);
         }
-        Ok(self.draft(status, &assembled, standing))
+        self.put(&assembled.code, &assembled.landings);
+        Ok(self.made(status, assembled.used, Some(asked)))
     }
 
-    /// What names the sequence's template at this kind of site, if it can have one.
-    fn outline(&self, sequence: &Sequence) -> Option<Outline> {
+    /// Puts what is to stand in the site, and the offsets to which calls of it return.
+    pub(super) fn put(&mut self, bytes: &[u8], returns: &[u32]) {
+        let new = self.new.get_or_insert_default();
+        new.bytes = Bytes::from_slice(bytes);
+        new.returns = Landings::from_slice(returns);
+    }
+
+    /// What is [put](Self::put) there stands for a sequence, or for what was there.
+    pub(super) fn made(&mut self, status: Status, used: Len, asked: Option<&Asked<'_>>) -> Made {
+        self.new.get_or_insert_default().stand_for(status, asked);
+        Made::in_place(used)
+    }
+
+    /// What stands in the site, and what has been put to stand there.
+    pub(super) fn sides(&self) -> (&[u8], &[u8]) {
+        let new = self.new.as_ref().map(|new| new.bytes.as_slice());
+        (&self.state.standing.bytes, new.unwrap_or_default())
+    }
+
+    /// The sequence that stands in the site now.
+    pub(super) fn standing_sequence(&self) -> Option<Asked<'static>> {
+        self.state.standing.sequence.clone().map(Asked::Kept)
+    }
+
+    /// Reads the sequence at this kind of site; whether it can have a template.
+    fn read(&self, sequence: &Sequence) -> bool {
         if !self.landings.is_empty() {
-            return None;
+            return false;
         }
-        let templates = || self.shared.templates.lock();
-        let of_site = || templates().site(&self.site.context(&[]));
-        let kind = (*self.state.lasting.kind.get_or_init(of_site))?;
-        Some(templates::at_site(Outline::of(sequence)?, kind))
+        let mut templates = self.templates.borrow_mut();
+        let kind = &self.state.lasting.kind;
+        let kind = *kind.get_or_init(|| templates.site(&self.site.context(&[])));
+        kind.is_some_and(|kind| templates.read(sequence, kind))
     }
 
-    fn invalidate(&mut self) -> Result<Draft> {
+    fn invalidate(&mut self) -> Result<Made> {
         let ramp = self.invalidation_ramp()?;
         let sequence = Sequence::new().jump(Target::Deopt);
         let environment = self.environment(&sequence, Some(ramp))?;
         let assembled = self.assemble(&sequence, &environment)?;
-        Ok(self.draft(
-            Status::Invalidated,
-            &assembled,
-            self.state.standing.sequence.clone(),
-        ))
+        self.put(&assembled.code, &assembled.landings);
+        let standing = self.standing_sequence();
+        Ok(self.made(Status::Invalidated, assembled.used, standing.as_ref()))
     }
 
     /// The original bytes go through no assembler; what must hold for them is that they keep the landings.
-    fn restore(&mut self) -> Result<Draft> {
-        let returns = state::returns_of(&self.site, &self.state.lasting.displaced)?;
-        state::check_keeps_landings(&self.site, &self.state.lasting.original, &returns, &self.landings)?;
-        let used = self.site.reserved();
-        let new = Arc::clone(&self.state.lasting.original);
-        Ok(self.draft_of(Status::Original, new, used, returns, None))
+    fn restore(&mut self) -> Result<Made> {
+        let lasting = &self.state.lasting;
+        let returns = state::returns_of(&self.site, &lasting.displaced)?;
+        state::check_keeps_landings(&self.site, &lasting.original, &returns, &self.landings)?;
+        self.put(&lasting.original, &returns);
+        Ok(self.made(Status::Original, self.site.reserved(), None))
     }
 
     fn assemble(&mut self, sequence: &Sequence, environment: &Environment) -> Result<Assembled> {
@@ -338,47 +417,11 @@ impl<'a> Preparation<'a> {
             }
         }
     }
+}
 
-    pub(super) fn draft(
-        &mut self,
-        status: Status,
-        assembled: &Assembled,
-        sequence: Option<Arc<Sequence>>,
-    ) -> Draft {
-        let new = assembled.code.as_slice().into();
-        self.draft_of(status, new, assembled.used, assembled.landings.clone(), sequence)
-    }
-
-    pub(super) fn draft_of(
-        &mut self,
-        status: Status,
-        new: Arc<[u8]>,
-        used: Len,
-        returns: Vec<u32>,
-        sequence: Option<Arc<Sequence>>,
-    ) -> Draft {
-        let old = &self.state.standing;
-        let until_run = !self.may_have_run && old.landings_in_force(true, self.drained) != self.landings;
-        Draft {
-            site: self.site.clone(),
-            old: Arc::clone(&old.bytes),
-            standing: Box::new(Standing {
-                status,
-                bytes: new,
-                landings: mem::take(&mut self.landings),
-                returns,
-                sequence,
-                stub: None,
-                generation: old.generation + 1,
-            }),
-            used,
-            ramps: Vec::new(),
-            live: None,
-            old_stub: OldStub::None,
-            place: self.place,
-            version: self.state.version(),
-            until_run,
-            memory: 0,
-        }
+impl Made {
+    /// A change of a site that is not live.
+    fn in_place(used: Len) -> Self {
+        Self { used, live: None }
     }
 }

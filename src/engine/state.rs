@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::cell::OnceCell;
+use core::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -13,12 +14,14 @@ use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
 use super::observe::Owner;
 use super::retire::{Limbo, Retiree};
+use super::templates::Templates;
+use super::transaction::Asked;
 use super::work::Work;
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
 use crate::sequence::Sequence;
-use crate::site::{Site, SiteKey};
+use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
 
 /// What stands in a site.
@@ -61,14 +64,17 @@ pub(super) struct Ramp {
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
 pub(super) type Landings = SmallVec<[u32; 4]>;
 
+/// The bytes of a site. Most sites are short.
+pub(super) type Bytes = SmallVec<[u8; 32]>;
+
 /// What stands in a site, and what is known of it: what a commit exchanges, by its pointer.
 pub(super) struct Standing {
     pub(super) status: Status,
-    pub(super) bytes: Arc<[u8]>,
+    pub(super) bytes: Bytes,
     /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
     pub(super) landings: Landings,
     /// Offsets to which calls of the bytes return. Ascending.
-    pub(super) returns: Vec<u32>,
+    pub(super) returns: Landings,
     /// The sequence that stands there now, or stood there when it was invalidated.
     pub(super) sequence: Option<Arc<Sequence>>,
     pub(super) stub: Option<Box<Stub>>,
@@ -87,6 +93,8 @@ pub(super) struct SiteState {
 
 /// What stays with a site whatever stands there.
 pub(super) struct Lasting {
+    /// The site's module, which is registered as long as this is here.
+    module: Module,
     pub(super) original: Arc<[u8]>,
     /// The original instructions that lose bytes to a sequence: the original bytes, and of a shadow the rest of its
     /// last instruction.
@@ -125,14 +133,27 @@ impl Stub {
     }
 }
 
+impl Default for Standing {
+    fn default() -> Self {
+        Self::original(&[], &[])
+    }
+}
+
 impl Standing {
+    /// Says what its bytes are, and for which sequence they stand.
+    pub(super) fn stand_for(&mut self, status: Status, asked: Option<&Asked<'_>>) {
+        let before = self.sequence.take();
+        self.status = status;
+        self.sequence = asked.map(|asked| asked.keep(before));
+    }
+
     /// What stands in a site that has not been changed.
-    fn original(bytes: &Arc<[u8]>, returns: Vec<u32>) -> Self {
+    pub(super) fn original(bytes: &[u8], returns: &[u32]) -> Self {
         Self {
             status: Status::Original,
-            bytes: Arc::clone(bytes),
+            bytes: Bytes::from_slice(bytes),
             landings: Landings::new(),
-            returns,
+            returns: Landings::from_slice(returns),
             sequence: None,
             stub: None,
             generation: 0,
@@ -142,6 +163,9 @@ impl Standing {
     /// The landings that hold while these bytes are replaced.
     pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Landings {
         if drained || !may_have_run {
+            return Landings::new();
+        }
+        if self.landings.is_empty() && self.returns.is_empty() {
             return Landings::new();
         }
         let mut landings: Landings = self.landings.iter().chain(&self.returns).copied().collect();
@@ -160,19 +184,26 @@ impl SiteState {
             .get(..site.reserved().as_usize())
             .unwrap_or_default()
             .into();
-        Ok(Self::new(original, displaced.into(), returns, None))
+        Ok(Self::new(site, original, displaced.into(), &returns, None))
     }
 
     /// The state of a live site that has just been armed. What `restore` puts back is its armed form.
-    pub(super) fn armed(displaced: Arc<[u8]>, armed: Arc<[u8]>, live: Armed) -> Self {
-        Self::new(armed, displaced, Vec::new(), Some(live))
+    pub(super) fn armed(site: &Site, displaced: Arc<[u8]>, armed: Arc<[u8]>, live: Armed) -> Self {
+        Self::new(site, armed, displaced, &[], Some(live))
     }
 
-    fn new(original: Arc<[u8]>, displaced: Arc<[u8]>, returns: Vec<u32>, live: Option<Armed>) -> Self {
+    fn new(
+        site: &Site,
+        original: Arc<[u8]>,
+        displaced: Arc<[u8]>,
+        returns: &[u32],
+        live: Option<Armed>,
+    ) -> Self {
         Self {
             version: 0,
             standing: Box::new(Standing::original(&original, returns)),
             lasting: Box::new(Lasting {
+                module: site.module().clone(),
                 original,
                 displaced,
                 doubtful: None,
@@ -280,8 +311,12 @@ pub(super) struct States {
     /// Stubs that no site leads to any more, but into which a callee could still return.
     pub(super) retired: Limbo<Retiree>,
     pub(super) journal: Journal,
+    /// What is known of sequences, for whoever prepares a change.
+    pub(super) templates: RefCell<Templates>,
     /// What commits have left over since the journal was last written, newest first.
     leftovers: Option<Box<Work>>,
+    /// The room that one of them took, for the next. It holds on to nothing.
+    spare: Option<Box<Work>>,
 }
 
 impl States {
@@ -303,12 +338,20 @@ impl States {
         place
     }
 
-    /// The place of a site. Its state is made from what the site held at its registration the first time.
+    /// The place of a registered site. Its state is made from what the site held at its registration the first time.
     pub(super) fn place_of(&mut self, site: &Site) -> Result<Place> {
-        match self.by_site.get(&site.key()) {
-            Some(place) => Ok(*place),
+        match self.known(site) {
+            Some(place) => Ok(place),
             None => Ok(self.insert(site.key(), SiteState::unchanged(site)?)),
         }
+    }
+
+    /// The place of a site, if it has one. Its module is registered then: states go with their modules. One that is
+    /// of another engine, or was registered once, may have the same key, but is not the same module.
+    pub(super) fn known(&self, site: &Site) -> Option<Place> {
+        let place = *self.by_site.get(&site.key())?;
+        let module = &self.at(place)?.lasting.module;
+        module.is_same(site.module()).then_some(place)
     }
 
     /// The site one of whose stubs or ramps contains `addr`.
@@ -408,9 +451,17 @@ impl States {
         }
         while let Some(mut work) = oldest {
             oldest = work.next.take();
-            self.journal
-                .record(work.parts.len(), work.time, work.chapter.take());
+            work.file(&mut self.journal);
+            if work.is_small() {
+                work.clear();
+                self.spare = Some(work);
+            }
         }
+    }
+
+    /// Room for a transaction.
+    pub(super) fn room(&mut self) -> Box<Work> {
+        self.spare.take().unwrap_or_default()
     }
 
     /// What the journal has of all commits.
@@ -487,46 +538,12 @@ pub(super) fn check_changeable(site: &Site, status: Status) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::Record;
     use super::*;
-    use crate::publish::Level;
-    use crate::site::ModuleId;
-
-    /// What a commit of one change leaves.
-    fn commit(states: &mut States, addr: u64) {
-        let record = Record {
-            generation: 1,
-            site: SiteKey {
-                module: ModuleId(0),
-                index: 0,
-            },
-            addr: CodeAddr::new(addr),
-            became: Status::Patched,
-            before: Arc::from([1]),
-            after: Arc::from([2]),
-        };
-        let mut work = Work::of(Vec::new(), Level::Eventual);
-        work.chapter = states.journal.chapter([record].into_iter());
-        states.leave(Box::new(work));
-    }
-
-    #[test]
-    fn what_commits_leave_is_in_the_journal_in_their_order() {
-        let mut states = States::new(3);
-        (1..=3).for_each(|addr| commit(&mut states, addr));
-        let addrs = |states: &mut States| -> Vec<u64> {
-            let entries = states.journal_entries();
-            entries.iter().map(|entry| entry.addr.get()).collect()
-        };
-        assert_eq!(addrs(&mut states), [1, 2, 3]);
-        (4..=5).for_each(|addr| commit(&mut states, addr));
-        assert_eq!(addrs(&mut states), [3, 4, 5]);
-    }
 
     #[test]
     fn any_number_of_commits_may_be_left() {
         let mut states = States::new(1);
-        (0..50_000).for_each(|addr| commit(&mut states, addr));
+        (0..50_000).for_each(|_| states.leave(Box::default()));
         drop(states);
     }
 }

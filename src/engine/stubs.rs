@@ -21,7 +21,8 @@ impl Engine {
         let shared = &self.shared;
         shared.check_registered(site)?;
         let mut states = shared.states.lock();
-        let mut preparation = Preparation::new(shared, &mut states, site.clone(), false)?;
+        let place = states.place_of(site)?;
+        let mut preparation = Preparation::new(shared, &states, place, site.clone(), false)?;
         let placed = state::check_changeable(site, preparation.state.standing.status)
             .and_then(|()| preparation.copy_out_of_line(sequence));
         let (ramps, stub) = (preparation.ramps, preparation.stub);

@@ -18,6 +18,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use smallvec::SmallVec;
 
+use super::state::Bytes;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
@@ -31,14 +32,16 @@ const SITES: usize = 4096;
 /// How many sequences are known; one more, and all are forgotten.
 const SEQUENCES: usize = 1024;
 
-type Words = SmallVec<[u64; 16]>;
-
 /// What is known.
 #[derive(Default)]
 pub(super) struct Templates {
     /// The kinds of sites, by their words.
     sites: HashMap<Box<[u64]>, u32>,
-    known: HashMap<Words, Known, BuildHasherDefault<WordHasher>>,
+    known: HashMap<Box<[u64]>, Known, BuildHasherDefault<WordHasher>>,
+    /// The sequence that was [read](Self::read) last.
+    outline: Outline,
+    /// The addresses of its targets.
+    targets: Vec<CodeAddr>,
     /// Damages what was filled: a test of what finds it.
     #[cfg(test)]
     pub(super) damage: Option<fn(&mut [u8])>,
@@ -77,7 +80,6 @@ enum From {
 
 /// Code that was filled and admitted.
 pub(super) struct Filled<'t> {
-    pub(super) code: SmallVec<[u8; 64]>,
     pub(super) returns: &'t [u32],
     pub(super) used: Len,
 }
@@ -117,17 +119,17 @@ fn address(target: Target, environment: &Environment) -> Option<CodeAddr> {
     }
 }
 
-/// The addresses of all targets, if no two are the same: contracts of one would then bind the other.
-fn addresses(outline: &Outline, environment: &Environment) -> Option<SmallVec<[CodeAddr; 2]>> {
-    let mut all = SmallVec::new();
+/// Finds the addresses of all targets, if no two are the same: contracts of one would then bind the other.
+fn find_addresses(outline: &Outline, environment: &Environment, found: &mut Vec<CodeAddr>) -> Option<()> {
+    found.clear();
     for target in &outline.targets {
         let addr = address(*target, environment)?;
-        if all.contains(&addr) {
+        if found.contains(&addr) {
             return None;
         }
-        all.push(addr);
+        found.push(addr);
     }
-    Some(all)
+    Some(())
 }
 
 impl Templates {
@@ -143,62 +145,70 @@ impl Templates {
         Some(number)
     }
 
-    /// The code of a sequence with that outline at `range`, if it has been learnt and can be filled. The outline's words
-    /// are those of a kind of site, too, see [`at_site`].
+    /// Reads a sequence that is asked for at a kind of site: [`fill`](Self::fill) and [`learn`](Self::learn) are about
+    /// the one that was read last. Returns whether it can have a template.
+    pub(super) fn read(&mut self, sequence: &Sequence, site: u32) -> bool {
+        let can = self.outline.become_that_of(sequence);
+        self.outline.words.push(site.into());
+        can
+    }
+
+    /// Makes the code of the sequence at `range`, if it has been learnt and can be filled.
     ///
     /// # Errors
     /// [`Error::VerifyFilled`]: what was filled is not what was asked for. `name` names the site then.
     pub(super) fn fill(
-        &self,
-        outline: &Outline,
+        &mut self,
         range: CodeRange,
         environment: &Environment,
+        into: &mut Bytes,
         name: impl Fn() -> Box<SiteName>,
     ) -> Result<Option<Filled<'_>>> {
-        let Some(Known::Learnt(learnt)) = self.known.get(&outline.words[..]) else {
+        let Some(Known::Learnt(learnt)) = self.known.get(&self.outline.words[..]) else {
             return Ok(None);
         };
-        let Some(contents) = learnt.contents(outline, environment) else {
+        if find_addresses(&self.outline, environment, &mut self.targets).is_none() {
             return Ok(None);
+        }
+        let asked = Wanted {
+            values: &self.outline.values,
+            targets: &self.targets,
         };
-        let Some(code) = learnt.fill(range.start(), &contents) else {
+        if learnt.fill(range.start(), asked, into).is_none() {
             return Ok(None);
-        };
+        }
         #[cfg(test)]
-        let code = self.damaged(code);
+        self.damage(into);
         let _stage = latency::enter(Stage::Verify);
-        if !learnt.template.admits(range, &code, &contents) {
+        if !learnt.admits(range, into, asked) {
             return Err(Error::VerifyFilled { site: name() });
         }
         Ok(Some(Filled {
-            code,
             returns: &learnt.returns,
             used: learnt.used,
         }))
     }
 
     #[cfg(test)]
-    fn damaged(&self, mut code: SmallVec<[u8; 64]>) -> SmallVec<[u8; 64]> {
+    fn damage(&self, code: &mut [u8]) {
         self.filled.set(self.filled.get() + 1);
         if let Some(damage) = self.damage {
-            damage(&mut code);
+            damage(code);
         }
-        code
     }
 
-    /// Notes that a sequence was assembled and checked; the second time, learns to fill it.
+    /// Notes that the sequence was assembled and checked; the second time, learns to fill it.
     pub(super) fn learn(
         &mut self,
-        outline: Outline,
         sequence: &Sequence,
         site: &SiteContext<'_>,
         environment: &Environment,
         assembled: &Assembled,
     ) {
-        let known = match self.known.get(&outline.words[..]) {
+        let known = match self.known.get(&self.outline.words[..]) {
             None => Known::Noted,
             Some(Known::Noted) => {
-                let learnt = Learnt::of(&outline, sequence, site, environment, assembled);
+                let learnt = Learnt::of(&self.outline, sequence, site, environment, assembled);
                 learnt.map_or(Known::Varies, |learnt| Known::Learnt(Box::new(learnt)))
             }
             Some(Known::Varies | Known::Learnt(_)) => return,
@@ -206,7 +216,7 @@ impl Templates {
         if self.known.len() >= SEQUENCES && matches!(known, Known::Noted) {
             self.known.clear();
         }
-        self.known.insert(outline.words, known);
+        self.known.insert(self.outline.words.as_slice().into(), known);
     }
 
     /// How many sequences were filled in.
@@ -222,10 +232,25 @@ impl Templates {
     }
 }
 
-/// Makes an outline one of a sequence at a kind of site.
-pub(super) fn at_site(mut outline: Outline, site: u32) -> Outline {
-    outline.words.push(site.into());
-    outline
+/// The values and targets of a sequence.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    values: &'a [u64],
+    targets: &'a [CodeAddr],
+}
+
+impl Wanted<'_> {
+    /// What has to be in a field.
+    #[inline]
+    fn content(self, from: From) -> Option<Content> {
+        Some(match from {
+            From::Value { number, signed } => Content::Value {
+                value: *self.values.get(number)?,
+                signed,
+            },
+            From::Target(number) => Content::Target(*self.targets.get(number)?),
+        })
+    }
 }
 
 impl Learnt {
@@ -250,7 +275,8 @@ impl Learnt {
             return None;
         }
         let mut template = Template::of(site, &assembled.code, &assembled.declared)?;
-        let targets = addresses(outline, environment)?;
+        let mut targets = Vec::new();
+        find_addresses(outline, environment, &mut targets)?;
         let both = [
             (&outline.values, &assembled.code),
             (&other_outline.values, &other.code),
@@ -278,40 +304,35 @@ impl Learnt {
         };
         let all_found = (0..outline.values.len()).all(|number| !varies(number) || has_field(number));
         let again = |outline: &Outline, code: &[u8]| {
-            let contents = learnt.contents(outline, environment)?;
-            let filled = learnt.fill(site.addr, &contents)?;
+            let asked = Wanted {
+                values: &outline.values,
+                targets: &targets,
+            };
+            let mut filled = Bytes::new();
+            learnt.fill(site.addr, asked, &mut filled)?;
             let range = CodeRange::new(site.addr, code.len() as u64)?;
-            (filled[..] == *code && learnt.template.admits(range, code, &contents)).then_some(())
+            (filled[..] == *code && learnt.admits(range, code, asked)).then_some(())
         };
         again(outline, &assembled.code)?;
         again(&other_outline, &other.code)?;
         all_found.then_some(learnt)
     }
 
-    /// What has to be in the open fields.
-    fn contents(&self, outline: &Outline, environment: &Environment) -> Option<SmallVec<[Content; 4]>> {
-        let targets = addresses(outline, environment)?;
-        let mut contents = SmallVec::new();
-        for from in &self.sources {
-            contents.push(match *from {
-                From::Value { number, signed } => Content::Value {
-                    value: *outline.values.get(number)?,
-                    signed,
-                },
-                From::Target(number) => Content::Target(*targets.get(number)?),
-            });
-        }
-        Some(contents)
+    /// Whether the code may be written, and is what was asked for: see [`Template::admits`].
+    #[inline]
+    fn admits(&self, site: CodeRange, code: &[u8], asked: Wanted<'_>) -> bool {
+        let contents = self.sources.iter().map(|from| asked.content(*from));
+        self.template.admits(site, code, contents)
     }
 
-    /// The code for a site at that address; `None` if a field cannot hold what has to be there.
-    fn fill(&self, at: CodeAddr, contents: &[Content]) -> Option<SmallVec<[u8; 64]>> {
-        let mut code = SmallVec::from_slice(self.template.code());
-        for (field, content) in self.template.fields().iter().zip(contents) {
-            match *content {
+    /// Makes the code for a site at that address; `None` if a field cannot hold what has to be there.
+    fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
+        *code = Bytes::from_slice(self.template.code());
+        for (field, from) in self.template.fields().iter().zip(&self.sources) {
+            match asked.content(*from)? {
                 Content::Value { value, signed } => {
-                    field.put(value, &mut code);
-                    if field.read(&code, signed) != Some(value) {
+                    field.put(value, code);
+                    if field.read(code, signed) != Some(value) {
                         return None;
                     }
                 }
@@ -322,11 +343,11 @@ impl Learnt {
                     if i32::try_from(distance).is_err() || (-NEAR..NEAR).contains(&distance) {
                         return None;
                     }
-                    field.put(distance as u64, &mut code);
+                    field.put(distance as u64, code);
                 }
             }
         }
-        Some(code)
+        Some(())
     }
 }
 
@@ -334,8 +355,8 @@ impl Learnt {
 const NEAR: i64 = 256;
 
 /// Another value for each that may be another, no two alike.
-fn others(values: &[u64]) -> Option<SmallVec<[u64; 8]>> {
-    let mut others: SmallVec<[u64; 8]> = SmallVec::new();
+fn others(values: &[u64]) -> Option<Vec<u64>> {
+    let mut others = Vec::new();
     for value in values {
         let class = sequence::class(*value);
         if sequence::is_single(class) {
@@ -351,7 +372,7 @@ fn others(values: &[u64]) -> Option<SmallVec<[u64; 8]>> {
 }
 
 /// The value that is in a field, both times.
-fn value(field: Field, both: [(&SmallVec<[u64; 8]>, &Vec<u8>); 2]) -> Option<From> {
+fn value(field: Field, both: [(&Vec<u64>, &Vec<u8>); 2]) -> Option<From> {
     let [(values, code), (others, other)] = both;
     let pairs = values.iter().zip(others).enumerate();
     let mut varying = pairs.filter(|(_, (value, other))| value != other);

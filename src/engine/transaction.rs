@@ -5,9 +5,11 @@ use std::fmt;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::commit::Prepared;
 use super::state::{KeyHasher, States};
-use super::{Engine, Receipt, Status, prepare};
+use super::{Engine, Receipt, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::error::{Error, Result};
 use crate::publish::Drained;
@@ -17,11 +19,48 @@ use crate::site::{Function, Site, SiteKey};
 /// So many sites of a transaction are looked through for one that is there twice; beyond, a set says so.
 const FEW: usize = 8;
 
+/// A sequence that is asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Asked<'s> {
+    /// The caller's, for one site, who waits until it is written.
+    Lent(&'s Sequence),
+    /// One that is shared by all sites that get it.
+    Kept(Arc<Sequence>),
+}
+
+impl Asked<'_> {
+    #[inline]
+    pub(super) fn sequence(&self) -> &Sequence {
+        match self {
+            Self::Lent(sequence) => sequence,
+            Self::Kept(sequence) => sequence,
+        }
+    }
+
+    /// The sequence as a site keeps it; where it can, in the room of one that is not needed any more.
+    pub(super) fn keep(&self, room: Option<Arc<Sequence>>) -> Arc<Sequence> {
+        match self {
+            Self::Kept(sequence) => Arc::clone(sequence),
+            Self::Lent(sequence) => {
+                let mut room = room.unwrap_or_default();
+                match Arc::get_mut(&mut room) {
+                    Some(own) => own.clone_from(sequence),
+                    None => room = Arc::new((*sequence).clone()),
+                }
+                room
+            }
+        }
+    }
+}
+
+/// The sites of a transaction, each with what is to become of it.
+pub(super) type Changes<'s> = SmallVec<[(Site, Change<'s>); 1]>;
+
 /// What is to become of a site.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum Change<'s> {
     /// It gets this sequence.
-    Patch(Arc<Sequence>),
+    Patch(Asked<'s>),
     /// It gets its original bytes back.
     Restore,
     /// It gets a way to its ramp, for good.
@@ -30,25 +69,13 @@ pub(super) enum Change {
     Redirect(Arc<Sequence>),
 }
 
-impl Change {
-    /// The status that a site has when it has been changed.
-    pub(super) fn status(&self) -> Status {
-        match self {
-            Self::Patch(_) => Status::Patched,
-            Self::Restore => Status::Original,
-            Self::Invalidate => Status::Invalidated,
-            Self::Redirect(_) => Status::Redirected,
-        }
-    }
-}
-
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
 ///
 /// Dropping it changes nothing.
 #[must_use = "a transaction changes nothing until it is committed"]
 pub struct Transaction<'e> {
     engine: &'e Engine,
-    changes: Vec<(Site, Change)>,
+    changes: Changes<'e>,
     /// The keys of its sites, once there are more than [`FEW`].
     sites: HashSet<SiteKey, BuildHasherDefault<KeyHasher>>,
     drained: Option<Drained>,
@@ -60,7 +87,7 @@ impl<'e> Transaction<'e> {
     pub(super) fn new(engine: &'e Engine) -> Self {
         Self {
             engine,
-            changes: Vec::new(),
+            changes: SmallVec::new(),
             sites: HashSet::default(),
             drained: None,
             quiescent: false,
@@ -73,11 +100,32 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
     pub fn patch(mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Self> {
-        let sequence = Arc::new(sequence.clone());
-        for site in self.engine.sites(id)? {
-            self.add(site, Change::Patch(Arc::clone(&sequence)))?;
+        self.patch_all(id.into(), &Asked::Kept(Arc::new(sequence.clone())))?;
+        Ok(self)
+    }
+
+    /// The same of a sequence that is there until the transaction has been committed.
+    pub(super) fn patch_lent(mut self, id: RecordId, sequence: &'e Sequence) -> Result<Self> {
+        self.patch_all(id, &Asked::Lent(sequence))?;
+        if self.changes.len() > 1 {
+            let kept = Arc::new(sequence.clone());
+            for (_, change) in &mut self.changes {
+                *change = Change::Patch(Asked::Kept(Arc::clone(&kept)));
+            }
         }
         Ok(self)
+    }
+
+    fn patch_all(&mut self, id: RecordId, asked: &Asked<'e>) -> Result<()> {
+        let engine = self.engine;
+        let before = self.changes.len();
+        for site in engine.shared.table.read().by_id(id) {
+            self.add(site, Change::Patch(asked.clone()))?;
+        }
+        match self.changes.len() > before {
+            true => Ok(()),
+            false => Err(Error::NoSuchSite { id }),
+        }
     }
 
     /// The site gets the sequence.
@@ -85,7 +133,16 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn patch_site(mut self, site: &Site, sequence: &Sequence) -> Result<Self> {
-        self.add(site.clone(), Change::Patch(Arc::new(sequence.clone())))?;
+        self.add(
+            site.clone(),
+            Change::Patch(Asked::Kept(Arc::new(sequence.clone()))),
+        )?;
+        Ok(self)
+    }
+
+    /// The same of a sequence that is there until the transaction has been committed.
+    pub(super) fn patch_site_lent(mut self, site: &Site, sequence: &'e Sequence) -> Result<Self> {
+        self.add(site.clone(), Change::Patch(Asked::Lent(sequence)))?;
         Ok(self)
     }
 
@@ -160,7 +217,7 @@ impl<'e> Transaction<'e> {
         self
     }
 
-    fn add(&mut self, site: Site, change: Change) -> Result<()> {
+    fn add(&mut self, site: Site, change: Change<'e>) -> Result<()> {
         let key = site.key();
         let is_new = match self.changes.len() {
             0..FEW => self.changes.iter().all(|(other, _)| other.key() != key),

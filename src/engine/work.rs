@@ -1,17 +1,20 @@
 //! A prepared transaction as data.
 //!
 //! Problem: committing a site takes a few hundred instructions, so that what is in no cache, what is moved or freed, and
-//! each call through a table is most of its cost. Approach: all that can be known is made when the transaction is prepared, down to
-//! what will stand in the site's state and in the journal, where a commit puts pointers to it. What a commit
-//! touches lies side by side and has room for one site, of which most transactions are, in the transaction's one
-//! allocation; what only failures and displays need is apart. What a commit replaces takes the place of what it was
-//! replaced by, and is freed by whoever prepares next. The engine's own memory is called directly, see `group`.
+//! each call through a table is most of its cost; and preparing one whose sequence is known takes little more.
+//! Approach: all that can be known is made when the transaction is prepared, down to what will stand in the site's
+//! state, where a commit puts a pointer to it. What a commit touches lies side by side and has room for one site, of
+//! which most transactions are, in the transaction's one allocation; what only failures and displays need is apart.
+//! What a commit replaces takes the place of what it was replaced by. Whoever prepares next files it in the
+//! journal, and takes the room of both, so that most transactions allocate nothing. The engine's own memory is called
+//! directly, see `group`.
 //!
 //! Invariants: items and their parts have the same numbers, in the order in which they are written: quiescent ones by
 //! memory and address, then live ones; a commit writes only if the state in a part's place has the part's version,
 //! so what was derived from the state is true then.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,41 +22,33 @@ use smallvec::SmallVec;
 
 use super::fault::Found;
 use super::group::Groups;
-use super::journal::{Chapter, Journal, Record};
+use super::journal::{Journal, Record};
 use super::live::HeadExchange;
-use super::state::{Place, Ramp, Standing, Status, Stub};
+use super::state::{Place, Ramp, Standing, States, Status, Stub};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
-use crate::memory::{CodeMemory, Side};
+use crate::memory::CodeMemory;
 use crate::publish::{CoarseTime, Level, Rest};
 use crate::site::{Module, Site};
 
 /// A change of one site, prepared.
 pub(super) struct Draft {
-    pub(super) site: Site,
-    pub(super) old: Arc<[u8]>,
-    /// What is to stand there.
-    pub(super) standing: Box<Standing>,
-    /// Bytes of code, the rest being nops.
-    pub(super) used: Len,
-    pub(super) ramps: Vec<Ramp>,
+    pub(super) item: Item,
+    pub(super) part: Part,
     /// How it is written if its site is live.
     pub(super) live: Option<HeadExchange>,
-    pub(super) old_stub: OldStub,
-    pub(super) place: Place,
-    /// The version of the state for which this was prepared.
-    pub(super) version: u64,
-    /// Whether it would have been prepared otherwise, had its code been run.
-    pub(super) until_run: bool,
-    /// The number of its memory, see [`Memories`].
-    pub(super) memory: usize,
 }
 
 impl Draft {
     /// What orders the changes of a transaction.
-    pub(super) fn order(&self) -> (bool, usize, CodeAddr) {
-        (self.live.is_some(), self.memory, self.site.addr())
+    fn order(&self) -> (bool, usize, CodeAddr) {
+        order(&self.item, &self.part)
     }
+}
+
+#[inline]
+fn order(item: &Item, part: &Part) -> (bool, usize, CodeAddr) {
+    (item.is_live, item.memory, part.range.start())
 }
 
 /// Numbers the memories of a transaction as they come up.
@@ -83,26 +78,18 @@ impl Memories {
 /// What is told of a change, and needed where it fails.
 pub(super) struct Item {
     pub(super) site: Site,
+    /// What it is to be.
+    pub(super) status: Status,
+    /// Bytes of code, the rest being nops.
     pub(super) used: Len,
     pub(super) ramps: Vec<Ramp>,
+    /// Whether it would have been prepared otherwise, had its code been run.
     pub(super) until_run: bool,
     pub(super) is_live: bool,
     /// The number of its memory, see [`Memories`].
     pub(super) memory: usize,
-    /// What stood there before.
-    old: Arc<[u8]>,
     /// What the site is if a commit has failed and left it in doubt.
     pub(super) fate: Option<Fate>,
-}
-
-impl Item {
-    /// The bytes of its site before the change is made, or after.
-    pub(super) fn side<'a>(&'a self, part: &'a Part, side: Side) -> &'a [u8] {
-        match side {
-            Side::Old => &self.old,
-            Side::New => &part.standing.bytes,
-        }
-    }
 }
 
 /// What a commit touches of a change where all goes well.
@@ -111,6 +98,7 @@ pub(super) struct Part {
     pub(super) range: CodeRange,
     pub(super) old_stub: OldStub,
     pub(super) place: Place,
+    /// The version of the state for which this was prepared.
     pub(super) version: u64,
     /// What is to stand in the site; once the change is made, what stood there.
     pub(super) standing: Box<Standing>,
@@ -158,7 +146,7 @@ pub(super) enum Kind {
     Both,
 }
 
-/// A transaction ready to be committed.
+/// A transaction ready to be committed, or being made so.
 pub(super) struct Work {
     pub(super) parts: SmallVec<[Part; 1]>,
     /// The same by memory.
@@ -168,7 +156,7 @@ pub(super) struct Work {
     /// What is published: the sites, or the heads of live ones, and what has been written outside of them.
     pub(super) ranges: SmallVec<[CodeRange; 2]>,
     /// What has been written outside of the sites.
-    pub(super) outside: SmallVec<[CodeRange; 1]>,
+    pub(super) outside: Vec<CodeRange>,
     pub(super) level: Level,
     pub(super) kind: Kind,
     /// Whether some of the exchanges put a trap.
@@ -176,8 +164,7 @@ pub(super) struct Work {
     /// Whether there are ramps or stubs to be kept or given back when the changes are made.
     pub(super) has_code: bool,
     /// Modules whose code must not have been run yet.
-    pub(super) not_run: SmallVec<[Module; 1]>,
-    pub(super) chapter: Option<Box<Chapter>>,
+    pub(super) not_run: Vec<Module>,
     pub(super) items: Vec<Item>,
     pub(super) found: Found,
     /// Whether a commit that has failed had exchanged heads before: threads may be where they led.
@@ -188,99 +175,118 @@ pub(super) struct Work {
     pub(super) prepared: Duration,
     /// The one that was committed before, until both are in the journal.
     pub(super) next: Option<Box<Work>>,
+    /// What stood in sites once: room for what is to stand in others.
+    #[allow(clippy::vec_box)] // The boxes are the room.
+    pub(super) room: Vec<Box<Standing>>,
 }
 
-impl Work {
-    /// These changes, in the order in which they are written.
-    pub(super) fn of(mut drafts: Vec<Draft>, stopped: Level) -> Self {
-        drafts.sort_by_key(Draft::order);
-        // Whether code is given up, which nobody may execute afterwards.
-        let ends = drafts.iter().any(|draft| {
-            let status = draft.standing.status;
-            matches!(status, Status::Invalidated | Status::Redirected)
-        });
-        let mut work = Self {
+/// The room of a transaction of so many sites is used again.
+const FEW: usize = 8;
+
+impl Default for Work {
+    fn default() -> Self {
+        Self {
             parts: SmallVec::new(),
             groups: Groups::default(),
             exchanges: SmallVec::new(),
             ranges: SmallVec::new(),
-            outside: SmallVec::new(),
-            level: stopped,
+            outside: Vec::new(),
+            level: Level::Immediate,
             kind: Kind::Quiescent,
             has_traps: false,
             has_code: false,
-            not_run: SmallVec::new(),
-            chapter: None,
-            items: Vec::with_capacity(drafts.len()),
+            not_run: Vec::new(),
+            items: Vec::new(),
             found: Found::default(),
             exposed: false,
             time: CoarseTime::default(),
             prepared: Duration::ZERO,
             next: None,
-        };
-        drafts.into_iter().for_each(|draft| work.add(draft));
-        work.kind = match work.exchanges.len() {
+            room: Vec::new(),
+        }
+    }
+}
+
+impl Work {
+    /// Adds a change.
+    #[inline]
+    pub(super) fn add(&mut self, Draft { item, part, live }: Draft) {
+        let number = self.items.len();
+        if let Some(live) = live {
+            self.exchanges.push(live.of_item(number));
+        }
+        self.parts.push(part);
+        self.items.push(item);
+    }
+
+    /// Brings the changes into the order in which they are written, if they have come in another.
+    fn order(&mut self) {
+        let keys = self.both().map(|(item, part)| order(item, part));
+        if keys.is_sorted() {
+            return;
+        }
+        let mut exchanges = mem::take(&mut self.exchanges).into_iter();
+        let both = self.items.drain(..).zip(self.parts.drain(..));
+        let mut drafts: Vec<Draft> = both
+            .map(|(item, part)| Draft {
+                live: item.is_live.then(|| exchanges.next()).flatten(),
+                item,
+                part,
+            })
+            .collect();
+        drafts.sort_by_key(Draft::order);
+        drafts.into_iter().for_each(|draft| self.add(draft));
+    }
+
+    /// Finds what all changes together are, in their order.
+    fn sum_up(&mut self, stopped: Level) {
+        let mut ends = false;
+        for (item, part) in self.items.iter().zip(&self.parts) {
+            // Whether code is given up, which nobody may execute afterwards.
+            ends |= matches!(item.status, Status::Invalidated | Status::Redirected);
+            if !item.is_live {
+                self.ranges.push(part.range);
+            }
+            if part.standing.stub.is_some() || !item.ramps.is_empty() {
+                let stub = part.standing.stub.iter().map(|stub| stub.slot.range());
+                let ramps = item.ramps.iter().map(|ramp| ramp.slot.range());
+                self.outside.extend(ramps.chain(stub));
+            }
+            let module = item.site.module();
+            if item.until_run && !self.not_run.last().is_some_and(|last| last.is_same(module)) {
+                self.not_run.push(module.clone());
+            }
+            self.has_code |= !item.ramps.is_empty() || part.old_stub != OldStub::None;
+        }
+        self.kind = match self.exchanges.len() {
             0 => Kind::Quiescent,
-            all if all == work.parts.len() => Kind::Live,
+            all if all == self.parts.len() => Kind::Live,
             _ => Kind::Both,
         };
-        if work.is_live() {
-            work.level = match ends {
-                true => Level::Immediate,
-                false => Level::Eventual,
-            };
+        self.level = match (self.kind, ends) {
+            (Kind::Live, true) => Level::Immediate,
+            (Kind::Live, false) => Level::Eventual,
+            (Kind::Quiescent | Kind::Both, _) => stopped,
+        };
+        for exchange in &self.exchanges {
+            self.ranges.push(exchange.range());
+            self.has_traps |= exchange.is_trap();
         }
-        work
+        if !self.outside.is_empty() {
+            self.ranges.extend_from_slice(&self.outside);
+        }
     }
 
-    /// Adds a change.
-    fn add(&mut self, draft: Draft) {
-        self.ranges.push(match &draft.live {
-            Some(live) => live.range(),
-            None => draft.site.range(),
-        });
-        let stub = draft.standing.stub.iter().map(|stub| stub.slot.range());
-        let ramps = draft.ramps.iter().map(|ramp| ramp.slot.range());
-        self.outside.extend(ramps.chain(stub));
-        let module = draft.site.module();
-        if draft.until_run && !self.not_run.last().is_some_and(|last| last.is_same(module)) {
-            self.not_run.push(module.clone());
-        }
-        let range = draft.site.range();
-        self.has_code |= !draft.ramps.is_empty() || draft.old_stub != OldStub::None;
-        self.parts.push(Part {
-            range,
-            old_stub: draft.old_stub,
-            place: draft.place,
-            version: draft.version,
-            standing: draft.standing,
-        });
-        self.items.push(Item {
-            site: draft.site,
-            used: draft.used,
-            ramps: draft.ramps,
-            until_run: draft.until_run,
-            is_live: draft.live.is_some(),
-            memory: draft.memory,
-            old: draft.old,
-            fate: None,
-        });
-        let number = self.items.len() - 1;
-        self.exchanges.extend(draft.live.map(|live| live.of_item(number)));
-    }
-
-    /// Plans the writes of the changes that were added.
+    /// Plans the writes of the changes, each from what stands in its site now.
     ///
     /// # Errors
     /// [`Error::OutsideMemory`](crate::Error::OutsideMemory) for a site whose pages do not exist.
-    pub(super) fn seal(&mut self, journal: &Journal) -> Result<()> {
-        self.ranges.extend_from_slice(&self.outside);
-        self.has_traps = self.exchanges.iter().any(HeadExchange::is_trap);
-        let lens = self.items.iter().map(|item| item.old.len());
-        self.found = Found::of_len(lens.max().unwrap_or(0));
-        self.groups = Groups::of(&self.items, &self.parts)?;
-        self.chapter = journal.chapter(self.both().map(record));
-        Ok(())
+    pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
+        self.order();
+        self.sum_up(stopped);
+        let lens = self.parts.iter().map(|part| part.standing.bytes.len());
+        self.found.make_room(lens.max().unwrap_or(0));
+        self.groups.fill(&self.items, &self.parts, states)
     }
 
     /// Every item with its part.
@@ -292,16 +298,56 @@ impl Work {
     pub(super) fn is_live(&self) -> bool {
         self.kind == Kind::Live
     }
-}
 
-/// What the journal will say of a change.
-fn record((item, part): (&Item, &Part)) -> Record {
-    Record {
-        site: item.site.key(),
-        addr: part.range.start(),
-        generation: part.standing.generation,
-        became: part.standing.status,
-        before: Arc::clone(&item.old),
-        after: Arc::clone(&part.standing.bytes),
+    /// Puts what was committed into the journal.
+    pub(super) fn file(&self, journal: &mut Journal) {
+        let mut chapter = journal.chapter(self.parts.len(), self.time);
+        let mut both = self.both();
+        self.groups.each_side(|addr, before, after| {
+            if let Some((item, part)) = both.next() {
+                chapter.add(&Record {
+                    site: item.site.key(),
+                    addr,
+                    // What has been replaced is in its place.
+                    generation: part.standing.generation + 1,
+                    became: item.status,
+                    before,
+                    after,
+                });
+            }
+        });
+    }
+
+    /// Whether its room is worth keeping, and not too much.
+    pub(super) fn is_small(&self) -> bool {
+        self.parts.len() <= FEW
+    }
+
+    /// Gives up all that it refers to, and keeps the room.
+    pub(super) fn clear(&mut self) {
+        let Self {
+            parts,
+            groups,
+            exchanges,
+            ranges,
+            outside,
+            not_run,
+            items,
+            found,
+            room,
+            ..
+        } = self;
+        while let Some(part) = parts.pop() {
+            room.push(part.standing);
+        }
+        groups.clear();
+        exchanges.clear();
+        ranges.clear();
+        outside.clear();
+        not_run.clear();
+        items.clear();
+        found.clear();
+        (self.has_traps, self.has_code, self.exposed) = (false, false, false);
+        self.prepared = Duration::ZERO;
     }
 }

@@ -1,7 +1,6 @@
 //! Bytes for several addresses at once.
 
-use std::boxed::Box;
-use std::vec::Vec;
+use smallvec::SmallVec;
 
 use crate::addr::CodeAddr;
 
@@ -39,12 +38,15 @@ pub(crate) enum Side {
     New,
 }
 
-/// Addresses with the bytes before and after a change.
+/// Both sides of a site of a usual length are no more bytes.
+const USUAL: usize = 64;
+
+/// Addresses with the bytes before and after a change. There is room for one of a usual length.
 #[derive(Debug, Default)]
 pub(crate) struct Sides {
-    places: Box<[Place]>,
+    places: SmallVec<[Place; 1]>,
     /// All old bytes, then as many new ones.
-    bytes: Box<[u8]>,
+    bytes: SmallVec<[u8; USUAL]>,
 }
 
 impl Sides {
@@ -52,20 +54,40 @@ impl Sides {
     pub(crate) fn of<'a>(
         changes: impl ExactSizeIterator<Item = (CodeAddr, &'a [u8], &'a [u8])> + Clone,
     ) -> Self {
-        let places = changes.clone().map(|(at, old, _)| Place {
-            at,
-            len: old.len() as u32,
-        });
-        let places: Box<[Place]> = places.collect();
-        let half: usize = places.iter().map(|place| place.len as usize).sum();
-        let mut bytes = Vec::with_capacity(2 * half);
+        if changes.len() == 1 {
+            if let Some(sides) = changes.clone().next().and_then(Self::of_one) {
+                return sides;
+            }
+        }
+        let mut sides = Self::default();
+        sides.places.reserve(changes.len());
+        let mut half = 0;
+        for (at, old, _) in changes.clone() {
+            let len = old.len() as u32;
+            sides.places.push(Place { at, len });
+            half += old.len();
+        }
+        sides.bytes.reserve(2 * half);
         changes
             .clone()
-            .for_each(|(_, old, _)| bytes.extend_from_slice(old));
-        changes.for_each(|(_, _, new)| bytes.extend_from_slice(new));
-        debug_assert_eq!(bytes.len(), 2 * half);
-        let bytes = bytes.into_boxed_slice();
-        Self { places, bytes }
+            .for_each(|(_, old, _)| sides.bytes.extend_from_slice(old));
+        changes.for_each(|(_, _, new)| sides.bytes.extend_from_slice(new));
+        debug_assert_eq!(sides.bytes.len(), 2 * half);
+        sides
+    }
+
+    /// Of one change of a usual length, of which most transactions are.
+    #[inline]
+    fn of_one((at, old, new): (CodeAddr, &[u8], &[u8])) -> Option<Self> {
+        let mut bytes = [0; USUAL];
+        let (first, rest) = bytes.split_at_mut_checked(old.len())?;
+        first.copy_from_slice(old);
+        rest.get_mut(..new.len())?.copy_from_slice(new);
+        let len = old.len() as u32;
+        Some(Self {
+            places: SmallVec::from_buf([Place { at, len }]),
+            bytes: SmallVec::from_buf_and_len(bytes, old.len() + new.len()),
+        })
     }
 
     /// One side of all changes.
@@ -100,6 +122,9 @@ mod tests {
             (0x3000, &[7], &[8]),
         ];
         let changes = changes.map(|(at, old, new)| (CodeAddr::new(at), old, new));
+        for change in changes {
+            assert!(Sides::of([change].into_iter()).iter().eq([change]));
+        }
         let sides = Sides::of(changes.into_iter());
         assert!(sides.iter().eq(changes));
         let old: Vec<_> = sides.pieces(Side::Old).iter().collect();

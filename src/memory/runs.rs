@@ -29,7 +29,9 @@ impl PageRun {
 
     /// As [`covering`](Self::covering), without an allocation while the runs are few.
     pub(crate) fn cover<A: Array<Item = Self>>(ranges: &mut [CodeRange]) -> Result<SmallVec<A>> {
-        ranges.sort_unstable();
+        if ranges.len() > 1 {
+            ranges.sort_unstable();
+        }
         let mut runs = SmallVec::<A>::new();
         for range in ranges.iter().filter(|r| !r.is_empty()) {
             let pages = Self::around(*range)?;

@@ -57,10 +57,25 @@ pub(super) enum Operation {
 /// of the site.
 ///
 /// Building cannot fail; whether the operations can be had at a site is found when it is assembled for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sequence {
     pub(super) operations: Vec<Operation>,
     pub(super) in_place_only: bool,
+}
+
+impl Clone for Sequence {
+    fn clone(&self) -> Self {
+        Self {
+            operations: self.operations.clone(),
+            in_place_only: self.in_place_only,
+        }
+    }
+
+    /// In the room that it has.
+    fn clone_from(&mut self, source: &Self) {
+        self.operations.clone_from(&source.operations);
+        self.in_place_only = source.in_place_only;
+    }
 }
 
 impl Sequence {

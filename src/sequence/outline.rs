@@ -10,7 +10,7 @@
 //! values are alike in every immediate: one for each width in which a value is a signed or an unsigned number, and of
 //! their own 0, 1 and -1, for which there are shorter instructions.
 
-use smallvec::SmallVec;
+use alloc::vec::Vec;
 
 use super::builder::{Operation, Sequence};
 use super::operand::{Operand, Source, Target};
@@ -21,11 +21,11 @@ use crate::arch::{Extension, OnReturn, Width};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
     /// What has to be equal.
-    pub(crate) words: SmallVec<[u64; 16]>,
+    pub(crate) words: Vec<u64>,
     /// The constants and displacements, in the order in which the operations name them, sign-extended.
-    pub(crate) values: SmallVec<[u64; 8]>,
+    pub(crate) values: Vec<u64>,
     /// The targets outside of the sequence, each once.
-    pub(crate) targets: SmallVec<[Target; 2]>,
+    pub(crate) targets: Vec<Target>,
 }
 
 /// The class of a value, of which there is one encoding. 0 to 2 have one value each.
@@ -66,15 +66,24 @@ pub(crate) fn is_single(class: u64) -> bool {
 
 impl Outline {
     /// The outline of a sequence; `None` where its code depends on more: bytes of its own, fixed addresses of data.
-    pub(crate) fn of(sequence: &Sequence) -> Option<Self> {
+    #[cfg(test)]
+    fn of(sequence: &Sequence) -> Option<Self> {
         let mut outline = Self::default();
-        outline.words.push(u64::from(sequence.in_place_only));
-        for operation in &sequence.operations {
-            outline.operation(operation)?;
-        }
-        Some(outline)
+        outline.become_that_of(sequence).then_some(outline)
     }
 
+    /// Becomes the outline of a sequence, in the room that it has. `false` where the code depends on more: bytes of its
+    /// own, fixed addresses of data.
+    pub(crate) fn become_that_of(&mut self, sequence: &Sequence) -> bool {
+        self.words.clear();
+        self.values.clear();
+        self.targets.clear();
+        self.words.push(u64::from(sequence.in_place_only));
+        let mut operations = sequence.operations.iter();
+        operations.all(|operation| self.operation(operation).is_some())
+    }
+
+    #[inline]
     fn operation(&mut self, operation: &Operation) -> Option<()> {
         match operation {
             Operation::Branch {
@@ -174,6 +183,7 @@ impl Outline {
         number as u64
     }
 
+    #[inline]
     fn source(&mut self, source: &Source) -> Option<()> {
         match *source {
             Source::Operand(operand) => self.operand(operand, 0x1),
@@ -191,6 +201,7 @@ impl Outline {
     }
 
     /// Adds a word for an operand, which is used as the low bits say.
+    #[inline]
     fn operand(&mut self, operand: Operand, used: u64) {
         let (kind, number) = match operand {
             Operand::Arg(n) => (0, n),

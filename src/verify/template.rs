@@ -76,13 +76,18 @@ impl Field {
     /// Puts the low bytes of a number.
     #[inline]
     pub(crate) fn put(self, value: u64, code: &mut [u8]) {
-        let bytes = value.to_le_bytes();
-        if let Some((to, from)) = code
-            .get_mut(self.at..self.at + self.len)
-            .zip(bytes.get(..self.len))
-        {
-            to.copy_from_slice(from);
-        }
+        let code = code.get_mut(self.at..).unwrap_or_default();
+        // As in `raw`.
+        match self.len {
+            1 => code.first_chunk_mut().map(|to| *to = [value as u8]),
+            2 => code
+                .first_chunk_mut()
+                .map(|to| *to = (value as u16).to_le_bytes()),
+            4 => code
+                .first_chunk_mut()
+                .map(|to| *to = (value as u32).to_le_bytes()),
+            _ => code.first_chunk_mut().map(|to| *to = value.to_le_bytes()),
+        };
     }
 
     /// Where the branch leads in code that stands at an address.
@@ -165,9 +170,14 @@ impl Template {
     }
 
     /// Whether code for a site at that address may be written: see the head of this file. There is one content for each
-    /// open field.
+    /// open field; what cannot be had is not there.
     #[inline]
-    pub(crate) fn admits(&self, site: CodeRange, code: &[u8], contents: &[Content]) -> bool {
+    pub(crate) fn admits(
+        &self,
+        site: CodeRange,
+        code: &[u8],
+        contents: impl ExactSizeIterator<Item = Option<Content>>,
+    ) -> bool {
         if code.len() != self.code.len() || contents.len() != self.fields.len() {
             return false;
         }
@@ -175,9 +185,9 @@ impl Template {
         let different = bytes.fold(0, |sum, ((code, checked), closed)| {
             sum | (code ^ checked) & closed
         });
-        let holds = |(field, content): (&Field, &Content)| match (*content, field.branch_end) {
-            (Content::Value { value, signed }, None) => field.read(code, signed) == Some(value),
-            (Content::Target(to), Some(_)) => {
+        let holds = |(field, content): (&Field, Option<Content>)| match (content, field.branch_end) {
+            (Some(Content::Value { value, signed }), None) => field.read(code, signed) == Some(value),
+            (Some(Content::Target(to)), Some(_)) => {
                 field.leads_to(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to
             }
             _ => false,

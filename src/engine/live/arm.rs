@@ -56,7 +56,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
             head: arming.head,
             stub: arming.stub,
         };
-        let state = SiteState::armed(arming.original, arming.armed, armed);
+        let state = SiteState::armed(&arming.site, arming.original, arming.armed, armed);
         states.insert(arming.site.key(), state);
     }
     Ok(())

@@ -8,15 +8,15 @@
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its module
 //! goes, also when it has been taken back: a thread may have executed it in between.
 
-use super::super::prepare::Preparation;
+use super::super::prepare::{Made, Preparation};
 use super::super::state::{States, Status};
 use super::super::transaction::Change;
-use super::super::work::{Draft, Work};
+use super::super::work::Work;
 use super::{CodeAddr, Error, HeadExchange, Len, Result, Site, backend};
 use crate::verify;
 
 /// Prepares the change of a shadow of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Draft> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> Result<Made> {
     match change {
         Change::Invalidate => invalidate(preparation),
         Change::Patch(_) | Change::Restore | Change::Redirect(_) => Err(Error::ShadowNotArmed {
@@ -25,7 +25,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
     }
 }
 
-fn invalidate(preparation: &mut Preparation<'_>) -> Result<Draft> {
+fn invalidate(preparation: &mut Preparation<'_>) -> Result<Made> {
     let site = preparation.site.clone();
     table::check(&site)?;
     let trap = backend(&site).trap();
@@ -36,10 +36,11 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Draft> {
     changed.copy_from_slice(trap);
     verify::check_trap(&site.context(&[]), &preparation.state.lasting.original, &new)?;
     let len = Len::new(trap.len() as u32);
-    let mut draft = preparation.draft_of(Status::Invalidated, new.into(), len, Vec::new(), None);
+    preparation.put(&new, &[]);
+    let made = preparation.made(Status::Invalidated, len, None);
     let memory = super::arm::exchangeable_memory(&site)?;
-    draft.live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
-    Ok(draft)
+    let live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
+    Ok(Made { live, ..made })
 }
 
 fn too_short(site: &Site, trap: &[u8]) -> Error {

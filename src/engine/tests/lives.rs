@@ -150,6 +150,45 @@ fn a_site_that_already_is_as_asked_for_is_not_written() {
 }
 
 #[test]
+fn what_commits_leave_is_in_the_journal_in_their_order() {
+    let (lab, _text, sites) = one(&[identity(1), identity(2), identity(3)]);
+    let plan = |number: usize| lab.engine.plan(number as u64 + 1, &plus(number as u64)).unwrap();
+    let mut planned: Vec<_> = (0..3).map(|number| Some(plan(number))).collect();
+    let order = [2, 0, 1];
+    for number in order {
+        planned[number].take().unwrap().commit().unwrap();
+    }
+    let journal = lab.engine.journal();
+    assert_eq!(journal.len(), 3);
+    for (at, (entry, number)) in journal.iter().zip(order).enumerate() {
+        assert_eq!((entry.number, entry.generation), (at as u64 + 1, 1));
+        assert_eq!(
+            (entry.addr, entry.became),
+            (sites[number].addr(), Status::Patched)
+        );
+        assert_eq!(
+            (&*entry.before, &*entry.after),
+            (&*nops(), &*bytes(&sites[number]))
+        );
+    }
+}
+
+#[test]
+fn nothing_of_a_transaction_keeps_a_module_that_is_gone() {
+    let (lab, text, sites) = one(&[identity(1), identity(2)]);
+    let change = lab.engine.transaction().patch(1, &plus(5)).unwrap();
+    change.patch_site(&sites[1], &plus(6)).unwrap().commit().unwrap();
+    let planned = lab.engine.plan(1, &plus(7)).unwrap();
+    lab.engine.patch(1, &plus(8)).unwrap();
+    refused!(planned.commit(), SiteChanged);
+    lab.engine
+        .unregister(sites[0].module().clone(), &drained())
+        .unwrap();
+    drop(sites);
+    assert_eq!(Arc::strong_count(&text.memory), 1);
+}
+
+#[test]
 fn a_site_or_module_of_another_engine_is_refused_and_harms_nothing() {
     let (mine, _text, sites) = one(&[identity(1)]);
     let (other, _other_text, other_sites) = one(&[identity(1)]);

@@ -127,7 +127,7 @@ fn what_is_filled_is_what_would_be_assembled() {
             other => assert_eq!(other.is_ok(), patched.is_ok(), "{other:?} {patched:?}"),
         }
     }
-    let filled = lab.engine.shared.templates.lock().filled();
+    let filled = lab.engine.shared.states.lock().templates.borrow().filled();
     assert!(
         filled > 1_000 && written > filled,
         "{filled} of {written} were filled"
@@ -141,7 +141,7 @@ fn hit(shape: u32, at: i32) -> Sequence {
 }
 
 fn filled(engine: &Engine) -> usize {
-    engine.shared.templates.lock().filled()
+    engine.shared.states.lock().templates.borrow().filled()
 }
 
 #[test]
@@ -180,10 +180,10 @@ fn what_was_filled_wrong_is_refused_and_nothing_is_written() {
         lab.engine.patch_site(site, &hit(0x1234, 0x140)).unwrap();
         lab.engine.patch_site(site, &hit(0x1235, 0x148)).unwrap();
         let before = bytes(site);
-        lab.engine.shared.templates.lock().damage = Some(damage);
+        lab.engine.shared.states.lock().templates.borrow_mut().damage = Some(damage);
         refused!(lab.engine.patch_site(site, &hit(0x1236, 0x150)), VerifyFilled);
         assert_eq!(bytes(site), before);
-        lab.engine.shared.templates.lock().damage = None;
+        lab.engine.shared.states.lock().templates.borrow_mut().damage = None;
         lab.engine.patch_site(site, &hit(0x1236, 0x150)).unwrap();
     }
 }
@@ -224,6 +224,6 @@ fn no_more_are_known_than_there_is_room_for() {
             }
         });
         lab.engine.patch_site(&sites[0], &operations).unwrap();
-        assert!(lab.engine.shared.templates.lock().len() <= 1024);
+        assert!(lab.engine.shared.states.lock().templates.borrow_mut().len() <= 1024);
     }
 }
