@@ -77,6 +77,24 @@ fn visit_map(map: &StackMap<'_>, len: u64) -> Option<u64> {
 fn by_function(map: &StackMap<'_>) {
     let functions = map.functions();
     assert_eq!(functions.len(), functions.clone().count());
+    let headers = map.headers().map(|header| {
+        let size = header.stack_size();
+        (
+            header.address(),
+            header.byte_offset(),
+            size,
+            header.record_count(),
+        )
+    });
+    assert!(headers.eq(functions.clone().map(|function| {
+        let count = function.records().map(|records| records.len() as u64);
+        (
+            function.address(),
+            function.byte_offset(),
+            function.stack_size(),
+            count,
+        )
+    })));
     if map.version() == Version::V1 {
         assert!(functions.clone().all(|function| function.records().is_none()));
         return;

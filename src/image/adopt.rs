@@ -11,7 +11,7 @@ use super::{EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
-use crate::stackmap::{Endian, StackMaps, Version};
+use crate::stackmap::{Endian, StackMap, StackMaps, Version};
 
 /// A description of code in memory: the stack map section and the functions that it is about.
 ///
@@ -187,7 +187,7 @@ impl Adoption {
 
     fn check_stack_maps(&self) -> Result<()> {
         let maps = StackMaps::parse(&self.image.stack_maps, self.image.endian)?;
-        for function in maps.maps().iter().flat_map(|map| map.functions()) {
+        for function in maps.maps().iter().flat_map(StackMap::headers) {
             let addr = CodeAddr::new(function.address());
             let known = self
                 .image

@@ -258,7 +258,7 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
 
 /// The stack size of the function at `addr`, if a stack map has it.
 pub(super) fn stack_size(parts: &ModuleParts, addr: CodeAddr) -> Option<StackSize> {
-    let mut functions = parts.maps.maps().flat_map(|(_, map)| map.functions());
+    let mut functions = parts.maps.maps().flat_map(|(_, map)| map.headers());
     let found = functions.find(|function| function.address() == addr.get());
     found.map(|function| function.stack_size())
 }

@@ -18,6 +18,22 @@ impl Endian {
             Self::Big => u16::from_be_bytes(raw),
         }
     }
+
+    #[inline]
+    pub(super) fn u32(self, raw: [u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(raw),
+            Self::Big => u32::from_be_bytes(raw),
+        }
+    }
+
+    #[inline]
+    pub(super) fn u64(self, raw: [u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(raw),
+            Self::Big => u64::from_be_bytes(raw),
+        }
+    }
 }
 
 /// Bytes with the order in which their integers are to be read.

@@ -143,11 +143,36 @@ impl<'a> StackMap<'a> {
             end: records_at,
         };
         map.check_record_counts()?;
-        for _ in 0..records {
-            let (_, end) = Record::checked(bytes, version, map.end, constants)?;
-            map.end = end;
-        }
+        map.end = match (version, bytes.endian) {
+            (Version::V3, Endian::Little) => map.check_most()?,
+            _ => map.check_others()?,
+        };
         Ok(map)
+    }
+
+    /// Checks the records of most maps, in a loop that does not ask for their layout and byte order at each field.
+    #[inline(never)]
+    fn check_most(&self) -> Result<usize> {
+        let bytes = Bytes {
+            data: self.bytes.data,
+            endian: Endian::Little,
+        };
+        self.check_records(bytes, Version::V3)
+    }
+
+    #[inline(never)]
+    fn check_others(&self) -> Result<usize> {
+        self.check_records(self.bytes, self.version)
+    }
+
+    /// Checks every record, and returns where the last one ends.
+    #[inline(always)]
+    fn check_records(&self, bytes: Bytes<'a>, version: Version) -> Result<usize> {
+        let mut at = self.records_at;
+        for _ in 0..self.records {
+            at = Record::check(bytes, version, at, self.constants)?;
+        }
+        Ok(at)
     }
 
     /// Functions own records in order, so the counts must add up.
@@ -155,8 +180,7 @@ impl<'a> StackMap<'a> {
         if self.version == Version::V1 {
             return Ok(());
         }
-        let sum =
-            (0..self.functions).try_fold(0u64, |sum, i| sum.checked_add(self.function(i).record_count?));
+        let sum = (0..self.functions).try_fold(0u64, |sum, i| sum.checked_add(self.header(i).record_count?));
         if sum == Some(u64::from(self.records)) {
             return Ok(());
         }
@@ -167,17 +191,21 @@ impl<'a> StackMap<'a> {
         })
     }
 
-    fn function(&self, index: u32) -> Raw {
+    #[inline]
+    fn header(&self, index: u32) -> FunctionHeader {
         let at = self.at + HEADER + index as usize * function_size(self.version);
-        Raw {
+        let Bytes { data, endian } = self.bytes;
+        // They lie in the bytes, as was checked.
+        let from = data.get(at..).unwrap_or_default();
+        let field = |number: usize| from.get(8 * number..)?.first_chunk().map(|raw| endian.u64(*raw));
+        FunctionHeader {
             at,
-            address: self.bytes.u64(at).unwrap_or(0),
-            stack_size: self.bytes.u64(at + 8).unwrap_or(0),
-            record_count: if self.version == Version::V1 {
-                None
-            } else {
-                self.bytes.u64(at + 16)
+            address: field(0).unwrap_or(0),
+            stack_size: match field(1).unwrap_or(0) {
+                u64::MAX => StackSize::Unknown,
+                known => StackSize::Known(known),
             },
+            record_count: field(2).filter(|_| self.version != Version::V1),
         }
     }
 
@@ -193,13 +221,20 @@ impl<'a> StackMap<'a> {
         ByteOffset::new(self.at as u64)
     }
 
-    /// The functions with their records, in order.
+    /// The functions without their records, in order. Takes no time in records.
+    #[inline]
+    pub fn headers(&self) -> impl ExactSizeIterator<Item = FunctionHeader> + use<'a> {
+        let map = *self;
+        (0..self.functions as usize).map(move |index| map.header(index as u32))
+    }
+
+    /// The functions with their records, in order. To find the records of a function those before are walked over.
     #[must_use]
     pub fn functions(&self) -> Functions<'a> {
         Functions {
             map: *self,
             index: 0,
-            records_at: self.records_at,
+            before: self.records_from(self.records_at, 0),
         }
     }
 
@@ -241,13 +276,15 @@ impl<'a> StackMap<'a> {
 
     /// The record that starts at `at`, which came from this map; `None` where none of its records can be.
     pub(super) fn record_at(&self, at: usize) -> Option<Record<'a>> {
-        (self.records_at..self.end)
+        let range = self.records_at..self.end;
+        let (record, _) = range
             .contains(&at)
-            .then(|| Record::view(self.bytes, self.version, at, self.constants))
+            .then(|| Record::read(self.bytes, self.version, at))??;
+        Some(record)
     }
 
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
-        Records::new(self.bytes, self.version, at, self.constants, count)
+        Records::new(self.bytes, self.version, at, count)
     }
 }
 
@@ -263,13 +300,6 @@ impl fmt::Debug for StackMap<'_> {
     }
 }
 
-struct Raw {
-    at: usize,
-    address: u64,
-    stack_size: u64,
-    record_count: Option<u64>,
-}
-
 const fn function_size(version: Version) -> usize {
     match version {
         Version::V1 => 16,
@@ -277,19 +307,20 @@ const fn function_size(version: Version) -> usize {
     }
 }
 
-/// A function of a stack map.
-#[derive(Clone, Debug)]
-pub struct Function<'a> {
+/// A function of a stack map, as the map lists it: without its records, which stand elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionHeader {
     at: usize,
     address: u64,
     stack_size: StackSize,
-    records: Option<Records<'a>>,
+    record_count: Option<u64>,
 }
 
-impl<'a> Function<'a> {
+impl FunctionHeader {
     /// The address field as it stands in the bytes: 0 where it has not been relocated; on PowerPC ELFv1
     /// the address of a function descriptor.
     #[must_use]
+    #[inline]
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -302,8 +333,43 @@ impl<'a> Function<'a> {
 
     /// The stack size.
     #[must_use]
+    #[inline]
     pub fn stack_size(&self) -> StackSize {
         self.stack_size
+    }
+
+    /// How many records the function has; `None` in version 1, which does not say.
+    #[must_use]
+    #[inline]
+    pub fn record_count(&self) -> Option<u64> {
+        self.record_count
+    }
+}
+
+/// A function of a stack map, with its records.
+#[derive(Clone, Debug)]
+pub struct Function<'a> {
+    header: FunctionHeader,
+    records: Option<Records<'a>>,
+}
+
+impl<'a> Function<'a> {
+    /// As [`FunctionHeader::address`].
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.header.address
+    }
+
+    /// As [`FunctionHeader::byte_offset`].
+    #[must_use]
+    pub fn byte_offset(&self) -> ByteOffset {
+        self.header.byte_offset()
+    }
+
+    /// The stack size.
+    #[must_use]
+    pub fn stack_size(&self) -> StackSize {
+        self.header.stack_size
     }
 
     /// The function's records, in order; `None` in version 1, which does not say.
@@ -318,7 +384,8 @@ impl<'a> Function<'a> {
 pub struct Functions<'a> {
     map: StackMap<'a>,
     index: u32,
-    records_at: usize,
+    /// The records of the function before, which end where the next one's begin.
+    before: Records<'a>,
 }
 
 impl<'a> Iterator for Functions<'a> {
@@ -328,24 +395,15 @@ impl<'a> Iterator for Functions<'a> {
         if self.index >= self.map.functions {
             return None;
         }
-        let raw = self.map.function(self.index);
+        let header = self.map.header(self.index);
         self.index += 1;
-        let records = raw
-            .record_count
-            .map(|count| self.map.records_from(self.records_at, count));
-        if let Some(records) = &records {
-            self.records_at = records.clone().rest_at();
-        }
-        let stack_size = match raw.stack_size {
-            u64::MAX => StackSize::Unknown,
-            known => StackSize::Known(known),
-        };
-        Some(Function {
-            at: raw.at,
-            address: raw.address,
-            stack_size,
-            records,
-        })
+        let records = header.record_count.map(|count| {
+            // Not before: whoever reads the records has them at hand then.
+            let at = self.before.clone().rest_at();
+            self.before = self.map.records_from(at, count);
+            self.before.clone()
+        });
+        Some(Function { header, records })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

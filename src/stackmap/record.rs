@@ -1,11 +1,12 @@
 use core::fmt;
+use core::slice::ChunksExact;
 
-use super::bytes::{self, Bytes, Endian};
+use super::bytes::{Bytes, Endian};
 use super::map::Version;
 use crate::addr::{ByteOffset, DwarfReg, FnOffset, RecordId};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-const HEADER: usize = 16;
+pub(super) const HEADER: usize = 16;
 
 /// Where the value of a location is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,180 +66,123 @@ pub struct LiveOut {
 /// One record: what is known at one patchpoint, stackmap or statepoint.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
-    bytes: Bytes<'a>,
+    /// From its header up to its last live-out.
+    raw: &'a [u8],
+    endian: Endian,
     version: Version,
     at: usize,
-    constants: u32,
-}
-
-/// Offsets of the parts of a record, all checked to lie in the bytes.
-struct Parts {
-    live_outs_at: usize,
+    id: u64,
+    offset: u32,
+    locations: u16,
     live_outs: u16,
-    end: usize,
 }
 
 /// The bytes of the smallest record: no locations, no live-outs, and the padding after them, which may be
 /// missing at the end of the section.
 pub(super) const SMALLEST: usize = HEADER + 4;
 
-const fn location_size(version: Version) -> usize {
+pub(super) const fn location_size(version: Version) -> usize {
     match version {
         Version::V1 | Version::V2 => 8,
         Version::V3 => 12,
     }
 }
 
-/// The first multiple of 8 bytes from `start` that is not before `at`. Every part of a map before a record
-/// has a size that is a multiple of 8, so padding may be counted from the record itself.
-const fn align8(start: usize, at: usize) -> usize {
-    at + (start.wrapping_sub(at) & 7)
+/// The kind of a location.
+#[inline(always)]
+fn kind(location: &[u8]) -> u8 {
+    location.first().copied().unwrap_or(0)
+}
+
+/// The next multiple of 8. Of numbers of bytes that are there, or of parts of a record, which are far from overflowing.
+#[inline(always)]
+const fn align8(len: usize) -> usize {
+    (len + 7) & !7
+}
+
+/// Where the padding and the number of live-outs start, from the start of a record with so many locations. Every part
+/// of a map before a record has a size that is a multiple of 8, so padding may be counted from the record.
+#[inline(always)]
+pub(super) const fn tail(version: Version, locations: u16) -> usize {
+    let locations = locations as usize;
+    match version {
+        Version::V3 => align8(HEADER + 12 * locations),
+        Version::V1 | Version::V2 => HEADER + 8 * locations,
+    }
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record at `at`, checks it, and returns it with its end.
-    #[inline]
-    pub(super) fn checked(
-        bytes: Bytes<'a>,
-        version: Version,
-        at: usize,
-        constants: u32,
-    ) -> Result<(Self, usize)> {
+    /// Checks the record at `at`, and returns its end.
+    #[inline(always)]
+    pub(super) fn check(bytes: Bytes<'a>, version: Version, at: usize, constants: u32) -> Result<usize> {
+        match Self::read(bytes, version, at) {
+            Some((record, end)) if record.has_known_locations(constants) => Ok(end),
+            _ => Err(super::fault::of_record(bytes, version, at, constants)),
+        }
+    }
+
+    /// The record at `at` and its end, if they lie in the bytes. Everything that says where its parts are is read here,
+    /// once.
+    #[inline(always)]
+    pub(super) fn read(bytes: Bytes<'a>, version: Version, at: usize) -> Option<(Self, usize)> {
+        let Bytes { data, endian } = bytes;
+        let from = data.get(at..)?;
+        let [id @ .., o0, o1, o2, o3, _, _, n0, n1] = *from.first_chunk::<HEADER>()?;
+        let locations = endian.u16([n0, n1]);
+        let tail = tail(version, locations);
+        let [_, _, l0, l1] = *from.get(tail..)?.first_chunk()?;
+        let live_outs = endian.u16([l0, l1]);
+        let len = tail + 4 + 4 * usize::from(live_outs);
         let record = Self {
-            bytes,
+            raw: from.get(..len)?,
+            endian,
             version,
             at,
-            constants,
+            id: endian.u64(id),
+            offset: endian.u32([o0, o1, o2, o3]),
+            locations,
+            live_outs,
         };
-        let end = record.parts().map(|parts| parts.end);
-        match end.filter(|_| record.has_known_locations()) {
-            Some(end) => Ok((record, end)),
-            None => Err(record.fault()),
-        }
+        // Whoever trims the section may cut off the padding of the last record.
+        Some((record, at + align8(len).min(from.len())))
     }
 
     /// Whether each location is of a kind that is known, and its constant exists.
-    #[inline]
-    fn has_known_locations(&self) -> bool {
-        let known = |location: &[u8]| match location.first() {
-            Some(1..=4) => true,
-            Some(5) => self.constant_exists(location),
-            _ => false,
-        };
+    #[inline(always)]
+    fn has_known_locations(&self, constants: u32) -> bool {
         let raw = self.locations().raw;
         // Of a constant size, the chunks need no checks.
         match self.version {
-            Version::V3 => raw.chunks_exact(12).all(known),
-            Version::V1 | Version::V2 => raw.chunks_exact(8).all(known),
+            Version::V3 => self.are_known(raw.chunks_exact(12), constants),
+            Version::V1 | Version::V2 => self.are_known(raw.chunks_exact(8), constants),
         }
     }
 
-    fn constant_exists(&self, location: &[u8]) -> bool {
-        let bytes = Bytes {
-            data: location,
-            endian: self.bytes.endian,
-        };
-        bytes
-            .u32(location.len() - 4)
-            .is_some_and(|index| index < self.constants)
-    }
-
-    /// What is wrong with a record that has been found to be wrong.
-    #[cold]
-    fn fault(&self) -> Error {
-        let found = self.find_fault().err();
-        // One was found before.
-        found.unwrap_or_else(|| bytes::truncated("a record", self.at, HEADER as u64, self.bytes.data.len()))
-    }
-
-    fn find_fault(&self) -> Result<()> {
-        let data = self.bytes.data;
-        let locations_at = bytes::span(data, "a record's header", self.at, 1, HEADER as u64)?;
-        let (count, size) = (self.location_count(), location_size(self.version));
-        let after = bytes::span(
-            data,
-            "a record's locations",
-            locations_at,
-            count.into(),
-            size as u64,
-        )?;
-        let tail = self.tail(after);
-        let padded = (tail - after) as u64 + 4;
-        let live_outs_at = bytes::span(data, "a record's live-out count", after, 1, padded)?;
-        let live_outs = self.bytes.u16(tail + 2).unwrap_or(0);
-        bytes::span(data, "a record's live-outs", live_outs_at, live_outs.into(), 4)?;
-        (0..usize::from(count)).try_for_each(|index| self.check_location(locations_at + index * size))
-    }
-
-    /// Where the padding and the number of live-outs start, behind the locations.
-    #[inline]
-    fn tail(&self, after: usize) -> usize {
-        match self.version {
-            Version::V3 => align8(self.at, after),
-            Version::V1 | Version::V2 => after,
+    #[inline(always)]
+    fn are_known(&self, locations: ChunksExact<'_, u8>, constants: u32) -> bool {
+        // Mostly all are of the kinds 1 to 4: one loop without a way out, and a question behind it.
+        let mut kinds = 0;
+        for location in locations.clone() {
+            kinds |= kind(location).wrapping_sub(1);
         }
+        kinds < 4 || self.are_known_one_by_one(locations, constants)
     }
 
-    /// The record at `at`, which has been checked before.
-    pub(super) fn view(bytes: Bytes<'a>, version: Version, at: usize, constants: u32) -> Self {
-        Self {
-            bytes,
-            version,
-            at,
-            constants,
-        }
-    }
-
-    /// The parts; `None` where they do not lie in the bytes, which cannot be of a record that was checked.
-    #[inline]
-    fn parts(&self) -> Option<Parts> {
-        let locations = usize::from(self.bytes.u16(self.at + 14)?);
-        let tail = self.tail(self.at + HEADER + locations * location_size(self.version));
-        let live_outs = self.bytes.u16(tail + 2)?;
-        let live_outs_at = tail + 4;
-        let after = live_outs_at + usize::from(live_outs) * 4;
-        let len = self.bytes.data.len();
-        // Whoever trims the section may cut off the padding of the last record.
-        (after <= len).then(|| Parts {
-            live_outs_at,
-            live_outs,
-            end: align8(self.at, after).min(len),
+    #[inline(never)]
+    fn are_known_one_by_one(&self, mut locations: ChunksExact<'_, u8>, constants: u32) -> bool {
+        let exists = |index: &[u8; 4]| self.endian.u32(*index) < constants;
+        locations.all(|location| match kind(location) {
+            1..=4 => true,
+            5 => location.last_chunk().is_some_and(exists),
+            _ => false,
         })
-    }
-
-    fn check_location(&self, at: usize) -> Result<()> {
-        let kind = self.bytes.u8(at).unwrap_or(0);
-        let offset_at = at + location_size(self.version) - 4;
-        match kind {
-            1..=4 => Ok(()),
-            5 => {
-                let index = self.bytes.u32(offset_at).unwrap_or(u32::MAX);
-                if index < self.constants {
-                    return Ok(());
-                }
-                Err(Error::StackMapConstantIndex {
-                    at: ByteOffset::new(offset_at as u64),
-                    index,
-                    constants: self.constants,
-                })
-            }
-            _ => Err(Error::StackMapLocationKind {
-                at: ByteOffset::new(at as u64),
-                kind,
-            }),
-        }
-    }
-
-    #[inline]
-    fn location_count(&self) -> u16 {
-        self.bytes.u16(self.at + 14).unwrap_or(0)
     }
 
     /// The ID that the IR gave it.
     #[must_use]
     #[inline]
     pub fn id(&self) -> RecordId {
-        RecordId::new(self.bytes.u64(self.at).unwrap_or(u64::MAX))
+        RecordId::new(self.id)
     }
 
     /// The offset from the start of the function. Of a stackmap: the start of its shadow. Of a
@@ -246,7 +190,7 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline]
     pub fn offset(&self) -> FnOffset {
-        FnOffset::new(self.bytes.u32(self.at + 8).unwrap_or(0))
+        FnOffset::new(self.offset)
     }
 
     /// Where in the section the record starts.
@@ -259,59 +203,49 @@ impl<'a> Record<'a> {
     /// live-outs): the ID is `u64::MAX` and nothing else is there. A legal record can look the same.
     #[must_use]
     pub fn may_be_overflow(&self) -> bool {
-        self.id().get() == u64::MAX && self.location_count() == 0 && self.live_outs().len() == 0
+        (self.id, self.locations, self.live_outs) == (u64::MAX, 0, 0)
     }
 
     /// The locations, in the order of the call's operands.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn locations(&self) -> Locations<'a> {
-        let (start, size) = (self.at + HEADER, location_size(self.version));
-        let end = start + usize::from(self.location_count()) * size;
+        let size = location_size(self.version);
+        let end = HEADER + usize::from(self.locations) * size;
         Locations {
-            raw: self.bytes.data.get(start..end).unwrap_or_default(),
-            endian: self.bytes.endian,
+            raw: self.raw.get(HEADER..end).unwrap_or_default(),
+            endian: self.endian,
             size,
         }
     }
 
     /// The registers that are live after the patchpoint. See the crate's documentation before trusting it.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn live_outs(&self) -> LiveOuts<'a> {
-        let raw = self.parts().and_then(|parts| {
-            let end = parts.live_outs_at + usize::from(parts.live_outs) * 4;
-            self.bytes.data.get(parts.live_outs_at..end)
-        });
+        let start = tail(self.version, self.locations) + 4;
         LiveOuts {
-            raw: raw.unwrap_or_default(),
-            endian: self.bytes.endian,
+            raw: self.raw.get(start..).unwrap_or_default(),
+            endian: self.endian,
         }
-    }
-
-    /// Where the next record starts; `None` cannot happen for a record that was checked.
-    #[inline]
-    fn end(&self) -> Option<usize> {
-        self.parts().map(|parts| parts.end)
     }
 }
 
 /// Iterates over the records of a map or of a function.
 #[derive(Clone)]
 pub struct Records<'a> {
-    next: Record<'a>,
+    bytes: Bytes<'a>,
+    version: Version,
+    at: usize,
     left: u64,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(bytes: Bytes<'a>, version: Version, at: usize, constants: u32, left: u64) -> Self {
+    pub(super) fn new(bytes: Bytes<'a>, version: Version, at: usize, left: u64) -> Self {
         Self {
-            next: Record {
-                bytes,
-                version,
-                at,
-                constants,
-            },
+            bytes,
+            version,
+            at,
             left,
         }
     }
@@ -319,7 +253,7 @@ impl<'a> Records<'a> {
     /// Where the record after these starts.
     pub(super) fn rest_at(mut self) -> usize {
         while self.next().is_some() {}
-        self.next.at
+        self.at
     }
 }
 
@@ -329,11 +263,12 @@ impl<'a> Iterator for Records<'a> {
     #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
         self.left = self.left.checked_sub(1)?;
-        let record = self.next;
-        match record.end() {
-            Some(end) => self.next.at = end,
-            None => self.left = 0,
-        }
+        // They were checked; should one be wrong all the same, it ends here.
+        let Some((record, end)) = Record::read(self.bytes, self.version, self.at) else {
+            self.left = 0;
+            return None;
+        };
+        self.at = end;
         Some(record)
     }
 

@@ -344,6 +344,9 @@ fn records_belong_to_functions_in_order() {
             .collect();
         assert_eq!(ids, [vec![1, 2], vec![], vec![1, u64::MAX]]);
         let sizes: Vec<_> = map.functions().map(|f| f.stack_size()).collect();
+        let counts: Vec<_> = map.headers().map(|header| header.record_count()).collect();
+        assert_eq!(counts, [Some(2), Some(0), Some(2)]);
+        assert!(map.headers().map(|header| header.stack_size()).eq(sizes.clone()));
         let known = StackSize::Known;
         assert_eq!(sizes, [known(8), StackSize::Unknown, known(16)]);
         assert_eq!(maps.by_id(RecordId::new(1)).count(), 2);

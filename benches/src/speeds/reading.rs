@@ -93,31 +93,28 @@ fn parser(map: &[u8]) -> Option<Program> {
     Some(program)
 }
 
-/// The sum of every field, as the other program adds them.
+/// The sum of every field, in the order in which the other program adds them: functions, constants, records.
 fn visit(section: &[u8]) -> u64 {
     let maps = StackMaps::parse(section, Endian::Little).unwrap();
     let mut sum = 0u64;
     let mut add = |field: u64| sum = sum.wrapping_add(field);
     for map in maps.maps() {
-        for function in map.functions() {
+        for function in map.headers() {
             add(function.address());
             add(match function.stack_size() {
                 StackSize::Known(size) => size,
                 StackSize::Unknown => u64::MAX,
             });
-            if let Some(records) = function.records() {
-                add(records.len() as u64);
-                for record in records {
-                    add(record.id().get());
-                    add(record.offset().get().into());
-                    record
-                        .locations()
-                        .for_each(|location| add(of_location(&location)));
-                    record.live_outs().for_each(|live| add(of_live_out(&live)));
-                }
-            }
+            add(function.record_count().unwrap_or(0));
         }
         map.constants().iter().for_each(&mut add);
+        for record in map.records() {
+            add(record.id().get());
+            add(record.offset().get().into());
+            let locations = record.locations();
+            locations.for_each(|location| add(of_location(&location)));
+            record.live_outs().for_each(|live| add(of_live_out(&live)));
+        }
     }
     sum
 }
