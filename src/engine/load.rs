@@ -311,7 +311,7 @@ impl<'e> Registration<'e> {
         let parts = ModuleParts {
             id: engine.next_module(),
             arch: code.image.arch,
-            maps: OwnedMaps::new(&code.image.stack_maps, code.image.endian)?,
+            maps: OwnedMaps::new(code.image.stack_maps, code.image.endian)?,
             functions: Functions::new(&code.image.functions)?,
             areas: code.areas.into(),
             eh_frames: code.image.eh_frames.into(),

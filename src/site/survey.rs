@@ -79,7 +79,7 @@ pub fn survey<S: IntoShape>(
     let parts = ModuleParts {
         id: ModuleId(u32::MAX),
         arch: image.arch,
-        maps: OwnedMaps::new(&image.stack_maps, image.endian)?,
+        maps: OwnedMaps::new(image.stack_maps, image.endian)?,
         functions: Functions::new(&image.functions)?,
         areas,
         eh_frames: image.eh_frames.into(),

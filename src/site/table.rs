@@ -295,7 +295,7 @@ mod tests {
             id: ModuleId(number as u32),
             arch: Arch::X86_64,
             functions: Functions::new(&[function]).unwrap(),
-            maps: OwnedMaps::new(&map, Endian::Little).unwrap(),
+            maps: OwnedMaps::new(map, Endian::Little).unwrap(),
             areas: [CodeArea::new(CodeRange::new(addr, len).unwrap(), &memory).unwrap()].into(),
             eh_frames: Box::default(),
             unwind_by: UnwindBy::EhFrame,

@@ -1,5 +1,4 @@
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 
 use super::bytes::Endian;
 use super::map::{Constants, StackMap, StackMaps};
@@ -10,9 +9,9 @@ use crate::error::{Error, Result};
 /// (a table of sites) pays eight bytes for each.
 #[derive(Clone, Debug)]
 pub struct OwnedMaps {
-    bytes: Arc<[u8]>,
+    bytes: Box<[u8]>,
     endian: Endian,
-    maps: Vec<StackMap<'static>>,
+    maps: Box<[StackMap<'static>]>,
 }
 
 /// Names a record of an [`OwnedMaps`].
@@ -23,26 +22,23 @@ pub struct RecordRef {
 }
 
 impl OwnedMaps {
-    /// Takes a section over, after reading all of it.
+    /// Takes a section over, after reading all of it. One that is given as a vector is not copied.
     ///
     /// # Errors
     /// As [`StackMaps::parse`]; and a section of 4 GiB or more is refused.
-    pub fn new(section: &[u8], endian: Endian) -> Result<Self> {
-        if u32::try_from(section.len()).is_err() {
+    pub fn new(section: impl Into<Box<[u8]>>, endian: Endian) -> Result<Self> {
+        let bytes = section.into();
+        if u32::try_from(bytes.len()).is_err() {
             return Err(Error::StackMapTooLong {
-                len: section.len() as u64,
+                len: bytes.len() as u64,
             });
         }
-        let maps = StackMaps::parse(section, endian)?
+        let maps = StackMaps::parse(&bytes, endian)?
             .maps()
             .iter()
             .map(StackMap::detached)
             .collect();
-        Ok(Self {
-            bytes: section.into(),
-            endian,
-            maps,
-        })
+        Ok(Self { bytes, endian, maps })
     }
 
     /// The maps, in order, each with the number by which [`Self::reference`] knows it.
@@ -102,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_reference_leads_back_to_its_record() {
-        let owned = OwnedMaps::new(&two_maps(), Endian::Little).unwrap();
+        let owned = OwnedMaps::new(two_maps(), Endian::Little).unwrap();
         let mut seen = Vec::new();
         for (number, map) in owned.maps() {
             for record in map.records() {
@@ -120,12 +116,12 @@ mod tests {
 
     #[test]
     fn a_reference_of_another_section_is_refused_or_harmless() {
-        let short = OwnedMaps::new(&map().bytes(), Endian::Little).unwrap();
+        let short = OwnedMaps::new(map().bytes(), Endian::Little).unwrap();
         for reference in [(0, 0), (0, 16), (0, u32::MAX), (1, 40)] {
             let (map, at) = reference;
             assert!(short.get(RecordRef { map, at }).is_none());
         }
-        let long = OwnedMaps::new(&two_maps(), Endian::Little).unwrap();
+        let long = OwnedMaps::new(two_maps(), Endian::Little).unwrap();
         for at in 0..=two_maps().len() as u32 {
             if let Some((record, _)) = long.get(RecordRef { map: 0, at }) {
                 assert!(record.locations().count() + record.live_outs().count() < 200_000);
