@@ -79,7 +79,7 @@ impl<'e> Prepared<'e> {
             Err(_) => Err(work.fail(states, since)),
         });
         if let Err(error) = done {
-            return Err(shared.observers.refused(error, since));
+            return Err(shared.refused(states, error, since));
         }
         work.install(shared, states);
         let sites = work.items.len();

@@ -154,8 +154,12 @@ pub struct Changed<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refused<'a> {
-    /// Why, and which site.
+    /// Why.
     pub error: &'a Error,
+    /// The site for which it is refused, where it is one, and it is registered.
+    pub site: Option<&'a Site>,
+    /// How often that site had been changed.
+    pub generation: Option<u64>,
     /// The time until then.
     pub after: Duration,
 }
@@ -203,16 +207,6 @@ impl Observers {
         self.0.iter().for_each(|observer| observer.observe(event));
     }
 
-    /// A transaction that began then was refused; returns why.
-    #[cold]
-    pub(super) fn refused(&self, error: Error, since: Option<Instant>) -> Error {
-        if let Some(since) = since {
-            let (error, after) = (&error, since.elapsed());
-            self.tell(&Event::Refused(Refused { error, after }));
-        }
-        error
-    }
-
     /// Code is about to be given back.
     pub(super) fn reclaimed(&self, owner: Owner, slot: &StubSlot, waited: Option<Duration>) {
         if self.any() {
@@ -227,6 +221,27 @@ impl Observers {
 }
 
 impl Shared {
+    /// A transaction that began then was refused; returns why.
+    #[cold]
+    pub(super) fn refused(&self, states: &States, error: Error, since: Option<Instant>) -> Error {
+        if let Some(since) = since {
+            let after = since.elapsed();
+            let site = error.site().map(|site| site.addr);
+            let site = site.and_then(|addr| self.table.read().by_addr(addr));
+            let state = site.as_ref().and_then(|site| states.of(site.key()));
+            self.observers.tell(&Event::Refused(Refused {
+                error: &error,
+                site: site.as_ref(),
+                // What has no state was never changed.
+                generation: site
+                    .as_ref()
+                    .map(|_| state.map_or(0, |state| state.standing.generation)),
+                after,
+            }));
+        }
+        error
+    }
+
     /// Tells that a sequence was published for a site.
     #[cold]
     pub(super) fn tell_published(&self, site: &Site, code: &[(CodeKind, CodeRange, Box<[StackAt]>)]) {

@@ -248,12 +248,12 @@ impl<'e> Transaction<'e> {
         if self.quiescent && !self.engine.shared.stops_anywhere {
             return Err(Error::WorldDoesNotLook);
         }
-        let observers = &self.engine.shared.observers;
-        let since = observers.now();
+        let shared = &self.engine.shared;
+        let since = shared.observers.now();
         // A proof that was found out holds for what nothing leads to; something leads to sites.
         let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
         let prepared = prepare::prepare(self.engine, states, self.changes, promised || self.quiescent);
-        let mut prepared = prepared.map_err(|error| observers.refused(error, since))?;
+        let mut prepared = prepared.map_err(|error| shared.refused(states, error, since))?;
         if let Some(since) = since {
             prepared.took(since.elapsed());
         }

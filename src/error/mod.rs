@@ -2,6 +2,7 @@
 //! how to mend it; a variant's fields are what its sentence names.
 
 mod place;
+mod site;
 
 pub use place::{Errno, Fate, InstructionAt, SiteName};
 

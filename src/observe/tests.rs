@@ -251,3 +251,98 @@ fn modules_that_are_gone_do_no_harm() {
     engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
     assert_eq!(fs::read_to_string(map.path()).unwrap(), before);
 }
+
+/// What a subscriber of `tracing` is told: each event with its level, and its fields as text.
+#[cfg(feature = "tracing")]
+mod traced {
+    use std::collections::BTreeMap;
+    use std::fmt::Debug;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    pub(super) type Told = Arc<Mutex<Vec<Fields>>>;
+
+    #[derive(Default)]
+    pub(super) struct Fields(pub(super) BTreeMap<&'static str, String>);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0.insert(field.name(), format!("{value:?}"));
+        }
+    }
+
+    pub(super) struct Listener(pub(super) Told);
+
+    impl Subscriber for Listener {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "patchpoint"
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            fields.0.insert("level", event.metadata().level().to_string());
+            self.0.lock().push(fields);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn tracing_tells_each_event_with_site_generation_and_times() {
+    let told = traced::Told::default();
+    // For the whole process, of which no other test traces.
+    ::tracing::subscriber::set_global_default(traced::Listener(told.clone())).unwrap();
+    let (engine, module) = watched(Tracing);
+    // The site has been invalidated.
+    assert!(engine.patch(101, &Sequence::new().mov(result(), arg(0))).is_err());
+    // SAFETY: no thread is in the module's code.
+    let drained = unsafe { Drained::promise() };
+    assert_eq!(engine.reclaim(&drained).unwrap(), 1);
+    engine.unregister(module, &drained).unwrap();
+    let told = told.lock();
+    let named = |name: &str| -> Vec<_> { told.iter().filter(|event| event.0["message"] == name).collect() };
+    assert_eq!([named("registered").len(), named("unregistered").len()], [1, 1]);
+    assert!(named("placed").len() >= 3);
+    for (generation, event) in (1..).zip(named("changed")) {
+        let site = &event.0["site"];
+        assert!(site.contains(" 101 at any_1"), "{site}");
+        assert_eq!(event.0["generation"], generation.to_string());
+        let nanos = |field| event.0[field].parse::<u64>().unwrap();
+        assert!(nanos("prepared_ns") > 0 && nanos("committed_ns") > 0);
+    }
+    let became: Vec<_> = named("changed")
+        .iter()
+        .map(|event| event.0["became"].clone())
+        .collect();
+    assert_eq!(became, ["Patched", "Patched", "Invalidated"]);
+    let [refused] = named("refused")[..] else {
+        panic!("one was refused");
+    };
+    assert_eq!((&*refused.0["level"], &*refused.0["generation"]), ("WARN", "3"));
+    assert!(refused.0["site"].contains(" 101 at any_1") && refused.0["error"].contains("invalidated"));
+    assert!(refused.0["after_ns"].parse::<u64>().unwrap() > 0);
+    let reclaimed = named("reclaimed");
+    assert!(reclaimed.len() >= 3);
+    let late = reclaimed.iter().filter(|event| event.0.contains_key("waited_ns"));
+    assert_eq!(
+        late.map(|event| &*event.0["generation"]).collect::<Vec<_>>(),
+        ["1"]
+    );
+}

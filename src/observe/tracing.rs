@@ -1,9 +1,10 @@
 //! Events of `tracing`.
 
+use tracing::field::display;
 use tracing::{debug, trace, warn};
 
 use super::names;
-use crate::engine::{Changed, Event, Observer, Refused};
+use crate::engine::{Changed, Event, Observer};
 use crate::error::SiteName;
 
 /// Hands what the engine does to the subscribers of `tracing`, with the target `patchpoint`: changes and modules as
@@ -26,8 +27,10 @@ impl Observer for Tracing {
                 trace!(target: TARGET, name = names::placed(placed).name, at, len, "placed");
             }
             Event::Changed(changed) => told(changed),
-            Event::Refused(Refused { error, after }) => {
-                warn!(target: TARGET, %error, after_ns = nanos(*after), "refused");
+            Event::Refused(refused) => {
+                let site = refused.site.map(|site| display(site.name()));
+                let (error, generation) = (refused.error, refused.generation);
+                warn!(target: TARGET, site, generation, %error, after_ns = nanos(refused.after), "refused");
             }
             Event::Reclaimed(reclaimed) => {
                 let (at, len) = (reclaimed.range.start().get(), reclaimed.range.len());

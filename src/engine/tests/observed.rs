@@ -38,7 +38,11 @@ impl Observer for Log {
             Event::Refused(refused) => {
                 assert!(refused.after > Duration::ZERO);
                 let error = format!("{:?}", refused.error);
-                format!("refused {}", error.split([' ', '(']).next().unwrap())
+                let at = refused
+                    .site
+                    .map(|site| (site.id().get(), refused.generation.unwrap()));
+                let at = at.map_or(String::new(), |(id, generation)| format!(" of {id}/{generation}"));
+                format!("refused {}{at}", error.split([' ', '(']).next().unwrap())
             }
             Event::Reclaimed(reclaimed) => {
                 let waited = if reclaimed.waited.is_some() { " late" } else { "" };
@@ -116,10 +120,10 @@ fn every_change_of_a_quiescent_site_is_told_once_and_in_order() {
         ]
     );
     refused!(engine.patch(2, &plus(3)), SiteInvalidated);
-    assert_eq!(log.take(), ["refused SiteInvalidated"]);
+    assert_eq!(log.take(), ["refused SiteInvalidated of 2/1"]);
     text.poke(sites[0].addr(), HOST.ret);
     refused!(engine.restore(1), BytesChanged);
-    assert_eq!(log.take(), ["refused BytesChanged"]);
+    assert_eq!(log.take(), ["refused BytesChanged of 1/5"]);
 
     engine.unregister(module, &drained()).unwrap();
     assert_eq!(log.take(), ["reclaimed 1/1", "unregistered 2"]);

@@ -1,0 +1,114 @@
+//! Which site an error is about.
+
+use super::{Error, SiteName};
+
+impl Error {
+    /// The site that it is about, if it is about one.
+    #[must_use]
+    pub fn site(&self) -> Option<&SiteName> {
+        match self {
+            Self::CacheField { site, .. }
+            | Self::CacheEngine { site, .. }
+            | Self::SequenceTooLong { site, .. }
+            | Self::NotWholeInstructions { site, .. }
+            | Self::NoScratch { site, .. }
+            | Self::TargetOutOfReach { site, .. }
+            | Self::NoSuchOperand { site, .. }
+            | Self::OperandUnusable { site, .. }
+            | Self::OperandWidth { site, .. }
+            | Self::ImmediateTooWide { site, .. }
+            | Self::OverwritesLive { site, .. }
+            | Self::ReadsLost { site, .. }
+            | Self::ShadowFallsThrough { site, .. }
+            | Self::ReturnNotAllowed { site, .. }
+            | Self::CallNotAllowed { site, .. }
+            | Self::StubOutOfReach { site, .. }
+            | Self::LabelUnbound { site, .. }
+            | Self::LabelBoundTwice { site, .. }
+            | Self::NoRamp { site, .. }
+            | Self::VerifyNoRecord { site, .. }
+            | Self::VerifyRegister { site, .. }
+            | Self::VerifyOutput { site, .. }
+            | Self::VerifyFilled { site, .. }
+            | Self::VerifyLength { site, .. }
+            | Self::VerifyOverlap { site, .. }
+            | Self::VerifyLanding { site, .. }
+            | Self::VerifyShadowLanding { site, .. }
+            | Self::VerifyExchange { site, .. }
+            | Self::ThreadInSite { site, .. }
+            | Self::MemoryAllocates { site, .. }
+            | Self::RecordOutsideFunction { site, .. }
+            | Self::SiteEmpty { site, .. }
+            | Self::SiteOutsideFunction { site, .. }
+            | Self::SiteOverlapsRecord { site, .. }
+            | Self::SitesOverlap { site, .. }
+            | Self::RecordOverflowed { site, .. }
+            | Self::EntryHasNoRecord { site, .. }
+            | Self::TooFewLocations { site, .. }
+            | Self::ResultNotRegister { site, .. }
+            | Self::SiteUndecodable { site, .. }
+            | Self::NotLlvmPatchpoint { site, .. }
+            | Self::EntryNotNops { site, .. }
+            | Self::ReservedLengthAmbiguous { site, .. }
+            | Self::LandingLost { site, .. }
+            | Self::SiteInvalidated { site, .. }
+            | Self::SiteRedirected { site, .. }
+            | Self::SiteLost { site, .. }
+            | Self::SiteNotLeavable { site, .. }
+            | Self::SiteDescribed { site, .. }
+            | Self::SiteTwice { site, .. }
+            | Self::SiteChanged { site, .. }
+            | Self::BytesChanged { site, .. }
+            | Self::NoHandler { site, .. }
+            | Self::SiteForeign { site, .. }
+            | Self::NoHead { site, .. }
+            | Self::ArmedTooLate { site, .. }
+            | Self::ArmedMemory { site, .. }
+            | Self::ShadowNotArmed { site, .. }
+            | Self::LiveInPlace { site, .. } => Some(site),
+            Self::VerifyUndecodable { at, .. }
+            | Self::VerifyCutOff { at, .. }
+            | Self::VerifyBranchInside { at, .. }
+            | Self::VerifyUndeclared { at, .. }
+            | Self::VerifyIndirect { at, .. }
+            | Self::VerifyCallNever { at, .. }
+            | Self::VerifyJumpReturns { at, .. }
+            | Self::VerifyReturn { at, .. }
+            | Self::VerifyStubEnd { at, .. }
+            | Self::VerifyShadowEnd { at, .. }
+            | Self::VerifyClobber { at, .. }
+            | Self::VerifyLost { at, .. }
+            | Self::VerifyStackLost { at, .. }
+            | Self::VerifyStackPopped { at, .. }
+            | Self::VerifyStackJoin { at, .. }
+            | Self::VerifyStackExit { at, .. }
+            | Self::VerifyStackAlign { at, .. }
+            | Self::VerifyRedZone { at, .. }
+            | Self::VerifyLandingTail { at, .. }
+            | Self::VerifyRefused { at, .. } => Some(&at.site),
+            Self::RollBackFailed { cause, .. } => cause.site(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The fields are named alike everywhere.
+    #[test]
+    fn no_error_with_a_site_is_left_out() {
+        let (here, _) = include_str!("site.rs").split_once("mod tests").unwrap();
+        let mut named = 0;
+        for (field, bound) in [("site: Box<SiteName>", "site"), ("at: Box<InstructionAt>", "at")] {
+            for line in include_str!("mod.rs").lines().filter(|line| line.contains(field)) {
+                let (variant, _) = line.trim_start().split_once(' ').unwrap();
+                assert!(
+                    here.contains(&alloc::format!("Self::{variant} {{ {bound}, .. }}")),
+                    "{line}"
+                );
+                named += 1;
+            }
+        }
+        assert!(named > 70);
+    }
+}
