@@ -9,7 +9,11 @@ use serde_json::Value;
 
 use super::{number, text};
 
-const SIZE: (u32, u32) = (900, 560);
+const SIZE: (u32, u32) = (900, 640);
+/// Names of lines stand below the chart, where no line is, in so many columns and rows of that height.
+const COLUMNS: usize = 2;
+const ROW: i32 = 18;
+const MARGIN: i32 = 8;
 
 /// A line: its name, and for each number of sites how much of it.
 struct Line<'v> {
@@ -45,6 +49,9 @@ pub(super) fn draw(to: &Path, entries: &[Value], caption: &str) -> Result<(), Bo
         "How it grows: nanoseconds or bytes, by number of sites",
         ("sans-serif", 18),
     )?;
+    let (_, height) = area.dim_in_pixel();
+    let rows = lines.len().div_ceil(COLUMNS) as i32;
+    let (area, below) = area.split_vertically(height as i32 - rows * ROW - MARGIN);
     let mut chart = ChartBuilder::on(&area)
         .margin(10)
         .margin_right(40)
@@ -65,17 +72,23 @@ pub(super) fn draw(to: &Path, entries: &[Value], caption: &str) -> Result<(), Bo
     for (index, line) in lines.iter().enumerate() {
         let colour = Palette99::pick(index).to_rgba();
         let points = line.points.iter().copied().filter(|(_, each)| *each > 0.0);
-        chart
-            .draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?
-            .label(line.what)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        chart.draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?;
+        name(&below, index, line.what, colour)?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .label_font(("sans-serif", 12))
-        .draw()?;
-    area.present()?;
+    below.present()?;
     Ok(())
+}
+
+/// Writes a line's name beside a piece of the line.
+fn name<B: DrawingBackend>(
+    area: &DrawingArea<B, plotters::coord::Shift>,
+    index: usize,
+    what: &str,
+    colour: RGBAColor,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let (width, _) = area.dim_in_pixel();
+    let x = 70 + (index % COLUMNS) as i32 * (width as i32 / COLUMNS as i32);
+    let y = (index / COLUMNS) as i32 * ROW + ROW / 2;
+    area.draw(&PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)))?;
+    area.draw(&Text::new(what, (x + 24, y - 6), ("sans-serif", 12)))
 }
