@@ -25,6 +25,11 @@ pub(super) unsafe fn store(at: u64, bytes: &[u8]) {
         return unsafe { merge(at, bytes) };
     }
     let to = ptr::with_exposed_provenance_mut::<u8>(at as usize);
+    if let Ok(bytes) = <&[u8; 32]>::try_from(bytes) {
+        // As many as most sites have, for which a call is most of what copying them takes.
+        // SAFETY: as below.
+        return unsafe { to.cast::<[u8; 32]>().write_unaligned(*bytes) };
+    }
     // SAFETY: mapped and unaliased by the caller's promise; a slice cannot overlap memory without references.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
 }
@@ -67,7 +72,19 @@ pub(super) unsafe fn holds(at: u64, expected: &[u8]) -> bool {
     let from = ptr::with_exposed_provenance::<u8>(at as usize);
     // SAFETY: mapped by the caller's promise, and not written while the slice lives, which is during the comparison.
     let found = unsafe { core::slice::from_raw_parts(from, expected.len()) };
-    *found == *expected
+    same(found, expected)
+}
+
+/// Whether as many bytes are the same. A site has few, for which a call is most of what comparing them takes.
+#[inline]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    const AT_ONCE: usize = 16;
+    if a.len() > 4 * AT_ONCE || a.len() % AT_ONCE != 0 {
+        return *a == *b;
+    }
+    let word = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u128::from_ne_bytes(*bytes));
+    let both = a.chunks_exact(AT_ONCE).zip(b.chunks_exact(AT_ONCE));
+    a.len() == b.len() && both.fold(true, |same, (a, b)| same & (word(a) == word(b)))
 }
 
 /// Exchanges an aligned quadword if it holds `old`; otherwise returns what it holds.
@@ -97,4 +114,33 @@ unsafe fn word<'a>(at: u64) -> &'a AtomicU64 {
     let word = ptr::with_exposed_provenance::<AtomicU64>(at as usize);
     // SAFETY: aligned and mapped by the caller's promise; atomics may be shared.
     unsafe { &*word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of lengths that are compared and copied at once, and of others.
+    #[test]
+    fn every_byte_counts_and_none_behind_is_touched() {
+        for len in [0, 1, 8, 15, 16, 17, 31, 32, 33, 48, 64, 80, 100] {
+            let bytes: std::vec::Vec<u8> = (1..=len as u8).collect();
+            let mut memory = [u64::MAX; 16];
+            let at = memory.as_mut_ptr().expose_provenance() as u64;
+            // SAFETY: in the array, whose quadwords are aligned, and of which there is no reference now.
+            unsafe { store(at, &bytes) };
+            let found = memory.map(u64::to_ne_bytes).concat();
+            assert_eq!(found[..len], bytes[..]);
+            assert!(found[len..].iter().all(|byte| *byte == 0xff), "{len}");
+            let at = memory.as_mut_ptr().expose_provenance() as u64;
+            // SAFETY: as above.
+            assert!(unsafe { holds(at, &bytes) });
+            for other in 0..len {
+                let mut damaged = bytes.clone();
+                damaged[other] ^= 0x80;
+                // SAFETY: as above.
+                assert!(!unsafe { holds(at, &damaged) }, "byte {other} of {len}");
+            }
+        }
+    }
 }
