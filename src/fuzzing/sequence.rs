@@ -86,7 +86,8 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         miss: choices.flag().then(|| ramp(0x2000)).flatten(),
         deopt: choices.flag().then(|| ramp(0x3000)).flatten(),
     };
-    let (sequence, raw) = operations(choices);
+    let fits = |sequence: &Sequence| assemble(sequence, &site, &environment).map(drop);
+    let (sequence, raw) = operations(choices, &fits);
     assert_eq!(sequence.to_string().parse().as_ref(), Ok(&sequence), "as text");
     let assembled = match assemble(&sequence, &site, &environment) {
         Ok(Fit::InPlace(assembled)) => Ok(assembled),
@@ -137,6 +138,10 @@ fn accepted(
         }
         // What is lost on which path only the checker follows.
         Err(error) if raw || matches!(error, Error::VerifyLost { .. }) => Err(error),
+        // A store far above the stack pointer has its distance in an index register there, which the checker does not add up.
+        Err(error @ Error::VerifyRedZone { .. }) if matches!(site.arch, Arch::AArch64 | Arch::SystemZ) => {
+            Err(error)
+        }
         Err(error) => refused(site, sequence, assembled, &error),
     }
 }
@@ -328,42 +333,96 @@ fn bits(sequence: Sequence, choices: &mut Chooser<'_>) -> Sequence {
     }
 }
 
-/// Up to eight operations, and whether raw bytes are among them, which may be anything.
-fn operations(choices: &mut Chooser<'_>) -> (Sequence, bool) {
+/// Up to eight operations and some that are at their end, and whether raw bytes are among them, which may be anything. What
+/// cannot be assembled is mostly left away again: most sequences are to be valid.
+fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), Error>) -> (Sequence, bool) {
     let mut sequence = Sequence::new();
-    let mut raw = false;
-    for _ in 0..choices.below(9) {
-        sequence = match choices.below(13) {
-            0 | 1 => {
-                let cond = choices.pick(&CONDITIONS, Cond::Eq);
-                sequence.guard(cond, source(choices), source(choices), target(choices))
-            }
-            2..=4 => sequence.mov(operand(choices), source(choices)),
-            5 => sequence.add(operand(choices), source(choices)),
-            6 => sequence.store(memory(choices), source(choices)),
-            7 => sequence.add_to_memory(memory(choices), source(choices)),
-            8 => sequence.atomic_add(memory(choices), source(choices)),
-            9 => sequence.jump(target(choices)),
-            10 => {
-                let returns = [OnReturn::FollowsC, OnReturn::PreservesAll, OnReturn::Never];
-                let at = choices.pick(&[0x7000_0020_0000, 0x4321_0000_0000], 0);
-                sequence.call(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
-            }
-            11 => match choices.below(4) {
-                3 => bits(sequence, choices),
-                0 => sequence.ret(),
-                1 => sequence.trap(),
-                _ => {
-                    raw = true;
-                    sequence.raw(&choices.word().to_le_bytes())
-                }
-            },
-            _ => sequence.bind(Label::new(u32::from(choices.below(2)))),
-        };
-    }
-    if choices.below(8) == 0 {
+    if choices.below(8) == 7 {
         sequence = sequence.in_place_only();
     }
+    let mut raw = false;
+    let keeps_all = choices.below(8) == 7;
+    let (mut left, wanted) = (24, choices.below(9));
+    let mut count = 0;
+    while count < wanted && left > 0 && !choices.0.is_empty() {
+        left -= 1;
+        let (longer, is_raw) = operation(choices, sequence.clone());
+        let open = matches!(
+            fits(&longer),
+            Ok(()) | Err(Error::LabelUnbound { .. } | Error::ShadowFallsThrough { .. })
+        );
+        // Raw bytes are seldom what the checker accepts.
+        let chosen = open && (!is_raw || choices.below(4) == 3);
+        if chosen || keeps_all {
+            sequence = longer;
+            raw |= is_raw;
+            count += 1;
+        }
+    }
+    if !keeps_all {
+        sequence = finished(choices, sequence, fits);
+    }
+    (sequence, raw)
+}
+
+/// The sequence with the labels bound that it uses, and with a way out of a shadow.
+fn finished(
+    choices: &mut Chooser<'_>,
+    mut sequence: Sequence,
+    fits: &dyn Fn(&Sequence) -> Result<(), Error>,
+) -> Sequence {
+    for label in [0, 1].map(Label::new) {
+        let uses = sequence.uses(Target::Label(label));
+        if uses && matches!(fits(&sequence), Err(Error::LabelUnbound { .. })) {
+            let bound = sequence.clone().bind(label);
+            if !matches!(fits(&bound), Err(Error::LabelBoundTwice { .. })) {
+                sequence = bound;
+            }
+        }
+    }
+    let outside = Target::from(CodeAddr::new(0x7000_0010_0000));
+    for to in [target(choices), target(choices), outside] {
+        if !matches!(fits(&sequence), Err(Error::ShadowFallsThrough { .. })) {
+            break;
+        }
+        let left = sequence.clone().jump(to);
+        if fits(&left).is_ok() {
+            sequence = left;
+        }
+    }
+    sequence
+}
+
+/// The sequence with one more operation, and whether that is raw bytes.
+fn operation(choices: &mut Chooser<'_>, sequence: Sequence) -> (Sequence, bool) {
+    let mut raw = false;
+    let sequence = match choices.below(13) {
+        0 | 1 => {
+            let cond = choices.pick(&CONDITIONS, Cond::Eq);
+            sequence.guard(cond, source(choices), source(choices), target(choices))
+        }
+        2..=4 => sequence.mov(operand(choices), source(choices)),
+        5 => sequence.add(operand(choices), source(choices)),
+        6 => sequence.store(memory(choices), source(choices)),
+        7 => sequence.add_to_memory(memory(choices), source(choices)),
+        8 => sequence.atomic_add(memory(choices), source(choices)),
+        9 => sequence.jump(target(choices)),
+        10 => {
+            let returns = [OnReturn::FollowsC, OnReturn::PreservesAll, OnReturn::Never];
+            let at = choices.pick(&[0x7000_0020_0000, 0x4321_0000_0000], 0);
+            sequence.call(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
+        }
+        11 => match choices.below(4) {
+            3 => bits(sequence, choices),
+            0 => sequence.ret(),
+            1 => sequence.trap(),
+            _ => {
+                raw = true;
+                sequence.raw(&choices.word().to_le_bytes())
+            }
+        },
+        _ => sequence.bind(Label::new(u32::from(choices.below(2)))),
+    };
     (sequence, raw)
 }
 
@@ -406,7 +465,7 @@ mod tests {
         let tally = tally.into_inner();
         std::println!("{arch}: of {executions}: {tally:?}");
         let assembled = tally.get("Ok").copied().unwrap_or(0);
-        assert!(assembled * 20 > executions);
+        assert!(assembled * 2 > executions);
     }
 
     macro_rules! architectures {
