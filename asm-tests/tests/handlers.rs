@@ -235,14 +235,7 @@ fn handlers_change_sites_in_a_world_of_one_thread() {
     }
 }
 
-/// On RISC-V a handler that patches its own site is refused now and then: the C library's `memcpy` probably leaves the end of what
-/// it read, which is in the site when the site was read, in t6. Compiled code leaves it there, and the ramp saves it on
-/// the stack, where it is a word like any other that may be a return address.
 #[test]
-#[cfg_attr(
-    target_arch = "riscv64",
-    ignore = "what stands in t6, probably left by memcpy, is taken for a return address"
-)]
 fn handlers_change_sites_while_signals_stop_a_thread_in_the_same_code() {
     let _alone = alone();
     for is_live in [false, true] {

@@ -1,7 +1,6 @@
 //! Callees that block inside calls of live sites, while the sites are patched, restored and invalidated: the stubs to
 //! which they return stay until their threads have reported, and then they go.
-//! Not on RISC-V: LLVM leaves the return address of these functions in its register there, which a call would lose.
-#![cfg(all(target_os = "linux", not(target_arch = "riscv64")))]
+#![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};
