@@ -174,7 +174,7 @@ fn what_compiled_code_calls_sees_who_called_it() {
             engine.patch(id, &missing).unwrap();
         }
         goes_through(kind, &module, "any_1");
-        let site = engine.sites(102).unwrap().remove(0);
+        let site = engine.sites(102).unwrap()[0].clone();
         let published = engine.publish_stub(&site, &missing).unwrap();
         engine.patch(102, &Sequence::new().jump(published)).unwrap();
         goes_through("a ramp of a published stub", &module, "any_2");
@@ -195,7 +195,7 @@ fn what_compiled_code_calls_sees_who_called_it() {
     for name in ["leaf", "framed", "entered"] {
         engine.invalidate(&leaves.function(name).unwrap()).unwrap();
     }
-    let entry = engine.sites(100).unwrap().remove(0);
+    let entry = engine.sites(100).unwrap()[0].clone();
     engine.invalidate_site(&entry).unwrap();
     goes_through("a ramp of a shadow", &leaves, "leaf");
     goes_through("a ramp in a frame of its own register", &leaves, "framed");

@@ -238,10 +238,7 @@ fn adopted_code_is_patched_run_restored_and_invalidated_by_every_strategy() {
     for ask in [Ask::Auto, Ask::ProcMem, Ask::Toggle] {
         let engine = engine();
         let module = register(&engine, adopted(&engine, ask));
-        let site = engine
-            .sites(module.sites().next().unwrap().id())
-            .unwrap()
-            .remove(0);
+        let site = engine.sites(module.sites().next().unwrap().id()).unwrap()[0].clone();
         let function = site.function();
         let words = [[5u64; 16], [6; 16]];
         let call = || {

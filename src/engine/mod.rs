@@ -60,7 +60,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Arena, StubPool, StubStats};
 use crate::publish::{Attached, Drained, Epochs, Level, Publisher, ThreadHandle, World};
 use crate::sequence::Sequence;
-use crate::site::{Function, Module, ModuleId, Site, SiteTable};
+use crate::site::{Function, Module, ModuleId, Site, SiteTable, Sites};
 use observe::Observers;
 use retire::Retiree;
 use state::{Ramp, States, Stub};
@@ -217,7 +217,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NoSuchSite`].
-    pub fn sites(&self, id: impl Into<RecordId>) -> Result<Vec<Site>> {
+    pub fn sites(&self, id: impl Into<RecordId>) -> Result<Sites> {
         let id = id.into();
         let sites = self.shared.table.read().by_id(id);
         if sites.is_empty() {

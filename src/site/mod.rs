@@ -22,6 +22,7 @@ mod functions;
 mod index;
 mod kept;
 mod module;
+mod sites;
 mod survey;
 mod table;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use entry::EntrySpec;
 pub(crate) use functions::Functions;
 pub(crate) use module::ModuleParts;
 pub use module::{Function, Module, ModuleId, Site, SiteKey};
+pub use sites::{IntoSites, Sites};
 pub use survey::{Survey, survey};
 pub(crate) use table::SiteTable;
 pub use unwind_by::{Saves, UnwindBy};

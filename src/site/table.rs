@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::index::{Index, Place};
 use super::kept::Kept;
 use super::module::{Module, ModuleId, Site, SiteKey};
+use super::sites::Sites;
 use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::error::{Error, Result};
 use crate::memory::CodeArea;
@@ -198,10 +199,10 @@ impl SiteTable {
     }
 
     /// The sites with that ID, in order of registration.
-    pub(crate) fn by_id(&self, id: RecordId) -> Vec<Site> {
+    pub(crate) fn by_id(&self, id: RecordId) -> Sites {
         let site = |place: &Place| Some(self.module(place.module)?.handle(place.index));
         match self.by_id.get(id.get()).map(Holder::from) {
-            None => Vec::new(),
+            None => Sites::default(),
             Some(Holder::One(place)) => site(&place).into_iter().collect(),
             Some(Holder::Several(list)) => {
                 let places = self.shared.get(list).into_iter().flatten();

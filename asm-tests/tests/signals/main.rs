@@ -92,7 +92,7 @@ impl Lab {
                 source.shape(r.id().get()).filter(|s| s.reserved().get() > 0)
             })
             .unwrap();
-        let site = engine.sites(600).unwrap().remove(0);
+        let site = engine.sites(600).unwrap()[0].clone();
         let name = &source.sites.iter().find(|s| s.id == 600).unwrap().function;
         let entry = module.function(name).unwrap().entry().get();
         Self {

@@ -10,14 +10,17 @@ use patchpoint::sequence::{Sequence, arg, result};
 fn an_id_names_all_its_sites_also_of_other_modules() {
     let (engine, _) = engine();
     let module = registered(&engine, nobody);
-    let addrs = |sites: Vec<Site>| sites.iter().map(Site::addr).collect::<Vec<_>>();
-    let found = addrs(engine.sites(5).unwrap());
-    let expected = module.sites().filter(|site| site.id().get() == 5).collect();
-    assert_eq!((found.len(), &found), (3, &addrs(expected)));
+    let addrs = |sites: &[Site]| sites.iter().map(Site::addr).collect::<Vec<_>>();
+    let found = addrs(&engine.sites(5).unwrap());
+    let expected = module
+        .sites()
+        .filter(|site| site.id().get() == 5)
+        .collect::<Vec<_>>();
+    assert_eq!((found.len(), &found), (3, &addrs(&expected)));
     assert!(matches!(engine.sites(99), Err(Error::NoSuchSite { .. })));
 
     let second = registered(&engine, nobody);
-    assert_eq!(addrs(engine.sites(5).unwrap())[..3], found);
+    assert_eq!(addrs(&engine.sites(5).unwrap())[..3], found);
     assert_eq!(engine.sites(5).unwrap().len(), 6);
     let seven = Sequence::new().mov(result(), arg(0)).add(result(), 7u64);
     assert_eq!(engine.patch(5, &seven).unwrap(), Receipt { sites: 6 });

@@ -124,9 +124,9 @@ fn with_entry(entry: EntrySpec) -> Result<Module> {
 }
 
 fn the_site(engine: &Engine, id: u64) -> Site {
-    let mut sites = engine.sites(id).unwrap();
+    let sites = engine.sites(id).unwrap();
     assert_eq!(sites.len(), 1);
-    sites.remove(0)
+    sites[0].clone()
 }
 
 fn call(module: &Module, function: &str, args: [u64; 2]) -> u64 {

@@ -38,7 +38,7 @@ fn a_c_function_computes_the_result_of_a_miss() {
     let module = engine
         .register(code, |_| CallShape::c(48).result().args(2))
         .unwrap();
-    let site: CodeAddr = engine.sites(1u64).unwrap().remove(0).addr();
+    let site: CodeAddr = engine.sites(1u64).unwrap()[0].clone().addr();
     engine.patch(1, &Sequence::new().jump(Target::Miss)).unwrap();
     let entry = module.function("fast").unwrap().entry().get();
     // SAFETY: that is the function's signature in the IR; the module stays registered.

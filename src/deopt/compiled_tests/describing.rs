@@ -41,7 +41,7 @@ fn a_description_is_handed_over_by_its_type() {
     for name in ["fast", "outer"] {
         engine.invalidate(&module.function(name).unwrap()).unwrap();
     }
-    let [fast, outer] = [1u64, 11].map(|id| engine.sites(id).unwrap().remove(0));
+    let [fast, outer] = [1u64, 11].map(|id| engine.sites(id).unwrap()[0].clone());
     assert_eq!(fast.description(), Some(&inlined()));
     assert!(matches!(fast.describe(5u8), Err(Error::SiteDescribed { .. })));
     assert_eq!(outer.description::<Inlined>(), None);

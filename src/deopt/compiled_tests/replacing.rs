@@ -55,7 +55,7 @@ impl Lab {
         let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
         let code = engine.load(object!("replace"), |_| None).unwrap();
         let module = engine.register(code, |_| CallShape::c(48).result()).unwrap();
-        let site = |id: u64| engine.sites(id).unwrap().remove(0);
+        let site = |id: u64| engine.sites(id).unwrap()[0].clone();
         let fast = module.function("fast").unwrap();
         let made = Slow {
             outer: site(11),

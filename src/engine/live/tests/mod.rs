@@ -87,7 +87,7 @@ fn call(module: &Module, name: &str, x: u64) -> u64 {
 }
 
 fn site(engine: &Engine, id: u64) -> Site {
-    engine.sites(id).unwrap().remove(0)
+    engine.sites(id).unwrap()[0].clone()
 }
 
 fn adding(number: u64) -> Sequence {
