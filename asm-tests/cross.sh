@@ -37,14 +37,6 @@ skipped=(
     many_threads_trap_at_once readers_get_the_old_answer_or_the_new_one
 )
 
-# The same for one architecture.
-skipped_on() { # arch
-    case $1 in
-    # LLVM does not save ra around a patchpoint, so that sequences that call are refused, and the counts differ.
-    riscv64) echo random_programs_do_the_same_on_patched_code one_thread_tiers_up_deoptimizes_in_the_loop ;;
-    esac
-}
-
 # Test programs of asm-tests that compare bytes, for every target on any host: `cargo test` has run them already.
 host_independent=(encodings load load_cross load_oracle link_oracle)
 
@@ -237,8 +229,7 @@ build() { # arch
 # Without cargo, which would wait for what is built meanwhile.
 run() { # arch
     local arch=$1 skip=() name folder program failed=0
-    # shellcheck disable=SC2046
-    for name in "${skipped[@]}" $(skipped_on "$arch"); do skip+=(--skip "$name"); done
+    for name in "${skipped[@]}"; do skip+=(--skip "$name"); done
     # One by one: a child that a test forks waits for ever if a thread of another test was starting a thread at that
     # moment, as the emulator's own lock stays taken in the child.
     while read -r folder program; do
