@@ -138,10 +138,6 @@ fn accepted(
         }
         // What is lost on which path only the checker follows.
         Err(error) if raw || matches!(error, Error::VerifyLost { .. }) => Err(error),
-        // A store far above the stack pointer has its distance in an index register there, which the checker does not add up.
-        Err(error @ Error::VerifyRedZone { .. }) if matches!(site.arch, Arch::AArch64 | Arch::SystemZ) => {
-            Err(error)
-        }
         Err(error) => refused(site, sequence, assembled, &error),
     }
 }

@@ -51,6 +51,13 @@ pub(super) enum StackStore {
     None,
     /// From and to (exclusive), in bytes from the stack pointer before the instruction.
     Range(i64, i64),
+    /// `size` bytes from the stack pointer, `disp` and the index on: a distance beyond what an instruction can say.
+    #[allow(dead_code, reason = "x86-64 and RISC-V say every distance otherwise")]
+    Indexed {
+        index: DwarfReg,
+        disp: i64,
+        size: i64,
+    },
     /// At an offset that is not a constant.
     Anywhere,
 }

@@ -56,6 +56,8 @@ mod aarch64;
 #[cfg(feature = "std")]
 mod check;
 #[cfg(feature = "std")]
+mod constants;
+#[cfg(feature = "std")]
 mod exchange;
 #[cfg(feature = "std")]
 mod facts;

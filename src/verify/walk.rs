@@ -8,10 +8,11 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::facts::{Constant, Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
+use super::constants::Constants;
+use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use super::policy::{self, Policy};
 use super::{Checked, Chunk};
-use crate::addr::{CodeAddr, DwarfReg};
+use crate::addr::CodeAddr;
 use crate::arch::{Declared, OnReturn, RegSet, SiteContext, SiteKind};
 use crate::error::{Error, InstructionAt, Result, SiteName};
 
@@ -21,7 +22,7 @@ struct State {
     /// The stack pointer's distance from its value on entry to the site, in bytes; never positive.
     depth: i64,
     written: RegSet,
-    known: Option<(DwarfReg, u64)>,
+    known: Constants,
 }
 
 /// The site or a stub.
@@ -34,17 +35,17 @@ struct Part<'a> {
     last: usize,
 }
 
-/// The register that holds a constant after an instruction. One is enough: a far branch builds its target at once.
-fn known_after(facts: &Facts, before: Option<(DwarfReg, u64)>) -> Option<(DwarfReg, u64)> {
-    let kept = before.filter(|(reg, _)| !facts.writes.contains(*reg));
-    match facts.constant {
-        None => kept,
-        Some(Constant::Is(reg, value)) => Some((reg, value)),
-        Some(Constant::Of { to, from, step }) => match before {
-            Some((reg, value)) if reg == from => Some((to, step.apply(value))),
-            _ => kept,
-        },
-    }
+/// Where a store goes, from and to, from the stack pointer as it was on entry to the site; `None` where that is not known.
+fn stored(store: StackStore, before: State) -> Option<(i64, i64)> {
+    let (from, to) = match store {
+        StackStore::Range(from, to) => (from, to),
+        StackStore::Indexed { index, disp, size } => {
+            let from = disp.checked_add(before.known.get(index)? as i64)?;
+            (from, from.checked_add(size)?)
+        }
+        StackStore::None | StackStore::Anywhere => return None,
+    };
+    before.depth.checked_add(from).zip(before.depth.checked_add(to))
 }
 
 struct Walk<'a> {
@@ -223,7 +224,7 @@ impl<'a> Walk<'a> {
         let entry = State {
             depth: 0,
             written: RegSet::EMPTY,
-            known: None,
+            known: Constants::default(),
         };
         self.join(0, 0, entry)?;
         while let Some(index) = self.pending.pop() {
@@ -250,7 +251,7 @@ impl<'a> Walk<'a> {
             Some(before) => State {
                 depth: state.depth,
                 written: state.written.union(before.written),
-                known: state.known.filter(|_| before.known == state.known),
+                known: before.known.and(state.known),
             },
         };
         if *slot != Some(joined) {
@@ -271,11 +272,11 @@ impl<'a> Walk<'a> {
             });
         }
         self.check_writes(index, facts.writes)?;
-        self.check_store(index, &facts, before.depth)?;
+        self.check_store(index, &facts, before)?;
         let after = State {
             depth: self.moved(index, &facts, before.depth)?,
             written: before.written.union(facts.writes),
-            known: known_after(&facts, before.known),
+            known: before.known.after(&facts),
         };
         self.clobbers = self.clobbers.union(facts.writes);
         match facts.flow {
@@ -332,7 +333,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn check_store(&self, index: usize, facts: &Facts, depth: i64) -> Result<()> {
+    fn check_store(&self, index: usize, facts: &Facts, before: State) -> Result<()> {
         let kind = self.site.shape.kind();
         if kind == SiteKind::Patchpoint || facts.store == StackStore::None {
             // For LLVM a patchpoint is a call: what is below the stack pointer is free.
@@ -343,10 +344,7 @@ impl<'a> Walk<'a> {
             SiteKind::Entry => abi.return_address,
             _ => 0,
         };
-        let range = match facts.store {
-            StackStore::Range(from, to) => depth.checked_add(from).zip(depth.checked_add(to)),
-            _ => None,
-        };
+        let range = stored(facts.store, before);
         match range {
             Some((from, to)) if to <= -abi.red_zone || from >= protected_end => Ok(()),
             _ => Err(Error::VerifyRedZone {
@@ -424,7 +422,7 @@ impl<'a> Walk<'a> {
         }
         self.clobbers = self.clobbers.union(lost);
         state.written = state.written.union(lost);
-        state.known = state.known.filter(|(reg, _)| !lost.contains(*reg));
+        state.known = state.known.without(lost);
         self.fall(index, state)
     }
 
@@ -462,10 +460,9 @@ impl<'a> Walk<'a> {
     }
 
     fn resolve(&self, index: usize, dest: Dest, state: State) -> Result<u64> {
-        let known = |reg: DwarfReg| state.known.filter(|(known, _)| *known == reg);
         match dest {
             Dest::Address(to) => Some(to),
-            Dest::Register(reg) => known(reg).map(|(_, to)| to),
+            Dest::Register(reg) => state.known.get(reg),
             Dest::Unknown => None,
         }
         .ok_or_else(|| Error::VerifyIndirect { at: self.at(index) })

@@ -233,11 +233,12 @@ fn memory(access: Access, second: Option<u8>, address: Address, facts: &mut Fact
     let count = if second.is_some() { 2 } else { 1 };
     let size = i64::from(access.size) * count;
     facts.writes = data(access, access.rt).union(second.map_or(RegSet::EMPTY, |rt| data(access, rt)));
-    let (rn, from, moved) = match address {
-        Address::Offset { rn, by, .. } => (rn, Some(by), None),
-        Address::Pre { rn, by } => (rn, Some(by), Some(by)),
-        Address::Post { rn, by } => (rn, Some(0), Some(by)),
-        Address::Index { rn, .. } => (rn, None, None),
+    let range = |from| StackStore::Range(from, from + size);
+    let (rn, store, moved) = match address {
+        Address::Offset { rn, by, .. } => (rn, range(by), None),
+        Address::Pre { rn, by } => (rn, range(by), Some(by)),
+        Address::Post { rn, by } => (rn, range(0), Some(by)),
+        Address::Index { rn, rm, kind, scaled } => (rn, indexed(rm, kind, scaled, size), None),
     };
     if dwarf(rn) != STACK {
         if moved.is_some() {
@@ -248,9 +249,15 @@ fn memory(access: Access, second: Option<u8>, address: Address, facts: &mut Fact
     if let Some(by) = moved {
         move_stack(by, facts);
     }
-    facts.store = match (access.load, from) {
-        (true, _) => StackStore::None,
-        (false, Some(from)) => StackStore::Range(from, from + size),
-        (false, None) => StackStore::Anywhere,
-    };
+    facts.store = if access.load { StackStore::None } else { store };
+}
+
+/// A store by an index: where it is a whole register, not shifted.
+fn indexed(rm: u8, kind: u8, scaled: bool, size: i64) -> StackStore {
+    const WHOLE: u8 = 0b011;
+    if kind != WHOLE || scaled || rm == R31 {
+        return StackStore::Anywhere;
+    }
+    let index = dwarf(rm);
+    StackStore::Indexed { index, disp: 0, size }
 }

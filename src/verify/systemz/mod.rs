@@ -291,12 +291,19 @@ fn store(fields: &Fields, known: &Known) -> StackStore {
     let stack = STACK_POINTER as u8;
     match known.layout {
         Layout::Ril(..) => StackStore::None,
-        _ if fields.base == stack && fields.index == 0 => {
-            StackStore::Range(fields.disp, fields.disp.saturating_add(size))
-        }
-        _ if fields.base == stack || fields.index == stack => StackStore::Anywhere,
+        // Either may be the index.
+        _ if fields.base == stack => indexed(fields.index, fields.disp, size),
+        _ if fields.index == stack => indexed(fields.base, fields.disp, size),
         _ => StackStore::None,
     }
+}
+
+fn indexed(register: u8, disp: i64, size: i64) -> StackStore {
+    if register == 0 {
+        return StackStore::Range(disp, disp.saturating_add(size));
+    }
+    let index = reg(register.into());
+    StackStore::Indexed { index, disp, size }
 }
 
 /// The register that becomes a constant.

@@ -252,10 +252,15 @@ fn the_stack_pointer_is_followed() {
     ] {
         assert_eq!(of(text).stack, stack, "{text}");
     }
+    let indexed = |index, disp, size| {
+        let index = reg(index);
+        StackStore::Indexed { index, disp, size }
+    };
     for (text, store) in [
         ("stg %r1, -8(%r15)", StackStore::Range(-8, 0)),
         ("stmg %r6, %r15, 48(%r15)", StackStore::Range(48, 128)),
-        ("stg %r1, 0(%r2,%r15)", StackStore::Anywhere),
+        ("stg %r1, 0(%r2,%r15)", indexed(2, 0, 8)),
+        ("sthy %r9, -524288(%r15,%r1)", indexed(1, -524288, 2)),
         ("stg %r1, 0(%r14,%r2)", StackStore::None),
     ] {
         assert_eq!(of(text).store, store, "{text}");

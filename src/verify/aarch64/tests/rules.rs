@@ -193,6 +193,34 @@ fn without_a_red_zone_stores_below_the_stack_pointer_are_free() {
     }
 }
 
+/// Far from the stack pointer, a distance is in an index register.
+#[test]
+fn a_store_by_an_index_that_is_a_constant_is_where_it_is() {
+    let entry = site(CallShape::entry(32), None);
+    // movz x17, #16; movn x17, #7; movn x17, #6; movn x17, #15; then str x16, [sp, x17]
+    for (constant, accepted) in [
+        (0xd280_0211, true),
+        (0x9280_00f1, true),
+        (0x9280_00d1, false),
+        (0x9280_01f1, true),
+    ] {
+        let found = run(&entry, &[constant, 0xf831_6bf0]);
+        assert_eq!(found.is_ok(), accepted, "{constant:#x}: {found:?}");
+    }
+    // Another register is the constant; the index is shifted; or it is a word's sign extended.
+    for (constant, store) in [
+        (0xd280_0210_u32, 0xf831_6bf1_u32),
+        (0xd280_0211, 0xf831_7bf0),
+        (0xd280_0211, 0xf831_cbf0),
+    ] {
+        let found = run(&entry, &[constant, store]);
+        assert!(
+            matches!(found, Err(Error::VerifyRedZone { .. })),
+            "{store:#x}: {found:?}"
+        );
+    }
+}
+
 #[test]
 fn a_trap_replaces_only_what_may_be_exchanged() {
     let shadow = site(CallShape::shadow(8), Some(record(7)));
