@@ -33,8 +33,6 @@ skipped=(
     publish::signals::tests
     # madvise(MADV_WIPEONFORK) succeeds and wipes nothing.
     a_forked_child_is_refused a_forked_child_that_unloads_unmaps_nothing_of_its_own
-    # Concurrency: telling it of changed code takes the page away from other threads for a moment.
-    many_threads_trap_at_once readers_get_the_old_answer_or_the_new_one
 )
 
 # Test programs of asm-tests that compare bytes, for every target on any host: `cargo test` has run them already.

@@ -64,8 +64,9 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel passes a valid info and a valid context to a handler with SA_SIGINFO.
     let (at, context) = unsafe { ((*info).si_addr() as u64, &*context.cast::<libc::ucontext_t>()) };
     let counter = interrupted::counter(context);
-    // SystemZ tells only the page.
-    let is_fetch = at / page() == counter / page();
+    // SystemZ tells only the page, and PowerPC no address where it misses an instruction.
+    let is_untold = cfg!(target_arch = "powerpc64") && at == 0;
+    let is_fetch = is_untold || at / page() == counter / page();
     if is_fetch && FAULTS.with(|faults| again(faults, counter)) {
         return;
     }
