@@ -56,6 +56,7 @@ pub enum Arch {
 
 impl Arch {
     /// Whether the lowest bytes of a value are at the highest addresses.
+    #[cfg(feature = "std")]
     pub(crate) const fn is_big_endian(self) -> bool {
         matches!(self, Self::PowerPc64 | Self::SystemZ)
     }

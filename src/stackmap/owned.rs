@@ -57,6 +57,7 @@ impl OwnedMaps {
     }
 
     /// The record that starts at an offset that a reference had, with its map's constants.
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn at(&self, at: u32) -> Option<(Record<'_>, Constants<'_>)> {
         let starts_before = |map: &StackMap<'_>| map.byte_offset().get() <= u64::from(at);
         let map = self.maps.partition_point(starts_before).checked_sub(1)?;
@@ -77,6 +78,7 @@ impl OwnedMaps {
 
 impl RecordRef {
     /// Where in the section the record starts.
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn offset(self) -> u32 {
         self.at
     }
