@@ -16,6 +16,7 @@ usage() { echo "usage: asm-tests/cross.sh aarch64|powerpc64le|powerpc64|s390x|ri
 for arch in "$@"; do
     case $arch in aarch64 | powerpc64le | powerpc64 | s390x | riscv64) ;; *) usage ;; esac
 done
+architectures=("$@")
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/patchpoint-cross
 
 # Tests that prove nothing here, and why; seen with qemu-user 7.2.
@@ -89,11 +90,18 @@ CONF
 
 # One list of many may be missing; what counts is whether the package is found.
 update() {
+    local version
     apt update || say "apt-get update failed; going on with the lists that are there"
-    # One version of all packages of Rust.
-    APT_CONFIG=$cache/apt/conf apt-cache policy rustc-web | sed -n 's/^ *Candidate: //p' >"$cache/version"
-    touch "$cache/updated"
+    version=$(APT_CONFIG=$cache/apt/conf apt-cache policy rustc-web | sed -n 's/^ *Candidate: //p')
+    case $version in '' | '(none)') give_up "Debian's lists do not name rustc-web; it is in Debian 12's main archive" ;; esac
+    [ "$version" = "$(cat "$cache/version" 2>/dev/null)" ] && return
+    # All packages of Rust have one version: what is unpacked of another, or by an earlier form of this script, goes.
+    forget_unpacked
+    echo "$version" >"$cache/version"
+    exec asm-tests/cross.sh "${architectures[@]}"
 }
+
+forget_unpacked() { rm -rf "$cache"/unpacked-* "$cache"/built-* "$cache/root" "$cache/version"; }
 
 download() { (cd "$cache/deb" && apt download "$1"); } # package
 
@@ -101,7 +109,6 @@ download() { (cd "$cache/deb" && apt download "$1"); } # package
 unpack() { # package, [folder]
     local mark=$cache/unpacked-${1//:/-} wanted=$1
     [ -e "$mark" ] && return
-    [ -e "$cache/updated" ] || update
     case $1 in *rust*) wanted=$1=$(cat "$cache/version") ;; esac
     say "unpacking $wanted into $cache"
     rm -rf "$cache/deb" && mkdir -p "$cache/deb"
@@ -115,6 +122,7 @@ unpack() { # package, [folder]
 
 set_up_rustc() {
     mkdir -p "$cache/bin"
+    [ -s "$cache/version" ] || update
     local package
     # The last ones are what LLVM is linked with and a small system lacks.
     for package in rustc-web libstd-rust-web-1.85 libstd-rust-web-dev libllvm19 \
