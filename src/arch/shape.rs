@@ -24,6 +24,16 @@ pub enum SiteKind {
     Shadow,
     /// The first bytes of a function.
     Entry,
+    /// Instructions of the function that its IR has marked by `!pcsections`: patched destructively.
+    Marked,
+}
+
+impl SiteKind {
+    /// Whether the site holds instructions of the function itself, which a patch displaces: then no head can be put there while
+    /// threads execute it.
+    pub(crate) const fn displaces(self) -> bool {
+        matches!(self, Self::Shadow | Self::Marked)
+    }
 }
 
 impl fmt::Display for SiteKind {
@@ -32,6 +42,7 @@ impl fmt::Display for SiteKind {
             Self::Patchpoint => "patchpoint",
             Self::Shadow => "shadow",
             Self::Entry => "entry",
+            Self::Marked => "marked site",
         })
     }
 }
@@ -85,6 +96,12 @@ impl CallShape {
     #[must_use]
     pub const fn entry(reserved: u32) -> Self {
         Self::new(SiteKind::Entry, Convention::C, reserved)
+    }
+
+    /// Marked instructions of `reserved` bytes.
+    #[must_use]
+    pub const fn marked(reserved: u32) -> Self {
+        Self::new(SiteKind::Marked, Convention::AnyReg, reserved)
     }
 
     /// The patchpoint returns a value.

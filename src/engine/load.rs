@@ -11,7 +11,9 @@ use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Image, Object, SegmentAddrs, SegmentRequest};
 use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
-use crate::site::{self, Candidate, EntrySpec, Functions, IntoShape, Module, ModuleParts, Site, UnwindBy};
+use crate::site::{
+    self, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded, UnwindBy,
+};
 use crate::stackmap::OwnedMaps;
 
 /// Code in memory with its stack maps, which no module has been made of yet.
@@ -58,6 +60,7 @@ pub struct Registration<'e> {
     engine: &'e Engine,
     code: Code,
     entries: Vec<EntrySpec>,
+    marks: Vec<Marks>,
     trust_live_outs: bool,
     live: bool,
     describe: Option<Describe<'e>>,
@@ -147,6 +150,7 @@ impl Engine {
             engine: self,
             code,
             entries: Vec::new(),
+            marks: Vec::new(),
             trust_live_outs: false,
             live: false,
             describe: None,
@@ -231,6 +235,12 @@ impl<'e> Registration<'e> {
         self
     }
 
+    /// Makes sites of the instructions that a PC section marks.
+    pub fn marked(mut self, marks: Marks) -> Self {
+        self.marks.push(marks);
+        self
+    }
+
     /// The LLVM that compiled the code lists all live-outs: callee-saved registers that are not listed are free.
     pub fn trust_live_outs(mut self) -> Self {
         self.trust_live_outs = true;
@@ -267,7 +277,7 @@ impl<'e> Registration<'e> {
     /// [`restore`](Engine::restore) puts this form back; the bytes that stood there before do not come back, nor does
     /// unregistering write them.
     ///
-    /// Shadows are not armed, and a change of one is refused with [`Error::ShadowNotArmed`].
+    /// Shadows and marked sites are not armed, and a change of one is refused with [`Error::ShadowNotArmed`].
     ///
     /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with [`Error::NoHead`] if a site
     /// is too short for its address, and with [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is
@@ -302,6 +312,7 @@ impl<'e> Registration<'e> {
             engine,
             code,
             entries,
+            marks,
             trust_live_outs,
             live,
             describe,
@@ -321,7 +332,12 @@ impl<'e> Registration<'e> {
             may_have_run: code.may_have_run,
             _placed: code.placed,
         };
-        let module = site::register(parts, &entries, shape)?;
+        let unrecorded = Unrecorded {
+            entries: &entries,
+            marks: &marks,
+            code_tables: &code.image.code_tables,
+        };
+        let module = site::register(parts, &unrecorded, shape)?;
         if let Some(mut describe) = describe {
             module.sites().try_for_each(|site| describe(&site))?;
         }

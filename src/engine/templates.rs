@@ -392,6 +392,7 @@ fn words(site: &SiteContext<'_>) -> Vec<u64> {
         SiteKind::Patchpoint => 0,
         SiteKind::Shadow => 1,
         SiteKind::Entry => 2,
+        SiteKind::Marked => 3,
     };
     let flags = [
         shape.convention() == crate::arch::Convention::C,

@@ -11,6 +11,7 @@ use super::commit::Prepared;
 use super::state::{KeyHasher, States};
 use super::{Engine, Receipt, prepare};
 use crate::addr::{CodeAddr, RecordId};
+use crate::arch::SiteKind;
 use crate::error::{Error, Result};
 use crate::publish::Drained;
 use crate::sequence::{Sequence, Target};
@@ -182,7 +183,10 @@ impl<'e> Transaction<'e> {
     /// [`Error::NoEntrySite`]: the function has none; [`Error::SiteTwice`].
     pub fn redirect(mut self, function: &Function, to: CodeAddr) -> Result<Self> {
         let sequence = Arc::new(Sequence::new().jump(Target::Addr(to)));
-        let entries: Vec<Site> = function.sites().filter(|site| !site.is_recorded()).collect();
+        let entries: Vec<Site> = function
+            .sites()
+            .filter(|site| site.shape().kind() == SiteKind::Entry)
+            .collect();
         if entries.is_empty() {
             return Err(Error::NoEntrySite {
                 function: function.name().into(),

@@ -276,6 +276,11 @@ pub enum Error {
          scratch register, or declare the site's result as output"
     )]
     VerifyClobber { at: Box<InstructionAt>, register: &'static str },
+    /// A write to flags of arithmetic that somebody may look at.
+    #[error(
+        "{at}: may change flags of arithmetic, which count as live at a marked site: use instructions that leave them alone"
+    )]
+    VerifyFlags { at: Box<InstructionAt> },
     /// Control leaves for a place that needs a register that may have been written.
     #[error(
         "{at}: leaves with {register} possibly written, whose old value is needed there: leave before \
@@ -326,7 +331,7 @@ pub enum Error {
     VerifyLandingTail { at: Box<InstructionAt>, landing: u32 },
     /// A call may return into a shadow, whose instructions would be overwritten.
     #[error(
-        "{site}: a call may return to byte {landing} of the shadow, whose instructions it needs: wait \
+        "{site}: a call may return to byte {landing} of the site, whose own instructions it needs: wait \
          until no thread is in the call"
     )]
     VerifyShadowLanding { site: Box<SiteName>, landing: u32 },
@@ -542,9 +547,29 @@ pub enum Error {
         "{site} has ID u64::MAX and no locations, as one that LLVM could not encode: use fewer live values, or another ID"
     )]
     RecordOverflowed { site: Box<SiteName> },
-    /// The shape of a record said that it is an entry site.
-    #[error("{site} cannot be an entry site: declare entry sites by function name")]
+    /// The shape of a record said that it is of a kind that no stack map records.
+    #[error("{site} has a record: declare entry sites by function name, marked ones by PC section")]
     EntryHasNoRecord { site: Box<SiteName> },
+    /// There is no table about the code with the name of a PC section.
+    #[error(
+        "the code came with no PC section named {section:?}: use the name in its `!pcsections` metadata, without options"
+    )]
+    NoSuchPcSection { section: String },
+    /// A PC section's entry has no such constant.
+    #[error(
+        "the entry at {at} of PC section {section:?} has no constant {index}: count from 0 in the shape that was told"
+    )]
+    MarkConstant { section: String, at: ByteOffset, index: usize },
+    /// A PC section marks what is in no function.
+    #[error(
+        "PC section {section:?} marks {at}, which is in no function of the module: give all functions, or the section's address"
+    )]
+    MarkOutsideFunctions { section: String, at: CodeAddr },
+    /// A branch of the function leads into the middle of a site that holds instructions of it.
+    #[error(
+        "the branch at {from} leads to {to}, inside {site}: mark an instruction that no branch comes behind, or fewer"
+    )]
+    BranchIntoSite { site: Box<SiteName>, from: CodeAddr, to: CodeAddr },
     /// The record has fewer locations than the shape says.
     #[error(
         "{site} should have {needed} locations for its result and arguments, the record has {have}: tell its shape as in the IR"
@@ -663,7 +688,7 @@ pub enum Error {
         "{site} lies in memory written by {strategy}, which has no atomic store ({why}): let the engine load the code"
     )]
     ArmedMemory { site: Box<SiteName>, strategy: &'static str, why: String },
-    /// A change was asked for a shadow of a live module.
+    /// A change was asked for a shadow or marked site of a live module.
     #[error(
         "{site} holds the function's own instructions, and its module is live: it can only be invalidated, by a trap"
     )]

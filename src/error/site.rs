@@ -44,6 +44,7 @@ impl Error {
             | Self::SitesOverlap { site, .. }
             | Self::RecordOverflowed { site, .. }
             | Self::EntryHasNoRecord { site, .. }
+            | Self::BranchIntoSite { site, .. }
             | Self::TooFewLocations { site, .. }
             | Self::ResultNotRegister { site, .. }
             | Self::SiteUndecodable { site, .. }
@@ -77,6 +78,7 @@ impl Error {
             | Self::VerifyStubEnd { at, .. }
             | Self::VerifyShadowEnd { at, .. }
             | Self::VerifyClobber { at, .. }
+            | Self::VerifyFlags { at, .. }
             | Self::VerifyLost { at, .. }
             | Self::VerifyStackLost { at, .. }
             | Self::VerifyStackPopped { at, .. }

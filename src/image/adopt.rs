@@ -7,7 +7,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{EhFrame, FunctionRange, Image};
+use super::{CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
@@ -46,15 +46,15 @@ impl Adoption {
     /// section was taken from the object file), [`function_addresses`](Self::function_addresses) gives them.
     #[must_use]
     pub fn new(arch: Arch, endian: Endian, stack_maps: Vec<u8>) -> Self {
-        let (functions, eh_frames, code) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             image: Image {
                 arch,
                 endian,
                 stack_maps,
-                functions,
-                eh_frames,
-                code,
+                functions: Vec::new(),
+                eh_frames: Vec::new(),
+                code_tables: Vec::new(),
+                code: Vec::new(),
             },
             may_have_run: true,
         }
@@ -95,6 +95,15 @@ impl Adoption {
     #[must_use]
     pub fn eh_frame(mut self, addr: CodeAddr, bytes: Vec<u8>) -> Self {
         self.image.eh_frames.push(EhFrame { addr, bytes });
+        self
+    }
+
+    /// Adds a table about the code, such as a PC section: its name, the address where it is, or for which it was relocated, and its
+    /// bytes.
+    #[must_use]
+    pub fn code_table(mut self, name: impl Into<String>, addr: CodeAddr, bytes: Vec<u8>) -> Self {
+        let name = name.into();
+        self.image.code_tables.push(CodeTable { name, addr, bytes });
         self
     }
 

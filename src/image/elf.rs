@@ -143,6 +143,7 @@ impl<'data> Reader<'data> {
             size: 0,
             bytes: Cow::Borrowed(&[]),
             edges: Vec::new(),
+            about_code: header.sh_flags.get(self.endian) & u64::from(elf::SHF_LINK_ORDER) != 0,
         };
         if role == SectionRole::Ignored {
             return Ok(section);
@@ -494,6 +495,7 @@ impl Common {
             size,
             bytes: Cow::Borrowed(&[]),
             edges: Vec::new(),
+            about_code: false,
         })
     }
 }

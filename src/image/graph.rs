@@ -74,6 +74,8 @@ pub struct Section<'data> {
     pub(super) size: u32,
     pub(super) bytes: Cow<'data, [u8]>,
     pub(super) edges: Vec<Edge>,
+    /// Its entries are about code, and it is kept as a table (`SHF_LINK_ORDER`).
+    pub(super) about_code: bool,
 }
 
 /// A relocation: the bytes at `offset` depend on the address of `target`. Offset and width have been checked

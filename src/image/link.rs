@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::descriptors::Spot;
 use super::graph::{Definition, Edge, Section, SectionRole};
 use super::layout::{Layout, Place, Reach, SegmentAddrs, SegmentKind};
-use super::{EhFrame, FunctionRange, Image};
+use super::{CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
 
@@ -232,7 +232,7 @@ impl Linker<'_, '_> {
         for (byte, trap) in code.iter_mut().zip(trap.iter().cycle()) {
             *byte = *trap;
         }
-        let mut eh_frames = Vec::new();
+        let (mut eh_frames, mut code_tables) = (Vec::new(), Vec::new());
         for (section, place) in self.layout.object.sections.iter().zip(&self.layout.places) {
             let Some(place) = place else { continue };
             let at = self.address(*place);
@@ -242,6 +242,13 @@ impl Linker<'_, '_> {
             self.apply_all(section, Some(at), bytes)?;
             if section.role == SectionRole::EhFrame {
                 eh_frames.push(EhFrame {
+                    addr: CodeAddr::new(at),
+                    bytes: bytes.to_vec(),
+                });
+            }
+            if section.about_code {
+                code_tables.push(CodeTable {
+                    name: section.name.to_string(),
                     addr: CodeAddr::new(at),
                     bytes: bytes.to_vec(),
                 });
@@ -270,6 +277,7 @@ impl Linker<'_, '_> {
             stack_maps,
             functions: self.functions(),
             eh_frames,
+            code_tables,
             code: code.collect(),
         };
         Ok(LinkedImage {

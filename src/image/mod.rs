@@ -103,6 +103,8 @@ pub struct Image {
     pub functions: Vec<FunctionRange>,
     /// Unwind information, at the addresses that it was relocated for.
     pub eh_frames: Vec<EhFrame>,
+    /// Tables about the code that came with it, such as PC sections.
+    pub code_tables: Vec<CodeTable>,
     /// The ranges that code is in, ascending.
     pub code: Vec<CodeRange>,
 }
@@ -129,6 +131,30 @@ pub struct EhFrame {
     pub bytes: Vec<u8>,
 }
 
+/// A section about code: those that LLVM makes of `!pcsections`, and others that linkers keep together with the code they
+/// are about (`SHF_LINK_ORDER` in the ELF specification).
+#[derive(Clone, PartialEq, Eq)]
+pub struct CodeTable {
+    /// Its name. Several sections may have it.
+    pub name: String,
+    /// Its address: the distances in a PC section count from their own places.
+    pub addr: CodeAddr,
+    /// Its bytes, relocated for that address.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for CodeTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CodeTable({} at {}, {} bytes)",
+            self.name,
+            self.addr,
+            self.bytes.len()
+        )
+    }
+}
+
 impl fmt::Debug for EhFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EhFrame(at {}, {} bytes)", self.addr, self.bytes.len())
@@ -143,6 +169,7 @@ impl fmt::Debug for Image {
             .field("stack_maps", &format_args!("{} bytes", self.stack_maps.len()))
             .field("functions", &self.functions)
             .field("eh_frames", &self.eh_frames)
+            .field("code_tables", &self.code_tables)
             .field("code", &self.code)
             .finish_non_exhaustive()
     }

@@ -23,9 +23,9 @@ impl Known {
     }
 }
 
-/// Whether the site has a result; a shadow has none, whatever its shape says.
+/// Whether the site has a result; a shadow or marked site has none, whatever its shape says.
 pub(super) fn has_result(site: &SiteContext<'_>) -> bool {
-    site.shape.has_result() && site.shape.kind() != SiteKind::Shadow
+    site.shape.has_result() && !site.shape.kind().displaces()
 }
 
 /// Where the site's result goes, if it has one.

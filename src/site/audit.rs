@@ -5,13 +5,24 @@ use std::collections::HashMap;
 use super::candidate::{Candidate, IntoShape};
 use super::entry::EntrySpec;
 use super::functions::FunctionView;
+use super::marked::{self, Marks};
 use super::module::{Entry, Module, ModuleParts};
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::{CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
+use crate::image::CodeTable;
 use crate::memory::CodeArea;
 use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
+
+/// The sites of a module that no stack map records, as the runtime declares them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Unrecorded<'a> {
+    pub(crate) entries: &'a [EntrySpec],
+    pub(crate) marks: &'a [Marks],
+    /// Where marks are looked for.
+    pub(crate) code_tables: &'a [CodeTable],
+}
 
 /// Audits every record for which `shape` gives a shape, and every entry site, and makes the module.
 ///
@@ -19,10 +30,10 @@ use crate::verify::{self, Original};
 /// The first thing that is wrong, with its place.
 pub(crate) fn register<S: IntoShape>(
     parts: ModuleParts,
-    entries: &[EntrySpec],
+    unrecorded: &Unrecorded<'_>,
     shape: impl FnMut(&Candidate<'_>) -> S,
 ) -> Result<Module> {
-    register_or(parts, entries, shape, &mut |refusal| Err(refusal.error))
+    register_or(parts, unrecorded, shape, &mut |refusal| Err(refusal.error))
 }
 
 /// The same, but `refused` decides about what is wrong: where it returns `Ok`, the module is made without it.
@@ -31,7 +42,7 @@ pub(crate) fn register<S: IntoShape>(
 /// Those of `refused`, and what there can be no module with.
 pub(super) fn register_or<S: IntoShape>(
     parts: ModuleParts,
-    entries: &[EntrySpec],
+    unrecorded: &Unrecorded<'_>,
     mut shape: impl FnMut(&Candidate<'_>) -> S,
     refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<Module> {
@@ -67,8 +78,11 @@ pub(super) fn register_or<S: IntoShape>(
             )?;
         }
     }
-    for spec in entries {
+    for spec in unrecorded.entries {
         audit_entry(&parts, spec, &mut found).or_else(|error| refused(error.into()))?;
+    }
+    for marks in unrecorded.marks {
+        marked::audit(&parts, marks, unrecorded.code_tables, &mut found, refused)?;
     }
     let originals = std::mem::take(&mut found.originals);
     let (shapes, sites) = found.finish(&parts, refused)?;
@@ -97,7 +111,7 @@ fn twice(parts: &ModuleParts, function: u32) -> Error {
 
 /// The sites found so far.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     sites: Vec<Entry>,
     /// The bytes of one site after the other.
     originals: Vec<u8>,
@@ -111,7 +125,7 @@ struct Found {
 
 impl Found {
     /// Adds a site that holds these bytes: the reserved ones, and the rest of the last instruction.
-    fn push(&mut self, site: Entry, shape: CallShape, bytes: &[u8]) -> Result<()> {
+    pub(super) fn push(&mut self, site: Entry, shape: CallShape, bytes: &[u8]) -> Result<()> {
         let patchpoint = shape.kind() == SiteKind::Patchpoint;
         let original = match self.audited(bytes).filter(|_| patchpoint) {
             Some(original) => original,
@@ -379,7 +393,7 @@ fn next_offsets(records: &[(RecordRef, Record<'_>)]) -> Vec<Option<FnOffset>> {
 }
 
 /// The code of a function; it must lie in one of the module's code ranges.
-fn read_function(parts: &ModuleParts, function: &FunctionView<'_>) -> Result<Vec<u8>> {
+pub(super) fn read_function(parts: &ModuleParts, function: &FunctionView<'_>) -> Result<Vec<u8>> {
     let len = function.len.as_usize();
     let outside = || Error::FunctionOutsideCode {
         function: function.name.into(),
@@ -446,7 +460,7 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
             site: candidate.name(),
         });
     }
-    if shape.kind() == SiteKind::Entry {
+    if !matches!(shape.kind(), SiteKind::Patchpoint | SiteKind::Shadow) {
         return Err(Error::EntryHasNoRecord {
             site: candidate.name(),
         });
@@ -509,7 +523,7 @@ fn covering(candidate: &Candidate<'_>, reserved: Len) -> usize {
 }
 
 /// The longest instruction of any architecture, in bytes (x86-64).
-const LONGEST_INSTRUCTION: usize = 15;
+pub(super) const LONGEST_INSTRUCTION: usize = 15;
 
 /// An entry site holds nops only: a sequence there falls through into the function.
 fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Result<()> {

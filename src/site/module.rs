@@ -10,7 +10,7 @@ use super::kept::{Form, Kept, Sites};
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::live::{Head, NoHead};
-use crate::arch::{Arch, CallShape, SiteContext, SiteKind};
+use crate::arch::{Arch, CallShape, SiteContext};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
@@ -406,7 +406,7 @@ impl Site {
         }
     }
 
-    /// The ID of its record, or the one that the runtime chose for an entry site. Not unique.
+    /// The ID of its record, or the one that the runtime chose for it. Not unique.
     #[must_use]
     pub fn id(&self) -> RecordId {
         self.entry()
@@ -459,7 +459,7 @@ impl Site {
         Ok(bytes)
     }
 
-    /// Whether a stack map records it: it is no entry site.
+    /// Whether a stack map records it: it is no entry site, nor a marked one.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.form().is_some_and(|form| form.recorded)
@@ -505,7 +505,7 @@ impl Site {
         &self.module
     }
 
-    /// Its record with the constants that the record refers to; `None` for an entry site.
+    /// Its record with the constants that the record refers to; `None` for a site that no stack map records.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
         let entry = self.entry().filter(|_| self.is_recorded())?;
@@ -515,14 +515,14 @@ impl Site {
     /// Where its head stands, or would if its module were [live](crate::engine::Registration::live).
     ///
     /// # Errors
-    /// [`Error::NoHead`] where it is too short for its address; [`Error::ShadowNotArmed`] of a shadow, which has none.
+    /// [`Error::NoHead`] where it is too short for its address; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
     pub fn head(&self) -> Result<CodeRange> {
         let head = self.plan_head()?;
         Ok(CodeRange::new(head.addr, u64::from(head.len.get())).unwrap_or_default())
     }
 
     pub(crate) fn plan_head(&self) -> Result<Head> {
-        if self.shape().kind() == SiteKind::Shadow {
+        if self.shape().kind().displaces() {
             return Err(Error::ShadowNotArmed { site: self.name() });
         }
         let live = self.module.arch().live();

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::audit::{Refusal, register_or};
+use super::audit::{Refusal, Unrecorded, register_or};
 use super::candidate::{Candidate, IntoShape};
 use super::functions::Functions;
+use super::marked::Marks;
 use super::module::{Module, ModuleId, ModuleParts};
 use super::unwind_by::UnwindBy;
 use crate::error::{Error, Result};
@@ -59,6 +60,19 @@ pub fn survey<S: IntoShape>(
     segments: Vec<Segment>,
     shape: impl FnMut(&Candidate<'_>) -> S,
 ) -> Result<Survey> {
+    survey_with(image, segments, &[], shape)
+}
+
+/// The same with the instructions that PC sections mark.
+///
+/// # Errors
+/// As [`survey`]. What is wrong with a mark is no error, but among what is refused.
+pub fn survey_with<S: IntoShape>(
+    image: Image,
+    segments: Vec<Segment>,
+    marks: &[Marks],
+    shape: impl FnMut(&Candidate<'_>) -> S,
+) -> Result<Survey> {
     let memories: Vec<Arc<dyn CodeMemory>> = segments
         .into_iter()
         .filter(|segment| segment.kind == SegmentKind::Code)
@@ -90,7 +104,12 @@ pub fn survey<S: IntoShape>(
         _placed: None,
     };
     let mut refused = Vec::new();
-    let module = register_or(parts, &[], shape, &mut |refusal| {
+    let unrecorded = Unrecorded {
+        marks,
+        code_tables: &image.code_tables,
+        ..Unrecorded::default()
+    };
+    let module = register_or(parts, &unrecorded, shape, &mut |refusal| {
         refused.push(refusal);
         Ok(())
     })?;

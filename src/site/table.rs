@@ -262,7 +262,7 @@ mod tests {
     use crate::image::FunctionRange;
     use crate::memory::{CodeMemory, Snapshot};
     use crate::site::audit::register;
-    use crate::site::{Functions, ModuleParts, UnwindBy};
+    use crate::site::{Functions, ModuleParts, Unrecorded, UnwindBy};
     use crate::stackmap::testing::{map, record};
     use crate::stackmap::{Endian, OwnedMaps};
 
@@ -305,7 +305,7 @@ mod tests {
             live: false,
             _placed: None,
         };
-        register(parts, &[], |_| CallShape::c(reserved as u32)).unwrap()
+        register(parts, &Unrecorded::default(), |_| CallShape::c(reserved as u32)).unwrap()
     }
 
     /// Everything is found as a walk over all sites finds it.

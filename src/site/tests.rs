@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::vec::Vec;
 
-use super::{Module, survey};
+use super::{Marks, Module, survey, survey_with};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
-use crate::image::{FunctionRange, Image, Object, Segment, SegmentKind};
+use crate::image::{CodeTable, FunctionRange, Image, Object, Segment, SegmentKind};
+use crate::metadata::{Shape, Width};
 use crate::stackmap::Endian;
 use crate::stackmap::testing::{map, record};
 use crate::verify::{self, Original};
@@ -122,6 +123,7 @@ fn nops(map: &[u8]) -> (Image, Vec<Segment>) {
             pointer: addr,
         }],
         eh_frames: Vec::new(),
+        code_tables: Vec::new(),
         code: std::vec![range],
     };
     let segment = Segment {
@@ -218,4 +220,81 @@ fn a_survey_is_not_written() {
     let (image, _) = nops(&map);
     let elsewhere = super::survey(image, Vec::new(), |_| CallShape::c(8));
     assert!(matches!(elsewhere, Err(Error::OutsideMemory { .. })));
+}
+
+/// A PC section at 0x50_0000 that marks these instructions, each with its ID and a length.
+fn table(marks: &[(u64, u64, u16)]) -> CodeTable {
+    let base = 0x50_0000;
+    let mut bytes = Vec::new();
+    for (at, id, len) in marks {
+        let distance = *at as i64 - (base + bytes.len() as i64);
+        bytes.extend_from_slice(&(distance as i32).to_le_bytes());
+        bytes.extend_from_slice(&id.to_le_bytes());
+        bytes.extend_from_slice(&len.to_le_bytes());
+    }
+    CodeTable {
+        name: "sites".into(),
+        addr: CodeAddr::new(base as u64),
+        bytes,
+    }
+}
+
+/// Everything that a mark is audited for, in code with instructions of several bytes.
+#[test]
+fn what_is_wrong_with_a_mark_is_said() {
+    let map = map().function(0x40_0000, 64, [record(1).at(30)]).bytes();
+    let (mut image, mut segments) = nops(&map);
+    // mov eax, 1; then nops. At 40, bytes that are no instruction; behind, a loop of two nops.
+    segments[0].bytes[4..9].copy_from_slice(&[0xb8, 1, 0, 0, 0]);
+    segments[0].bytes[40] = 0x06;
+    segments[0].bytes[50..52].copy_from_slice(&[0xeb, 0xfc]);
+    let marks = [
+        (0x40_0004, 1, 1),
+        // In the middle of the instruction.
+        (0x40_0006, 2, 1),
+        (0x40_0010, 3, 0),
+        // The record is inside.
+        (0x40_001c, 4, 3),
+        // It starts where the record does.
+        (0x40_001e, 5, 2),
+        // Reaches into the bytes that do not decode.
+        (0x40_0026, 6, 3),
+        // Behind those: the target of the jump in the middle, and at the start.
+        (0x40_002d, 7, 4),
+        (0x40_0030, 8, 2),
+        // Behind the function.
+        (0x40_0044, 9, 1),
+    ];
+    image.code_tables = std::vec![table(&marks)];
+    let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+    let marks = [Marks::new("sites", shape, 0).reserved(1)];
+    let survey = survey_with(image, segments, &marks, |_| None::<CallShape>).unwrap();
+    let sites = survey.module.sites();
+    let sites: Vec<_> = sites
+        .map(|site| (site.id().get(), site.reserved().get()))
+        .collect();
+    assert_eq!(sites, [(1, 5), (5, 2), (8, 2)]);
+    let refused = |id| {
+        let mut all = survey.refused.iter();
+        let of = |refusal: &&super::Refusal| refusal.site.as_ref().map_or(9, |site| site.id.get()) == id;
+        &all.find(of).unwrap().error
+    };
+    assert_eq!(survey.refused.len(), 6, "{:?}", survey.refused);
+    assert!(matches!(refused(2), Error::SiteUndecodable { .. }));
+    assert!(matches!(refused(3), Error::SiteEmpty { .. }));
+    assert!(matches!(refused(4), Error::SiteOverlapsRecord { next, .. } if next.get() == 30));
+    assert!(matches!(refused(6), Error::SiteUndecodable { .. }));
+    assert!(matches!(refused(7), Error::BranchIntoSite { from, .. } if from.get() == 0x40_0032));
+    assert!(matches!(refused(9), Error::MarkOutsideFunctions { at, .. } if at.get() == 0x40_0044));
+}
+
+/// A record cannot make a site of a kind that has none.
+#[test]
+fn a_record_is_no_mark() {
+    let map = map().function(0x40_0000, 64, [record(1).at(4)]).bytes();
+    for shape in [CallShape::entry(8), CallShape::marked(8)] {
+        let (image, segments) = nops(&map);
+        let survey = survey(image, segments, |_| shape).unwrap();
+        assert!(matches!(survey.refused[0].error, Error::EntryHasNoRecord { .. }));
+    }
 }

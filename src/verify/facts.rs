@@ -115,6 +115,8 @@ pub(super) struct Facts {
     pub(super) flow: Flow,
     /// Every register that it may write in part or whole, without the stack pointer and flags.
     pub(super) writes: RegSet,
+    /// May change flags of arithmetic that are in no register which can be named.
+    pub(super) flags: bool,
     pub(super) stack: StackPointer,
     pub(super) store: StackStore,
     /// The register that becomes a constant, or stays one.
@@ -140,6 +142,7 @@ impl Facts {
             unit: (addr != start).then_some(start),
             flow: Flow::Next,
             writes,
+            flags: false,
             stack: StackPointer::Keep,
             store: StackStore::None,
             constant: None,

@@ -24,14 +24,15 @@
 //!    return registers. A callee-saved register that a C patchpoint's live-outs omit is free only if
 //!    `SiteContext::trust_live_outs`. A call writes what its target's contract leaves open. What is written
 //!    counts as lost even if it is restored later. No recorded value is lost before a jump that never returns:
-//!    a ramp reads all of them. The flags of arithmetic are free everywhere.
+//!    a ramp reads all of them. At a marked site, of which no record tells what is live, nothing may be written. The flags of
+//!    arithmetic are free everywhere but there.
 //! 5. **Stack.** The depth is known everywhere, the same on every path, never above where it was on entry, and
-//!    the same as on entry at every exit. In a shadow or entry site the red zone is not written (stack memory is
+//!    the same as on entry at every exit. In a shadow, marked or entry site the red zone is not written (stack memory is
 //!    written only after the stack pointer was lowered past it), and at an entry not the return address. Calls of
 //!    C functions find the stack aligned. Stores into the function's own frame, recorded slots included, are the
 //!    runtime's business, and so are stores through any register but the stack pointer.
 //! 6. **Landings** are instruction boundaries followed only by nops up to the end; on PowerPC64 the TOC pointer is
-//!    restored there first. A shadow can have none.
+//!    restored there first. A shadow or marked site can have none.
 //! 7. **Processor state.** No instruction changes modes, segments, control registers, the direction flag, the
 //!    x87 or MMX state, or enters the kernel. Only instruction sets known to be free of that are accepted. Whether the
 //!    processor has them is not asked.
@@ -86,6 +87,8 @@ pub use check::{Checked, Chunk, check};
 pub use exchange::{check_exchange, check_trap};
 #[cfg(feature = "std")]
 pub use listing::{Line, disassemble};
+#[cfg(feature = "std")]
+pub(crate) use original::Outline;
 #[cfg(feature = "std")]
 pub use original::{Original, boundaries, original, patchpoint_prefix};
 #[cfg(feature = "std")]

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::facts::{Facts, Flow};
+use super::facts::{Dest, Facts, Flow};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
@@ -105,6 +105,51 @@ pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
     let nops = code.iter().skip_while(|f| f.addr < after).take_while(|f| f.nop);
     let end = nops.last().map_or(after, Facts::end);
     Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(0))
+}
+
+/// The instructions of a function, as far as they decode.
+pub(crate) struct Outline(Vec<Facts>);
+
+impl Outline {
+    /// Decodes a function from its start. Behind bytes that do not decode, which may be data, it goes on at the next of
+    /// `known`: ascending addresses at which instructions start.
+    pub(crate) fn of(arch: Arch, addr: CodeAddr, bytes: &[u8], known: &[CodeAddr]) -> Self {
+        let (mut code, mut from) = (Vec::new(), addr);
+        if addr.get().checked_add(bytes.len() as u64).is_none() {
+            return Self(code);
+        }
+        loop {
+            let skipped = usize::try_from(from.distance_from(addr)).unwrap_or(usize::MAX);
+            let rest = bytes.get(skipped..).unwrap_or_default();
+            let Err(fault) = (super::check::isa(arch).decode)(from.get(), rest, &mut code) else {
+                return Self(code);
+            };
+            let next = known.iter().find(|known| known.get() > fault.addr);
+            match next {
+                Some(next) => from = *next,
+                None => return Self(code),
+            }
+        }
+    }
+
+    /// Whether the address is known to be inside of an instruction, behind its start.
+    pub(crate) fn splits(&self, addr: CodeAddr) -> bool {
+        let after = self.0.partition_point(|facts| facts.addr < addr.get());
+        let before = after.checked_sub(1).and_then(|before| self.0.get(before));
+        before.is_some_and(|before| addr.get() < before.end())
+    }
+
+    /// The first branch that leads between these addresses, with its target.
+    pub(crate) fn branch_between(&self, start: CodeAddr, end: CodeAddr) -> Option<(CodeAddr, CodeAddr)> {
+        let target = |facts: &Facts| match facts.flow {
+            Flow::Jump(Dest::Address(to))
+            | Flow::Branch(Dest::Address(to))
+            | Flow::Call(Dest::Address(to)) => Some((CodeAddr::new(facts.addr), CodeAddr::new(to))),
+            _ => None,
+        };
+        let mut branches = self.0.iter().filter_map(target);
+        branches.find(|(_, to)| start < *to && *to < end)
+    }
 }
 
 fn decodable(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Facts> {

@@ -26,6 +26,8 @@ impl Policy {
         let (free, result) = match (site.shape.kind(), site.shape.convention()) {
             (SiteKind::Entry, _) => (abi.scratch_at_entry.difference(recorded.values), abi.returned),
             (SiteKind::Shadow, _) => (abi.scratch.difference(recorded.values), RegSet::EMPTY),
+            // Nobody has told what is live: everything is.
+            (SiteKind::Marked, _) => (RegSet::EMPTY, RegSet::EMPTY),
             (SiteKind::Patchpoint, Convention::AnyReg) => (
                 abi.scratch_at_any_reg.difference(recorded.values),
                 recorded.result,
@@ -115,7 +117,7 @@ impl Recorded {
         };
         match &site.record {
             Some(record) => recorded.read(site, isa, record)?,
-            None if site.shape.kind() == SiteKind::Entry => {}
+            None if matches!(site.shape.kind(), SiteKind::Entry | SiteKind::Marked) => {}
             None => {
                 return Err(Error::VerifyNoRecord {
                     site: SiteName::of(site),

@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
 
     fn check_landing(&self, landing: u32) -> Result<()> {
         let site = || SiteName::of(self.site);
-        if self.site.shape.kind() == SiteKind::Shadow {
+        if self.site.shape.kind().displaces() {
             return Err(Error::VerifyShadowLanding {
                 site: site(),
                 landing,
@@ -272,6 +272,7 @@ impl<'a> Walk<'a> {
             });
         }
         self.check_writes(index, facts.writes)?;
+        self.check_flags(index, &facts)?;
         self.check_store(index, &facts, before)?;
         let after = State {
             depth: self.moved(index, &facts, before.depth)?,
@@ -302,6 +303,14 @@ impl<'a> Walk<'a> {
                 at: self.at(index),
                 register: policy::name(self.isa, reg),
             }),
+        }
+    }
+
+    /// At a marked site somebody may look at flags of arithmetic later.
+    fn check_flags(&self, index: usize, facts: &Facts) -> Result<()> {
+        match facts.flags && self.site.shape.kind() == SiteKind::Marked {
+            true => Err(Error::VerifyFlags { at: self.at(index) }),
+            false => Ok(()),
         }
     }
 

@@ -250,6 +250,7 @@ fn nop(instruction: &Instruction) -> Facts {
         unit: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
+        flags: false,
         stack: StackPointer::Keep,
         store: StackStore::None,
         constant: None,
@@ -264,6 +265,7 @@ fn facts(instruction: &Instruction, info: &InstructionInfo, ambiguous: bool) -> 
         nop: false,
         flow,
         writes: written.values,
+        flags: instruction.rflags_modified() != 0,
         stack: match flow {
             Flow::Call(_) | Flow::Return { .. } => StackPointer::Keep,
             _ if written.stack_pointer => stack_pointer(instruction),

@@ -127,6 +127,7 @@ impl Code {
                 stack_maps,
                 functions,
                 eh_frames: Vec::new(),
+                code_tables: Vec::new(),
                 code,
             },
             segments,

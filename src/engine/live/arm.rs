@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::{Armed, backend, jump};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::SiteKind;
 use crate::arch::live::{Head, HeadBytes};
 use crate::engine::Shared;
 use crate::engine::state::{SiteState, States};
@@ -32,7 +31,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
     let mut arming = Vec::new();
     let done = module
         .sites()
-        .filter(|site| site.shape().kind() != SiteKind::Shadow)
+        .filter(|site| !site.shape().kind().displaces())
         .try_for_each(|site| {
             arming.push(plan(shared, site)?);
             Ok(())

@@ -27,6 +27,7 @@ pub(super) fn facts(addr: u64, insn: Insn) -> Facts {
         unit: None,
         flow: flow(insn),
         writes: RegSet::EMPTY,
+        flags: sets_flags(insn),
         stack: StackPointer::Keep,
         store: StackStore::None,
         constant: constant(insn),
@@ -67,6 +68,13 @@ pub(super) fn facts(addr: u64, insn: Insn) -> Facts {
         _ => {}
     }
     facts
+}
+
+fn sets_flags(insn: Insn) -> bool {
+    matches!(
+        insn,
+        Insn::AddSub(AddSub { flags: true, .. }, _) | Insn::Logical { op: Logic::Test, .. }
+    )
 }
 
 fn dwarf(reg: u8) -> DwarfReg {

@@ -240,6 +240,7 @@ fn nothing(addr: u64) -> Facts {
         unit: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
+        flags: false,
         stack: StackPointer::Keep,
         store: StackStore::None,
         constant: None,

@@ -111,6 +111,7 @@ fn plain(addr: u64, len: u8) -> Facts {
         unit: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
+        flags: false,
         stack: StackPointer::Keep,
         store: StackStore::None,
         constant: None,

@@ -219,6 +219,7 @@ fn plain(fields: &Fields) -> Facts {
         unit: None,
         flow: Flow::Next,
         writes: RegSet::EMPTY,
+        flags: false,
         stack: StackPointer::Keep,
         store: StackStore::None,
         constant: None,
@@ -236,6 +237,7 @@ fn facts(fields: &Fields) -> Facts {
     let written = written(fields, known);
     let facts = Facts {
         writes: written.without(reg(STACK_POINTER)),
+        flags: may_set_condition(known),
         stack: match written.contains(reg(STACK_POINTER)) {
             true => stack_pointer(fields, known),
             false => StackPointer::Keep,
@@ -252,6 +254,17 @@ fn facts(fields: &Fields) -> Facts {
             ..facts
         },
         _ => facts,
+    }
+}
+
+/// Whether the condition code may change. Of what computes, nothing is taken to leave it alone.
+fn may_set_condition(known: &Known) -> bool {
+    match known.does {
+        Does::Branch | Does::Call | Does::Counts | Does::LoadsMany | Does::StoresMany => false,
+        Does::Constant(_) | Does::Copies => false,
+        // Not those that change memory in place: `ni`, `asi` and so on.
+        Does::Stores(_) => !known.name.starts_with("st") && !known.name.starts_with("mv"),
+        Does::Sets | Does::Swaps(_) | Does::Looks => true,
     }
 }
 

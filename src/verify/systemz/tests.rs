@@ -619,3 +619,19 @@ fn the_first_two_bytes_of_a_shadow_may_become_a_trap() {
     assert!(!trapped(old, &[0x00, 0x02, 0x00, 0x2d, 0x0a, 0x01]));
     assert!(!trapped(old, &[0x00, 0x01, 0x00, 0x2e, 0x0a, 0x01]));
 }
+
+#[test]
+fn the_condition_code_is_kept_by_what_only_stores() {
+    // stg %r3, 0(%r2); mvghi 0(%r2), 1
+    for bytes in [[0xe3, 0x30, 0x20, 0, 0, 0x24], [0xe5, 0x48, 0x20, 0, 0, 1]] {
+        assert!(!one(&bytes).flags, "{bytes:02x?}");
+    }
+    // agsi 0(%r2), 1; oiy 0(%r2), 1; cg %r3, 0(%r2)
+    for bytes in [
+        [0xeb, 1, 0x20, 0, 0, 0x7a],
+        [0xeb, 1, 0x20, 0, 0, 0x56],
+        [0xe3, 0x30, 0x20, 0, 0, 0x20],
+    ] {
+        assert!(one(&bytes).flags, "{bytes:02x?}");
+    }
+}

@@ -64,6 +64,11 @@ fn a_shadow_into_which_a_call_returns_is_refused() {
         shadow().landings(&[8]).check(&asm!(jmp extern RAMP)),
         VerifyShadowLanding
     );
+    let marked = Case::new(CallShape::marked(LEN), None);
+    refused!(
+        marked.landings(&[8]).check(&asm!(jmp extern RAMP)),
+        VerifyShadowLanding
+    );
 }
 
 #[test]

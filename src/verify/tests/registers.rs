@@ -337,3 +337,23 @@ fn errors_name_site_instruction_and_remedy() {
     is(&error, &needles);
     is(&error, &["use the scratch register"]);
 }
+
+/// Nobody tells what is live at a marked site, so all of it is: registers, vectors, flags. Its end may be reached.
+#[test]
+fn at_a_marked_site_nothing_may_be_written() {
+    let marked = Case::new(CallShape::marked(LEN), None);
+    marked.check(&asm!(mov[rdi], rax)).unwrap();
+    marked.check(&asm!(movups[rdi], xmm3)).unwrap();
+    marked.check(&asm!(jmp extern RAMP)).unwrap();
+    refused_register!(marked.check(&asm!(mov r11, rax)), VerifyClobber, "r11");
+    refused_register!(marked.check(&asm!(movaps xmm1, xmm2)), VerifyClobber, "xmm1");
+    refused!(marked.check(&asm!(add QWORD [rdi], 1)), VerifyFlags);
+    refused!(marked.check(&asm!(cmp rdi, rsi)), VerifyFlags);
+    refused!(marked.check(&asm!(call extern HELPER)), VerifyRedZone);
+    // The function's own red zone.
+    refused!(marked.check(&asm!(mov[rsp - 8], rax)), VerifyRedZone);
+    // What changes no flags does so nowhere.
+    shadow()
+        .check(&asm!(add QWORD [rdi], 1; jmp extern RAMP))
+        .unwrap();
+}

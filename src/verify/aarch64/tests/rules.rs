@@ -246,3 +246,32 @@ fn a_trap_replaces_only_what_may_be_exchanged() {
     let more = check_trap(&shadow, &bytes(&[NOP, NOP]), &bytes(&[brk, brk]));
     assert!(more.is_err());
 }
+
+#[test]
+fn at_a_marked_site_flags_stay() {
+    use crate::arch::{CallShape, Declared, SiteContext};
+    use crate::stackmap::Constants;
+    let site = SiteContext {
+        arch: crate::arch::Arch::AArch64,
+        id: Default::default(),
+        function: None,
+        offset: Default::default(),
+        addr: crate::addr::CodeAddr::new(0x40_0000),
+        shape: CallShape::marked(4),
+        record: None,
+        constants: Constants::NONE,
+        landings: &[],
+        trust_live_outs: false,
+    };
+    let check = |word: u32| crate::verify::check(&site, &word.to_le_bytes(), &[], &Declared::default());
+    // str x1, [x0]
+    check(0xf900_0001).unwrap();
+    // cmp x0, #1; tst x0, #1
+    for word in [0xf100_041f, 0xf240_001f] {
+        let refused = check(word);
+        assert!(
+            matches!(refused, Err(crate::Error::VerifyFlags { .. })),
+            "{refused:?}"
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Marked sites: instructions that the IR has marked by `!pcsections`, which no stack map records.
+//!
+//! Problem: any instruction can be marked, so the site holds code of the function, and nothing tells what is live there.
+//! Approach: as in a shadow, the instructions themselves are what is patched; those that a sequence displaces run in a ramp. A
+//! site is whole instructions, so that a sequence may go on behind it. It has no locations, and everything counts as
+//! live: a sequence may write no register and no flags, but for what the runtime vouches.
+//!
+//! What is looked for before a mark becomes a site: it is in a function, at the start of an instruction; the site ends with an
+//! instruction, within the function; no record starts inside of it, no other site has its bytes, and no branch of the function
+//! leads into it behind its start. What cannot be decoded cannot be looked through: data among the code, from there to
+//! the next mark; jump tables, landing pads of exceptions, and code of other functions are not.
+
+use std::collections::BTreeMap;
+
+use super::audit::{Found, LONGEST_INSTRUCTION, Refusal, read_function, record_addresses};
+use super::functions::FunctionView;
+use super::module::{Entry, ModuleParts};
+use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
+use crate::arch::{CallShape, SiteKind};
+use crate::error::{Error, Result, SiteName};
+use crate::image::CodeTable;
+use crate::metadata::{self, PcSection, Shape};
+use crate::verify::{self, Outline};
+
+/// Declares that the instructions which a PC section marks are sites.
+///
+/// ```
+/// use patchpoint::metadata::{Shape, Width};
+/// use patchpoint::site::Marks;
+///
+/// // store i32 1, ptr %p, !pcsections !0
+/// // !0 = distinct !{!"my_sites", !1}
+/// // !1 = !{i64 7, i16 5}            ; ID 7, at least 5 bytes
+/// let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+/// let marks = Marks::new("my_sites", shape, 0).reserved(1);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    section: String,
+    shape: Shape,
+    id: usize,
+    reserved: Option<usize>,
+}
+
+impl Marks {
+    /// The section of that name, whose entries have this shape. The constant with index `id`, counted from 0, is the ID of an
+    /// entry's sites.
+    ///
+    /// Without [`reserved`](Self::reserved), a site is the marked instruction.
+    #[must_use]
+    pub fn new(section: impl Into<String>, shape: Shape, id: usize) -> Self {
+        let section = section.into();
+        Self {
+            section,
+            shape,
+            id,
+            reserved: None,
+        }
+    }
+
+    /// The constant with this index is the reserved length, in bytes: a site is the marked instruction and those
+    /// behind it in which so many bytes begin. That may be more bytes, as an instruction is displaced whole.
+    #[must_use]
+    pub fn reserved(mut self, constant: usize) -> Self {
+        self.reserved = Some(constant);
+        self
+    }
+
+    fn mark(&self, entry: &metadata::Entry<'_>, at: CodeAddr) -> Result<Mark> {
+        let constant = |index: usize| {
+            entry.constants().nth(index).ok_or_else(|| Error::MarkConstant {
+                section: self.section.clone(),
+                at: entry.byte_offset(),
+                index,
+            })
+        };
+        let reserved = self.reserved.map(constant).transpose()?;
+        Ok(Mark {
+            at,
+            id: RecordId::new(constant(self.id)?),
+            reserved: reserved.map(|len| Len::new(u32::try_from(len).unwrap_or(u32::MAX))),
+        })
+    }
+}
+
+/// An instruction that is marked.
+struct Mark {
+    at: CodeAddr,
+    id: RecordId,
+    /// `None` for the instruction alone.
+    reserved: Option<Len>,
+}
+
+/// Makes sites of what the tables of that name mark.
+pub(super) fn audit(
+    parts: &ModuleParts,
+    marks: &Marks,
+    tables: &[CodeTable],
+    found: &mut Found,
+    refused: &mut impl FnMut(Refusal) -> Result<()>,
+) -> Result<()> {
+    let by_function = match by_function(parts, marks, tables, refused) {
+        Ok(by_function) => by_function,
+        Err(error) => return refused(error.into()),
+    };
+    let mut records: Vec<CodeAddr> = match record_addresses(parts) {
+        Ok(records) => records.map(|(addr, _)| addr).collect(),
+        // That has been refused where the records were looked at.
+        Err(_) => Vec::new(),
+    };
+    records.sort_unstable();
+    for (index, mut marks) in by_function {
+        let Some(function) = parts.functions.get(index) else {
+            continue;
+        };
+        marks.sort_by_key(|mark| mark.at);
+        let code = match read_function(parts, &function) {
+            Ok(code) => code,
+            Err(error) => {
+                refused(error.into())?;
+                continue;
+            }
+        };
+        let starts: Vec<CodeAddr> = marks.iter().map(|mark| mark.at).collect();
+        let marked = Marked {
+            parts,
+            function,
+            code: &code,
+            outline: Outline::of(parts.arch, function.addr, &code, &starts),
+            records: &records,
+        };
+        for mark in &marks {
+            match marked.site(mark) {
+                Ok(bytes) => {
+                    let site = Entry::new(mark.id, mark.at, None, index, 0);
+                    found.push(site, CallShape::marked(bytes.len() as u32), bytes)?;
+                }
+                Err(error) => refused(Refusal {
+                    site: Some(marked.name(mark)),
+                    error,
+                })?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All marks of the tables of that name, by the numbers of their functions.
+fn by_function(
+    parts: &ModuleParts,
+    marks: &Marks,
+    tables: &[CodeTable],
+    refused: &mut impl FnMut(Refusal) -> Result<()>,
+) -> Result<BTreeMap<u32, Vec<Mark>>> {
+    let section = || marks.section.clone();
+    let mut by_function: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();
+    let named = || tables.iter().filter(|table| table.name == marks.section);
+    if named().next().is_none() {
+        return Err(Error::NoSuchPcSection { section: section() });
+    }
+    for table in named() {
+        let parsed = PcSection::parse(&table.bytes, table.addr, parts.arch.endian(), &marks.shape)?;
+        for entry in parsed.entries() {
+            for at in entry.pcs() {
+                let mark = marks.mark(&entry, at)?;
+                match parts.functions.containing(at) {
+                    Some(function) => by_function.entry(function).or_default().push(mark),
+                    None => refused(
+                        Error::MarkOutsideFunctions {
+                            section: section(),
+                            at,
+                        }
+                        .into(),
+                    )?,
+                }
+            }
+        }
+    }
+    Ok(by_function)
+}
+
+/// A function with marks.
+struct Marked<'a> {
+    parts: &'a ModuleParts,
+    function: FunctionView<'a>,
+    code: &'a [u8],
+    outline: Outline,
+    /// The addresses of all records, ascending.
+    records: &'a [CodeAddr],
+}
+
+impl<'a> Marked<'a> {
+    fn name(&self, mark: &Mark) -> Box<SiteName> {
+        Box::new(SiteName {
+            kind: Some(SiteKind::Marked),
+            id: mark.id,
+            function: Some(self.function.name.into()),
+            offset: self.offset(mark.at),
+            addr: mark.at,
+        })
+    }
+
+    fn offset(&self, at: CodeAddr) -> FnOffset {
+        FnOffset::new(u32::try_from(at.distance_from(self.function.addr)).unwrap_or(0))
+    }
+
+    /// The bytes of the site.
+    fn site(&self, mark: &Mark) -> Result<&'a [u8]> {
+        let bytes = self.instructions(mark)?;
+        let reserved = Len::new(bytes.len() as u32);
+        let end = mark.at.plus(reserved).unwrap_or(mark.at);
+        let after = self.records.partition_point(|record| *record <= mark.at);
+        match self.records.get(after) {
+            Some(record) if *record < end => {
+                return Err(Error::SiteOverlapsRecord {
+                    site: self.name(mark),
+                    reserved,
+                    next: self.offset(*record),
+                });
+            }
+            _ => {}
+        }
+        match self.outline.branch_between(mark.at, end) {
+            Some((from, to)) => Err(Error::BranchIntoSite {
+                site: self.name(mark),
+                from,
+                to,
+            }),
+            None => Ok(bytes),
+        }
+    }
+
+    /// The instructions in which the reserved bytes begin.
+    fn instructions(&self, mark: &Mark) -> Result<&'a [u8]> {
+        let reserved = mark.reserved.unwrap_or(Len::new(1));
+        if reserved.get() == 0 {
+            return Err(Error::SiteEmpty {
+                site: self.name(mark),
+            });
+        }
+        let start = self.offset(mark.at).get() as usize;
+        let rest = self.code.get(start..).unwrap_or_default();
+        if rest.len() < reserved.as_usize() {
+            return Err(Error::SiteOutsideFunction {
+                site: self.name(mark),
+                reserved,
+                len: self.function.len,
+            });
+        }
+        let undecodable = |why: String| Error::SiteUndecodable {
+            site: self.name(mark),
+            reserved,
+            why,
+        };
+        if self.outline.splits(mark.at) {
+            return Err(undecodable("it starts inside of an instruction".into()));
+        }
+        let seen = rest
+            .get(..reserved.as_usize() + LONGEST_INSTRUCTION)
+            .unwrap_or(rest);
+        let ends = verify::boundaries(self.parts.arch, mark.at, seen);
+        let end = ends.into_iter().find(|end| *end >= reserved.get());
+        let end = end.unwrap_or(reserved.get()) as usize;
+        let bytes = rest.get(..end).unwrap_or_default();
+        verify::original(self.parts.arch, mark.at, bytes).map_err(|error| undecodable(error.to_string()))?;
+        Ok(bytes)
+    }
+}
