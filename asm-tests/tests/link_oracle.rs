@@ -1,5 +1,5 @@
-//! Relocated bytes against the GNU linker of each architecture: every object is linked with a script that puts its sections
-//! where our loader put them, and each relocated field is compared. For RISC-V, on which `llvm-rtdyld` does not work, it
+//! Relocated bytes against the GNU linker of each architecture: every object, and every set of objects that refer to each
+//! other, is linked with a script that puts its sections where our loader put them, and each relocated field is compared. For RISC-V, on which `llvm-rtdyld` does not work, it
 //! is the only such comparison; for the others it adds what rtdyld cannot do.
 //!
 //! Left out is what linkers decide differently by design: where the global offset table is, calls that need a stub, and
@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use patchpoint::addr::{CodeAddr, Len};
-use patchpoint::image::{Definition, Edge, Layout, LinkedImage, Object, Section, SectionRole, SegmentAddrs};
+use patchpoint::image::{
+    Definition, Edge, Graph, Layout, LinkedImage, Object, Scope, Section, SectionRole, SegmentAddrs,
+};
 
 const BASE: u64 = 0x1000_0000;
 /// Where the linker puts the stack maps, which have no address with us.
@@ -94,6 +96,55 @@ const TARGETS: &[Target] = &[
     },
 ];
 
+const C: Target = Target {
+    folder: "",
+    tools: "",
+    options: &[],
+    far_calls: false,
+    at_least: 40,
+};
+
+/// C programs of several files.
+const SETS: &[Target] = &[
+    Target {
+        folder: "link/c/x86_64",
+        tools: "x86_64-linux-gnu",
+        options: &["--no-relax", "-z", "noseparate-code"],
+        far_calls: true,
+        ..C
+    },
+    Target {
+        folder: "link/c/aarch64",
+        tools: "aarch64-linux-gnu",
+        ..C
+    },
+    Target {
+        folder: "link/c/powerpc64",
+        tools: "powerpc64-linux-gnu",
+        options: POWERPC_OPTIONS,
+        ..C
+    },
+    Target {
+        folder: "link/c/powerpc64le",
+        tools: "powerpc64le-linux-gnu",
+        options: POWERPC_OPTIONS,
+        ..C
+    },
+    Target {
+        folder: "link/c/s390x",
+        tools: "s390x-linux-gnu",
+        far_calls: true,
+        ..C
+    },
+    Target {
+        folder: "link/c/riscv64",
+        tools: "riscv64-linux-gnu",
+        options: &["--no-relax"],
+        far_calls: true,
+        ..C
+    },
+];
+
 /// Near enough for the tiny code model of AArch64, which reaches 1 MiB.
 fn external(name: &str) -> u64 {
     BASE + 0x8_0000 + name.bytes().map(u64::from).sum::<u64>() * 0x10
@@ -103,55 +154,93 @@ fn is_there(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-fn objects(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("objects").join(folder);
-    let Ok(entries) = std::fs::read_dir(&folder) else {
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let mut found: Vec<_> = paths
-        .filter(|path| path.file_name().unwrap().to_str().unwrap().contains(".llc"))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "o"))
-        .collect();
+    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     found.sort();
     found
 }
 
-/// Where each section is for the linker: those that share a name get one address, and are not compared.
+fn file_name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+fn is_object(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "o")
+}
+
+/// What is linked together: each object of a folder by itself, or those of each folder whose name starts so.
+fn sets(folder: &str) -> Vec<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("objects").join(folder);
+    if folder.is_dir() {
+        let mut paths = entries(&folder);
+        paths.retain(|path| is_object(path) && file_name(path).contains(".llc"));
+        return paths.into_iter().map(|path| vec![path]).collect();
+    }
+    let start = format!("{}-", file_name(&folder));
+    let mut folders = entries(folder.parent().unwrap());
+    folders.retain(|path| file_name(path).starts_with(&start));
+    let objects = |folder: PathBuf| {
+        entries(&folder)
+            .into_iter()
+            .filter(|path| is_object(path))
+            .collect()
+    };
+    folders.into_iter().map(objects).collect()
+}
+
+/// Where each section is for the linker: those of a file that share a name get one address, and are not compared.
 fn places(layout: &Layout<'_>, addrs: &SegmentAddrs) -> Vec<Option<u64>> {
-    let sections = layout.object().sections();
+    let sections = layout.graph().sections();
     let mut count = HashMap::new();
     for section in sections
         .iter()
         .filter(|section| section.role() != SectionRole::Ignored)
     {
-        *count.entry(section.name()).or_insert(0) += 1;
+        *count.entry((section.file(), section.name())).or_insert(0) += 1;
     }
-    let place = |(index, section): (usize, &Section<'_>)| match section.role() {
-        _ if count.get(section.name()) != Some(&1) => None,
-        SectionRole::StackMaps => Some(MAPS),
-        _ => layout.section_addr(index, addrs).map(CodeAddr::get),
+    let mut maps = MAPS;
+    let mut place = |(index, section): (usize, &Section<'_>)| {
+        if count.get(&(section.file(), section.name())) != Some(&1) {
+            return None;
+        }
+        if section.role() != SectionRole::StackMaps {
+            return layout.section_addr(index, addrs).map(CodeAddr::get);
+        }
+        let place = maps;
+        maps += u64::from(section.size()).next_multiple_of(8);
+        Some(place)
     };
-    sections.iter().enumerate().map(place).collect()
+    sections.iter().enumerate().map(&mut place).collect()
 }
 
-fn script(object: &Object<'_>, places: &[Option<u64>]) -> String {
+/// A script that puts each section of each file at its place. A first file that has none of a name leaves it to no other.
+fn script(graph: &Graph<'_>, places: &[Option<u64>], files: &[PathBuf]) -> String {
     // The first byte of the flat image is at a known address.
     let mut text = format!("SECTIONS {{\n .anchor {:#x} : {{ QUAD(0) QUAD(0) }}\n", BASE - 16);
-    let mut placed: Vec<_> = object
+    let mut placed: Vec<_> = graph
         .sections()
         .iter()
         .zip(places)
         .filter(|(section, _)| section.size() > 0)
         .collect();
     placed.sort_by_key(|(_, place)| **place);
-    for (section, place) in placed {
+    for (index, (section, place)) in placed.into_iter().enumerate() {
         let Some(place) = place else { continue };
-        let (name, input) = match section.name() {
-            "COMMON" => ("common", "COMMON"),
-            name => (name, name),
+        let file = files[section.file()].display();
+        let input = match section.name() {
+            "COMMON" => "*(COMMON)".to_owned(),
+            name => format!("{file}({name})"),
         };
-        writeln!(text, " {name} {place:#x} : SUBALIGN(1) {{ *({input}) }}").unwrap();
+        // The first file's section keeps its name, by which the linker finds the table that it counts from.
+        let name = match (section.name(), section.file()) {
+            ("COMMON", _) => "common".to_owned(),
+            (name, 0) => name.to_owned(),
+            (name, _) => format!("{name}.{index}"),
+        };
+        writeln!(text, " {name} {place:#x} : SUBALIGN(1) {{ {input} }}").unwrap();
     }
     // The linker's own, which is not compared.
     for (index, name) in [".got", ".got.plt", ".plt", ".iplt", ".rela.iplt", ".igot.plt"]
@@ -175,39 +264,59 @@ fn run(command: &mut Command, path: &Path) {
     assert!(output.status.success(), "{}: {said}", path.display());
 }
 
-/// What the GNU linker makes of the object: the bytes from 16 before [`BASE`] on.
-fn link(target: &Target, path: &Path, object: &Object<'_>, script: &str) -> Vec<u8> {
-    let name = path.file_name().unwrap().to_str().unwrap();
+/// What the GNU linker makes of the set: the bytes from 16 before [`BASE`] on.
+fn link(target: &Target, set: &[PathBuf], layout: &Layout<'_>, places: &[Option<u64>]) -> Vec<u8> {
+    let graph = layout.graph();
     let folder = target.folder.replace('/', "-");
-    let prefix = format!("patchpoint-{}-{folder}-{name}", std::process::id());
+    let prefix = format!("patchpoint-{}-{folder}-{}", std::process::id(), name_of(set));
     let file = |suffix: &str| std::env::temp_dir().join(format!("{prefix}.{suffix}"));
-    let (script_file, unmerged, linked, flat) = (file("ld"), file("o"), file("elf"), file("bin"));
-    std::fs::write(&script_file, script).unwrap();
+    let (script_file, linked, flat) = (file("ld"), file("elf"), file("bin"));
+    let unmerged: Vec<_> = (0..set.len()).map(|index| file(&format!("{index}.o"))).collect();
+    std::fs::write(&script_file, script(graph, places, &unmerged)).unwrap();
 
-    // Constants that are equal would be merged.
-    let mut objcopy = Command::new(format!("{}-objcopy", target.tools));
-    let sections = object.sections().iter().map(Section::name);
-    for section in sections.filter(|name| name.contains("rodata.")) {
-        objcopy.arg(format!(
-            "--set-section-flags={section}=alloc,readonly,data,contents"
-        ));
+    for (index, (from, to)) in set.iter().zip(&unmerged).enumerate() {
+        // Constants that are equal would be merged.
+        let mut objcopy = Command::new(format!("{}-objcopy", target.tools));
+        let sections = graph.sections().iter().filter(|section| section.file() == index);
+        for section in sections
+            .map(Section::name)
+            .filter(|name| name.contains("rodata."))
+        {
+            objcopy.arg(format!(
+                "--set-section-flags={section}=alloc,readonly,data,contents"
+            ));
+        }
+        run(objcopy.arg(from).arg(to), from);
     }
-    run(objcopy.arg(path).arg(&unmerged), path);
 
+    let path = &set[0];
     let mut ld = Command::new(format!("{}-ld", target.tools));
     ld.args(target.options);
     ld.args(["-static", "--no-gc-sections", "--no-check-sections", "-e", "0"]);
-    for symbol in object.symbols() {
-        if matches!(symbol.definition(), Definition::Undefined { .. }) && !symbol.name().is_empty() {
+    for symbol in graph.symbols() {
+        let outside = matches!(symbol.definition(), Definition::Undefined { .. });
+        if outside && symbol.scope() != Scope::Local && !symbol.name().is_empty() {
             let (name, addr) = (symbol.name(), external(symbol.name()));
             ld.arg(format!("--defsym={name}={addr:#x}"));
+        }
+    }
+    if set.len() > 1 {
+        // In what order the linker places common symbols, no script says.
+        for symbol in graph.symbols() {
+            let Definition::Section(id, offset) = symbol.definition() else {
+                continue;
+            };
+            if let ("COMMON", Some(place)) = (graph.sections()[id.index()].name(), places[id.index()]) {
+                let at = place + u64::from(offset);
+                ld.arg(format!("--defsym={}={at:#x}", symbol.name()));
+            }
         }
     }
     ld.arg("-T")
         .arg(&script_file)
         .arg("-o")
         .arg(&linked)
-        .arg(&unmerged);
+        .args(&unmerged);
     run(&mut ld, path);
 
     let mut objcopy = Command::new(format!("{}-objcopy", target.tools));
@@ -219,15 +328,23 @@ fn link(target: &Target, path: &Path, object: &Object<'_>, script: &str) -> Vec<
     ]);
     run(objcopy.arg(&linked).arg(&flat), path);
     let bytes = std::fs::read(&flat).unwrap();
-    for file in [script_file, unmerged, linked, flat] {
+    for file in [script_file, linked, flat].iter().chain(&unmerged) {
         std::fs::remove_file(file).unwrap();
     }
     bytes
 }
 
+/// The object's, or that of its folder and how many there are.
+fn name_of(set: &[PathBuf]) -> String {
+    match set {
+        [path] => file_name(path).to_owned(),
+        _ => format!("{}-{}", file_name(set[0].parent().unwrap()), set.len()),
+    }
+}
+
 /// Whether the field depends only on the addresses of sections and of symbols outside.
-fn is_comparable(target: &Target, object: &Object<'_>, section: &Section<'_>, edge: &Edge) -> bool {
-    let (name, symbol) = (edge.relocation().name(), &object.symbols()[edge.target().index()]);
+fn is_comparable(target: &Target, graph: &Graph<'_>, section: &Section<'_>, edge: &Edge) -> bool {
+    let (name, symbol) = (edge.relocation().name(), &graph.symbols()[edge.target().index()]);
     let inside = matches!(symbol.definition(), Definition::Section(..));
     let is_call = ["CALL", "JUMP26", "PLT", "REL24"]
         .iter()
@@ -238,7 +355,7 @@ fn is_comparable(target: &Target, object: &Object<'_>, section: &Section<'_>, ed
     // Without a table of the object's own the linker takes another section's address for it.
     let of_toc =
         name.contains("TOC16") || name == "R_PPC64_TOC" || symbol.definition() == Definition::GotBase;
-    let no_toc = of_toc && !object.sections().iter().any(|section| section.name() == ".toc");
+    let no_toc = of_toc && !graph.sections().iter().any(|section| section.name() == ".toc");
     if rewritten || no_toc || name.contains("GOT") || is_call && !inside && !target.far_calls {
         return false;
     }
@@ -246,13 +363,13 @@ fn is_comparable(target: &Target, object: &Object<'_>, section: &Section<'_>, ed
         let Definition::Section(id, offset) = symbol.definition() else {
             return false;
         };
-        let mut uppers = object.sections()[id.index()]
+        let mut uppers = graph.sections()[id.index()]
             .edges()
             .iter()
             .filter(|upper| upper.offset() == offset);
         return uppers.all(|upper| !upper.relocation().name().contains("GOT"));
     }
-    !(object.has_descriptors() && section.role() == SectionRole::StackMaps)
+    !(graph.has_descriptors() && section.role() == SectionRole::StackMaps)
 }
 
 fn ours(linked: &LinkedImage, place: u64, len: usize) -> &[u8] {
@@ -267,23 +384,27 @@ fn ours(linked: &LinkedImage, place: u64, len: usize) -> &[u8] {
     &segment.bytes[(place - segment.addr.get()) as usize..][..len]
 }
 
-fn verify(target: &Target, path: &Path) -> usize {
-    let bytes = std::fs::read(path).unwrap();
-    let layout = Object::parse(&bytes).unwrap().layout().unwrap();
+fn verify(target: &Target, set: &[PathBuf]) -> usize {
+    let files: Vec<_> = set.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let mut graph = Graph::new(file_name(&set[0]), Object::parse(&files[0]).unwrap());
+    for (path, bytes) in set.iter().zip(&files).skip(1) {
+        graph.add(file_name(path), Object::parse(bytes).unwrap()).unwrap();
+    }
+    let layout = graph.layout().unwrap();
     let (addrs, _) = layout.contiguous(CodeAddr::new(BASE), Len::new(4096)).unwrap();
     let linked = layout
         .link(&addrs, &|name| Some(CodeAddr::new(external(name))))
         .unwrap();
-    let object = layout.object();
+    let graph = layout.graph();
     let places = places(&layout, &addrs);
-    let theirs = link(target, path, object, &script(object, &places));
+    let theirs = link(target, set, &layout, &places);
     let mut count = 0;
-    for (section, place) in object.sections().iter().zip(&places) {
+    for (section, place) in graph.sections().iter().zip(&places) {
         let Some(start) = place else { continue };
         for edge in section
             .edges()
             .iter()
-            .filter(|edge| is_comparable(target, object, section, edge))
+            .filter(|edge| is_comparable(target, graph, section, edge))
         {
             let place = start + u64::from(edge.offset());
             let len = usize::from(edge.relocation().width());
@@ -291,13 +412,14 @@ fn verify(target: &Target, path: &Path) -> usize {
             let found = ours(&linked, place, len);
             let (name, symbol) = (
                 edge.relocation().name(),
-                object.symbols()[edge.target().index()].name(),
+                graph.symbols()[edge.target().index()].name(),
             );
             assert_eq!(
                 found,
                 expected,
-                "{}: {name} at {}+{:#x} for {symbol}",
-                path.display(),
+                "{}: {name} at {}:{}+{:#x} for {symbol}",
+                name_of(set),
+                graph.files()[section.file()],
                 section.name(),
                 edge.offset()
             );
@@ -308,7 +430,11 @@ fn verify(target: &Target, path: &Path) -> usize {
 }
 
 fn compare(folder: &str) {
-    let target = TARGETS.iter().find(|target| target.folder == folder).unwrap();
+    let target = TARGETS
+        .iter()
+        .chain(SETS)
+        .find(|target| target.folder == folder)
+        .unwrap();
     let (ld, objcopy) = (
         format!("{}-ld", target.tools),
         format!("{}-objcopy", target.tools),
@@ -317,10 +443,18 @@ fn compare(folder: &str) {
         println!("skipped: no {ld} or {objcopy}");
         return;
     }
-    let objects = objects(folder);
-    let fields: usize = objects.iter().map(|path| verify(target, path)).sum();
-    println!("{folder}: {fields} fields of {} objects are equal", objects.len());
-    assert!(fields >= target.at_least || objects.is_empty(), "{fields}");
+    let sets = sets(folder);
+    let fields: usize = sets.iter().map(|set| verify(target, set)).sum();
+    println!("{folder}: {fields} fields of {} sets are equal", sets.len());
+    assert!(fields >= target.at_least || sets.is_empty(), "{fields}");
+}
+
+/// What several files say of each other's symbols, and what is weak, common, hidden and local.
+#[test]
+fn fields_of_several_files_are_those_of_the_linker() {
+    for target in SETS {
+        compare(target.folder);
+    }
 }
 
 #[test]

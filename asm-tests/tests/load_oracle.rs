@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use patchpoint::addr::{CodeAddr, Len};
-use patchpoint::image::{Definition, Edge, Layout, LinkedImage, Object, Section, SectionRole, SegmentAddrs};
+use patchpoint::image::{
+    Definition, Edge, Graph, Layout, LinkedImage, Object, Section, SectionRole, SegmentAddrs,
+};
 use patchpoint::stackmap::Endian;
 
 const BASE: CodeAddr = CodeAddr::new(0x1000_0000);
@@ -143,7 +145,7 @@ fn objects(folder: &str) -> Vec<(PathBuf, String)> {
 }
 
 /// Whether the field depends only on the addresses of sections and of symbols outside.
-fn is_comparable(target: &Target, object: &Object<'_>, section: &Section<'_>, edge: &Edge) -> bool {
+fn is_comparable(target: &Target, object: &Graph<'_>, section: &Section<'_>, edge: &Edge) -> bool {
     let (name, symbol) = (edge.relocation().name(), &object.symbols()[edge.target().index()]);
     let sections = object.sections();
     // Checks name sections, so those that share a name cannot be asked for.
@@ -204,7 +206,7 @@ fn checks(
     linked: &LinkedImage,
 ) -> (String, usize) {
     let (mut text, mut count) = (String::new(), 0);
-    let object = layout.object();
+    let object = layout.graph();
     for (index, section) in object.sections().iter().enumerate() {
         for edge in section
             .edges()
@@ -251,13 +253,13 @@ fn verify(tool: &PathBuf, target: &Target, path: &Path, spoil: bool) -> Result<u
     command
         .args([&format!("-triple={}", target.triple), "-verify"])
         .arg(format!("-check={}", file.display()));
-    for (index, section) in layout.object().sections().iter().enumerate() {
+    for (index, section) in layout.graph().sections().iter().enumerate() {
         let addr = layout.section_addr(index, &addrs);
         if let Some(addr) = addr.filter(|_| section.size() > 0 && section.name() != "COMMON") {
             command.arg(format!("-map-section={name},{}={}", section.name(), addr.get()));
         }
     }
-    for symbol in layout.object().symbols() {
+    for symbol in layout.graph().symbols() {
         if matches!(symbol.definition(), Definition::Undefined { .. }) && !symbol.name().is_empty() {
             command.arg(format!(
                 "-dummy-extern={}={}",

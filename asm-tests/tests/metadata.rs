@@ -29,17 +29,17 @@ struct Linked {
 fn link(bytes: &[u8], base: CodeAddr) -> Linked {
     let layout = Object::parse(bytes).unwrap().layout().unwrap();
     // RISC-V's static code reaches its symbols there only, too.
-    let low = layout.reach() == Reach::Low2GiB || layout.object().arch() == Arch::RiscV64;
+    let low = layout.reach() == Reach::Low2GiB || layout.graph().arch() == Arch::RiscV64;
     let base = if low { BASES[0] } else { base };
     let (addrs, _) = layout.contiguous(base, Len::new(1 << 16)).unwrap();
     let (mut sections, mut relocations) = (Vec::new(), Vec::new());
-    for (index, section) in layout.object().sections().iter().enumerate() {
+    for (index, section) in layout.graph().sections().iter().enumerate() {
         let Some(addr) = layout.section_addr(index, &addrs) else {
             continue;
         };
         sections.push((section.name().to_owned(), addr, section.size() as usize));
         for edge in section.edges() {
-            let symbol = &layout.object().symbols()[edge.target().index()];
+            let symbol = &layout.graph().symbols()[edge.target().index()];
             let at = addr.plus(Len::new(edge.offset())).unwrap();
             relocations.push((at, symbol.name().to_owned()));
         }

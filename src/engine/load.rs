@@ -9,7 +9,7 @@ use super::{Engine, live};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result};
-use crate::image::{self, AdoptedCode, Image, Object, SegmentAddrs, SegmentRequest};
+use crate::image::{self, AdoptedCode, Graph, Image, Object, SegmentAddrs, SegmentRequest};
 use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
 use crate::site::{
     self, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded, UnwindBy,
@@ -26,7 +26,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// The address of a symbol that the object defines, for other objects to refer to. Empty for adopted code.
+    /// The address of a symbol that the object defines and does not hide, for other objects to refer to. Empty for adopted code.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
         self.symbols.get(name).copied()
@@ -78,8 +78,16 @@ impl Engine {
     /// The object is damaged, for another architecture, or needs what the loader does not know; a symbol has no
     /// address; a target is out of reach; there is no memory.
     pub fn load(&self, object: &[u8], resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<Code> {
-        let layout = Object::parse(object)?.layout()?;
-        self.check_arch(layout.object().arch())?;
+        self.load_graph(Graph::new("object", Object::parse(object)?), resolve)
+    }
+
+    /// Loads objects that refer to each other, resolving what none of them defines through `resolve`.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub fn load_graph(&self, graph: Graph<'_>, resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<Code> {
+        self.check_arch(graph.arch())?;
+        let layout = graph.layout()?;
         let needs: Vec<SegmentNeed> = layout.segments().iter().map(need).collect();
         let mut placement = self.shared.arena.place(&needs, reach(layout.reach()))?;
         let linked = layout.link(&addrs(placement.segments()), &resolve)?;

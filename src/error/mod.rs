@@ -404,6 +404,12 @@ pub enum Error {
     /// Symbols that neither the object nor the resolver defines.
     #[error("undefined: {}: define them in the resolver", symbols.join(", "))]
     SymbolsUnresolved { symbols: Vec<String> },
+    /// Two objects that are linked together define the same symbol, and neither gives way.
+    #[error("`{symbol}` is defined by both {first} and {second}: leave one out, or make one weak or local")]
+    SymbolDuplicate { symbol: String, first: String, second: String },
+    /// Objects that are to be linked together are for different architectures.
+    #[error("{second} is for {found:?}, but {first} is for {arch:?}: link them apart")]
+    ObjectsDiffer { first: String, arch: crate::arch::Arch, second: String, found: crate::arch::Arch },
     /// A relocation leads to a symbol that has no address.
     #[error("symbol `{symbol}` cannot be linked to: {reason}")]
     SymbolRefused { symbol: String, reason: &'static str },

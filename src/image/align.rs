@@ -8,7 +8,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::graph::{Definition, Object, Section, SectionId};
+use super::graph::{Definition, Graph, Section, SectionId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 
@@ -21,7 +21,7 @@ const SHORT_NOP: [u8; 2] = [1, 0];
 /// Bytes that go: where they start, how many, as offsets before any went.
 type Cuts = Vec<(u32, u32)>;
 
-pub(super) fn carry_out(object: &mut Object<'_>) -> Result<()> {
+pub(super) fn carry_out(object: &mut Graph<'_>) -> Result<()> {
     if object.arch != Arch::RiscV64 {
         return Ok(());
     }

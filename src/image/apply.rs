@@ -1,7 +1,6 @@
 //! Applies edges: computes each value by its relocation's formula, checks that it fits, and writes it; fills
 //! the global offset table and the stubs.
 
-use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::graph::{Definition, Edge, Section, SectionRole, SymbolId};
@@ -22,7 +21,7 @@ impl Linker<'_, '_> {
     pub(super) fn fill_slots(&self, buffers: &mut [Vec<u8>; 3]) -> Result<()> {
         let [code, read_only, _] = buffers;
         let (got, stubs) = (&self.layout.got, &self.layout.stubs);
-        let arch = self.layout.object.arch;
+        let arch = self.layout.graph.arch;
         let entries = read_only.get_mut(got.place as usize..).unwrap_or_default();
         for (entry, owner) in entries.chunks_exact_mut(got.size as usize).zip(&got.owners) {
             let value = self.value(*owner)?;
@@ -60,7 +59,7 @@ impl Linker<'_, '_> {
     }
 
     fn value(&self, symbol: SymbolId) -> Result<u64> {
-        let name = || self.layout.object.symbol_name(symbol);
+        let name = || self.layout.graph.symbol_name(symbol);
         match self.values.get(symbol.index()) {
             Some(Value::Known(value)) => Ok(*value),
             Some(Value::Refused(reason)) => Err(Error::SymbolRefused {
@@ -97,7 +96,7 @@ impl Linker<'_, '_> {
             return Ok(());
         }
         let Some(place) = at.or((!formula.needs_place()).then_some(0)) else {
-            return Err(unsupported(
+            return Err(self.unsupported(
                 section,
                 edge,
                 "it is relative to its place, but the section is kept without an address",
@@ -115,7 +114,7 @@ impl Linker<'_, '_> {
             self.restore_toc(section, edge, bytes.get_mut(start..).unwrap_or_default())?;
         }
         let field = bytes.get_mut(start..end).unwrap_or_default();
-        let endian = self.layout.object.endian();
+        let endian = self.layout.graph.endian();
         match formula {
             Formula::Add => value = edge.relocation.extract(field, endian).wrapping_add(value),
             Formula::Sub => value = edge.relocation.extract(field, endian).wrapping_sub(value),
@@ -135,7 +134,7 @@ impl Linker<'_, '_> {
         bytes: &mut [u8],
     ) -> Result<()> {
         let (Some(set), Some(len)) = (previous, uleb_len(bytes)) else {
-            return Err(unsupported(section, edge, "it has no other half"));
+            return Err(self.unsupported(section, edge, "it has no other half"));
         };
         let sum =
             |edge: &Edge| -> Result<u64> { Ok(self.value(edge.target)?.wrapping_add(edge.addend as u64)) };
@@ -154,7 +153,7 @@ impl Linker<'_, '_> {
         let entry = || {
             self.value(edge.target)?;
             let entry = self.entry(edge.target);
-            let entry = entry.ok_or_else(|| unsupported(section, edge, "its symbol has no entry"))?;
+            let entry = entry.ok_or_else(|| self.unsupported(section, edge, "its symbol has no entry"))?;
             Ok(entry.wrapping_add(addend))
         };
         Ok(match formula {
@@ -178,33 +177,33 @@ impl Linker<'_, '_> {
     }
 
     fn size(&self, symbol: SymbolId) -> u64 {
-        let symbol = self.layout.object.symbols.get(symbol.index());
+        let symbol = self.layout.graph.symbols.get(symbol.index());
         symbol.map_or(0, |symbol| symbol.size)
     }
 
     /// The code that a stack map speaks of: where functions have descriptors, those are what its relocations name.
     fn of_code(&self, edge: &Edge, otherwise: u64) -> u64 {
-        let described = self.layout.object.described(edge.target.index(), edge.addend);
+        let described = self.layout.graph.described(edge.target.index(), edge.addend);
         described.and_then(|spot| self.spot(spot)).unwrap_or(otherwise)
     }
 
     /// The value of which this edge holds the lower bits.
     fn low_of_pair(&self, section: &Section<'_>, edge: &Edge) -> Result<u64> {
-        let object = &self.layout.object;
-        let upper = object.pairs.upper(object, edge);
+        let graph = &self.layout.graph;
+        let upper = graph.pairs.upper(graph, edge);
         let placed =
             upper.and_then(|(id, section, upper)| Some((section, upper, self.spot((id, upper.offset))?)));
         match placed {
             Some((section, upper, place)) if upper.relocation.formula() != Formula::LowOfPair => {
                 self.compute(section, upper, place)
             }
-            _ => Err(unsupported(section, edge, "it has no other half")),
+            _ => Err(self.unsupported(section, edge, "it has no other half")),
         }
     }
 
     /// The distance to the target, or to its stub where the target itself is out of reach or may not be entered.
     fn branch(&self, edge: &Edge, place: u64) -> Result<u64> {
-        let arch = self.layout.object.arch;
+        let arch = self.layout.graph.arch;
         let addend = edge.addend as u64;
         let stub = self.stub(edge.target);
         if let (true, Some(stub)) = (self.needs_stub(edge), stub) {
@@ -215,13 +214,13 @@ impl Linker<'_, '_> {
             };
             return Ok(stub.wrapping_add(entry).wrapping_sub(place));
         }
-        let described = self.layout.object.described(edge.target.index(), edge.addend);
+        let described = self.layout.graph.described(edge.target.index(), edge.addend);
         if let Some(code) = described.and_then(|spot| self.spot(spot)) {
             return Ok(code.wrapping_sub(place));
         }
         let other = self
             .layout
-            .object
+            .graph
             .symbols
             .get(edge.target.index())
             .map_or(0, |symbol| symbol.other);
@@ -242,13 +241,13 @@ impl Linker<'_, '_> {
     /// Whether a branch may not enter its target directly, wherever that is: on PowerPC, what is outside may have another
     /// TOC pointer.
     fn needs_stub(&self, edge: &Edge) -> bool {
-        let object = &self.layout.object;
-        let definition = object
+        let graph = &self.layout.graph;
+        let definition = graph
             .symbols
             .get(edge.target.index())
             .map(|symbol| symbol.definition);
         let inside = matches!(definition, Some(Definition::Section(..)));
-        object.arch.is_powerpc() && (!inside || object.needs_toc_stub(edge))
+        graph.arch.is_powerpc() && (!inside || graph.needs_toc_stub(edge))
     }
 
     /// Whether a call goes through a stub that saves the TOC pointer.
@@ -258,7 +257,7 @@ impl Linker<'_, '_> {
 
     /// Replaces the nop behind a call by what restores the TOC pointer. `bytes` start with the call.
     fn restore_toc(&self, section: &Section<'_>, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
-        let arch = self.layout.object.arch;
+        let arch = self.layout.graph.arch;
         let big = arch.endian() == Endian::Big;
         let word = |bytes: &[u8; 4]| {
             if big {
@@ -281,12 +280,21 @@ impl Linker<'_, '_> {
                 };
                 Ok(())
             }
-            _ => Err(unsupported(
+            _ => Err(self.unsupported(
                 section,
                 edge,
-                "it leaves the object without a nop behind it to restore the TOC pointer: call it, and do not define it in \
+                "it leaves the graph without a nop behind it to restore the TOC pointer: call it, and do not define it in \
                  another object if the compiler took it for local",
             )),
+        }
+    }
+
+    fn unsupported(&self, section: &Section<'_>, edge: &Edge, reason: &'static str) -> Error {
+        Error::RelocationUnsupported {
+            relocation: edge.relocation.name().into(),
+            section: self.layout.graph.section_name(section),
+            offset: ByteOffset::new(u64::from(edge.offset)),
+            reason,
         }
     }
 
@@ -295,8 +303,11 @@ impl Linker<'_, '_> {
             return Ok(());
         };
         let relocation = edge.relocation.name();
-        let (section, offset) = (section.name.to_string(), ByteOffset::new(u64::from(edge.offset)));
-        let symbol = self.layout.object.symbol_name(edge.target).into_boxed_str();
+        let (section, offset) = (
+            self.layout.graph.section_name(section),
+            ByteOffset::new(u64::from(edge.offset)),
+        );
+        let symbol = self.layout.graph.symbol_name(edge.target).into_boxed_str();
         let to = CodeAddr::new(self.value(edge.target).unwrap_or(0));
         let value = value as i64;
         Err(match misfit {
@@ -321,15 +332,6 @@ impl Linker<'_, '_> {
                 align,
             },
         })
-    }
-}
-
-fn unsupported(section: &Section<'_>, edge: &Edge, reason: &'static str) -> Error {
-    Error::RelocationUnsupported {
-        relocation: edge.relocation.name().into(),
-        section: section.name.to_string(),
-        offset: ByteOffset::new(u64::from(edge.offset)),
-        reason,
     }
 }
 

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::elf::is_descriptors;
-use super::graph::{Definition, Object, SectionId, SectionRole};
+use super::graph::{Definition, Graph, SectionId, SectionRole};
 use super::relocation::Formula;
 
 /// Where a byte of the object is: a section and the offset in it.
@@ -18,12 +18,12 @@ pub(super) type Spot = (SectionId, u32);
 pub(super) struct Descriptors(Vec<(Spot, Spot)>);
 
 impl Descriptors {
-    pub(super) fn find(object: &Object<'_>) -> Self {
+    pub(super) fn find(graph: &Graph<'_>) -> Self {
         let mut found = Vec::new();
-        if !object.arch.has_descriptors() {
+        if !graph.arch.has_descriptors() {
             return Self(found);
         }
-        for (index, section) in object.sections.iter().enumerate() {
+        for (index, section) in graph.sections.iter().enumerate() {
             if !is_descriptors(&section.name) {
                 continue;
             }
@@ -31,10 +31,10 @@ impl Descriptors {
                 edge.relocation.formula() == Formula::Absolute && edge.relocation.width() == 8
             });
             for edge in words {
-                let Some(spot) = object.spot(edge.target.index(), edge.addend) else {
+                let Some(spot) = graph.spot(edge.target.index(), edge.addend) else {
                     continue;
                 };
-                let in_code = object
+                let in_code = graph
                     .section(spot.0)
                     .is_some_and(|section| section.role == SectionRole::Code && spot.1 < section.size);
                 if in_code {
@@ -53,8 +53,8 @@ impl Descriptors {
     }
 }
 
-impl Object<'_> {
-    /// Where a symbol and an addend lead within the object.
+impl Graph<'_> {
+    /// Where a symbol and an addend lead within the graph.
     pub(super) fn spot(&self, symbol: usize, addend: i64) -> Option<Spot> {
         let Definition::Section(section, offset) = self.symbols.get(symbol)?.definition else {
             return None;

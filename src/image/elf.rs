@@ -13,7 +13,11 @@ use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 use object::{Endianness, SectionIndex, SymbolIndex};
 
 use super::descriptors::Descriptors;
-use super::graph::{Definition, Edge, Object, Section, SectionId, SectionRole, Symbol, SymbolId};
+use super::file::Object;
+use super::graph::{
+    Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
+};
+use super::merge::Names;
 use super::pairs::Pairs;
 use super::relocation::{self, Relocation};
 use super::{MAX_ALIGN, MAX_SIZE, align};
@@ -48,19 +52,19 @@ impl<'data> Object<'data> {
             sections,
             table,
         };
-        let mut object = Self {
+        let mut graph = Graph {
             arch,
+            files: alloc::vec![String::new()],
             sections: reader.sections()?,
             symbols: Vec::new(),
+            names: Names::new(),
             descriptors: Descriptors::default(),
             pairs: Pairs::default(),
         };
-        reader.symbols(&mut object)?;
-        reader.edges(&mut object)?;
-        align::carry_out(&mut object)?;
-        object.descriptors = Descriptors::find(&object);
-        object.pairs = Pairs::find(&object)?;
-        Ok(object)
+        reader.symbols(&mut graph)?;
+        reader.edges(&mut graph)?;
+        align::carry_out(&mut graph)?;
+        Ok(Self { graph })
     }
 }
 
@@ -138,6 +142,7 @@ impl<'data> Reader<'data> {
         let role = role(self.arch, self.endian, &name, header)?;
         let mut section = Section {
             name,
+            file: 0,
             role,
             align: 1,
             size: 0,
@@ -170,14 +175,8 @@ impl<'data> Reader<'data> {
         Ok(section)
     }
 
-    /// The symbols under their indices in the file; common symbols get a section of their own.
-    fn symbols(&self, object: &mut Object<'data>) -> Result<()> {
-        let common_id = SectionId(u32::try_from(object.sections.len()).unwrap_or(u32::MAX));
-        let mut common = Common {
-            id: common_id,
-            align: 1,
-            size: 0,
-        };
+    /// The symbols under their indices in the file.
+    fn symbols(&self, graph: &mut Graph<'data>) -> Result<()> {
         let mut symbols = Vec::with_capacity(self.table.len());
         for (index, raw) in self.table.enumerate() {
             let name = self
@@ -187,37 +186,46 @@ impl<'data> Reader<'data> {
             let mut name = self.name(name)?;
             let section = usize::from(raw.st_shndx.get(self.endian));
             if let (elf::STT_SECTION, true, Some(section)) =
-                (raw.st_type(), name.is_empty(), object.sections.get(section))
+                (raw.st_type(), name.is_empty(), graph.sections.get(section))
             {
                 name = self.name(section.name.as_bytes()).map(|_| section.name.clone())?;
             }
-            let definition = self.definition(object, index, raw, &name, &mut common)?;
+            let definition = self.definition(graph, index, raw, &name)?;
             symbols.push(Symbol {
                 name,
+                file: 0,
                 definition,
                 size: raw.st_size.get(self.endian),
                 function: raw.st_type() == elf::STT_FUNC,
-                global: raw.st_bind() != elf::STB_LOCAL,
+                scope: scope(raw),
+                strength: self.strength(raw),
                 other: raw.st_other,
             });
         }
         if symbols.is_empty() {
             symbols.push(Symbol::null());
         }
-        object.symbols = symbols;
-        if common.size > 0 {
-            object.sections.push(common.section()?);
-        }
+        graph.symbols = symbols;
         Ok(())
+    }
+
+    fn strength(&self, raw: &Sym64<Endianness>) -> Strength {
+        let weak = raw.st_bind() == elf::STB_WEAK;
+        match raw.st_shndx.get(self.endian) {
+            elf::SHN_UNDEF if weak => Strength::WeakReference,
+            elf::SHN_UNDEF => Strength::Reference,
+            elf::SHN_COMMON | LARGE_COMMON => Strength::Common,
+            _ if weak => Strength::Weak,
+            _ => Strength::Strong,
+        }
     }
 
     fn definition(
         &self,
-        object: &Object<'data>,
+        graph: &Graph<'data>,
         index: SymbolIndex,
         raw: &Sym64<Endianness>,
         name: &str,
-        common: &mut Common,
     ) -> Result<Definition> {
         if index.0 == 0 {
             // The null symbol: relocations without a symbol name it, and it counts as 0.
@@ -244,27 +252,27 @@ impl<'data> Reader<'data> {
             .symbol_section(self.endian, raw, index)
             .map_err(malformed("a symbol's section"))?;
         if let Some(section) = section {
-            return in_section(object, section, value, name);
+            return in_section(graph, section, value, name);
         }
         match raw.st_shndx.get(self.endian) {
             elf::SHN_ABS => Ok(Definition::Absolute(value)),
-            elf::SHN_COMMON | LARGE_COMMON => common.place(name, value, raw.st_size.get(self.endian)),
+            elf::SHN_COMMON | LARGE_COMMON => common(name, value),
             _ if name == self.arch.got_symbol() => Ok(Definition::GotBase),
             _ => Ok(Definition::Undefined { weak }),
         }
     }
 
     /// The relocations of every section that is placed or kept.
-    fn edges(&self, object: &mut Object<'data>) -> Result<()> {
+    fn edges(&self, graph: &mut Graph<'data>) -> Result<()> {
         let mut left = self.bytes.len() / size_of::<Rela64<Endianness>>();
         for header in self.sections.iter() {
             let kind = header.sh_type.get(self.endian);
             if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL) {
                 continue;
             }
-            let symbols = object.symbols.len();
+            let symbols = graph.symbols.len();
             let index = header.sh_info.get(self.endian) as usize;
-            let Some(section) = object.sections.get_mut(index) else {
+            let Some(section) = graph.sections.get_mut(index) else {
                 let reason = format!("section {index} is not there");
                 return Err(Error::ObjectMalformed {
                     what: "the target of a relocation section",
@@ -430,8 +438,8 @@ fn empty_role(has: impl Fn(u32) -> bool, kind: u32) -> Result<SectionRole> {
     })
 }
 
-fn in_section(object: &Object<'_>, index: SectionIndex, value: u64, name: &str) -> Result<Definition> {
-    let Some(section) = object.sections.get(index.0) else {
+fn in_section(graph: &Graph<'_>, index: SectionIndex, value: u64, name: &str) -> Result<Definition> {
+    let Some(section) = graph.sections.get(index.0) else {
         let reason = format!("section {} of symbol `{name}` is not there", index.0);
         return Err(Error::ObjectMalformed {
             what: "a symbol's section",
@@ -452,50 +460,21 @@ fn in_section(object: &Object<'_>, index: SectionIndex, value: u64, name: &str) 
     Ok(Definition::Section(SectionId(id), offset))
 }
 
-/// The section that common symbols are gathered in.
-struct Common {
-    id: SectionId,
-    align: u32,
-    size: u64,
+/// A common symbol: its value is its alignment.
+fn common(name: &str, align: u64) -> Result<Definition> {
+    match u32::try_from(align.max(1)) {
+        Ok(align) if align.is_power_of_two() && align <= MAX_ALIGN => Ok(Definition::Common { align }),
+        _ => Err(refuse(
+            name,
+            "the alignment of a common symbol is no power of two up to 65536",
+        )),
+    }
 }
 
-impl Common {
-    fn place(&mut self, name: &str, align: u64, size: u64) -> Result<Definition> {
-        let align = u32::try_from(align.max(1))
-            .ok()
-            .filter(|align| align.is_power_of_two() && *align <= MAX_ALIGN);
-        let Some(align) = align else {
-            return Err(refuse(
-                name,
-                "the alignment of a common symbol is no power of two up to 65536",
-            ));
-        };
-        let offset = self.size.next_multiple_of(u64::from(align));
-        let end = offset.saturating_add(size);
-        let (Ok(offset), true) = (u32::try_from(offset), end <= MAX_SIZE) else {
-            return Err(Error::ImageTooLarge {
-                size: end,
-                limit: MAX_SIZE,
-            });
-        };
-        self.size = end;
-        self.align = self.align.max(align);
-        Ok(Definition::Section(self.id, offset))
-    }
-
-    fn section<'data>(&self) -> Result<Section<'data>> {
-        let size = u32::try_from(self.size).map_err(|_| Error::ImageTooLarge {
-            size: self.size,
-            limit: MAX_SIZE,
-        })?;
-        Ok(Section {
-            name: Cow::Borrowed("COMMON"),
-            role: SectionRole::Data,
-            align: self.align,
-            size,
-            bytes: Cow::Borrowed(&[]),
-            edges: Vec::new(),
-            about_code: false,
-        })
+fn scope(raw: &Sym64<Endianness>) -> Scope {
+    match (raw.st_bind(), raw.st_visibility()) {
+        (elf::STB_LOCAL, _) => Scope::Local,
+        (_, elf::STV_HIDDEN | elf::STV_INTERNAL) => Scope::Hidden,
+        _ => Scope::Exported,
     }
 }

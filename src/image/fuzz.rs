@@ -62,7 +62,7 @@ fn check_sizes(layout: &Layout<'_>, linked: &LinkedImage) {
 /// instruction behind a call on PowerPC.
 fn check_bytes(layout: &Layout<'_>, addrs: &SegmentAddrs, linked: &LinkedImage) {
     const LONGEST: u32 = 10;
-    for (index, section) in layout.object().sections().iter().enumerate() {
+    for (index, section) in layout.graph().sections().iter().enumerate() {
         let Some(at) = layout.section_addr(index, addrs) else {
             continue;
         };
@@ -80,7 +80,7 @@ fn check_bytes(layout: &Layout<'_>, addrs: &SegmentAddrs, linked: &LinkedImage) 
         for edge in section.edges() {
             let width = match edge.relocation().width() {
                 0 => LONGEST,
-                4 if layout.object().arch.is_powerpc() => 8,
+                4 if layout.graph().arch.is_powerpc() => 8,
                 width => u32::from(width),
             };
             let range = edge.offset() as usize..edge.offset().saturating_add(width) as usize;

@@ -1,37 +1,50 @@
-//! The graph of a relocatable object: sections are its nodes, relocations its edges, symbols name places.
+//! The link graph: sections are its nodes, relocations its edges, symbols name places. What [`Object`](super::Object) is for
+//! one file, the graph is for several; the graph of one file is linked the same way.
+//!
+//! A section here is one block of bytes of one file, or one that a pass added: several have the same name. Edges name
+//! symbols by index, so that nothing is looked up by name when they are applied.
+//!
+//! Invariant: every edge lies in the bytes of its section, every index in its table.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::descriptors::Descriptors;
+use super::merge::Names;
 use super::pairs::Pairs;
 use super::relocation::Relocation;
 use crate::arch::Arch;
 use crate::stackmap::Endian;
 
-/// A relocatable object, read and checked but without addresses.
+/// Relocatable objects that are linked together, without addresses.
 ///
-/// It borrows the bytes that it was read from. [`Object::layout`](super::Object::layout) is the next step.
-#[derive(Clone, Debug)]
-pub struct Object<'data> {
+/// It borrows the bytes that they were read from. [`Graph::layout`] is the next step.
+#[derive(Clone)]
+pub struct Graph<'data> {
     pub(super) arch: Arch,
+    /// By [`Section::file`].
+    pub(super) files: Vec<String>,
     pub(super) sections: Vec<Section<'data>>,
     pub(super) symbols: Vec<Symbol<'data>>,
+    /// What several files may name; filled when there is a second one.
+    pub(super) names: Names<'data>,
+    /// Found when everything is there, by [`Graph::layout`].
     pub(super) descriptors: Descriptors,
     pub(super) pairs: Pairs,
 }
 
-/// An index into [`Object::sections`].
+/// An index into [`Graph::sections`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SectionId(pub(super) u32);
 
-/// An index into [`Object::symbols`].
+/// An index into [`Graph::symbols`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SymbolId(pub(super) u32);
 
 impl SectionId {
-    /// The index in the file.
+    /// The index; in a graph of one file, that in the file.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -39,7 +52,7 @@ impl SectionId {
 }
 
 impl SymbolId {
-    /// The index in the file.
+    /// The index; in a graph of one file, that in the file.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -67,6 +80,8 @@ pub enum SectionRole {
 #[derive(Clone, Debug)]
 pub struct Section<'data> {
     pub(super) name: Cow<'data, str>,
+    /// Which of the graph's files it is from.
+    pub(super) file: u32,
     pub(super) role: SectionRole,
     /// A power of two, at most [`super::MAX_ALIGN`].
     pub(super) align: u32,
@@ -91,8 +106,13 @@ pub struct Edge {
 /// Where a symbol is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Definition {
-    /// In a section of the object. The offset may be the section's end but not behind it.
+    /// In a section of the graph. The offset may be the section's end but not behind it.
     Section(SectionId, u32),
+    /// In a section that all common symbols of the graph get when it is laid out.
+    Common {
+        /// What its address is a multiple of: a power of two.
+        align: u32,
+    },
     /// At a fixed address.
     Absolute(u64),
     /// Elsewhere: the linker's resolver is asked.
@@ -106,19 +126,48 @@ pub enum Definition {
     Refused(&'static str),
 }
 
+/// Who may name a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Its own file.
+    Local,
+    /// The files that it is linked together with: hidden and internal visibility.
+    Hidden,
+    /// Everybody: default and protected visibility.
+    Exported,
+}
+
+/// Which of two symbols of one name counts: the greater one (System V gABI, "Symbol Table", on binding).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strength {
+    /// Undefined; its address may be 0.
+    WeakReference,
+    /// Undefined.
+    Reference,
+    /// A definition that gives way.
+    Weak,
+    /// Gives way to other definitions; of two the larger one counts.
+    Common,
+    /// There may be one of a name.
+    Strong,
+}
+
 /// A symbol.
 #[derive(Clone, Debug)]
 pub struct Symbol<'data> {
     pub(super) name: Cow<'data, str>,
+    /// The file that the definition is from.
+    pub(super) file: u32,
     pub(super) definition: Definition,
     pub(super) size: u64,
     pub(super) function: bool,
-    pub(super) global: bool,
+    pub(super) scope: Scope,
+    pub(super) strength: Strength,
     /// `st_other`: what PowerPC's callers must know of a function.
     pub(super) other: u8,
 }
 
-impl<'data> Object<'data> {
+impl<'data> Graph<'data> {
     /// The architecture.
     #[must_use]
     pub fn arch(&self) -> Arch {
@@ -138,13 +187,21 @@ impl<'data> Object<'data> {
         self.arch.has_descriptors()
     }
 
-    /// The sections under their indices in the file, and behind them one for common symbols.
+    /// The names of the files, in the order in which they were added.
+    #[must_use]
+    pub fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    /// The sections, file by file, each under its index there; behind them what was added, and, once there is a
+    /// [`Layout`](super::Layout), one for the common symbols.
     #[must_use]
     pub fn sections(&self) -> &[Section<'data>] {
         &self.sections
     }
 
-    /// The symbols under their indices in the file.
+    /// The symbols, file by file. Of those of one name that files share, edges lead to the first; the others are
+    /// [`Scope::Local`] and have no edges.
     #[must_use]
     pub fn symbols(&self) -> &[Symbol<'data>] {
         &self.symbols
@@ -159,6 +216,26 @@ impl<'data> Object<'data> {
         let symbol = self.symbols.get(id.index());
         symbol.map_or_else(String::new, |symbol| symbol.name.clone().into_owned())
     }
+
+    /// The name of a section, for an error: with its file, if there are several.
+    pub(super) fn section_name(&self, section: &Section<'_>) -> String {
+        match self.files.get(section.file as usize) {
+            Some(file) if self.files.len() > 1 => alloc::format!("{file}:{}", section.name),
+            _ => section.name.clone().into_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Graph<'_> {
+    /// Without what is in it, which may be much.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("arch", &self.arch)
+            .field("files", &self.files)
+            .field("sections", &self.sections.len())
+            .field("symbols", &self.symbols.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Section<'_> {
@@ -166,6 +243,12 @@ impl Section<'_> {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The index in [`Graph::files`] of the file that it is from.
+    #[must_use]
+    pub fn file(&self) -> usize {
+        self.file as usize
     }
 
     /// What becomes of it.
@@ -224,10 +307,12 @@ impl Symbol<'_> {
     pub(super) fn null() -> Self {
         Self {
             name: Cow::Borrowed(""),
+            file: 0,
             definition: Definition::Absolute(0),
             size: 0,
             function: false,
-            global: false,
+            scope: Scope::Local,
+            strength: Strength::Strong,
             other: 0,
         }
     }
@@ -242,5 +327,23 @@ impl Symbol<'_> {
     #[must_use]
     pub fn definition(&self) -> Definition {
         self.definition
+    }
+
+    /// Who may name it.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// What it gives way to.
+    #[must_use]
+    pub fn strength(&self) -> Strength {
+        self.strength
+    }
+
+    /// The index in [`Graph::files`] of the file that defines it, or needs it.
+    #[must_use]
+    pub fn file(&self) -> usize {
+        self.file as usize
     }
 }

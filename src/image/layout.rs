@@ -1,17 +1,19 @@
 //! Where everything goes, relative to three segments whose addresses are not known yet.
 //!
 //! Sections of one role follow each other in the file's order. Behind the code come stubs, one for every
-//! symbol outside the object that a branch leads to; behind the read-only data the global offset table, with
-//! an entry for every symbol that a relocation or a stub wants one for. On PowerPC the table starts with the object's own
-//! part of it, the `.toc` sections. Whether a stub is used is decided when the addresses are known; its room is there in any
+//! symbol outside the graph that a branch leads to; behind the read-only data the global offset table, with
+//! an entry for every symbol that a relocation or a stub wants one for. On PowerPC the table starts with the objects' own
+//! parts of it, the `.toc` sections. Whether a stub is used is decided when the addresses are known; its room is there in any
 //! case. Cost: linear in sections and edges.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::MAX_SIZE;
+use super::descriptors::Descriptors;
 use super::elf::is_toc;
-use super::graph::{Definition, Edge, Object, SectionRole, SymbolId};
+use super::graph::{Definition, Edge, Graph, SectionRole, SymbolId};
+use super::pairs::Pairs;
 use super::relocation::Formula;
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
@@ -55,7 +57,7 @@ impl fmt::Display for SegmentKind {
 pub struct SegmentRequest {
     /// What it is for.
     pub kind: SegmentKind,
-    /// Its size in bytes; 0 where the object has nothing of that kind.
+    /// Its size in bytes; 0 where the graph has nothing of that kind.
     pub size: Len,
     /// What its address must be a multiple of: a power of two.
     pub align: Len,
@@ -99,10 +101,10 @@ pub(super) struct Place {
     pub(super) offset: u32,
 }
 
-/// An object with a place for everything in it. [`Layout::link`] is the next step.
+/// A graph with a place for everything in it. [`Layout::link`] is the next step.
 #[derive(Clone, Debug)]
 pub struct Layout<'data> {
-    pub(super) object: Object<'data>,
+    pub(super) graph: Graph<'data>,
     pub(super) segments: [SegmentRequest; 3],
     /// By section.
     pub(super) places: Vec<Option<Place>>,
@@ -192,12 +194,15 @@ impl Growing {
     }
 }
 
-impl<'data> Object<'data> {
+impl<'data> Graph<'data> {
     /// Gives every section a place in a segment, and room to what the relocations need.
     ///
     /// # Errors
-    /// The image would be larger than 1 GiB.
-    pub fn layout(self) -> Result<Layout<'data>> {
+    /// The image would be larger than 1 GiB; a relocation that comes in a pair has no other half.
+    pub fn layout(mut self) -> Result<Layout<'data>> {
+        self.place_commons()?;
+        self.descriptors = Descriptors::find(&self);
+        self.pairs = Pairs::find(&self)?;
         let (got, stubs, reach) = self.slots();
         let growing = |kind| Growing {
             kind,
@@ -219,11 +224,11 @@ impl<'data> Object<'data> {
             got,
             stubs,
             reach,
-            object: self,
+            graph: self,
         };
         let [code, read_only, data] = &mut segments;
-        let toc = |name: &str| layout.object.arch.is_powerpc() && is_toc(name);
-        for (index, (section, place)) in layout.object.sections.iter().zip(&mut layout.places).enumerate() {
+        let toc = |name: &str| layout.graph.arch.is_powerpc() && is_toc(name);
+        for (index, (section, place)) in layout.graph.sections.iter().zip(&mut layout.places).enumerate() {
             let segment = match section.role {
                 SectionRole::ReadOnly if toc(&section.name) => continue,
                 SectionRole::Code => &mut *code,
@@ -247,8 +252,8 @@ impl<'data> Object<'data> {
             layout.stubs.place = code.push(layout.stubs.total(), STUBS_ALIGN)?.offset;
         }
         // Without entries, too, the table has an address for what is relative to it.
-        let start = read_only.push(0, layout.object.arch.got_align())?.offset;
-        for (section, place) in layout.object.sections.iter().zip(&mut layout.places) {
+        let start = read_only.push(0, layout.graph.arch.got_align())?.offset;
+        for (section, place) in layout.graph.sections.iter().zip(&mut layout.places) {
             if section.role == SectionRole::ReadOnly && toc(&section.name) {
                 *place = Some(read_only.push(u64::from(section.size), section.align.max(ENTRY))?);
             }
@@ -295,13 +300,13 @@ impl<'data> Object<'data> {
         )
     }
 
-    /// Whether a branch may have to go through a stub: to the outside always, within the object where caller and callee do
+    /// Whether a branch may have to go through a stub: to the outside always, within the graph where caller and callee do
     /// not agree about the TOC pointer.
     fn may_need_stub(&self, edge: &Edge) -> bool {
         !self.is_inside(edge) || self.needs_toc_stub(edge)
     }
 
-    /// Whether a branch within the object has to go through a stub because its caller has no TOC pointer and its callee
+    /// Whether a branch within the graph has to go through a stub because its caller has no TOC pointer and its callee
     /// needs one, or the caller has one that the callee may change (ELFv2 ABI, section 3.4.1: 1 in the three bits).
     pub(super) fn needs_toc_stub(&self, edge: &Edge) -> bool {
         let other = self
@@ -359,8 +364,8 @@ impl<'data> Layout<'data> {
 
     /// The graph.
     #[must_use]
-    pub fn object(&self) -> &Object<'data> {
-        &self.object
+    pub fn graph(&self) -> &Graph<'data> {
+        &self.graph
     }
 
     /// Addresses for one reservation at `base`: each segment starts on a page of its own, of `page` bytes (a

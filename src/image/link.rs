@@ -7,7 +7,7 @@ use core::fmt;
 use std::collections::HashMap;
 
 use super::descriptors::Spot;
-use super::graph::{Definition, Edge, Section, SectionRole};
+use super::graph::{Definition, Edge, Scope, Section, SectionRole};
 use super::layout::{Layout, Place, Reach, SegmentAddrs, SegmentKind};
 use super::{CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -32,7 +32,7 @@ impl fmt::Debug for Segment {
     }
 }
 
-/// An object linked for given addresses: bytes to be put there, and what is known about them.
+/// A graph linked for given addresses: bytes to be put there, and what is known about them.
 #[derive(Clone, Debug)]
 pub struct LinkedImage {
     /// The segments that are not empty.
@@ -44,7 +44,7 @@ pub struct LinkedImage {
 }
 
 impl LinkedImage {
-    /// The address of a symbol that the object defines for others: of a function what a pointer to it holds, which on
+    /// The address of a symbol that the graph defines for others and does not hide: of a function what a pointer to it holds, which on
     /// PowerPC ELFv1 is the address of its descriptor.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
@@ -60,7 +60,7 @@ impl LinkedImage {
         self.segments.iter().any(holds).then_some(self.got)
     }
 
-    /// All symbols that the object defines for others, in no order.
+    /// All symbols that the graph defines for others, not hidden from them, in no order.
     pub fn symbols(&self) -> impl Iterator<Item = (&str, CodeAddr)> {
         self.symbols.iter().map(|(name, addr)| (name.as_str(), *addr))
     }
@@ -90,7 +90,7 @@ impl Layout<'_> {
     ///
     /// `resolve` is asked once for every undefined symbol that a relocation needs. `None` is an error, but
     /// for weak symbols, whose address is then 0. Where functions are known by descriptors
-    /// ([`Object::has_descriptors`](super::Object::has_descriptors)), the address of a function is that of its descriptor,
+    /// ([`Graph::has_descriptors`](super::Graph::has_descriptors)), the address of a function is that of its descriptor,
     /// as a pointer to it is.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Layout<'_> {
             got: got
                 .get()
                 .wrapping_add(u64::from(self.got_start))
-                .wrapping_add(self.object.arch.got_bias()),
+                .wrapping_add(self.graph.arch.got_bias()),
         };
         linker.values = linker.resolve_all(resolve);
         linker.link()
@@ -191,14 +191,14 @@ impl Linker<'_, '_> {
     }
 
     fn resolve_all(&self, resolve: &dyn Fn(&str) -> Option<CodeAddr>) -> Vec<Value> {
-        let object = &self.layout.object;
-        let mut wanted = alloc::vec![false; object.symbols.len()];
-        for edge in object.sections.iter().flat_map(|section| &section.edges) {
+        let graph = &self.layout.graph;
+        let mut wanted = alloc::vec![false; graph.symbols.len()];
+        for edge in graph.sections.iter().flat_map(|section| &section.edges) {
             if let Some(wanted) = wanted.get_mut(edge.target.index()) {
                 *wanted = true;
             }
         }
-        let values = object
+        let values = graph
             .symbols
             .iter()
             .zip(wanted)
@@ -210,7 +210,9 @@ impl Linker<'_, '_> {
                     Some(Some(place)) => Value::Known(self.address(*place).wrapping_add(u64::from(offset))),
                     _ => Value::Refused("its section is kept but not placed, so it has no address"),
                 },
-                Definition::Undefined { .. } if !wanted => Value::Missing,
+                // Common symbols have a section by now.
+                Definition::Undefined { .. } | Definition::Common { .. } if !wanted => Value::Missing,
+                Definition::Common { .. } => Value::Refused("it has no place yet"),
                 Definition::Undefined { weak } => match resolve(&symbol.name) {
                     Some(addr) => Value::Known(addr.get()),
                     None if weak => Value::Known(0),
@@ -228,12 +230,12 @@ impl Linker<'_, '_> {
             .map(|request| alloc::vec![0; request.size.as_usize()]);
         let [code, _, _] = &mut buffers;
         // A stub or padding that is run by mistake traps.
-        let trap = self.layout.object.arch.trap();
+        let trap = self.layout.graph.arch.trap();
         for (byte, trap) in code.iter_mut().zip(trap.iter().cycle()) {
             *byte = *trap;
         }
         let (mut eh_frames, mut code_tables) = (Vec::new(), Vec::new());
-        for (section, place) in self.layout.object.sections.iter().zip(&self.layout.places) {
+        for (section, place) in self.layout.graph.sections.iter().zip(&self.layout.places) {
             let Some(place) = place else { continue };
             let at = self.address(*place);
             let Some(bytes) = self.fill(section, *place, &mut buffers) else {
@@ -272,8 +274,8 @@ impl Linker<'_, '_> {
             .filter(|segment| segment.kind == SegmentKind::Code)
             .filter_map(|segment| CodeRange::new(segment.addr, segment.bytes.len() as u64));
         let image = Image {
-            arch: self.layout.object.arch(),
-            endian: self.layout.object.endian(),
+            arch: self.layout.graph.arch(),
+            endian: self.layout.graph.endian(),
             stack_maps,
             functions: self.functions(),
             eh_frames,
@@ -310,7 +312,7 @@ impl Linker<'_, '_> {
     fn stack_maps(&self) -> Result<Vec<u8>> {
         let mut all = alloc::vec![0; self.layout.stack_maps_size as usize];
         for (index, start) in &self.layout.stack_maps {
-            let section = self.layout.object.sections.get(*index);
+            let section = self.layout.graph.sections.get(*index);
             let bytes = all.get_mut(*start as usize..);
             let (Some(section), Some(bytes)) = (section, bytes) else {
                 continue;
@@ -329,7 +331,7 @@ impl Linker<'_, '_> {
         let missing = |edge: &Edge| matches!(self.values.get(edge.target.index()), Some(Value::Missing));
         let mut seen = alloc::vec![false; self.values.len()];
         let mut symbols = Vec::new();
-        for section in &self.layout.object.sections {
+        for section in &self.layout.graph.sections {
             for edge in section.edges.iter().filter(|edge| missing(edge)) {
                 let Some(seen) = seen.get_mut(edge.target.index()) else {
                     continue;
@@ -337,12 +339,9 @@ impl Linker<'_, '_> {
                 if core::mem::replace(seen, true) {
                     continue;
                 }
-                let name = self.layout.object.symbol_name(edge.target);
-                symbols.push(alloc::format!(
-                    "`{name}` (for {}+{:#x})",
-                    section.name,
-                    edge.offset
-                ));
+                let name = self.layout.graph.symbol_name(edge.target);
+                let place = self.layout.graph.section_name(section);
+                symbols.push(alloc::format!("`{name}` (for {place}+{:#x})", edge.offset));
             }
         }
         if symbols.is_empty() {
@@ -354,18 +353,18 @@ impl Linker<'_, '_> {
 
     /// The functions by address. One without a size reaches to the next, or to its section's end.
     fn functions(&self) -> Vec<FunctionRange> {
-        let object = &self.layout.object;
+        let graph = &self.layout.graph;
         let mut found = Vec::new();
-        for (symbol, value) in object.symbols.iter().zip(&self.values) {
+        for (symbol, value) in graph.symbols.iter().zip(&self.values) {
             let (Definition::Section(id, offset), Value::Known(pointer)) = (symbol.definition, value) else {
                 continue;
             };
             // A descriptor stands for its code.
-            let (id, offset) = object.descriptors.code((id, offset)).unwrap_or((id, offset));
+            let (id, offset) = graph.descriptors.code((id, offset)).unwrap_or((id, offset));
             let Some(addr) = self.spot((id, offset)) else {
                 continue;
             };
-            let Some(section) = object
+            let Some(section) = graph
                 .section(id)
                 .filter(|section| section.role == SectionRole::Code)
             else {
@@ -399,9 +398,11 @@ impl Linker<'_, '_> {
     }
 
     fn symbols(&self) -> HashMap<String, CodeAddr> {
-        let symbols = self.layout.object.symbols.iter().zip(&self.values);
+        let symbols = self.layout.graph.symbols.iter().zip(&self.values);
         let defined = symbols.filter_map(|(symbol, value)| match (symbol.definition, value) {
-            (Definition::Section(..) | Definition::Absolute(_), Value::Known(addr)) if symbol.global => {
+            (Definition::Section(..) | Definition::Absolute(_), Value::Known(addr))
+                if symbol.scope == Scope::Exported =>
+            {
                 Some((symbol.name.to_string(), CodeAddr::new(*addr)))
             }
             _ => None,

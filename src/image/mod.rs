@@ -1,9 +1,9 @@
 //! Loading relocatable objects, and adopting code that others have loaded.
 //!
 //! Problem: a patch needs to know where each function of a stack map is in memory. Approach: an object is
-//! read into a graph of sections, symbols and edges ([`Object::parse`]); everything in it gets a place in one
-//! of three segments ([`Object::layout`]); when the segments' addresses are known, all bytes are relocated
-//! for them ([`Layout::link`]). Nothing here touches the memory that will execute the code: the result is
+//! read into a graph of sections, symbols and edges ([`Object::parse`]), and several are joined to one
+//! ([`Graph::add`]); everything in it gets a place in one of three segments ([`Graph::layout`]); when the segments'
+//! addresses are known, all bytes are relocated for them ([`Layout::link`]). Nothing here touches the memory that will execute the code: the result is
 //! bytes and addresses. Who has code in memory already describes it by an [`Adoption`]. Both ways end in an
 //! [`Image`].
 //!
@@ -40,7 +40,7 @@
 //! use patchpoint::image::Object;
 //!
 //! let layout = Object::parse(bytes)?.layout()?;
-//! assert_eq!(layout.object().arch(), Arch::RiscV64);
+//! assert_eq!(layout.graph().arch(), Arch::RiscV64);
 //! let (addrs, _size) = layout.contiguous(CodeAddr::new(0x2000_0000), Len::new(4096)).unwrap();
 //! let linked = layout.link(&addrs, &|name| (name == "callee").then_some(CodeAddr::new(0x7777_0000_0000)))?;
 //! let [code, table] = &linked.segments[..] else { unreachable!("it has no data") };
@@ -62,14 +62,17 @@ use crate::stackmap::Endian;
 mod adopt;
 mod align;
 mod apply;
+mod common;
 mod descriptors;
 mod elf;
+mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
 mod graph;
 mod layout;
 mod link;
 mod machine;
+mod merge;
 mod pairs;
 mod relocation;
 mod stubs;
@@ -77,9 +80,12 @@ mod stubs;
 mod tests;
 
 pub use adopt::{AdoptedCode, Adoption};
+pub use file::Object;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_body;
-pub use graph::{Definition, Edge, Object, Section, SectionId, SectionRole, Symbol, SymbolId};
+pub use graph::{
+    Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
+};
 pub use layout::{Layout, Reach, SegmentAddrs, SegmentKind, SegmentRequest};
 pub use link::{LinkedImage, Segment};
 pub use relocation::Relocation;

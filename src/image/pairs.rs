@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::descriptors::Spot;
-use super::graph::{Edge, Object, Section, SectionId};
+use super::graph::{Edge, Graph, Section, SectionId};
 use super::relocation::Formula;
 use crate::arch::Arch;
 use crate::error::{Error, Result};
@@ -18,12 +18,12 @@ use crate::error::{Error, Result};
 pub(super) struct Pairs(Vec<(Spot, u32)>);
 
 impl Pairs {
-    pub(super) fn find(object: &Object<'_>) -> Result<Self> {
-        if object.arch != Arch::RiscV64 {
+    pub(super) fn find(graph: &Graph<'_>) -> Result<Self> {
+        if graph.arch != Arch::RiscV64 {
             return Ok(Self::default());
         }
         let mut uppers = Vec::new();
-        for (id, section) in (0..).map(SectionId).zip(&object.sections) {
+        for (id, section) in (0..).map(SectionId).zip(&graph.sections) {
             let edges = (0..).zip(&section.edges);
             uppers.extend(
                 edges
@@ -33,20 +33,20 @@ impl Pairs {
         }
         uppers.sort_unstable();
         let pairs = Self(uppers);
-        for section in &object.sections {
+        for section in &graph.sections {
             for (index, edge) in section.edges.iter().enumerate() {
-                pairs.check(object, section, index, edge)?;
+                pairs.check(graph, section, index, edge)?;
             }
         }
         Ok(pairs)
     }
 
-    fn check(&self, object: &Object<'_>, section: &Section<'_>, index: usize, edge: &Edge) -> Result<()> {
+    fn check(&self, graph: &Graph<'_>, section: &Section<'_>, index: usize, edge: &Edge) -> Result<()> {
         let halves = |other: Option<&Edge>, formula| {
             other.is_some_and(|other| other.offset == edge.offset && other.relocation.formula() == formula)
         };
         let complete = match edge.relocation.formula() {
-            Formula::LowOfPair => edge.addend == 0 && self.upper(object, edge).is_some(),
+            Formula::LowOfPair => edge.addend == 0 && self.upper(graph, edge).is_some(),
             Formula::UlebSet => halves(section.edges.get(index + 1), Formula::UlebSub),
             Formula::UlebSub => {
                 index > 0
@@ -72,13 +72,13 @@ impl Pairs {
     /// The edge that holds the upper bits of the value of which `low` holds the lower ones, with its section.
     pub(super) fn upper<'o, 'd>(
         &self,
-        object: &'o Object<'d>,
+        graph: &'o Graph<'d>,
         low: &Edge,
     ) -> Option<(SectionId, &'o Section<'d>, &'o Edge)> {
-        let spot = object.spot(low.target.index(), 0)?;
+        let spot = graph.spot(low.target.index(), 0)?;
         let index = self.0.binary_search_by_key(&spot, |(at, _)| *at).ok()?;
         let (_, edge) = self.0.get(index)?;
-        let section = object.section(spot.0)?;
+        let section = graph.section(spot.0)?;
         Some((spot.0, section, section.edges.get(*edge as usize)?))
     }
 }

@@ -28,10 +28,17 @@ pub(super) struct Symbol {
     pub(super) section: u16,
     pub(super) value: u64,
     pub(super) size: u64,
-    /// `STT_FUNC` is 2, `STT_TLS` 6.
+    /// `STT_FUNC` is 2, `STT_TLS` 6; with [`WEAK`] or [`LOCAL`] if it is not global.
     pub(super) kind: u8,
     pub(super) other: u8,
 }
+
+/// `STB_WEAK`, in the upper half of `st_info`.
+pub(super) const WEAK: u8 = 0x20;
+/// Stands for `STB_LOCAL`, which is 0.
+pub(super) const LOCAL: u8 = 0xf0;
+pub(super) const ABSOLUTE: u16 = 0xfff1;
+pub(super) const COMMON: u16 = 0xfff2;
 
 /// An undefined symbol.
 pub(super) const OUTSIDE: Symbol = Symbol {
@@ -120,7 +127,12 @@ pub(super) fn object(arch: Arch, sections: &[Section], symbols: &[Symbol]) -> Ve
     let mut table = new();
     table.bytes.resize(24, 0);
     for symbol in symbols {
-        let info = u64::from(symbol.kind) | 0x10;
+        let info = match symbol.kind & 0xf0 {
+            0 => symbol.kind | 0x10,
+            LOCAL => symbol.kind & 0xf,
+            _ => symbol.kind,
+        };
+        let info = u64::from(info);
         table.put_all(&[(name(symbol.name), 4), (info, 1), (symbol.other.into(), 1)]);
         table.put_all(&[(symbol.section.into(), 2), (symbol.value, 8), (symbol.size, 8)]);
     }

@@ -9,6 +9,7 @@ use crate::stackmap::StackMaps;
 mod build;
 mod damage;
 mod fields;
+mod merge;
 mod powerpc64;
 mod riscv64;
 mod tables;

@@ -68,7 +68,7 @@ fn a_call_out_without_room_to_restore_the_toc_pointer_is_refused() {
         for words in [&[BL][..], &[BL, 0x3860_0000], &[B, NOP]] {
             let error = call(arch, words, REL24, OUTSIDE).unwrap_err().to_string();
             assert!(
-                error.starts_with("R_PPC64_REL24 at .text+0x0 cannot be applied: it leaves the object"),
+                error.starts_with("R_PPC64_REL24 at .text+0x0 cannot be applied: it leaves the graph"),
                 "{error}"
             );
         }
