@@ -17,6 +17,7 @@ mod engine;
     )
 ))]
 mod execute;
+mod flat;
 mod metadata;
 mod mutate;
 mod random;
@@ -26,6 +27,7 @@ mod stackmap;
 
 pub use crate::image::fuzz_body as image;
 pub use engine::engine;
+pub use flat::flat;
 pub use metadata::metadata;
 pub use mutate::{executions, mutate_and_run};
 #[cfg(test)]

@@ -48,6 +48,43 @@ pub enum Error {
     /// A location refers to a constant that is not there.
     #[error("stack map location refers at {at} to constant {index}, but the map has {constants}")]
     StackMapConstantIndex { at: ByteOffset, index: u32, constants: u32 },
+    /// A map of version 2 can be read in more than one way.
+    #[error(
+        "the stack map at {at} has version 2 and is right as LLVM 4's and as a flat one: say which it is, with StackMaps::parse_with"
+    )]
+    StackMapAmbiguous { at: ByteOffset },
+    /// An array of a flat map begins where none can.
+    #[error(
+        "flat stack map at {map}: {what} begin at {start}, expected some multiple of {unit} bytes behind {before}: is it of the other \
+         dialect, or no flat map?"
+    )]
+    FlatMapArray { what: &'static str, map: ByteOffset, start: ByteOffset, before: ByteOffset, unit: u64 },
+    /// The header of a flat map counts other frames than there are.
+    #[error(
+        "flat stack map: the header says at {at} that there are {header} frames, there is room for {have}"
+    )]
+    FlatMapFrames { at: ByteOffset, header: u32, have: u64 },
+    /// Something refers to more than an array of a flat map has.
+    #[error("flat stack map: expected {count} {what} from number {index} on by {at}, there are {have}")]
+    FlatMapRange { what: &'static str, at: ByteOffset, index: u64, count: u64, have: u64 },
+    /// A function of a flat map does not have the records that follow those of the one before.
+    #[error("flat stack map: a function's records begin by {at} with number {index}, expected {expected}")]
+    FlatMapOwner { at: ByteOffset, index: u64, expected: u64 },
+    /// Records of a flat map belong to no function.
+    #[error("flat stack map: the functions have {owned} of the {records} records at {at}, expected all")]
+    FlatMapUnowned { at: ByteOffset, owned: u64, records: u64 },
+    /// What is known of a function does not fit into a flat map.
+    #[error(
+        "the function at {function:#x} has {what} of {value}, a flat stack map has room for {limit}: write tables of fewer functions, or \
+         keep its version"
+    )]
+    FlatMapFunctionFits { what: &'static str, function: u64, value: u64, limit: u64 },
+    /// A record does not fit into a flat map.
+    #[error(
+        "record {id} at {offset} has {what} of {value}, a flat stack map has room for {limit}: write tables of fewer functions, or keep \
+         its version"
+    )]
+    FlatMapRecordFits { what: &'static str, id: RecordId, offset: FnOffset, value: u64, limit: u64 },
     /// The section is too long to be kept.
     #[error("a stack map section of {len} bytes is too long: register modules of less than 4 GiB")]
     StackMapTooLong { len: u64 },

@@ -1,17 +1,34 @@
 //! Any bytes as a stack map section.
 
 use crate::error::Error;
-use crate::stackmap::{Endian, Place, Record, StackMap, StackMaps, Version};
+use crate::stackmap::flat::Dialect;
+use crate::stackmap::{Endian, Place, Record, StackMap, StackMaps, Version, VersionTwo};
 
-/// Reads `data` in both byte orders and visits every field through every iterator.
+/// What version 2 can be said to mean.
+pub(super) const TWO: [VersionTwo; 4] = [
+    VersionTwo::Detected,
+    VersionTwo::Llvm,
+    VersionTwo::Flat(Dialect::Proposal),
+    VersionTwo::Flat(Dialect::Fork),
+];
+
+/// Reads `data` in both byte orders, with each meaning of version 2, and visits every field through every iterator.
 ///
 /// # Panics
 /// When something that must hold for any bytes does not.
 pub fn stackmap(data: &[u8]) {
     for endian in [Endian::Little, Endian::Big] {
-        match StackMaps::parse(data, endian) {
-            Ok(maps) => visit(&maps, data.len() as u64),
-            Err(error) => refused(&error, data.len() as u64),
+        let read = TWO.map(|two| StackMaps::parse_with(data, endian, two));
+        for maps in &read {
+            match maps {
+                Ok(maps) => visit(maps, data.len() as u64),
+                Err(error) => refused(error, data.len() as u64),
+            }
+        }
+        let [detected, said @ ..] = read;
+        // With more than one map, each may be of another layout.
+        if detected.is_ok_and(|maps| maps.maps().len() == 1) {
+            assert!(said.iter().any(Result::is_ok));
         }
     }
 }
@@ -25,7 +42,13 @@ fn refused(error: &Error, len: u64) {
     } else if let Error::StackMapVersion { at, .. }
     | Error::StackMapRecordCount { at, .. }
     | Error::StackMapLocationKind { at, .. }
-    | Error::StackMapConstantIndex { at, .. } = error
+    | Error::StackMapConstantIndex { at, .. }
+    | Error::StackMapAmbiguous { at }
+    | Error::FlatMapArray { map: at, .. }
+    | Error::FlatMapFrames { at, .. }
+    | Error::FlatMapRange { at, .. }
+    | Error::FlatMapOwner { at, .. }
+    | Error::FlatMapUnowned { at, .. } = error
     {
         at
     } else {
@@ -70,6 +93,7 @@ fn visit_map(map: &StackMap<'_>, len: u64) -> Option<u64> {
     }
     assert_eq!(count, map.records().len());
     by_function(map);
+    frames(map);
     last
 }
 
@@ -102,6 +126,20 @@ fn by_function(map: &StackMap<'_>) {
     let grouped = functions.flat_map(|function| function.records().into_iter().flatten());
     let offsets = |record: Record<'_>| record.byte_offset();
     assert!(grouped.map(offsets).eq(map.records().map(offsets)));
+}
+
+/// What a flat map says of functions is what every map says, and more.
+fn frames(map: &StackMap<'_>) {
+    let frames = map.frames();
+    let is_flat = matches!(map.version(), Version::Flat(_));
+    assert_eq!(frames.len(), if is_flat { map.headers().len() } else { 0 });
+    assert_eq!(frames.len(), frames.clone().count());
+    for (frame, header) in frames.zip(map.headers()) {
+        assert_eq!(frame.address(), header.address());
+        assert_eq!(frame.byte_offset(), header.byte_offset());
+        assert_eq!(frame.stack_size(), header.stack_size());
+        assert_eq!(frame.registers().count(), frame.registers().len());
+    }
 }
 
 fn visit_record(record: &Record<'_>, constants: u32) {
@@ -148,6 +186,15 @@ mod tests {
         };
         assert!(readable(Endian::Little) >= 8);
         assert!(readable(Endian::Big) >= 4);
+        for dialect in [Dialect::Proposal, Dialect::Fork] {
+            for endian in [Endian::Little, Endian::Big] {
+                let is_it = |data: &Vec<u8>| {
+                    let maps = StackMaps::parse(data, endian);
+                    maps.is_ok_and(|maps| maps.maps()[0].version() == Version::Flat(dialect))
+                };
+                assert!(corpus().iter().any(is_it), "{dialect:?} {endian:?}");
+            }
+        }
     }
 
     #[test]

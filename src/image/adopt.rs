@@ -11,7 +11,7 @@ use super::{CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
-use crate::stackmap::{Endian, StackMap, StackMaps, Version};
+use crate::stackmap::{Endian, StackMap, StackMaps};
 
 /// A description of code in memory: the stack map section and the functions that it is about.
 ///
@@ -254,14 +254,11 @@ impl AdoptedCode {
     }
 }
 
-/// The offsets of the address fields of all functions, in order. Layout: see the stack map reader.
+/// The offsets of the address fields of all functions, in order.
 fn address_fields(image: &Image) -> Result<Vec<usize>> {
     let maps = StackMaps::parse(&image.stack_maps, image.endian)?;
-    let mut fields = Vec::new();
-    for map in maps.maps() {
-        let stride = if map.version() == Version::V1 { 16 } else { 24 };
-        let start = usize::try_from(map.byte_offset().get()).unwrap_or(usize::MAX);
-        fields.extend((0..map.functions().len()).map(|index| start.saturating_add(16 + index * stride)));
-    }
-    Ok(fields)
+    let headers = maps.maps().iter().flat_map(StackMap::headers);
+    // Lossless: they lie in the section.
+    let fields = headers.map(|function| function.byte_offset().get() as usize);
+    Ok(fields.collect())
 }

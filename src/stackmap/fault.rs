@@ -34,7 +34,8 @@ fn find(bytes: Bytes<'_>, version: Version, at: usize, constants: u32) -> Result
     locations.try_for_each(|at| check_location(bytes, at, size, constants))
 }
 
-fn check_location(bytes: Bytes<'_>, at: usize, size: usize, constants: u32) -> Result<()> {
+/// The location at `at` is of a kind that is known, and its constant exists.
+pub(super) fn check_location(bytes: Bytes<'_>, at: usize, size: usize, constants: u32) -> Result<()> {
     let kind = bytes.u8(at).unwrap_or(0);
     let offset_at = at + size - 4;
     match kind {

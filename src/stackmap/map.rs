@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bytes::{self, Bytes, Endian};
+use super::flat::{self, Arrays, Dialect, Frame, Frames, VersionTwo};
 use super::record::{self, Record, Records};
 use crate::addr::{ByteOffset, RecordId};
 use crate::error::{Error, Result};
@@ -17,6 +18,20 @@ pub enum Version {
     V2,
     /// LLVM 5 and later.
     V3,
+    /// The flat layout that was proposed as version 2.
+    Flat(Dialect),
+}
+
+impl Version {
+    /// The version byte.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 | Self::Flat(_) => 2,
+            Self::V3 => 3,
+        }
+    }
 }
 
 /// The stack size of a function in bytes.
@@ -36,13 +51,21 @@ pub struct StackMaps<'a> {
 
 impl<'a> StackMaps<'a> {
     /// Reads a section that holds any number of maps, each aligned to 8 bytes from the start of the section,
-    /// with zeros between and after them.
+    /// with zeros between and after them. What version 2 means is [detected](VersionTwo::Detected).
     ///
     /// # Errors
     /// [`Error::StackMapTruncated`], [`Error::StackMapVersion`], [`Error::StackMapRecordCount`],
     /// [`Error::StackMapLocationKind`] and [`Error::StackMapConstantIndex`], each with the offset and what was
-    /// expected there.
+    /// expected there; of flat maps those whose names begin with `FlatMap`, too.
     pub fn parse(section: &'a [u8], endian: Endian) -> Result<Self> {
+        Self::parse_with(section, endian, VersionTwo::Detected)
+    }
+
+    /// The same, where version 2 means what is said.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_with(section: &'a [u8], endian: Endian, two: VersionTwo) -> Result<Self> {
         let bytes = Bytes {
             data: section,
             endian,
@@ -50,7 +73,7 @@ impl<'a> StackMaps<'a> {
         let mut maps = Vec::new();
         let mut at = 0;
         while at < section.len() {
-            let map = StackMap::checked(bytes, at)?;
+            let map = StackMap::checked(bytes, at, two)?;
             at = skip_zeros(section, map.end);
             maps.push(map);
         }
@@ -101,20 +124,58 @@ pub struct StackMap<'a> {
 }
 
 impl<'a> StackMap<'a> {
-    fn checked(bytes: Bytes<'a>, at: usize) -> Result<Self> {
+    fn checked(bytes: Bytes<'a>, at: usize, two: VersionTwo) -> Result<Self> {
+        bytes::span(bytes.data, "a map's header", at, 1, HEADER as u64)?;
+        match (bytes.u8(at), two) {
+            (Some(1), _) => Self::checked_nested(bytes, Version::V1, at),
+            (Some(3), _) => Self::checked_nested(bytes, Version::V3, at),
+            (Some(2), VersionTwo::Detected) => Self::detected(bytes, at),
+            (Some(2), VersionTwo::Llvm) => Self::checked_nested(bytes, Version::V2, at),
+            (Some(2), VersionTwo::Flat(dialect)) => Self::checked_flat(bytes, dialect, at),
+            (other, _) => Err(Error::StackMapVersion {
+                at: ByteOffset::new(at as u64),
+                found: other.unwrap_or(0),
+            }),
+        }
+    }
+
+    /// A map whose version byte is 2: the one that all of it is right as.
+    #[cold]
+    fn detected(bytes: Bytes<'a>, at: usize) -> Result<Self> {
+        let flat = [Dialect::Proposal, Dialect::Fork];
+        let nested = Self::checked_nested(bytes, Version::V2, at);
+        let [proposal, fork] = flat.map(|dialect| Self::checked_flat(bytes, dialect, at));
+        let right = [nested.is_ok(), proposal.is_ok(), fork.is_ok()];
+        if right.into_iter().filter(|right| *right).count() > 1 {
+            let at = ByteOffset::new(at as u64);
+            return Err(Error::StackMapAmbiguous { at });
+        }
+        // Where it is right as none, what is wrong is told of the one that it looks like.
+        let [is_proposal, is_fork] = flat.map(|dialect| flat::is_header(bytes, dialect, at));
+        match (nested, proposal, fork) {
+            (Ok(map), _, _) | (_, Ok(map), _) | (_, _, Ok(map)) => Ok(map),
+            (_, Err(error), _) if is_proposal => Err(error),
+            (_, _, Err(error)) if is_fork => Err(error),
+            (Err(error), _, _) => Err(error),
+        }
+    }
+
+    fn checked_flat(bytes: Bytes<'a>, dialect: Dialect, at: usize) -> Result<Self> {
+        let checked = flat::check(bytes, dialect, at)?;
+        Ok(Self {
+            bytes,
+            version: Version::Flat(dialect),
+            at,
+            functions: checked.frames,
+            constants: checked.constants,
+            records: checked.records,
+            records_at: checked.arrays.records,
+            end: checked.end,
+        })
+    }
+
+    fn checked_nested(bytes: Bytes<'a>, version: Version, at: usize) -> Result<Self> {
         let data = bytes.data;
-        bytes::span(data, "a map's header", at, 1, HEADER as u64)?;
-        let version = match bytes.u8(at) {
-            Some(1) => Version::V1,
-            Some(2) => Version::V2,
-            Some(3) => Version::V3,
-            other => {
-                return Err(Error::StackMapVersion {
-                    at: ByteOffset::new(at as u64),
-                    found: other.unwrap_or(0),
-                });
-            }
-        };
         let word = |offset| bytes.u32(at + offset).unwrap_or(0);
         let (functions, constants, records) = (word(4), word(8), word(12));
         let constants_at = bytes::span(
@@ -191,8 +252,40 @@ impl<'a> StackMap<'a> {
         })
     }
 
+    /// Where the arrays of a flat map are, with its dialect.
+    fn arrays(&self) -> Option<(Dialect, Arrays)> {
+        match self.version {
+            Version::Flat(dialect) => Some((dialect, Arrays::read(self.bytes, dialect, self.at))),
+            _ => None,
+        }
+    }
+
+    pub(super) fn frame_count(&self) -> u32 {
+        self.arrays().map_or(0, |_| self.functions)
+    }
+
+    pub(super) fn frame(&self, index: u32) -> Option<Frame<'a>> {
+        let (dialect, arrays) = self.arrays().filter(|_| index < self.functions)?;
+        let at = arrays.frames + index as usize * function_size(self.version);
+        Some(Frame::read(self.bytes, dialect, &arrays, at))
+    }
+
+    #[cold]
+    fn flat_header(&self, index: u32) -> FunctionHeader {
+        let frame = self.frame(index);
+        FunctionHeader {
+            at: frame.map_or(self.at, |frame| frame.byte_offset().get() as usize),
+            address: frame.map_or(0, |frame| frame.address()),
+            stack_size: frame.map_or(StackSize::Unknown, |frame| frame.stack_size()),
+            record_count: frame.map(|frame| frame.records.into()),
+        }
+    }
+
     #[inline]
     fn header(&self, index: u32) -> FunctionHeader {
+        if let Version::Flat(_) = self.version {
+            return self.flat_header(index);
+        }
         let at = self.at + HEADER + index as usize * function_size(self.version);
         let Bytes { data, endian } = self.bytes;
         // They lie in the bytes, as was checked.
@@ -221,6 +314,18 @@ impl<'a> StackMap<'a> {
         ByteOffset::new(self.at as u64)
     }
 
+    /// The byte order.
+    #[must_use]
+    pub fn endian(&self) -> Endian {
+        self.bytes.endian
+    }
+
+    /// What a flat map says of its functions, in the order of [`functions`](Self::functions); of another map nothing.
+    #[must_use]
+    pub fn frames(&self) -> Frames<'a> {
+        Frames { map: *self, index: 0 }
+    }
+
     /// The functions without their records, in order. Takes no time in records.
     #[inline]
     pub fn headers(&self) -> impl ExactSizeIterator<Item = FunctionHeader> + use<'a> {
@@ -241,7 +346,10 @@ impl<'a> StackMap<'a> {
     /// The large constants.
     #[must_use]
     pub fn constants(&self) -> Constants<'a> {
-        let at = self.at + HEADER + self.functions as usize * function_size(self.version);
+        let at = match self.arrays() {
+            Some((_, arrays)) => arrays.constants,
+            None => self.at + HEADER + self.functions as usize * function_size(self.version),
+        };
         Constants {
             bytes: self.bytes,
             at,
@@ -277,14 +385,15 @@ impl<'a> StackMap<'a> {
     /// The record that starts at `at`, which came from this map; `None` where none of its records can be.
     pub(super) fn record_at(&self, at: usize) -> Option<Record<'a>> {
         let range = self.records_at..self.end;
-        let (record, _) = range
-            .contains(&at)
-            .then(|| Record::read(self.bytes, self.version, at))??;
-        Some(record)
+        if !range.contains(&at) {
+            return None;
+        }
+        self.records_from(at, 1).next()
     }
 
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
-        Records::new(self.bytes, self.version, at, count)
+        let parts = self.arrays().map(|(_, arrays)| arrays.parts);
+        Records::new(self.bytes, self.version, parts.unwrap_or_default(), at, count)
     }
 }
 
@@ -304,6 +413,7 @@ const fn function_size(version: Version) -> usize {
     match version {
         Version::V1 => 16,
         Version::V2 | Version::V3 => 24,
+        Version::Flat(dialect) => dialect.frame_size(),
     }
 }
 

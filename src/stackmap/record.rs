@@ -2,8 +2,9 @@ use core::fmt;
 use core::slice::ChunksExact;
 
 use super::bytes::{Bytes, Endian};
+use super::flat::{self, Dialect, Parts};
 use super::map::Version;
-use crate::addr::{ByteOffset, DwarfReg, FnOffset, RecordId};
+use crate::addr::{ByteOffset, DwarfReg, FnOffset, Len, RecordId};
 use crate::error::Result;
 
 pub(super) const HEADER: usize = 16;
@@ -66,7 +67,7 @@ pub struct LiveOut {
 /// One record: what is known at one patchpoint, stackmap or statepoint.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
-    /// From its header up to its last live-out.
+    /// From its header up to its last live-out; in a flat map from its first location.
     raw: &'a [u8],
     endian: Endian,
     version: Version,
@@ -75,6 +76,8 @@ pub struct Record<'a> {
     offset: u32,
     locations: u16,
     live_outs: u16,
+    /// Call size and flags of a flat map.
+    told: [u8; 2],
 }
 
 /// The bytes of the smallest record: no locations, no live-outs, and the padding after them, which may be
@@ -83,7 +86,7 @@ pub(super) const SMALLEST: usize = HEADER + 4;
 
 pub(super) const fn location_size(version: Version) -> usize {
     match version {
-        Version::V1 | Version::V2 => 8,
+        Version::V1 | Version::V2 | Version::Flat(_) => 8,
         Version::V3 => 12,
     }
 }
@@ -107,7 +110,8 @@ pub(super) const fn tail(version: Version, locations: u16) -> usize {
     let locations = locations as usize;
     match version {
         Version::V3 => align8(HEADER + 12 * locations),
-        Version::V1 | Version::V2 => HEADER + 8 * locations,
+        // A flat map has its locations elsewhere.
+        Version::V1 | Version::V2 | Version::Flat(_) => HEADER + 8 * locations,
     }
 }
 
@@ -142,9 +146,52 @@ impl<'a> Record<'a> {
             offset: endian.u32([o0, o1, o2, o3]),
             locations,
             live_outs,
+            told: [0; 2],
         };
         // Whoever trims the section may cut off the padding of the last record.
         Some((record, at + align8(len).min(from.len())))
+    }
+
+    /// A record of a flat map whose entry is `entry` and whose locations and live-outs are the first and the last of `raw`.
+    pub(super) fn of_flat(
+        endian: Endian,
+        dialect: Dialect,
+        at: usize,
+        entry: &[u8; 24],
+        raw: &'a [u8],
+        locations: u16,
+        live_outs: u16,
+    ) -> Self {
+        let [
+            id @ ..,
+            o0,
+            o1,
+            o2,
+            o3,
+            call_size,
+            flags,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ] = *entry;
+        Self {
+            raw,
+            endian,
+            version: Version::Flat(dialect),
+            at,
+            id: endian.u64(id),
+            offset: endian.u32([o0, o1, o2, o3]),
+            locations,
+            live_outs,
+            told: [call_size, flags],
+        }
     }
 
     /// Whether each location is of a kind that is known, and its constant exists.
@@ -154,7 +201,7 @@ impl<'a> Record<'a> {
         // Of a constant size, the chunks need no checks.
         match self.version {
             Version::V3 => self.are_known(raw.chunks_exact(12), constants),
-            Version::V1 | Version::V2 => self.are_known(raw.chunks_exact(8), constants),
+            Version::V1 | Version::V2 | Version::Flat(_) => self.are_known(raw.chunks_exact(8), constants),
         }
     }
 
@@ -211,9 +258,13 @@ impl<'a> Record<'a> {
     #[inline(always)]
     pub fn locations(&self) -> Locations<'a> {
         let size = location_size(self.version);
-        let end = HEADER + usize::from(self.locations) * size;
+        let start = match self.version {
+            Version::Flat(_) => 0,
+            _ => HEADER,
+        };
+        let end = start + usize::from(self.locations) * size;
         Locations {
-            raw: self.raw.get(HEADER..end).unwrap_or_default(),
+            raw: self.raw.get(start..end).unwrap_or_default(),
             endian: self.endian,
             size,
         }
@@ -223,11 +274,30 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline(always)]
     pub fn live_outs(&self) -> LiveOuts<'a> {
-        let start = tail(self.version, self.locations) + 4;
+        let start = match self.version {
+            Version::Flat(_) => self.raw.len().saturating_sub(4 * usize::from(self.live_outs)),
+            version => tail(version, self.locations) + 4,
+        };
         LiveOuts {
             raw: self.raw.get(start..).unwrap_or_default(),
             endian: self.endian,
         }
+    }
+
+    /// How many bytes are reserved at the record, where its map tells it: a flat one may, the others do not. Of a
+    /// statepoint: the bytes of its call, which end at its offset.
+    #[must_use]
+    pub fn reserved(&self) -> Option<Len> {
+        let [call_size, _] = self.told;
+        (call_size > 0).then(|| Len::new(call_size.into()))
+    }
+
+    /// Whether live-outs were looked for at this record: without that, that none are listed says nothing. `None` where its map
+    /// does not tell, as only a flat one does.
+    #[must_use]
+    pub fn has_live_out_info(&self) -> Option<bool> {
+        let [_, flags] = self.told;
+        matches!(self.version, Version::Flat(_)).then_some(flags & 1 != 0)
     }
 }
 
@@ -238,15 +308,26 @@ pub struct Records<'a> {
     version: Version,
     at: usize,
     left: u64,
+    /// Where a flat map has what its records refer to.
+    parts: Parts,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(bytes: Bytes<'a>, version: Version, at: usize, left: u64) -> Self {
+    pub(super) fn new(bytes: Bytes<'a>, version: Version, parts: Parts, at: usize, left: u64) -> Self {
         Self {
             bytes,
             version,
             at,
             left,
+            parts,
+        }
+    }
+
+    #[inline(always)]
+    fn read(&self) -> Option<(Record<'a>, usize)> {
+        match self.version {
+            Version::Flat(dialect) => flat::read_record(self.bytes, dialect, self.parts, self.at),
+            version => Record::read(self.bytes, version, self.at),
         }
     }
 
@@ -264,7 +345,7 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Record<'a>> {
         self.left = self.left.checked_sub(1)?;
         // They were checked; should one be wrong all the same, it ends here.
-        let Some((record, end)) = Record::read(self.bytes, self.version, self.at) else {
+        let Some((record, end)) = self.read() else {
             self.left = 0;
             return None;
         };

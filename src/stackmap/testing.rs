@@ -195,7 +195,7 @@ impl MapSpec {
             endian: self.endian,
         };
         let records: Vec<_> = self.functions.iter().flat_map(|f| &f.records).collect();
-        out.u8(self.version as u8 + 1);
+        out.u8(self.version.number());
         out.u8(0);
         out.u16(0);
         out.u32(self.functions.len() as u32);

@@ -40,7 +40,7 @@ fn header(out: &mut String, name: &str, file: &ObjectFile<'_>) -> fmt::Result {
 }
 
 fn print_map(out: &mut String, map: &StackMap<'_>) -> fmt::Result {
-    writeln!(out, "LLVM StackMap Version: {}", map.version() as u8 + 1)?;
+    writeln!(out, "LLVM StackMap Version: {}", map.version().number())?;
     writeln!(out, "Num Functions: {}", map.functions().len())?;
     for function in map.functions() {
         let stack_size = match function.stack_size() {

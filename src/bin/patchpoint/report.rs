@@ -153,7 +153,7 @@ impl<'data> Reporter<'_, 'data> {
         MapReport {
             section: section.name.clone(),
             byte_offset: map.byte_offset().get(),
-            version: map.version() as u8 + 1,
+            version: map.version().number(),
             constants: constants.iter().collect(),
             functions,
             loose: loose
