@@ -124,7 +124,7 @@
 //!
 //! `std` (default): everything but reading stack maps and naming registers, which are `no_std` with `alloc`.
 //! `cli`: the program `patchpoint`. `tracing`: an observer that hands events to `tracing`. `backtrace`: observers that tell GDB and
-//! the process's unwinder how frames are found. `fuzzing`: the bodies of the fuzz targets.
+//! the process's unwinder how frames are found. `remote`: code that another process executes, which cannot write it. `fuzzing`: the bodies of the fuzz targets.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -164,6 +164,9 @@ pub mod deopt;
 
 #[cfg(feature = "std")]
 pub mod ic;
+
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub mod remote;
 
 #[cfg(feature = "std")]
 pub mod observe;

@@ -13,7 +13,7 @@ use super::host::{FRAME_ABOVE_STACK, state};
 use super::lay::Laying;
 use super::replace::{Replaced, Replacement, Saved};
 use super::value::Value;
-use crate::addr::{CodeAddr, DwarfReg};
+use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 
@@ -148,6 +148,12 @@ impl<'f> Frame<'f> {
     /// # Errors
     /// As for [`return_to_caller`](Self::return_to_caller).
     pub fn replacement(&self) -> Result<Replacement<'f>> {
+        if self.window.is_some() {
+            return Err(Error::NotElsewhere {
+                what: "the replacement of a frame",
+                mend: "return to the caller, or continue elsewhere in the code",
+            });
+        }
         Ok(Replacement::new(self, self.caller()?))
     }
 
@@ -175,6 +181,9 @@ impl<'f> Frame<'f> {
         let row = unwind.row(self.pc())?;
         row.check_saved(is_restored)?;
         let registers = |reg| self.captured.base(reg);
+        if let Some(window) = self.window {
+            row.check_reads(window, &registers)?;
+        }
         // SAFETY: the frame is at the site, and the ramp's creator vouches for its unwind information.
         let frame = unsafe { row.frame(&registers) }?;
         let stack_pointer = frame.wrapping_sub(FRAME_ABOVE_STACK);
@@ -204,7 +213,11 @@ impl<'f> Frame<'f> {
     fn can_leave(&self, stack_pointer: u64) -> Result<()> {
         let (id, addr, lowest) = (self.site.id, self.site.addr, self.stack_pointer());
         self.must_be_whole()?;
-        if stack_pointer < lowest || stack_pointer % stack_unit(self.site.arch) != 0 {
+        let beyond = |window: CodeRange| stack_pointer > window.end().get();
+        if stack_pointer < lowest
+            || self.window.is_some_and(beyond)
+            || stack_pointer % stack_unit(self.site.arch) != 0
+        {
             return Err(Error::FrameStackPointer {
                 id,
                 addr,

@@ -10,7 +10,7 @@ use super::host::{before_low, in_order, state};
 use super::lean::Registers;
 use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
-use crate::addr::{CodeAddr, DwarfReg};
+use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::{Arch, Convention, SiteContext, SiteKind};
 use crate::engine::Role;
 use crate::error::{Error, Result};
@@ -28,6 +28,8 @@ pub struct Frame<'f> {
     role: Role,
     pub(super) unwind: Option<&'f UnwindInfo>,
     description: Option<&'f (dyn Any + Send + Sync)>,
+    /// The stack, where the frame is one of another process: nothing else is read or written for it.
+    pub(super) window: Option<CodeRange>,
     brand: Brand<'f>,
 }
 
@@ -40,7 +42,32 @@ impl<'f> Frame<'f> {
             role,
             unwind: site.unwind(),
             description: site.description(),
+            window: None,
             brand: PhantomData,
+        }
+    }
+
+    /// The same for a frame of another process, whose registers are not to be trusted with an address outside of this.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    pub(super) fn within(self, window: CodeRange) -> Self {
+        Self {
+            window: Some(window),
+            ..self
+        }
+    }
+
+    /// Refuses an address at which another process has nothing of this frame.
+    fn check_window(&self, at: u64, len: usize) -> Result<()> {
+        match self.window {
+            Some(window) if !window.contains_bytes(CodeAddr::new(at), len as u64) => {
+                Err(Error::FrameOutside {
+                    id: self.site.id,
+                    addr: self.site.addr,
+                    at,
+                    stack: window,
+                })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -306,7 +333,9 @@ impl<'f> Frame<'f> {
             Place::Register { reg, bit_offset } => self.read_register(reg, bit_offset, size),
             Place::Direct { reg, offset } => Ok(Value::from(self.address(reg, offset)?)),
             Place::Indirect { reg, offset } => {
-                let from = self.address(reg, offset)? as *const u8;
+                let from = self.address(reg, offset)?;
+                self.check_window(from, size.into())?;
+                let from = from as *const u8;
                 let mut bytes = [0; MAX];
                 let to = bytes.get_mut(..usize::from(size)).ok_or_else(too_wide)?;
                 // SAFETY: the record, which the ramp's creator vouches for, says that the compiled code has a
@@ -332,8 +361,10 @@ impl<'f> Frame<'f> {
             }
             Place::Indirect { reg, offset } if value.size() <= location.size => {
                 let before = before_low(location.size, value.size());
-                let to = self.address(reg, offset)?.wrapping_add(before) as *mut u8;
+                let to = self.address(reg, offset)?.wrapping_add(before);
                 let (mut from, len) = (value.all_bytes(), value.bytes().len());
+                self.check_window(to, len)?;
+                let to = to as *mut u8;
                 let from = from.get_mut(..len).unwrap_or_default();
                 in_order(from);
                 // SAFETY: as in `read_known`; the value is not longer than what the record says is there.

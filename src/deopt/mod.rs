@@ -57,6 +57,8 @@ mod answer;
 mod assumptions;
 mod c_function;
 mod conventions;
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub(crate) mod elsewhere;
 mod frame;
 mod host;
 mod lay;
@@ -185,7 +187,12 @@ impl fmt::Debug for RampContext {
 #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
 extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     // SAFETY: the capture routine passes its own stack.
-    let context = unsafe { (*raw).context } as *const RampContext;
+    let context = unsafe { (*raw).context };
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    if let Some(word) = elsewhere::pass_on(context, raw as u64, save as u64) {
+        return word;
+    }
+    let context = context as *const RampContext;
     // SAFETY: the ramp pushed the address of its context, which outlives it.
     let context = unsafe { &*context };
     // The handler may retire this ramp; what it is called through must outlive the call.
@@ -193,11 +200,7 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     // SAFETY: as above; the stack stays until this function returns.
     let captured = Registers::All(unsafe { state::Captured::new(raw, save) });
     let mut frame = Frame::new(captured, &*site, role);
-    let handled = catch_unwind(AssertUnwindSafe(|| site.handle(&mut frame)));
-    let answer = match handled {
-        Ok(answer) => answer,
-        Err(panic) => abort(&frame, &*panic),
-    };
+    let answer = ask(&*site, &mut frame);
     // SAFETY: the answer was made by this frame, which its lifetime ensures.
     let step = unsafe { frame.carry_out(answer) };
     drop(site);
@@ -205,6 +208,16 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
         Step::Answer(word) => word,
         // SAFETY: this is the dispatcher, and all that it had is gone.
         Step::Lay(laying) => unsafe { laying.enter(raw, save) },
+    }
+}
+
+/// What the handler answers.
+#[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
+fn ask<'f>(site: &dyn RampSite, frame: &mut Frame<'f>) -> Answer<'f> {
+    let handled = catch_unwind(AssertUnwindSafe(|| site.handle(frame)));
+    match handled {
+        Ok(answer) => answer,
+        Err(panic) => abort(frame, &*panic),
     }
 }
 

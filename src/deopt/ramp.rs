@@ -38,14 +38,14 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Len {
 }
 
 /// How the stack of a ramp with that context differs from that at the site; by ascending offsets.
-pub(super) fn stack(arch: Arch, context: &RampContext) -> Vec<StackAt> {
+pub(super) fn stack(arch: Arch, context: &RampContext, capture: u64) -> Vec<StackAt> {
     let at = |(from, lowered, link)| StackAt { from, lowered, link };
     match arch {
         Arch::X86_64 => x86_64::ramp::STACK.map(at).to_vec(),
         Arch::AArch64 => aarch64::ramp::STACK.map(at).to_vec(),
         Arch::SystemZ => systemz::ramp::STACK.map(at).to_vec(),
         Arch::PowerPc64 | Arch::PowerPc64Le => {
-            let (context, capture) = (&raw const *context as u64, host::capture::address());
+            let context = &raw const *context as u64;
             powerpc64::stack(arch, context, capture).map(at).to_vec()
         }
         Arch::RiscV64 => riscv64::ramp::STACK.map(at).to_vec(),
@@ -59,8 +59,23 @@ pub(super) fn stack(arch: Arch, context: &RampContext) -> Vec<StackAt> {
 /// The original instructions cannot be executed elsewhere: they do not decode, jump between or read their own
 /// bytes, or refer to something out of reach.
 pub fn encode(at: CodeAddr, context: &RampContext, resume: Resume<'_>) -> Result<Vec<u8>> {
+    encode_calling(capture(), at, context, resume)
+}
+
+/// The routine that ramps of this process call.
+pub(super) fn capture() -> u64 {
+    host::capture::address()
+}
+
+/// A ramp that calls this routine.
+pub(super) fn encode_calling(
+    capture: u64,
+    at: CodeAddr,
+    context: &RampContext,
+    resume: Resume<'_>,
+) -> Result<Vec<u8>> {
     let arch = context.site.site().arch;
-    let (context, capture) = (&raw const *context as u64, host::capture::address());
+    let context = &raw const *context as u64;
     match arch {
         Arch::X86_64 => x86_64::ramp::assemble(at, context, capture, resume),
         Arch::AArch64 => aarch64::ramp::assemble(at, context, capture, resume),

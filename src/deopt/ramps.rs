@@ -4,10 +4,12 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::c_function::{self, CCall, CFunction};
+#[cfg(all(feature = "remote", target_os = "linux"))]
+use super::elsewhere::Contexts;
 use super::lean::{self, LeanContext};
-use super::ramp::stack;
+use super::ramp::{capture, encode_calling, stack};
 use super::unwinds::Unwinds;
-use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, encode, max_len};
+use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, max_len};
 use crate::addr::Len;
 use crate::arch::SiteContext;
 use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role};
@@ -28,6 +30,9 @@ pub struct Ramps {
     lean: bool,
     deopt: Option<Handler>,
     unwinds: Unwinds,
+    /// The ramps, where another process executes them.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    elsewhere: Option<Contexts>,
 }
 
 impl Ramps {
@@ -134,13 +139,37 @@ impl Exits for Ramps {
         // SAFETY: the site is registered, so its record has been audited against its code, and the unwind
         // information came with that code. The handler's answers are the runtime's promise.
         let context = unsafe { RampContext::new(role, site) }?;
-        let bytes = encode(request.at, &context, resume(request.site, request.resumption))?;
-        let stack = stack(request.site.module().arch(), &context);
+        let arch = request.site.module().arch();
+        let resume = resume(request.site, request.resumption);
+        #[cfg(all(feature = "remote", target_os = "linux"))]
+        if let Some(contexts) = &self.elsewhere {
+            let bytes = encode_calling(contexts.capture(), request.at, &context, resume)?;
+            let stack = stack(arch, &context, contexts.capture());
+            let keep = Box::new(contexts.keep(context));
+            return Ok(ExitCode { bytes, stack, keep });
+        }
+        let bytes = encode_calling(capture(), request.at, &context, resume)?;
+        let stack = stack(arch, &context, capture());
         Ok(ExitCode {
             bytes,
             stack,
             keep: context,
         })
+    }
+
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    fn executed_elsewhere(&mut self, capture: crate::addr::CodeAddr) -> Result<()> {
+        // The routine of lean ramps is this process's.
+        self.lean = false;
+        self.elsewhere = Some(Contexts::new(capture));
+        Ok(())
+    }
+
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    fn exit(&self, exit: &crate::engine::ExitElsewhere) -> Result<Option<u64>> {
+        self.elsewhere
+            .as_ref()
+            .map_or(Ok(None), |contexts| contexts.exit(exit))
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {

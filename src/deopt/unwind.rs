@@ -24,7 +24,7 @@ use gimli::{
 use super::answer::is_restored;
 use super::conventions::Conventional;
 use super::host::state;
-use crate::addr::{CodeAddr, DwarfReg};
+use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::site::{Function, Module, UnwindBy};
@@ -321,6 +321,28 @@ impl Row {
         };
         // SAFETY: the rule says that the function saved a register there.
         Ok(unsafe { (at as *const u64).read_unaligned() })
+    }
+
+    /// Refuses a frame of another process whose rules read anything outside of its stack.
+    pub(super) fn check_reads(&self, stack: CodeRange, registers: Registers<'_>) -> Result<()> {
+        let Base::Register(reg, offset) = self.base else {
+            return Err(self.refused(String::from("the frame address is not computed from a register")));
+        };
+        let frame = self.register(registers, reg)?.wrapping_add_signed(offset);
+        for (reg, how) in &self.saved {
+            let at = match how {
+                Saved::At(by) => frame.wrapping_add_signed(*by),
+                Saved::AtRegister(from, by) => self.register(registers, *from)?.wrapping_add_signed(*by),
+                Saved::Frame(_) | Saved::In(_) => continue,
+                Saved::AtComputed(_) | Saved::Computed(_) => {
+                    return Err(self.refused(format!("{reg} is saved by an expression")));
+                }
+            };
+            if !stack.contains_bytes(CodeAddr::new(at), 8) {
+                return Err(self.refused(format!("{reg} is saved at {at:#x}, outside of the stack {stack}")));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a function that saved a register which leaving its frame would not give back.

@@ -83,6 +83,7 @@ impl Walker {
             is_site: true,
             registers,
             outside: None,
+            is_elsewhere: frame.window.is_some(),
         }
     }
 
@@ -121,6 +122,8 @@ pub struct Callers<'w> {
     is_site: bool,
     registers: Registers,
     outside: Option<CodeAddr>,
+    /// Whether the frames are another process's.
+    is_elsewhere: bool,
 }
 
 impl<'w> Callers<'w> {
@@ -139,6 +142,12 @@ impl<'w> Callers<'w> {
     }
 
     fn step(&mut self) -> Result<Option<Caller<'w>>> {
+        if self.is_elsewhere {
+            return Err(Error::NotElsewhere {
+                what: "a walk to callers",
+                mend: "keep what is asked of callers in shared data",
+            });
+        }
         let executing = self.executing();
         let Some(engine) = self.walker.engine.upgrade() else {
             return Ok(None);

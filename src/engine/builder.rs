@@ -22,6 +22,8 @@ pub struct Builder {
     arena: Option<Arena>,
     journal: Option<usize>,
     observers: Observers,
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    pub(super) elsewhere: Option<super::elsewhere::Elsewhere>,
 }
 
 impl Builder {
@@ -65,13 +67,30 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::NoWorld`] without a world; [`Error::NoHost`] where this machine is none that code can run on;
-    /// [`Error::NoBarrier`] if the world's threads cannot be made to see changed code.
-    pub fn build(self) -> Result<Engine> {
+    /// [`Error::NoBarrier`] if the world's threads cannot be made to see changed code. Where another process executes the
+    /// code: [`Error::NotElsewhere`] for a world or for ramps that know only threads of this one.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unused_mut, reason = "changed for another process")
+    )]
+    pub fn build(mut self) -> Result<Engine> {
+        #[cfg(all(feature = "remote", target_os = "linux"))]
+        let elsewhere = self.elsewhere.take();
+        #[cfg(all(feature = "remote", target_os = "linux"))]
+        if let Some(elsewhere) = &elsewhere {
+            self.prepare_for(elsewhere)?;
+        }
         let world = self.world.ok_or(Error::NoWorld)?;
         let arch = Arch::host().ok_or(Error::NoHost {
             host: std::env::consts::ARCH,
         })?;
-        let publisher = Publisher::new();
+        #[cfg(all(feature = "remote", target_os = "linux"))]
+        let (publisher, is_elsewhere) = match &elsewhere {
+            Some(elsewhere) => (elsewhere.publisher.clone(), true),
+            None => (Publisher::new(), false),
+        };
+        #[cfg(not(all(feature = "remote", target_os = "linux")))]
+        let (publisher, is_elsewhere) = (Publisher::new(), false);
         let level = Publisher::level_for(world.resumption());
         publisher.check(level)?;
         let stops_anywhere = world.stops_anywhere();
@@ -87,6 +106,7 @@ impl Builder {
             level,
             stops_anywhere,
             publisher,
+            is_elsewhere,
             exits: self.exits,
             observers: self.observers,
             table: RwLock::new(SiteTable::default()),
@@ -96,8 +116,29 @@ impl Builder {
             arena,
             next_module: AtomicU32::new(0),
         };
-        Ok(Engine {
+        let engine = Engine {
             shared: Arc::new(shared),
-        })
+        };
+        #[cfg(all(feature = "remote", target_os = "linux"))]
+        if let Some(elsewhere) = elsewhere {
+            elsewhere.engines.add(&engine);
+        }
+        Ok(engine)
+    }
+
+    /// Takes what the other process has for what was not given, and refuses what does not work there.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    fn prepare_for(&mut self, elsewhere: &super::elsewhere::Elsewhere) -> Result<()> {
+        if self.world.as_ref().is_some_and(|world| world.stops_anywhere()) {
+            return Err(Error::NotElsewhere {
+                what: "a world that stops the threads of this process anywhere",
+                mend: "stop the threads that call into the other process before they call, or use live modules",
+            });
+        }
+        if let Some(exits) = &mut self.exits {
+            exits.executed_elsewhere(elsewhere.capture)?;
+        }
+        self.arena = Some(elsewhere.arena.clone());
+        Ok(())
     }
 }

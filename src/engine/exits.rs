@@ -5,7 +5,11 @@
 
 use core::any::Any;
 
+#[cfg(all(feature = "remote", target_os = "linux"))]
+use crate::addr::CodeRange;
 use crate::addr::{CodeAddr, Len};
+#[cfg(all(feature = "remote", target_os = "linux"))]
+use crate::error::Error;
 use crate::error::Result;
 use crate::site::{ModuleId, Site};
 
@@ -74,6 +78,21 @@ pub struct ExitCode {
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
+/// A thread of another process that has left compiled code by a ramp. Its stack is shared with this process, at the same
+/// addresses; what the other process says of it has not been checked.
+#[cfg(all(feature = "remote", target_os = "linux"))]
+#[derive(Clone, Copy, Debug)]
+pub struct ExitElsewhere {
+    /// What the ramp handed over: an address of this process.
+    pub context: u64,
+    /// Where its general registers are.
+    pub raw: u64,
+    /// Where its vector registers are.
+    pub save: u64,
+    /// Its stack, all of which is mapped here.
+    pub stack: CodeRange,
+}
+
 /// Makes ramps.
 pub trait Exits: Send + Sync {
     /// Whether there is a handler for that role.
@@ -96,6 +115,29 @@ pub trait Exits: Send + Sync {
     /// # Errors
     /// It cannot; why.
     fn check_leavable(&self, site: &Site) -> Result<()>;
+
+    /// From now on the ramps are for code that another process executes, in which they call the routine at `capture`
+    /// instead of that of this process.
+    ///
+    /// # Errors
+    /// [`Error::NotElsewhere`]: these ramps only work in this process.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    fn executed_elsewhere(&mut self, _capture: CodeAddr) -> Result<()> {
+        Err(Error::NotElsewhere {
+            what: "these ramps",
+            mend: "use deopt::Ramps, or implement Exits::executed_elsewhere",
+        })
+    }
+
+    /// A thread of the other process has left compiled code by one of these ramps: what the routine there is to do.
+    /// `None` for a ramp that is none of these.
+    ///
+    /// # Errors
+    /// [`Error::ExecutorAnswer`]: the frame is not on the thread's stack.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    fn exit(&self, _exit: &ExitElsewhere) -> Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// A module has been unregistered: what is kept for it is not needed any more.
     fn forget(&self, module: ModuleId);

@@ -199,9 +199,7 @@ pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
 #[inline(never)]
 fn exchange_some(publisher: &Publisher, work: &mut Work) -> Outcome {
     work.compare_live(Side::Old)?;
-    for range in &work.outside {
-        publisher.maintain(*range);
-    }
+    work.found.check(publisher.maintain(&work.outside))?;
     let _stage = latency::enter(Stage::Write);
     for (at, exchange) in work.exchanges.iter().enumerate() {
         if let Err(cause) = exchange.make() {

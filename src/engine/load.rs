@@ -115,6 +115,12 @@ impl Engine {
     /// # Errors
     /// No strategy works for that memory, or the code is for another architecture.
     pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
+        if self.shared.is_elsewhere {
+            return Err(Error::NotElsewhere {
+                what: "code of this process",
+                mend: "load the object, or adopt the code by an engine of its own",
+            });
+        }
         let areas = memory::adopt_code(&code, ask)?;
         self.adopted(code, areas)
     }

@@ -20,6 +20,8 @@
 
 mod builder;
 mod commit;
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub(crate) mod elsewhere;
 mod exits;
 mod fault;
 mod group;
@@ -47,6 +49,8 @@ use parking_lot::{Mutex, RwLock};
 
 pub use builder::Builder;
 pub use commit::Prepared;
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub use exits::ExitElsewhere;
 pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role, StackAt};
 pub use journal::JournalEntry;
 pub use load::{Code, Registration};
@@ -106,6 +110,8 @@ struct Shared {
     /// Whether the world stops threads at any instruction.
     stops_anywhere: bool,
     publisher: Publisher,
+    /// Whether another process executes the code.
+    is_elsewhere: bool,
     exits: Option<Box<dyn Exits>>,
     observers: Observers,
     table: RwLock<SiteTable>,

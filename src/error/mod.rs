@@ -495,6 +495,42 @@ pub enum Error {
     /// The process is a fork's child: the memory belongs to the parent.
     #[error("{memory} belongs to the parent of this process; build a new engine after fork")]
     Forked { memory: CodeRange },
+    // ---- remote ----
+    /// The process that executes the code has ended, or was given up.
+    #[error("the executor is gone, as was found when {during}: start another one and load the code again")]
+    ExecutorGone { during: &'static str },
+    /// The process that executes the code does not answer. It is given up.
+    #[error(
+        "the executor did not answer within {waited_ms} ms when {during}: start another one, or give it more time"
+    )]
+    ExecutorSilent { during: &'static str, waited_ms: u64 },
+    /// The process that executes the code answers what no executor does. It is given up.
+    #[error(
+        "the executor's answer when {during} is none: {why}: use the same version of the crate on both sides"
+    )]
+    ExecutorAnswer { during: &'static str, why: &'static str },
+    /// The process that executes the code cannot do what was asked.
+    #[error("the executor refused when {during}: {why}: {errno}")]
+    ExecutorRefused { during: &'static str, why: &'static str, errno: Errno },
+    /// A function of another process is called with more arguments than registers take.
+    #[error(
+        "a call into the executor has {given} arguments: give at most {most}, or an address of shared data"
+    )]
+    ExecutorArgs { given: usize, most: usize },
+    /// The process that changes the code has ended.
+    #[error("the controller is gone: what it loaded stays, and cannot be changed any more; end this process")]
+    ControllerGone,
+    /// The process that changes the code asks for what no controller does.
+    #[error("the controller's request is none: {why}: use the same version of the crate on both sides")]
+    ControllerRequest { why: &'static str },
+    /// A frame of another process has an address that is not on its stack.
+    #[error(
+        "patchpoint {id} at {addr}: {at:#x} is not on the stack {stack} of the other process's thread: only values on the stack can be reached"
+    )]
+    FrameOutside { id: RecordId, addr: CodeAddr, at: u64, stack: CodeRange },
+    /// Something that is for code of this process only.
+    #[error("{what} cannot be had for code that another process executes: {mend}")]
+    NotElsewhere { what: &'static str, mend: &'static str },
     /// Other cores cannot be made to serialize.
     #[error("other threads cannot be made to serialize: {call} answered {errno}; {mend}")]
     NoBarrier { call: &'static str, errno: Errno, mend: &'static str },

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 
 use super::SegmentKind;
 use super::chunk::Chunk;
+use super::elsewhere::Elsewhere;
 use super::{Alias, CodeMemory, raw, reserve, sys};
 
 /// Where a placement may lie.
@@ -66,6 +67,8 @@ pub struct Arena {
 #[derive(Debug)]
 struct Shared {
     chunk_len: u64,
+    /// Who executes the code, where that is not this process.
+    elsewhere: Option<Elsewhere>,
     chunks: Mutex<Vec<Arc<Chunk>>>,
 }
 
@@ -80,9 +83,20 @@ impl Arena {
     /// of code and as much of data, and for more where one placement needs more.
     #[must_use]
     pub fn new(chunk_len: u64) -> Self {
+        Self::with(chunk_len, None)
+    }
+
+    /// The same, for code that another process executes.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    pub(crate) fn executed_by(elsewhere: Elsewhere, chunk_len: u64) -> Self {
+        Self::with(chunk_len, Some(elsewhere))
+    }
+
+    fn with(chunk_len: u64, elsewhere: Option<Elsewhere>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 chunk_len,
+                elsewhere,
                 chunks: Mutex::new(Vec::new()),
             }),
         }
@@ -107,7 +121,8 @@ impl Arena {
         let usual = self.shared.chunk_len.min(within.len() / 64);
         let new = |least: u64| {
             let [code, data] = [total.code, total.data].map(|len| page_multiple(len.max(least)));
-            Chunk::new(code, data, |len| reserve::reserve(len, reach))
+            let elsewhere = self.shared.elsewhere.as_ref();
+            Chunk::new(code, data, |len| reserve::reserve(len, reach), elsewhere)
         };
         let chunk = Arc::new(match new(usual) {
             Err(Error::NoAddressSpace { .. }) => new(1)?,

@@ -11,9 +11,13 @@ use parking_lot::Mutex;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 
+use super::elsewhere::{Access, Elsewhere};
 use super::fork::Birth;
 use super::spans::Spans;
 use super::sys;
+
+/// How many places are tried at which the other process turns out to have something.
+const TRIES: usize = 64;
 
 /// The executed and the writable view of one sealed memory file.
 #[derive(Debug)]
@@ -22,8 +26,10 @@ pub(super) struct DoubleMapping {
     /// What to add to an executed address, modulo 2^64.
     to_rw: u64,
     birth: Birth,
+    /// Who executes the code, where that is not this process.
+    elsewhere: Option<Elsewhere>,
     /// Kept mapped as long as its code is.
-    _reservation: Arc<Reservation>,
+    reservation: Arc<Reservation>,
 }
 
 impl DoubleMapping {
@@ -42,8 +48,41 @@ impl DoubleMapping {
             rx,
             to_rw: rw.wrapping_sub(start.get()),
             birth,
-            _reservation: reservation,
+            elsewhere: None,
+            reservation,
         })
+    }
+
+    /// Maps files over a reservation, of which the first `len` bytes are code, in this process and another one. `None`
+    /// if that has something else there.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unreachable_code, reason = "there is no other process")
+    )]
+    fn with(reservation: &Arc<Reservation>, len: u64, elsewhere: &Elsewhere) -> Result<Option<Self>> {
+        let whole = reservation.0;
+        let rx = CodeRange::new(whole.start(), len.min(whole.len())).unwrap_or_default();
+        let data = CodeRange::new(rx.end(), whole.len() - rx.len()).unwrap_or_default();
+        let birth = Birth::here();
+        let Some(rw) = elsewhere.map_chunk(rx, data)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            rx,
+            to_rw: rw.wrapping_sub(whole.start().get()),
+            birth,
+            elsewhere: Some(elsewhere.clone()),
+            reservation: Arc::clone(reservation),
+        }))
+    }
+
+    /// Fails when another process was to execute the code, and is gone.
+    #[inline]
+    pub(super) fn check_elsewhere(&self) -> Result<()> {
+        match &self.elsewhere {
+            Some(elsewhere) => elsewhere.check(),
+            None => Ok(()),
+        }
     }
 
     #[inline]
@@ -68,6 +107,9 @@ impl Drop for DoubleMapping {
     fn drop(&mut self) {
         // A fork's child does not have this view, and may have mapped something else there.
         if self.birth.is_here() {
+            if let Some(elsewhere) = &self.elsewhere {
+                elsewhere.unmap(self.reservation.0);
+            }
             // SAFETY: mapped by us, and this was the last owner.
             unsafe { sys::unmap(self.writable(self.rx.start()), self.rx.len()) };
         }
@@ -85,6 +127,28 @@ impl Drop for Reservation {
     }
 }
 
+/// Maps code and data at addresses that are free in both processes.
+fn map_in_both(
+    reserve: impl Fn() -> Result<Arc<Reservation>>,
+    code: u64,
+    elsewhere: &Elsewhere,
+) -> Result<(DoubleMapping, CodeRange)> {
+    // Kept until a place is found, so that none is found twice.
+    let mut refused = Vec::new();
+    loop {
+        let reservation = reserve()?;
+        let whole = reservation.0;
+        match DoubleMapping::with(&reservation, code, elsewhere)? {
+            Some(mapping) => return Ok((mapping, whole)),
+            None if refused.len() < TRIES => refused.push(reservation),
+            None => {
+                let len = whole.len();
+                return Err(Error::NoAddressSpace { len, within: whole });
+            }
+        }
+    }
+}
+
 /// One contiguous piece of address space for code and its data.
 #[derive(Debug)]
 pub(super) struct Chunk {
@@ -99,10 +163,21 @@ pub(super) struct Chunk {
 impl Chunk {
     /// Takes `code + data` bytes of address space, both multiples of a page, at the place that `reserve`
     /// finds.
-    pub(super) fn new(code: u64, data: u64, reserve: impl FnOnce(u64) -> Result<CodeRange>) -> Result<Self> {
-        let whole = reserve(code.saturating_add(data))?;
-        let reservation = Arc::new(Reservation(whole));
-        let code = DoubleMapping::over(reservation, code)?;
+    pub(super) fn new(
+        code: u64,
+        data: u64,
+        reserve: impl Fn(u64) -> Result<CodeRange>,
+        elsewhere: Option<&Elsewhere>,
+    ) -> Result<Self> {
+        let reserve = || Ok(Arc::new(Reservation(reserve(code.saturating_add(data))?)));
+        let (code, whole) = match elsewhere {
+            None => {
+                let reservation: Arc<Reservation> = reserve()?;
+                let whole = reservation.0;
+                (DoubleMapping::over(reservation, code)?, whole)
+            }
+            Some(elsewhere) => map_in_both(reserve, code, elsewhere)?,
+        };
         let data = CodeRange::new(code.rx().end(), whole.len() - code.rx().len()).unwrap_or_default();
         Ok(Self {
             whole,
@@ -114,6 +189,10 @@ impl Chunk {
 
     /// Backs free data pages with zeroed writable memory.
     pub(super) fn map_data(&self, pages: CodeRange) -> Result<()> {
+        if self.code.elsewhere.is_some() {
+            // Mapped with the chunk, in both processes.
+            return self.code.check_elsewhere();
+        }
         // SAFETY: the pages are in this chunk's reservation, and were free until the caller took them.
         unsafe { sys::map_data(pages.start().get(), pages.len()) }.map_err(|errno| Error::SystemCall {
             call: "mmap of data",
@@ -126,6 +205,9 @@ impl Chunk {
 
     /// Makes data pages read-only.
     pub(super) fn seal_data(&self, pages: CodeRange) -> Result<()> {
+        if let Some(elsewhere) = &self.code.elsewhere {
+            return elsewhere.protect(pages, Access::Read);
+        }
         // SAFETY: the pages are the caller's; it has ended writing them.
         unsafe { sys::protect(pages.start().get(), pages.len(), region::Protection::READ) }.map_err(|errno| {
             Error::SystemCall {
@@ -140,8 +222,12 @@ impl Chunk {
 
     /// Gives data pages back: inaccessible, and free for the next.
     pub(super) fn free_data(&self, pages: CodeRange) {
-        // SAFETY: the pages are in this chunk's reservation and their owner gives them up.
-        if unsafe { sys::release(pages.start().get(), pages.len()) }.is_ok() {
+        let released = match &self.code.elsewhere {
+            Some(elsewhere) => elsewhere.renew(pages).is_ok(),
+            // SAFETY: the pages are in this chunk's reservation and their owner gives them up.
+            None => unsafe { sys::release(pages.start().get(), pages.len()) }.is_ok(),
+        };
+        if released {
             self.free_data.lock().give(pages);
         }
     }

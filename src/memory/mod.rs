@@ -30,6 +30,11 @@ mod area;
 mod arena;
 mod chunk;
 mod code;
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub(crate) mod elsewhere;
+#[cfg(not(all(feature = "remote", target_os = "linux")))]
+#[path = "nowhere.rs"]
+mod elsewhere;
 mod fork;
 mod pieces;
 mod proc_mem;
@@ -59,5 +64,8 @@ pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;
 pub use stubs::{StubPool, StubSlot, StubStats};
 pub use toggle::Toggle;
+
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub(crate) use sys::{page_size, socket};
 
 use code::check_within;

@@ -10,6 +10,11 @@
 //! that functions ask for, so that a missing stop does not compile.
 
 mod clock;
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub(crate) mod elsewhere;
+#[cfg(not(all(feature = "remote", target_os = "linux")))]
+#[path = "nowhere.rs"]
+mod elsewhere;
 mod epoch;
 mod icache;
 #[cfg(target_os = "linux")]

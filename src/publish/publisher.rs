@@ -6,6 +6,7 @@ use crate::addr::CodeRange;
 use crate::error::{Errno, Error, Result};
 use crate::latency::{self, Stage};
 
+use super::elsewhere::Elsewhere;
 use super::others::Others;
 use super::{Resumption, icache, serialize};
 
@@ -22,7 +23,16 @@ pub enum Level {
 /// How this process publishes code. [`Display`](fmt::Display) says what was chosen, and why.
 #[derive(Clone, Debug)]
 pub struct Publisher {
-    others: Others,
+    way: Way,
+}
+
+/// Where code is published.
+#[derive(Clone, Debug)]
+enum Way {
+    /// In this process.
+    Here(Others),
+    /// In the process that executes it.
+    Elsewhere(Elsewhere),
 }
 
 impl Default for Publisher {
@@ -41,7 +51,15 @@ impl Publisher {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            others: Others::find(),
+            way: Way::Here(Others::find()),
+        }
+    }
+
+    /// Publishes in another process, which asks itself how its threads can be made to serialize.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    pub(crate) fn elsewhere(elsewhere: Elsewhere) -> Self {
+        Self {
+            way: Way::Elsewhere(elsewhere),
         }
     }
 
@@ -51,8 +69,9 @@ impl Publisher {
     ///
     /// [`Error::NoBarrier`] for [`Level::Immediate`] where other threads cannot be made to serialize.
     pub fn check(&self, level: Level) -> Result<()> {
-        match (level, &self.others) {
-            (Level::Immediate, Others::Refused { call, errno }) => Err(no_barrier(call, *errno)),
+        match (level, &self.way) {
+            (Level::Immediate, Way::Here(Others::Refused { call, errno })) => Err(no_barrier(call, *errno)),
+            (_, Way::Elsewhere(elsewhere)) => elsewhere.check(level),
             _ => Ok(()),
         }
     }
@@ -68,8 +87,16 @@ impl Publisher {
 
     /// Maintains the instruction cache for code that no thread has executed and that none will before a later
     /// publication of what leads to it: the first half of [`publish`](Self::publish).
-    pub(crate) fn maintain(&self, range: CodeRange) {
-        icache::maintain(range);
+    ///
+    /// # Errors
+    ///
+    /// Those of the other process, if one executes the code.
+    pub(crate) fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {
+        match &self.way {
+            Way::Here(_) => ranges.iter().for_each(|range| icache::maintain(*range)),
+            Way::Elsewhere(elsewhere) => elsewhere.maintain(ranges)?,
+        }
+        Ok(())
     }
 
     /// Publishes the ranges, given as executed addresses: maintains the instruction cache, serializes this
@@ -77,9 +104,14 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known.
+    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Where another process
+    /// executes the code: that is gone, or refuses.
     #[inline]
     pub fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
+        let others = match &self.way {
+            Way::Here(others) => others,
+            Way::Elsewhere(elsewhere) => return elsewhere.publish(ranges, level),
+        };
         let stage = latency::enter(Stage::Flush);
         for range in ranges {
             icache::maintain(*range);
@@ -90,8 +122,7 @@ impl Publisher {
         serialize();
         match level {
             Level::Eventual => Ok(()),
-            Level::Immediate => self
-                .others
+            Level::Immediate => others
                 .serialize()
                 .map_err(|(call, errno)| no_barrier(call, errno)),
         }
@@ -100,7 +131,10 @@ impl Publisher {
 
 impl fmt::Display for Publisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.others, f)
+        match &self.way {
+            Way::Here(others) => fmt::Display::fmt(others, f),
+            Way::Elsewhere(_) => f.write_str("another process publishes its code"),
+        }
     }
 }
 
@@ -146,7 +180,9 @@ mod tests {
             call: "membarrier",
             errno: Errno(libc::ENOSYS),
         };
-        let publisher = Publisher { others: refused };
+        let publisher = Publisher {
+            way: Way::Here(refused),
+        };
         assert_eq!(publisher.check(Level::Eventual), Ok(()));
         let refused = publisher.check(Level::Immediate);
         assert!(

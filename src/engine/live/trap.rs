@@ -27,6 +27,12 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> 
 
 fn invalidate(preparation: &mut Preparation<'_>) -> Result<Made> {
     let site = preparation.site.clone();
+    if preparation.shared.is_elsewhere {
+        return Err(Error::NotElsewhere {
+            what: "the invalidation of a shadow by a trap",
+            mend: "give the function patchpoints to leave at, or do not register the module as live",
+        });
+    }
     table::check(&site)?;
     let trap = backend(&site).trap();
     let ramp = preparation.invalidation_ramp()?;

@@ -100,7 +100,7 @@ impl CodeMemory {
         let done = unsafe { libc::mprotect(self.at.cast(), self.len, libc::PROT_READ | libc::PROT_EXEC) };
         assert_eq!(done, 0);
         let range = CodeRange::new(CodeAddr::new(self.addr()), self.len as u64).unwrap();
-        Publisher::new().maintain(range);
+        Publisher::new().maintain(&[range]).unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::Errno;
 
 type Outcome<T> = Result<T, Errno>;
 
-fn last_errno() -> Errno {
+pub(in crate::memory) fn last_errno() -> Errno {
     Errno(
         std::io::Error::last_os_error()
             .raw_os_error()
@@ -106,21 +106,67 @@ pub(in crate::memory) unsafe fn unmap(at: u64, len: u64) {
 /// What maps a memory file twice, and at which call it failed.
 pub(in crate::memory) type Refused = (&'static str, Errno);
 
+/// What nobody can take off a file of code: its writable view is the last, and its length stays.
+const CODE_SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | LENGTH_SEALS;
+/// The same for a file that may be written: a process that shortens it would kill whoever reads it.
+const LENGTH_SEALS: i32 = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+
 /// Maps one memory file read-execute over the reservation at `rx`, and read-write elsewhere; returns where.
-///
-/// The order is what makes the read-execute view immutable: the read-write view is mapped first, then the
-/// file is sealed against further writable mappings, and only then the other view is mapped; the kernel
-/// takes the right to become writable away from a shared mapping of a file sealed so.
 ///
 /// # Safety
 ///
 /// The range at `rx` lies in a reservation of the caller's and nothing refers to it.
 pub(in crate::memory) unsafe fn map_twice(rx: u64, len: u64) -> Result<u64, Refused> {
-    let file = memory_file().map_err(|e| ("memfd_create", e))?;
-    // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
-    if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
-        return Err(("ftruncate", last_errno()));
+    let (file, rw) = code_file(len)?;
+    // SAFETY: the caller owns the range.
+    match unsafe { map_view(rx, len, View::Execute, &file) } {
+        Ok(()) => Ok(rw),
+        Err(errno) => {
+            // SAFETY: mapped above, seen by nobody.
+            unsafe { unmap(rw, len) };
+            Err(("mmap of the executable view", errno))
+        }
     }
+}
+
+/// What a view of a memory file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Code, where it is executed.
+    Execute,
+    /// Code, where it is only looked at.
+    #[cfg(feature = "remote")]
+    Read,
+    /// Data.
+    #[cfg(feature = "remote")]
+    Write,
+}
+
+/// Maps a file over a range.
+///
+/// # Safety
+///
+/// The range lies in a reservation of the caller's and nothing refers to it.
+pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &OwnedFd) -> Outcome<()> {
+    let prot = match view {
+        View::Execute => libc::PROT_READ | libc::PROT_EXEC,
+        #[cfg(feature = "remote")]
+        View::Read => libc::PROT_READ,
+        #[cfg(feature = "remote")]
+        View::Write => libc::PROT_READ | libc::PROT_WRITE,
+    };
+    // SAFETY: the caller owns the range.
+    unsafe { map(At::Over(at), len, prot, libc::MAP_SHARED, Some(file)) }.map(drop)
+}
+
+/// A memory file for code, and where its only writable view is.
+///
+/// The order is what makes every other view immutable: the read-write view is mapped first, then the file is sealed
+/// against further ones, and only then another can be mapped; the kernel takes the right to become writable away from
+/// a shared mapping of a file sealed so.
+pub(in crate::memory) fn code_file(len: u64) -> Result<(OwnedFd, u64), Refused> {
+    let file = memory_file().map_err(|e| ("memfd_create", e))?;
+    set_len(&file, len)?;
     let rw_prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the place is the kernel's choice, so nothing is replaced.
     let rw = unsafe { map(At::Anywhere, len, rw_prot, libc::MAP_SHARED, Some(&file)) }
@@ -131,23 +177,71 @@ pub(in crate::memory) unsafe fn map_twice(rx: u64, len: u64) -> Result<u64, Refu
         if unsafe { libc::madvise(pointer(rw), len as usize, libc::MADV_DONTFORK) } != 0 {
             return Err(("madvise", last_errno()));
         }
-        let seals = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-        // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
-        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-            return Err(("fcntl(F_ADD_SEALS)", last_errno()));
-        }
-        let rx_prot = libc::PROT_READ | libc::PROT_EXEC;
-        // SAFETY: the caller owns the range.
-        unsafe { map(At::Over(rx), len, rx_prot, libc::MAP_SHARED, Some(&file)) }
-            .map_err(|e| ("mmap of the executable view", e))
+        seal(&file, CODE_SEALS)
     };
     match finish() {
-        Ok(_) => Ok(rw),
+        Ok(()) => Ok((file, rw)),
         Err(refused) => {
             // SAFETY: mapped above, seen by nobody.
             unsafe { unmap(rw, len) };
             Err(refused)
         }
+    }
+}
+
+fn set_len(file: &OwnedFd, len: u64) -> Result<(), Refused> {
+    // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
+    match unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } {
+        0 => Ok(()),
+        _ => Err(("ftruncate", last_errno())),
+    }
+}
+
+fn seal(file: &OwnedFd, seals: i32) -> Result<(), Refused> {
+    // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
+        0 => Ok(()),
+        _ => Err(("fcntl(F_ADD_SEALS)", last_errno())),
+    }
+}
+
+/// A memory file for data that two processes share.
+#[cfg(feature = "remote")]
+pub(in crate::memory) fn data_file(len: u64) -> Result<OwnedFd, Refused> {
+    let file = memory_file().map_err(|e| ("memfd_create", e))?;
+    set_len(&file, len)?;
+    seal(&file, LENGTH_SEALS)?;
+    Ok(file)
+}
+
+/// Whether a file from another process has the seals of this view, and this length at least.
+#[cfg(feature = "remote")]
+pub(in crate::memory) fn is_sealed_for(file: &OwnedFd, view: View, len: u64) -> bool {
+    let needed = match view {
+        View::Write => LENGTH_SEALS,
+        View::Execute | View::Read => CODE_SEALS,
+    };
+    // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the descriptor is open, and the place is as large as the call writes.
+    let known = unsafe { libc::fstat(file.as_raw_fd(), stat.as_mut_ptr()) } == 0;
+    // SAFETY: filled by the call, and valid as zeros before.
+    let has = unsafe { stat.assume_init() }.st_size;
+    seals >= 0 && seals & needed == needed && known && u64::try_from(has).is_ok_and(|has| has >= len)
+}
+
+/// Makes pages of shared data zero, and gives their memory back.
+///
+/// # Safety
+///
+/// The range is a writable shared view of the caller's and nothing refers to it.
+#[cfg(feature = "remote")]
+pub(in crate::memory) unsafe fn discard_shared(at: u64, len: u64) -> Outcome<()> {
+    // SAFETY: the caller owns the range.
+    match unsafe { libc::madvise(pointer(at), len as usize, libc::MADV_REMOVE) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
     }
 }
 

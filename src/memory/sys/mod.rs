@@ -7,6 +7,8 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(all(target_os = "linux", feature = "remote"))]
+pub(crate) use linux::View;
 #[cfg(target_os = "linux")]
 pub(super) use linux::*;
 
@@ -15,11 +17,14 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 pub(super) use other::*;
 
+#[cfg(all(target_os = "linux", feature = "remote"))]
+pub(crate) mod socket;
+
 use crate::addr::CodeRange;
 use crate::error::Errno;
 
 /// The size of a page in bytes.
-pub(super) fn page_size() -> u64 {
+pub(crate) fn page_size() -> u64 {
     region::page::size() as u64
 }
 

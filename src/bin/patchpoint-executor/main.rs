@@ -1,0 +1,23 @@
+//! A process that executes the code of a controller, on its standard input: see `patchpoint::remote`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("patchpoint-executor: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn serve() -> patchpoint::Result<()> {
+    patchpoint::remote::Service::new().run_stdin()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn serve() -> Result<(), &'static str> {
+    Err("only on Linux a process can execute what another one writes")
+}

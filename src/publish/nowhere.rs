@@ -1,0 +1,24 @@
+//! Without the feature `remote` no other process executes the code: a value that cannot be.
+
+use super::Level;
+use crate::addr::CodeRange;
+use crate::error::Result;
+
+/// The process that executes the code.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "there is none")]
+pub(crate) enum Elsewhere {}
+
+impl Elsewhere {
+    pub(super) fn check(self, _: Level) -> Result<()> {
+        match self {}
+    }
+
+    pub(super) fn maintain(self, _: &[CodeRange]) -> Result<()> {
+        match self {}
+    }
+
+    pub(super) fn publish(self, _: &[CodeRange], _: Level) -> Result<()> {
+        match self {}
+    }
+}

@@ -1,0 +1,65 @@
+//! Code that another process executes. Linux.
+//!
+//! **Problem.** Whoever can write code can do anything. A process that executes untrusted or compiled code, and could be
+//! made to write anywhere, should not be able to write its own code, nor ever have had a view through which it could.
+//!
+//! **Approach.** Two processes: the *controller* has the [engine](crate::Engine), the only writable views, and all
+//! decisions; the *executor* ([`Service`]) maps code read-execute only, from memory files that were sealed before it got
+//! them, and runs it. Everything that an engine promises holds across both: a transaction writes in the controller and
+//! publishes in the executor, where the instruction caches are; misses and deoptimizations go to the handlers in the
+//! controller and back.
+//!
+//! ```text
+//!     controller                                          executor
+//!     Executor::spawn        ---- Hello, Host ------->    Service::run
+//!     Arena, Placement       ---- Map (descriptor) -->    code r-x, data rw-, at the same addresses
+//!     Engine::patch          ---- Publish ----------->    caches, membarrier
+//!     Thread::call           ---- Call -------------->    a thread on a shared stack calls the function
+//!     handler of the ramp    <--- Exit ---------------    ramp, registers saved on the shared stack
+//!                            ---- Go ---------------->    resume, continue, or return
+//!                            <--- Returned -----------
+//! ```
+//!
+//! An address means the same in both processes. Data segments, what the arena places as
+//! [data](crate::memory::SegmentKind::Data), and the stacks of the executor's [threads](Thread) are shared, so a handler
+//! can follow the pointers that compiled code has.
+//!
+//! **Threads.** A call by [`Thread::call`] is a call of the controller's thread: as long as it lasts, that thread counts as
+//! executing code, for a [`World`](crate::publish::World) as for a
+//! [`ThreadHandle`](crate::publish::ThreadHandle), and handlers run on it. Every thread of the executor serializes
+//! whenever it goes on after a message.
+//!
+//! **When one ends.** The end of a process ends its connections. Every call on the other side then fails, by
+//! [`Error::ExecutorGone`](crate::Error::ExecutorGone) or [`Error::ControllerGone`](crate::Error::ControllerGone); a
+//! transaction that was about to be published is taken back. An executor that does not answer in time, or not in the
+//! protocol's words, is given up: its connections are cut, and it is killed if it was started by
+//! [`Executor::spawn`]. Memory files have no name and go with the last process that maps them.
+//!
+//! **Limits.** Worlds that stop threads at any instruction, lean ramps, replaced frames, walks to callers and the live
+//! invalidation of shadows are for code of this process; each is refused by type, but for lean ramps, in whose place
+//! whole ones are made. Both processes are of one machine, one user and one version of this crate.
+
+mod channel;
+mod controller;
+mod protocol;
+mod service;
+mod thread;
+
+pub use controller::{Executor, Options};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use protocol::fuzz;
+pub use service::Service;
+pub use thread::Thread;
+
+/// The number of this machine's architecture, with its byte order: both sides must have the same.
+const MACHINE: u32 = {
+    // FNV-1a.
+    let name = std::env::consts::ARCH.as_bytes();
+    let mut hash: u32 = if cfg!(target_endian = "big") { 1 } else { 0 };
+    let mut rest = name;
+    while let [first, after @ ..] = rest {
+        hash = (hash ^ *first as u32).wrapping_mul(0x0100_0193);
+        rest = after;
+    }
+    hash
+};

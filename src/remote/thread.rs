@@ -1,0 +1,164 @@
+//! A thread of the executor, as who calls it sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::channel::Channel;
+use super::controller::{Executor, Shared};
+use super::protocol::{ARGS, Message};
+use crate::addr::{CodeAddr, CodeRange};
+use crate::engine::ExitElsewhere;
+use crate::engine::elsewhere::Engines;
+use crate::error::{Error, Result};
+use crate::memory::elsewhere::{Access, OtherProcess};
+use crate::memory::socket::Socket;
+use crate::memory::{Placed, page_size};
+
+const CALLING: &str = "a function was called";
+const STARTING: &str = "a thread was started";
+
+/// A thread of the executor. A call of it is a call of the thread that makes it: see
+/// [the module](super). It ends when this is dropped.
+#[derive(Debug)]
+pub struct Thread {
+    socket: Arc<Socket>,
+    channel: Channel,
+    shared: Arc<Shared>,
+    engines: Arc<Engines>,
+    stack: CodeRange,
+    patience: Option<Duration>,
+    /// Owns the stack; given back when the thread has ended.
+    memory: Option<Placed>,
+}
+
+impl Thread {
+    pub(super) fn start(executor: &Executor, engines: Arc<Engines>, stack: u64) -> Result<Self> {
+        let page = page_size();
+        let len = stack.max(64 << 10).next_multiple_of(page);
+        // A page below the stack that nobody can touch.
+        let memory = executor.share(len.saturating_add(page))?;
+        let whole = memory.segments().first().map(|segment| segment.range);
+        let whole = whole.unwrap_or_default();
+        let stack = CodeRange::new(CodeAddr::new(whole.start().get() + page), len).unwrap_or_default();
+        let shared = Arc::clone(&executor.shared);
+        if let Some(guard) = CodeRange::new(whole.start(), page) {
+            shared.protect(guard, Access::None)?;
+        }
+        let refused = |errno| Error::ExecutorRefused {
+            during: STARTING,
+            why: "there is no connection for it",
+            errno,
+        };
+        let (ours, theirs) = Socket::pair().map_err(refused)?;
+        shared.order(&Message::Thread { stack }, Some(theirs.into_fd()), STARTING)?;
+        let socket = Arc::new(ours);
+        shared.watch(&socket);
+        Ok(Self {
+            channel: Channel::new(Arc::clone(&socket)),
+            socket,
+            shared,
+            engines,
+            stack,
+            patience: None,
+            memory: Some(memory),
+        })
+    }
+
+    /// Bounds the time from one message of a call to the next: until the function returns, or leaves by a ramp. An
+    /// executor that takes longer is given up. Without, a function may run as long as the executor lives.
+    pub fn set_deadline(&mut self, deadline: Option<Duration>) {
+        self.patience = deadline;
+    }
+
+    /// Its stack, which is mapped in both processes.
+    #[must_use]
+    pub fn stack(&self) -> CodeRange {
+        self.stack
+    }
+
+    /// Calls a function of the code there with integer arguments, up to six, and returns its result. The handlers of its
+    /// misses and deoptimizations run on this thread.
+    ///
+    /// That the function is one of as many integers is the caller's concern: in the executor anything may happen
+    /// otherwise, and here nothing.
+    ///
+    /// # Errors
+    /// [`Error::ExecutorRefused`] for an address outside of the code; [`Error::ExecutorArgs`] for too many arguments.
+    /// [`Error::ExecutorGone`], [`Error::ExecutorSilent`] and [`Error::ExecutorAnswer`]: the executor has ended, or was
+    /// given up.
+    pub fn call(&mut self, function: CodeAddr, args: &[u64]) -> Result<u64> {
+        let mut all = [0; ARGS];
+        let Some(given) = all.get_mut(..args.len()) else {
+            let given = args.len();
+            return Err(Error::ExecutorArgs { given, most: ARGS });
+        };
+        given.copy_from_slice(args);
+        self.shared.check_known(CALLING)?;
+        let mut message = Message::Call {
+            at: function,
+            args: all,
+        };
+        loop {
+            match self.exchange(&message)? {
+                Message::Returned { value } => return Ok(value),
+                Message::Failed { why, errno } => {
+                    let why = why.text();
+                    return Err(Error::ExecutorRefused {
+                        during: CALLING,
+                        why,
+                        errno,
+                    });
+                }
+                Message::Exit { context, raw, save } => {
+                    let word = self.exit(context, raw, save)?;
+                    message = Message::Go { word };
+                }
+                _ => return Err(self.shared.unexpected(CALLING)),
+            }
+        }
+    }
+
+    fn exchange(&mut self, message: &Message) -> Result<Message> {
+        let said = self.channel.say(message, None, self.patience);
+        let heard = said.and_then(|()| self.channel.hear_answer(self.patience));
+        heard.map_err(|lost| {
+            let patience = self.patience.unwrap_or_default();
+            self.shared.lost(lost, patience, CALLING)
+        })
+    }
+
+    /// Lets the handler of a ramp decide. A thread that left by none, or is not where it says, is not to be helped.
+    fn exit(&self, context: u64, raw: u64, save: u64) -> Result<u64> {
+        let stack = self.stack;
+        let exit = ExitElsewhere {
+            context,
+            raw,
+            save,
+            stack,
+        };
+        let nobody = || Error::ExecutorAnswer {
+            during: CALLING,
+            why: "an exit by a ramp that no engine has",
+        };
+        let word = self.engines.exit(&exit).and_then(|word| word.ok_or_else(nobody));
+        if word.is_err() {
+            self.shared.give_up();
+        }
+        word
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.socket.end();
+        // Waits there until the thread has ended.
+        let ended = self
+            .shared
+            .order(&Message::End { stack: self.stack }, None, "a thread ended");
+        match ended {
+            Ok(()) | Err(Error::ExecutorGone { .. }) => {}
+            // Its stack is still in use.
+            Err(_) => std::mem::forget(self.memory.take()),
+        }
+    }
+}

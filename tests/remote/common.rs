@@ -1,0 +1,173 @@
+//! An executor, an engine for it, and memory that both see.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use patchpoint::addr::CodeAddr;
+use patchpoint::deopt::{Answer, Frame, Ramps};
+use patchpoint::engine::WeakEngine;
+use patchpoint::memory::Placed;
+use patchpoint::publish::SingleThreaded;
+use patchpoint::remote::{Executor, Options, Thread};
+use patchpoint::sequence::{Field, Sequence, Target, arg, result};
+use patchpoint::site::{Candidate, Module};
+use patchpoint::{CallShape, Engine};
+
+#[path = "../../examples/objects/mod.rs"]
+mod compiled;
+
+pub(crate) const EXECUTOR: &str = "PATCHPOINT_TEST_EXECUTOR";
+
+/// This program, as the executor.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["executor_process", "--exact", "--nocapture", "--test-threads=1"])
+        .env(EXECUTOR, "1")
+        .stdout(Stdio::null());
+    command
+}
+
+pub(crate) fn executor() -> Executor {
+    Options::new()
+        .deadline(Duration::from_secs(60))
+        .spawn(command())
+        .unwrap()
+}
+
+/// A function of the executor that takes as long as it is told to, in milliseconds.
+pub(crate) fn addr_of_spin() -> CodeAddr {
+    extern "C" fn spin(millis: u64) -> u64 {
+        std::thread::sleep(Duration::from_millis(millis));
+        millis
+    }
+    CodeAddr::new(spin as *const () as usize as u64)
+}
+
+type Handler = dyn for<'f> Fn(&Engine, &mut Frame<'f>) -> Answer<'f> + Send + Sync;
+
+/// An engine with the object of the inline cache, all in another process.
+pub(crate) struct Setup {
+    pub(crate) executor: Executor,
+    pub(crate) engine: Engine,
+    pub(crate) module: Module,
+    pub(crate) thread: Thread,
+    pub(crate) misses: Arc<AtomicU64>,
+    pub(crate) objects: Objects,
+}
+
+/// What the handlers do; resuming if nothing is said.
+#[derive(Default)]
+pub(crate) struct Handlers {
+    pub(crate) miss: Option<Box<Handler>>,
+    pub(crate) deopt: Option<Box<Handler>>,
+}
+
+pub(crate) fn shape(candidate: &Candidate<'_>) -> Option<CallShape> {
+    match candidate.id().get() {
+        78 => Some(CallShape::any_reg(32).result().args(1)),
+        90 => Some(CallShape::shadow(24)),
+        _ => None,
+    }
+}
+
+pub(crate) fn setup(handlers: Handlers, live: bool) -> Setup {
+    setup_in(executor(), handlers, live)
+}
+
+pub(crate) fn setup_in(executor: Executor, handlers: Handlers, live: bool) -> Setup {
+    let weak: Arc<OnceLock<WeakEngine>> = Arc::default();
+    let misses = Arc::new(AtomicU64::new(0));
+    let on_miss = {
+        let (weak, misses) = (Arc::clone(&weak), Arc::clone(&misses));
+        move |frame: &mut Frame<'_>| misses_of(&weak, &misses, frame)
+    };
+    let Handlers { miss, deopt } = handlers;
+    let (for_miss, for_deopt) = (Arc::clone(&weak), Arc::clone(&weak));
+    let ramps = Ramps::new()
+        .on_miss(move |frame| {
+            on_miss(frame);
+            match &miss {
+                Some(handler) => handler(&for_miss.get().unwrap().upgrade().unwrap(), frame),
+                None => {
+                    frame.set_result(7).unwrap();
+                    frame.resume()
+                }
+            }
+        })
+        .on_deopt(move |frame| match &deopt {
+            Some(handler) => handler(&for_deopt.get().unwrap().upgrade().unwrap(), frame),
+            None => frame.resume(),
+        });
+    // SAFETY: the tests call from one thread at a time, or use live modules.
+    let world = unsafe { SingleThreaded::promise() };
+    let engine = executor.engine().world(world).exits(ramps).build().unwrap();
+    weak.set(engine.downgrade()).ok().unwrap();
+    let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
+    let registration = engine.registration(code);
+    let registration = if live { registration.live() } else { registration };
+    let module = registration.register(shape).unwrap();
+    let thread = executor.thread(256 << 10).unwrap();
+    let objects = Objects::new(&executor);
+    Setup {
+        executor,
+        engine,
+        module,
+        thread,
+        misses,
+        objects,
+    }
+}
+
+fn misses_of(_: &OnceLock<WeakEngine>, misses: &AtomicU64, _: &Frame<'_>) {
+    misses.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Setup {
+    pub(crate) fn entry(&self, name: &str) -> CodeAddr {
+        self.module.function(name).unwrap().entry()
+    }
+
+    pub(crate) fn get(&mut self, object: u64) -> patchpoint::Result<u64> {
+        let get = self.entry("get");
+        self.thread.call(get, &[object])
+    }
+}
+
+/// If the word at 8 is that shape, the word at 24, or at 16.
+pub(crate) fn hit(shape: u32, at: i32) -> Sequence {
+    Sequence::new()
+        .guard_eq(u64::at(arg(0), 8), u64::from(shape), Target::Miss)
+        .load(result(), u64::at(arg(0), at))
+}
+
+/// Objects of four words in memory that both processes see.
+pub(crate) struct Objects {
+    memory: Placed,
+    used: Mutex<u64>,
+}
+
+impl Objects {
+    pub(crate) fn new(executor: &Executor) -> Self {
+        Self {
+            memory: executor.share(64 << 10).unwrap(),
+            used: Mutex::new(0),
+        }
+    }
+
+    /// Puts words there, and says where.
+    pub(crate) fn put(&self, words: &[u64]) -> u64 {
+        let mut used = self.used.lock().unwrap();
+        let whole = self.memory.segments()[0].range;
+        let at = whole.start().get() + *used;
+        *used += words.len() as u64 * 8;
+        assert!(*used <= whole.len());
+        for (index, word) in words.iter().enumerate() {
+            // SAFETY: within the memory, which only this value hands out.
+            unsafe { ((at as *mut u64).add(index)).write_volatile(*word) };
+        }
+        at
+    }
+}

@@ -1,0 +1,1 @@
+//! What one side finds when the other ends.
