@@ -92,9 +92,16 @@ impl Contexts {
     }
 }
 
+impl Kept {
+    /// What the ramp hands over.
+    pub(super) fn address(&self) -> u64 {
+        &raw const *self.context as u64
+    }
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.known.lock().remove(&(&raw const *self.context as u64));
+        self.known.lock().remove(&self.address());
     }
 }
 

@@ -145,7 +145,7 @@ impl Writing<'_> {
     #[cold]
     fn roll_back<M: Held>(&mut self, groups: &mut [Group<M>], open: Open) {
         restore(groups, open, self.stopped);
-        let published = self.publisher.publish(self.ranges, self.level);
+        let published = self.publisher.publish_again(self.ranges, self.level);
         for group in &*groups {
             set_fates(self.items, group, |sides| match &published {
                 Ok(()) => group.fate(sides),

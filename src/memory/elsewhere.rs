@@ -36,12 +36,6 @@ pub(crate) trait OtherProcess: Send + Sync + fmt::Debug {
 
     /// Gives up everything that was mapped in a range. Where the process is gone, that has happened.
     fn unmap(&self, range: CodeRange);
-
-    /// Fails once the process is known to be gone.
-    ///
-    /// # Errors
-    /// [`Error::ExecutorGone`].
-    fn check(&self) -> Result<()>;
 }
 
 /// What may be done with pages of data.
@@ -70,12 +64,6 @@ impl Access {
 pub(crate) struct Elsewhere(pub(crate) Arc<dyn OtherProcess>);
 
 impl Elsewhere {
-    /// Fails once the process is known to be gone.
-    #[inline]
-    pub(super) fn check(&self) -> Result<()> {
-        self.0.check()
-    }
-
     /// Maps new files into both processes: code over the first bytes of a reservation, data over the rest. Returns where
     /// the code's writable view is, or `None` where the other process has something else at these addresses.
     pub(super) fn map_chunk(&self, code: CodeRange, data: CodeRange) -> Result<Option<u64>> {

@@ -15,11 +15,6 @@ pub(crate) enum Access {
 }
 
 impl Elsewhere {
-    #[inline]
-    pub(super) fn check(self) -> Result<()> {
-        match self {}
-    }
-
     pub(super) fn map_chunk(self, _: CodeRange, _: CodeRange) -> Result<Option<u64>> {
         match self {}
     }

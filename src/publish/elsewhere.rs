@@ -16,6 +16,9 @@ pub(crate) trait OtherProcess: Send + Sync + fmt::Debug {
     /// The process is gone.
     fn check(&self, level: Level) -> Result<()>;
 
+    /// Whether it is known to execute nothing any more.
+    fn has_ended(&self) -> bool;
+
     /// Maintains its instruction caches.
     ///
     /// # Errors
@@ -36,6 +39,10 @@ pub(crate) struct Elsewhere(pub(crate) Arc<dyn OtherProcess>);
 impl Elsewhere {
     pub(super) fn check(&self, level: Level) -> Result<()> {
         self.0.check(level)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.has_ended()
     }
 
     pub(super) fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {

@@ -14,6 +14,10 @@ impl Elsewhere {
         match self {}
     }
 
+    pub(super) fn has_ended(self) -> bool {
+        match self {}
+    }
+
     pub(super) fn maintain(self, _: &[CodeRange]) -> Result<()> {
         match self {}
     }

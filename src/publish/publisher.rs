@@ -32,6 +32,7 @@ enum Way {
     /// In this process.
     Here(Others),
     /// In the process that executes it.
+    #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "there is none"))]
     Elsewhere(Elsewhere),
 }
 
@@ -125,6 +126,20 @@ impl Publisher {
             Level::Immediate => others
                 .serialize()
                 .map_err(|(call, errno)| no_barrier(call, errno)),
+        }
+    }
+
+    /// Publishes what was put back. Where the process that would execute it has ended, nobody executes anything else.
+    ///
+    /// # Errors
+    ///
+    /// As [`publish`](Self::publish).
+    #[cold]
+    pub(crate) fn publish_again(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
+        let published = self.publish(ranges, level);
+        match &self.way {
+            Way::Elsewhere(elsewhere) if elsewhere.has_ended() => Ok(()),
+            _ => published,
         }
     }
 }

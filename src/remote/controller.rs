@@ -24,7 +24,7 @@ use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
 use crate::publish::elsewhere::{Elsewhere as ForPublisher, OtherProcess as Publishing};
 use crate::publish::{Level, Publisher};
 
-/// How long an executor may take to end before it is killed.
+/// How long an executor may take to end before it is killed, and after.
 const TO_END: Duration = Duration::from_secs(1);
 /// As the arena of an engine has by default.
 const CHUNK: u64 = 2 << 20;
@@ -93,7 +93,10 @@ pub struct Executor {
 pub(super) struct Shared {
     socket: Arc<Socket>,
     control: Mutex<Channel>,
+    /// Given up, or found to be gone.
     gone: AtomicBool,
+    /// Known to execute nothing any more.
+    ended: AtomicBool,
     /// The connections of its threads.
     threads: Mutex<Vec<Weak<Socket>>>,
     child: Mutex<Option<Child>>,
@@ -110,12 +113,13 @@ impl Executor {
         Options::new().spawn(command)
     }
 
-    fn greet(socket: Socket, child: Option<Child>, options: Options) -> Result<Self> {
+    pub(super) fn greet(socket: Socket, child: Option<Child>, options: Options) -> Result<Self> {
         let socket = Arc::new(socket);
         let shared = Arc::new(Shared {
             control: Mutex::new(Channel::new(Arc::clone(&socket))),
             socket,
             gone: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             threads: Mutex::default(),
             child: Mutex::new(child),
             deadline: options.deadline,
@@ -266,7 +270,9 @@ impl Shared {
             .filter_map(Weak::upgrade)
             .for_each(|socket| socket.end());
         if let Some(child) = self.child.lock().as_mut() {
-            let _ = child.kill();
+            if end(child, Duration::ZERO) {
+                self.ended.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -343,19 +349,32 @@ impl Drop for Shared {
             self.socket.end();
         }
         if let Some(child) = self.child.get_mut() {
-            reap(child);
+            end(child, TO_END);
         }
     }
 }
 
-/// Waits for the end of a process, and makes it come if it does not.
-fn reap(child: &mut Child) {
-    let until = Instant::now() + TO_END;
-    while let (Ok(None), true) = (child.try_wait(), Instant::now() < until) {
-        sleep(Duration::from_millis(1));
+/// Ends a process: gives it so much time to do so itself, then kills it. Whether it has been seen to be over.
+fn end(child: &mut Child, time: Duration) -> bool {
+    if wait(child, time) {
+        return true;
     }
     let _ = child.kill();
-    let _ = child.wait();
+    wait(child, TO_END)
+}
+
+/// Waits for the end of a process for so long; whether it has come.
+fn wait(child: &mut Child, time: Duration) -> bool {
+    let until = Instant::now() + time;
+    loop {
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        sleep(Duration::from_micros(200));
+    }
 }
 
 impl Mapping for Shared {
@@ -376,15 +395,15 @@ impl Mapping for Shared {
         // What a thread still uses stays mapped there.
         let _ = self.order(&Message::Unmap { range }, None, "memory was given up");
     }
-
-    fn check(&self) -> Result<()> {
-        self.check_known("code was about to be written")
-    }
 }
 
 impl Publishing for Shared {
     fn check(&self, _: Level) -> Result<()> {
         self.check_known("code was about to be written")
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {

@@ -43,6 +43,8 @@ mod channel;
 mod controller;
 mod protocol;
 mod service;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 pub use controller::{Executor, Options};

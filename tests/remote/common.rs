@@ -1,4 +1,5 @@
 //! An executor, an engine for it, and memory that both see.
+#![allow(dead_code, reason = "each test program uses some")]
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use patchpoint::deopt::{Answer, Frame, Ramps};
 use patchpoint::engine::WeakEngine;
 use patchpoint::memory::Placed;
 use patchpoint::publish::SingleThreaded;
-use patchpoint::remote::{Executor, Options, Thread};
+use patchpoint::remote::{Executor, Options, Service, Thread};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
 use patchpoint::{CallShape, Engine};
@@ -30,20 +31,31 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// Is the executor, if this process was started as one, and ends with it.
+pub(crate) fn be_executor(with: impl FnOnce(Service) -> Service) {
+    if std::env::var_os(EXECUTOR).is_none() {
+        return;
+    }
+    let service = Service::new().symbol("nap", CodeAddr::new(nap as *const () as usize as u64));
+    // What says how it ended, to who looks at the status.
+    std::process::exit(match with(service).run_stdin() {
+        Ok(()) => 0,
+        Err(patchpoint::Error::ControllerGone) => 3,
+        Err(_) => 4,
+    });
+}
+
+/// A function of the executor that takes as long as it is told to, in milliseconds.
+extern "C" fn nap(millis: u64) -> u64 {
+    std::thread::sleep(Duration::from_millis(millis));
+    millis
+}
+
 pub(crate) fn executor() -> Executor {
     Options::new()
         .deadline(Duration::from_secs(60))
         .spawn(command())
         .unwrap()
-}
-
-/// A function of the executor that takes as long as it is told to, in milliseconds.
-pub(crate) fn addr_of_spin() -> CodeAddr {
-    extern "C" fn spin(millis: u64) -> u64 {
-        std::thread::sleep(Duration::from_millis(millis));
-        millis
-    }
-    CodeAddr::new(spin as *const () as usize as u64)
 }
 
 type Handler = dyn for<'f> Fn(&Engine, &mut Frame<'f>) -> Answer<'f> + Send + Sync;

@@ -3,6 +3,8 @@
 #![allow(unsafe_code)]
 
 mod assumptions;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "remote"))]
+mod elsewhere;
 #[cfg(target_arch = "x86_64")]
 mod lean;
 #[cfg(target_arch = "x86_64")]

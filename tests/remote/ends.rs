@@ -1,1 +1,0 @@
-//! What one side finds when the other ends.

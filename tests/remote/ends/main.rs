@@ -1,0 +1,163 @@
+//! What one side finds when the other ends, at whatever moment: a typed error, soon, and nothing is left behind.
+//!
+//! The short form kills some dozen times. `PATCHPOINT_REMOTE_KILLS=1000` in the environment says how often instead.
+#![cfg(target_os = "linux")]
+#![allow(
+    unsafe_code,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+#[path = "../common.rs"]
+mod common;
+mod controller;
+mod silent;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Handlers, Setup, hit, setup_in};
+use patchpoint::Error;
+
+/// Longer than anything here takes.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The tests look at what this process has open and mapped: one after the other.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// No test: the executor that the tests start, which is this program.
+#[test]
+fn executor_process() {
+    common::be_executor(|service| service);
+}
+
+/// How often somebody is killed.
+fn kills() -> u64 {
+    let said = std::env::var("PATCHPOINT_REMOTE_KILLS").ok();
+    said.and_then(|text| text.parse().ok()).unwrap_or(25)
+}
+
+fn kill(process: u32) {
+    // SAFETY: a child of this process that has not been waited for, or a child's.
+    unsafe { libc::kill(process as i32, libc::SIGKILL) };
+}
+
+/// A number below a bound, as random as is needed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// How many descriptors this process has open.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// How many views of memory files of the library's this process has.
+fn views() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines()
+        .filter(|line| line.contains("memfd:patchpoint"))
+        .count()
+}
+
+/// What all memory files of the machine take, in kilobytes.
+fn shared_memory() -> u64 {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("Shmem:")).unwrap();
+    line.trim().split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Everything that an executor is asked, over and over, until it fails.
+fn work(setup: &mut Setup, done: &AtomicBool) -> Error {
+    let objects = [0x17, 0x18].map(|shape| setup.objects.put(&[0, shape, 111, 1234]));
+    let until = Instant::now() + SOON;
+    let result = (|| {
+        for round in 0.. {
+            assert!(Instant::now() < until, "it was not noticed");
+            setup.engine.patch(78, &hit(0x17, 16 + round % 2 * 8))?;
+            for at in objects {
+                let value = setup.get(at)?;
+                assert!([7, 111, 1234].contains(&value), "{value}");
+            }
+            if round % 16 == 0 {
+                drop(setup.executor.share(8192)?);
+                drop(setup.executor.thread(64 << 10)?);
+                setup.engine.restore(78)?;
+            }
+            setup.executor.check()?;
+        }
+        Ok(())
+    })();
+    done.store(true, Ordering::Relaxed);
+    result.unwrap_err()
+}
+
+/// An executor is killed after so many microseconds of work; how the controller's work ended.
+fn killed_after(micros: u64, live: bool) -> Error {
+    let executor = common::executor();
+    let id = executor.id().unwrap();
+    let mut setup = setup_in(executor, Handlers::default(), live);
+    let done = AtomicBool::new(false);
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_micros(micros));
+            kill(id);
+        });
+        work(&mut setup, &done)
+    });
+    // Whatever is asked from now on fails the same way.
+    let again = setup.engine.patch(78, &hit(0x23, 24)).unwrap_err();
+    assert!(matches!(again, Error::ExecutorGone { .. }), "{again:?}");
+    let again = setup.get(0).unwrap_err();
+    assert!(matches!(again, Error::ExecutorGone { .. }), "{again:?}");
+    error
+}
+
+#[test]
+fn a_killed_executor_is_a_typed_error_and_leaves_nothing() {
+    let _turn = TURN.lock();
+    let mut random = Random(0x1234_5678_9abc_def1);
+    drop(common::executor());
+    let (before, memory) = ((descriptors(), views()), shared_memory());
+    assert_eq!(before.1, 0);
+    let mut during = std::collections::BTreeSet::new();
+    for round in 0..kills() {
+        let began = Instant::now();
+        let error = killed_after(random.below(20_000), round % 2 == 0);
+        let Error::ExecutorGone { during: moment } = error else {
+            panic!("{error:?}");
+        };
+        during.insert(moment);
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        assert_eq!((descriptors(), views()), before);
+    }
+    eprintln!("found when {during:?}");
+    let grown = shared_memory().saturating_sub(memory);
+    assert!(grown < 64 << 10, "{grown} kB of memory files are left");
+}
+
+/// Before it has said anything.
+#[test]
+fn what_is_no_executor_is_refused() {
+    let _turn = TURN.lock();
+    let before = descriptors();
+    for program in ["true", "false"] {
+        let error = patchpoint::remote::Executor::spawn(std::process::Command::new(program)).unwrap_err();
+        assert!(matches!(error, Error::ExecutorGone { .. }), "{error:?}");
+    }
+    let error =
+        patchpoint::remote::Executor::spawn(std::process::Command::new("no/such/program")).unwrap_err();
+    assert!(matches!(error, Error::ExecutorRefused { .. }), "{error:?}");
+    assert_eq!(descriptors(), before);
+}
