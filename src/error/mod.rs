@@ -447,6 +447,9 @@ pub enum Error {
     /// Objects that are to be linked together are for different architectures.
     #[error("{second} is for {found:?}, but {first} is for {arch:?}: link them apart")]
     ObjectsDiffer { first: String, arch: crate::arch::Arch, second: String, found: crate::arch::Arch },
+    /// A root is named that no object defines.
+    #[error("`{symbol}` is to be kept with all it needs, but no object defines it")]
+    RootUndefined { symbol: String },
     /// A relocation leads to a symbol that has no address.
     #[error("symbol `{symbol}` cannot be linked to: {reason}")]
     SymbolRefused { symbol: String, reason: &'static str },

@@ -8,7 +8,8 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::graph::{Definition, Graph, Section, SectionId};
+use super::cut::Cuts;
+use super::graph::{Graph, Section};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 
@@ -18,32 +19,13 @@ const R_RISCV_ALIGN: u32 = object::elf::R_RISCV_ALIGN;
 const NOP: [u8; 4] = [0x13, 0, 0, 0];
 const SHORT_NOP: [u8; 2] = [1, 0];
 
-/// Bytes that go: where they start, how many, as offsets before any went.
-type Cuts = Vec<(u32, u32)>;
-
-pub(super) fn carry_out(object: &mut Graph<'_>) -> Result<()> {
-    if object.arch != Arch::RiscV64 {
+pub(super) fn carry_out(graph: &mut Graph<'_>) -> Result<()> {
+    if graph.arch != Arch::RiscV64 {
         return Ok(());
     }
-    for index in 0..object.sections.len() {
-        let Some(section) = object.sections.get_mut(index) else {
-            continue;
-        };
-        let cuts = cuts(section)?;
-        if cuts.is_empty() {
-            continue;
-        }
-        shorten(section, &cuts);
-        for symbol in &mut object.symbols {
-            if let Definition::Section(SectionId(id), offset) = &mut symbol.definition {
-                if *id as usize == index {
-                    let end = u64::from(*offset).saturating_add(symbol.size);
-                    *offset = moved(*offset, &cuts);
-                    let end = u32::try_from(end).map_or(end, |end| moved(end, &cuts).into());
-                    symbol.size = end.saturating_sub(u64::from(*offset));
-                }
-            }
-        }
+    let cuts: Vec<Cuts> = graph.sections.iter_mut().map(cuts).collect::<Result<_>>()?;
+    if cuts.iter().any(|cuts| !cuts.is_empty()) {
+        graph.cut(&cuts);
     }
     Ok(())
 }
@@ -57,7 +39,7 @@ fn cuts(section: &mut Section<'_>) -> Result<Cuts> {
         .map(|edge| (edge.offset, edge.addend))
         .collect();
     places.sort_unstable();
-    let (mut cuts, mut removed, mut last) = (Cuts::new(), 0_u32, 0_u32);
+    let (mut cuts, mut last) = (Cuts::default(), 0_u32);
     for (at, nops) in places {
         let malformed = |why: &str| Error::ObjectMalformed {
             what: "R_RISCV_ALIGN",
@@ -73,7 +55,7 @@ fn cuts(section: &mut Section<'_>) -> Result<Cuts> {
         }
         last = at + nops;
         let align = (nops + 1).next_power_of_two();
-        let needed = (at - removed).next_multiple_of(align) - (at - removed);
+        let needed = (at - cuts.removed()).next_multiple_of(align) - (at - cuts.removed());
         let Some(spare) = nops.checked_sub(needed) else {
             return Err(malformed("do not suffice"));
         };
@@ -82,8 +64,7 @@ fn cuts(section: &mut Section<'_>) -> Result<Cuts> {
         }
         if spare > 0 {
             write_nops(section, at, needed);
-            cuts.push((at + needed, spare));
-            removed += spare;
+            cuts.push(at + needed, spare);
         }
     }
     Ok(cuts)
@@ -101,27 +82,4 @@ fn write_nops(section: &mut Section<'_>, at: u32, len: u32) {
     for (byte, nop) in long.iter_mut().zip(NOP.iter().cycle()) {
         *byte = *nop;
     }
-}
-
-fn shorten(section: &mut Section<'_>, cuts: &Cuts) {
-    let mut kept = Vec::with_capacity(section.bytes.len());
-    let mut from = 0;
-    for (start, len) in cuts {
-        kept.extend_from_slice(section.bytes.get(from..*start as usize).unwrap_or_default());
-        from = (*start + *len) as usize;
-    }
-    kept.extend_from_slice(section.bytes.get(from..).unwrap_or_default());
-    section.size = section
-        .size
-        .saturating_sub((section.bytes.len() - kept.len()) as u32);
-    section.bytes = kept.into();
-    for edge in &mut section.edges {
-        edge.offset = moved(edge.offset, cuts);
-    }
-}
-
-/// Where the byte that was at this offset is now.
-fn moved(offset: u32, cuts: &Cuts) -> u32 {
-    let before = cuts.iter().take_while(|(start, _)| *start < offset);
-    before.fold(offset, |at, (start, len)| at - (*len).min(offset - start))
 }

@@ -42,6 +42,8 @@ impl Graph<'_> {
                 bytes: Cow::Borrowed(&[]),
                 edges: Vec::new(),
                 about_code: false,
+                about: None,
+                retained: false,
             });
         }
         Ok(())

@@ -140,6 +140,8 @@ impl<'data> Reader<'data> {
         let name = self.name(name)?;
         let size = header.sh_size.get(self.endian);
         let role = role(self.arch, self.endian, &name, header)?;
+        let (flags, link) = (header.sh_flags.get(self.endian), header.sh_link.get(self.endian));
+        let linked = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
         let mut section = Section {
             name,
             file: 0,
@@ -148,7 +150,9 @@ impl<'data> Reader<'data> {
             size: 0,
             bytes: Cow::Borrowed(&[]),
             edges: Vec::new(),
-            about_code: header.sh_flags.get(self.endian) & u64::from(elf::SHF_LINK_ORDER) != 0,
+            about_code: linked,
+            about: (linked && link > 0).then_some(SectionId(link)),
+            retained: flags & u64::from(elf::SHF_GNU_RETAIN) != 0,
         };
         if role == SectionRole::Ignored {
             return Ok(section);

@@ -1,7 +1,10 @@
 //! The body of the fuzz target.
 
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
 use super::layout::SegmentAddrs;
-use super::{EhFrame, Layout, LinkedImage, Object, SectionRole, Segment};
+use super::{Definition, EhFrame, Graph, Layout, LinkedImage, Object, Scope, Section, SectionRole, Segment};
 use crate::addr::{CodeAddr, Len};
 use crate::deopt::UnwindInfo;
 use crate::stackmap::StackMaps;
@@ -23,6 +26,7 @@ pub fn fuzz_body(data: &[u8]) {
     if layout.segments().iter().any(|segment| segment.size.get() > LIMIT) {
         return;
     }
+    check_pruned(data);
     for (base, outside) in [
         (0x1_0000, 0x1234_5678_0000),
         (0x1000_0000, 0x1080_0000),
@@ -46,6 +50,25 @@ pub fn fuzz_body(data: &[u8]) {
             assert!(segments.is_ok_and(|segments| same(&segments)), "linked twice");
             read(&linked);
         }
+    }
+}
+
+/// Without what one of its symbols does not need, twice: what is left needs all that is left.
+fn check_pruned(data: &[u8]) {
+    let Ok(object) = Object::parse(data) else { return };
+    let mut graph = Graph::new("it", object);
+    let roots = graph.symbols().iter();
+    let root = roots
+        .filter(|symbol| symbol.scope() != Scope::Local)
+        .find(|symbol| matches!(symbol.definition(), Definition::Section(..)))
+        .map(|symbol| symbol.name().to_string());
+    let Some(root) = root else { return };
+    let sizes = |graph: &Graph<'_>| -> Vec<u32> { graph.sections().iter().map(Section::size).collect() };
+    if graph.prune([root.as_str()]).is_ok() {
+        let once = sizes(&graph);
+        assert_eq!(graph.prune([root.as_str()]), Ok(()));
+        assert_eq!(once, sizes(&graph), "pruned twice");
+        let _ = graph.layout();
     }
 }
 

@@ -91,6 +91,10 @@ pub struct Section<'data> {
     pub(super) edges: Vec<Edge>,
     /// Its entries are about code, and it is kept as a table (`SHF_LINK_ORDER`).
     pub(super) about_code: bool,
+    /// The section that it is about, without which nobody needs it.
+    pub(super) about: Option<SectionId>,
+    /// It is kept, whoever refers to it (`SHF_GNU_RETAIN`).
+    pub(super) retained: bool,
 }
 
 /// A relocation: the bytes at `offset` depend on the address of `target`. Offset and width have been checked

@@ -176,6 +176,18 @@ impl Layout<'_> {
     }
 }
 
+/// Repeats a unit over all bytes.
+fn fill_with(bytes: &mut [u8], unit: &[u8]) {
+    if let [byte] = unit {
+        return bytes.fill(*byte);
+    }
+    for bytes in bytes.chunks_mut(unit.len().max(1)) {
+        for (byte, new) in bytes.iter_mut().zip(unit) {
+            *byte = *new;
+        }
+    }
+}
+
 impl Linker<'_, '_> {
     pub(super) fn address(&self, place: Place) -> u64 {
         self.addrs
@@ -231,9 +243,7 @@ impl Linker<'_, '_> {
         let [code, _, _] = &mut buffers;
         // A stub or padding that is run by mistake traps.
         let trap = self.layout.graph.arch.trap();
-        for (byte, trap) in code.iter_mut().zip(trap.iter().cycle()) {
-            *byte = *trap;
-        }
+        fill_with(code, trap);
         let (mut eh_frames, mut code_tables) = (Vec::new(), Vec::new());
         for (section, place) in self.layout.graph.sections.iter().zip(&self.layout.places) {
             let Some(place) = place else { continue };

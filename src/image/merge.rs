@@ -60,6 +60,10 @@ impl<'data> Graph<'data> {
         let ids = self.take_symbols(symbols, &bases);
         for mut section in sections {
             section.file = bases.file;
+            // An index that is not there stays one that nothing is under.
+            section.about = section
+                .about
+                .map(|SectionId(id)| SectionId(id.saturating_add(bases.section)));
             for edge in &mut section.edges {
                 // The reader has checked the index.
                 edge.target = ids.get(edge.target.index()).copied().unwrap_or(edge.target);

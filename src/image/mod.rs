@@ -63,6 +63,7 @@ mod adopt;
 mod align;
 mod apply;
 mod common;
+mod cut;
 mod descriptors;
 mod elf;
 mod file;
@@ -74,6 +75,8 @@ mod link;
 mod machine;
 mod merge;
 mod pairs;
+mod parts;
+mod prune;
 mod relocation;
 mod stubs;
 #[cfg(test)]

@@ -145,7 +145,8 @@ pub(super) fn object(arch: Arch, sections: &[Section], symbols: &[Symbol]) -> Ve
             1,
             section.flags,
             section.bytes.clone(),
-            0,
+            // With `SHF_LINK_ORDER` it is about the first section.
+            section.flags >> 7 & 1,
             0,
             section.align,
             0,

@@ -11,6 +11,7 @@ mod damage;
 mod fields;
 mod merge;
 mod powerpc64;
+mod prune;
 mod riscv64;
 mod tables;
 
