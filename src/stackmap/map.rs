@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bytes::{self, Bytes, Endian};
-use super::flat::{self, Arrays, Dialect, Frame, Frames, VersionTwo};
+use super::flat::{self, Arrays, Dialect, Frame, Frames, Parts, VersionTwo};
 use super::record::{self, Record, Records};
 use crate::addr::{ByteOffset, RecordId};
 use crate::error::{Error, Result};
@@ -126,21 +126,33 @@ pub struct StackMap<'a> {
 impl<'a> StackMap<'a> {
     fn checked(bytes: Bytes<'a>, at: usize, two: VersionTwo) -> Result<Self> {
         bytes::span(bytes.data, "a map's header", at, 1, HEADER as u64)?;
-        match (bytes.u8(at), two) {
-            (Some(1), _) => Self::checked_nested(bytes, Version::V1, at),
-            (Some(3), _) => Self::checked_nested(bytes, Version::V3, at),
-            (Some(2), VersionTwo::Detected) => Self::detected(bytes, at),
-            (Some(2), VersionTwo::Llvm) => Self::checked_nested(bytes, Version::V2, at),
-            (Some(2), VersionTwo::Flat(dialect)) => Self::checked_flat(bytes, dialect, at),
-            (other, _) => Err(Error::StackMapVersion {
-                at: ByteOffset::new(at as u64),
-                found: other.unwrap_or(0),
-            }),
+        let version = match bytes.u8(at) {
+            Some(1) => Version::V1,
+            Some(3) => Version::V3,
+            Some(2) => return Self::checked_two(bytes.data, bytes.endian, at, two),
+            other => {
+                return Err(Error::StackMapVersion {
+                    at: ByteOffset::new(at as u64),
+                    found: other.unwrap_or(0),
+                });
+            }
+        };
+        Self::checked_nested(bytes, version, at)
+    }
+
+    /// Takes the bytes in parts, see [`flat_header`].
+    #[cold]
+    #[inline(never)]
+    fn checked_two(data: &'a [u8], endian: Endian, at: usize, two: VersionTwo) -> Result<Self> {
+        let bytes = Bytes { data, endian };
+        match two {
+            VersionTwo::Detected => Self::detected(bytes, at),
+            VersionTwo::Llvm => Self::checked_nested(bytes, Version::V2, at),
+            VersionTwo::Flat(dialect) => Self::checked_flat(bytes, dialect, at),
         }
     }
 
     /// A map whose version byte is 2: the one that all of it is right as.
-    #[cold]
     fn detected(bytes: Bytes<'a>, at: usize) -> Result<Self> {
         let flat = [Dialect::Proposal, Dialect::Fork];
         let nested = Self::checked_nested(bytes, Version::V2, at);
@@ -174,6 +186,8 @@ impl<'a> StackMap<'a> {
         })
     }
 
+    /// A map whose records hold their locations.
+    #[inline(always)]
     fn checked_nested(bytes: Bytes<'a>, version: Version, at: usize) -> Result<Self> {
         let data = bytes.data;
         let word = |offset| bytes.u32(at + offset).unwrap_or(0);
@@ -241,7 +255,9 @@ impl<'a> StackMap<'a> {
         if self.version == Version::V1 {
             return Ok(());
         }
-        let sum = (0..self.functions).try_fold(0u64, |sum, i| sum.checked_add(self.header(i).record_count?));
+        let sum = (0..self.functions).try_fold(0u64, |sum, i| {
+            sum.checked_add(self.nested_header(i).record_count?)
+        });
         if sum == Some(u64::from(self.records)) {
             return Ok(());
         }
@@ -252,40 +268,33 @@ impl<'a> StackMap<'a> {
         })
     }
 
-    /// Where the arrays of a flat map are, with its dialect.
-    fn arrays(&self) -> Option<(Dialect, Arrays)> {
-        match self.version {
-            Version::Flat(dialect) => Some((dialect, Arrays::read(self.bytes, dialect, self.at))),
-            _ => None,
-        }
-    }
-
     pub(super) fn frame_count(&self) -> u32 {
-        self.arrays().map_or(0, |_| self.functions)
+        match self.version {
+            Version::Flat(_) => self.functions,
+            _ => 0,
+        }
     }
 
     pub(super) fn frame(&self, index: u32) -> Option<Frame<'a>> {
-        let (dialect, arrays) = self.arrays().filter(|_| index < self.functions)?;
-        let at = arrays.frames + index as usize * function_size(self.version);
-        Some(Frame::read(self.bytes, dialect, &arrays, at))
-    }
-
-    #[cold]
-    fn flat_header(&self, index: u32) -> FunctionHeader {
-        let frame = self.frame(index);
-        FunctionHeader {
-            at: frame.map_or(self.at, |frame| frame.byte_offset().get() as usize),
-            address: frame.map_or(0, |frame| frame.address()),
-            stack_size: frame.map_or(StackSize::Unknown, |frame| frame.stack_size()),
-            record_count: frame.map(|frame| frame.records.into()),
-        }
+        let Version::Flat(dialect) = self.version else {
+            return None;
+        };
+        let Bytes { data, endian } = self.bytes;
+        (index < self.functions).then(|| Frame::read(data, endian, dialect, self.at, index))
     }
 
     #[inline]
     fn header(&self, index: u32) -> FunctionHeader {
-        if let Version::Flat(_) = self.version {
-            return self.flat_header(index);
+        match self.version {
+            Version::Flat(dialect) => {
+                flat_header(self.bytes.data, self.bytes.endian, dialect, self.at, index)
+            }
+            _ => self.nested_header(index),
         }
+    }
+
+    #[inline(always)]
+    fn nested_header(&self, index: u32) -> FunctionHeader {
         let at = self.at + HEADER + index as usize * function_size(self.version);
         let Bytes { data, endian } = self.bytes;
         // They lie in the bytes, as was checked.
@@ -345,10 +354,13 @@ impl<'a> StackMap<'a> {
 
     /// The large constants.
     #[must_use]
+    #[inline]
     pub fn constants(&self) -> Constants<'a> {
-        let at = match self.arrays() {
-            Some((_, arrays)) => arrays.constants,
-            None => self.at + HEADER + self.functions as usize * function_size(self.version),
+        let at = match self.version {
+            Version::Flat(dialect) => {
+                Arrays::read(self.bytes.data, self.bytes.endian, dialect, self.at).constants
+            }
+            _ => self.at + HEADER + self.functions as usize * function_size(self.version),
         };
         Constants {
             bytes: self.bytes,
@@ -392,8 +404,11 @@ impl<'a> StackMap<'a> {
     }
 
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
-        let parts = self.arrays().map(|(_, arrays)| arrays.parts);
-        Records::new(self.bytes, self.version, parts.unwrap_or_default(), at, count)
+        let parts = match self.version {
+            Version::Flat(dialect) => Parts::read(self.bytes.data, self.bytes.endian, dialect, self.at),
+            _ => Parts::default(),
+        };
+        Records::new(self.bytes, self.version, parts, at, count)
     }
 }
 
@@ -409,11 +424,25 @@ impl fmt::Debug for StackMap<'_> {
     }
 }
 
+/// A function of the flat map at `map`. Like everything that looks whether a map is flat, it takes the parts of what it needs: a map
+/// whose address is taken has to stand in memory, on the way of the others, too.
+#[cold]
+#[inline(never)]
+fn flat_header(data: &[u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> FunctionHeader {
+    let frame = Frame::read(data, endian, dialect, map, index);
+    FunctionHeader {
+        at: frame.at,
+        address: frame.address(),
+        stack_size: frame.stack_size(),
+        record_count: Some(frame.records.into()),
+    }
+}
+
 const fn function_size(version: Version) -> usize {
     match version {
         Version::V1 => 16,
-        Version::V2 | Version::V3 => 24,
-        Version::Flat(dialect) => dialect.frame_size(),
+        // A flat map has them elsewhere.
+        Version::V2 | Version::V3 | Version::Flat(_) => 24,
     }
 }
 

@@ -323,14 +323,6 @@ impl<'a> Records<'a> {
         }
     }
 
-    #[inline(always)]
-    fn read(&self) -> Option<(Record<'a>, usize)> {
-        match self.version {
-            Version::Flat(dialect) => flat::read_record(self.bytes, dialect, self.parts, self.at),
-            version => Record::read(self.bytes, version, self.at),
-        }
-    }
-
     /// Where the record after these starts.
     pub(super) fn rest_at(mut self) -> usize {
         while self.next().is_some() {}
@@ -345,7 +337,14 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Record<'a>> {
         self.left = self.left.checked_sub(1)?;
         // They were checked; should one be wrong all the same, it ends here.
-        let Some((record, end)) = self.read() else {
+        let read = match self.version {
+            Version::Flat(dialect) => {
+                let Bytes { data, endian } = self.bytes;
+                flat::read_record(data, endian, dialect, self.parts, self.at)
+            }
+            version => Record::read(self.bytes, version, self.at),
+        };
+        let Some((record, end)) = read else {
             self.left = 0;
             return None;
         };

@@ -1,6 +1,6 @@
 //! Where the arrays of a flat map are, and the check of all of it.
 
-use super::super::bytes::{self, Bytes};
+use super::super::bytes::{self, Bytes, Endian};
 use super::super::fault::check_location;
 use super::super::record::Record;
 use super::Dialect;
@@ -52,6 +52,15 @@ pub(in super::super) struct Parts {
     live_outs: usize,
 }
 
+impl Parts {
+    /// What the header at `at` says.
+    #[cold]
+    #[inline(never)]
+    pub(in super::super) fn read(data: &[u8], endian: Endian, dialect: Dialect, at: usize) -> Self {
+        Arrays::read(data, endian, dialect, at).parts
+    }
+}
+
 /// What the check of a map found.
 pub(in super::super) struct Checked {
     pub(in super::super) arrays: Arrays,
@@ -62,8 +71,11 @@ pub(in super::super) struct Checked {
 }
 
 impl Arrays {
-    /// What the header at `at` says.
-    pub(in super::super) fn read(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> Self {
+    /// What the header at `at` says. Not on the way of other maps.
+    #[cold]
+    #[inline(never)]
+    pub(in super::super) fn read(data: &[u8], endian: Endian, dialect: Dialect, at: usize) -> Self {
+        let bytes = Bytes { data, endian };
         let word = |number: usize| bytes.u32(at + 4 * number).unwrap_or(0) as usize;
         let array = |number| at.saturating_add(word(number));
         let has_registers = usize::from(dialect == Dialect::Proposal);
@@ -132,13 +144,16 @@ impl Arrays {
 /// Whether a header of that dialect may stand at `at`, by its offsets alone.
 pub(in super::super) fn is_header(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> bool {
     let has_it = bytes.data.len().saturating_sub(at) >= HEADER;
-    has_it && Arrays::read(bytes, dialect, at).check(bytes, dialect, at).is_ok()
+    has_it
+        && Arrays::read(bytes.data, bytes.endian, dialect, at)
+            .check(bytes, dialect, at)
+            .is_ok()
 }
 
 /// Checks the map at `at`, all of it.
 pub(in super::super) fn check(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> Result<Checked> {
     bytes::span(bytes.data, "a flat map's header", at, 1, HEADER as u64)?;
-    let arrays = Arrays::read(bytes, dialect, at);
+    let arrays = Arrays::read(bytes.data, bytes.endian, dialect, at);
     arrays.check(bytes, dialect, at)?;
     // All others end before these begin.
     bytes::span(
@@ -252,12 +267,16 @@ impl Map<'_> {
 }
 
 /// The record at `at` and its end, if it and what it refers to lie in the bytes.
+#[cold]
+#[inline(never)]
 pub(in super::super) fn read_record<'a>(
-    bytes: Bytes<'a>,
+    data: &'a [u8],
+    endian: Endian,
     dialect: Dialect,
     parts: Parts,
     at: usize,
 ) -> Option<(Record<'a>, usize)> {
+    let bytes = Bytes { data, endian };
     let entry: &[u8; RECORD] = bytes.data.get(at..)?.first_chunk()?;
     let field = |from: usize| {
         let pair = entry.get(from..)?.first_chunk()?;

@@ -11,7 +11,7 @@ use crate::addr::{ByteOffset, DwarfReg, Len};
 /// What a flat map says of a function and its frame.
 #[derive(Clone, Copy)]
 pub struct Frame<'a> {
-    at: usize,
+    pub(in super::super) at: usize,
     address: u64,
     function_size: u32,
     stack_size: u32,
@@ -22,8 +22,16 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The one at `at`, which was checked; of another place it may be nonsense.
-    pub(in super::super) fn read(bytes: Bytes<'a>, dialect: Dialect, arrays: &Arrays, at: usize) -> Self {
+    /// The one at `index` of the map at `map`, which were checked; of another place it may be nonsense.
+    pub(in super::super) fn read(
+        data: &'a [u8],
+        endian: Endian,
+        dialect: Dialect,
+        map: usize,
+        index: u32,
+    ) -> Self {
+        let (bytes, arrays) = (Bytes { data, endian }, Arrays::read(data, endian, dialect, map));
+        let at = arrays.frames + index as usize * dialect.frame_size();
         let half = |from: usize| bytes.u16(at + from).unwrap_or(0);
         let (registers, records) = match dialect {
             Dialect::Proposal => ((half(20), half(22)), half(24)),
