@@ -1,8 +1,12 @@
-//! Frames without unwind information: what the conventions say of them.
+//! Frames without unwind information: what the conventions and stack maps say of them.
 //!
 //! Frame pointers and back chains: System V x86-64 ABI, 3.2.2; AAPCS64, 6.4.6; 64-Bit ELF V2 ABI 1.5, 2.2.2; ELF ABI,
 //! s390x Supplement, 1.2.2; RISC-V psABI, "Frame Pointer Convention". Where LLVM puts what AArch64 and RISC-V leave open
 //! is as in its frame lowering.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
 
 use super::unwind::{Base, Others, Row, Saved};
 use crate::addr::{CodeAddr, DwarfReg};
@@ -10,6 +14,7 @@ use crate::arch::{Arch, SiteKind};
 use crate::error::{Error, Result};
 use crate::site::{Module, Saves, UnwindBy};
 use crate::stackmap::StackSize;
+use crate::stackmap::flat::{FlatFunction, Frame};
 
 /// A function: its start, its end, and the size of its frame where the stack map tells it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +33,24 @@ pub(super) struct Conventional {
     functions: Vec<Known>,
     /// The ends of entry sites, where no frame has been made yet, with their starts.
     entries: Vec<(u64, u64)>,
+    /// What a flat stack map tells of functions, by their starts, where that is asked for.
+    frames: BTreeMap<u64, Told>,
+}
+
+/// What a flat stack map tells of a function.
+#[derive(Clone, Debug)]
+struct Told {
+    frame: FlatFunction,
+    lists_registers: bool,
+}
+
+impl From<Frame<'_>> for Told {
+    fn from(frame: Frame<'_>) -> Self {
+        Self {
+            lists_registers: frame.lists_registers(),
+            frame: frame.into(),
+        }
+    }
 }
 
 /// How a frame pointer leads to the frame address.
@@ -103,6 +126,12 @@ fn layout(arch: Arch) -> Layout {
     }
 }
 
+impl Told {
+    fn has_frame_pointer(&self, layout: &Layout) -> bool {
+        self.frame.has_frame_pointer && self.frame.base.get() == layout.frame_pointer
+    }
+}
+
 impl Conventional {
     pub(super) fn of(module: &Module) -> Self {
         let functions = module.functions().map(|function| Known {
@@ -116,7 +145,10 @@ impl Conventional {
         let entries = module
             .sites()
             .filter(|site| site.shape().kind() == SiteKind::Entry);
+        let asked = module.unwind_by() == UnwindBy::FrameRecords;
+        let frames = module.frames().filter(|_| asked);
         Self {
+            frames: frames.map(|frame| (frame.address(), frame.into())).collect(),
             arch: module.arch(),
             by: module.unwind_by(),
             functions: functions.collect(),
@@ -141,6 +173,9 @@ impl Conventional {
         if self.entries.iter().any(at_entry) {
             return Ok(self.entry_row(pc, &layout));
         }
+        if self.by == UnwindBy::FrameRecords {
+            return self.told_row(pc, function, &layout);
+        }
         let others = match self.by {
             UnwindBy::FramePointers(Saves::Nothing) => Others::Untouched,
             _ => Others::Unknown,
@@ -162,19 +197,71 @@ impl Conventional {
         })
     }
 
+    /// What a flat stack map tells.
+    fn told_row(&self, pc: CodeAddr, function: &Known, layout: &Layout) -> Result<Row> {
+        let refused = |reason| Error::UnwindRule { pc, reason };
+        let told = self.frames.get(&function.start);
+        let told = told.ok_or_else(|| refused("no flat stack map has its function".into()))?;
+        let base = match layout.found {
+            Found::Above(above) if told.has_frame_pointer(layout) => Base::Register(told.frame.base, above),
+            _ => self.by_size(pc, function, layout)?,
+        };
+        let mut saved = Vec::new();
+        for register in told.frame.registers.iter().filter(|register| register.is_spilled) {
+            if register.size != 8 {
+                let (size, reg) = (register.size, register.reg);
+                return Err(refused(format!("it saved {size} bytes of {reg}, 8 are known")));
+            }
+            let offset = i64::from(register.offset);
+            saved.push((
+                register.reg,
+                match base {
+                    // From the frame address, a frame like it can be made.
+                    Base::Register(from, above) if from == told.frame.base => Saved::At(offset - above),
+                    _ => Saved::AtRegister(told.frame.base, offset),
+                },
+            ));
+        }
+        let mut by_convention = |reg, how: &Saved| {
+            let reg = DwarfReg::new(reg);
+            if !told.frame.registers.iter().any(|register| register.reg == reg) {
+                saved.push((reg, how.clone()));
+            }
+        };
+        by_convention(layout.return_address, &layout.saved_return_address);
+        if told.has_frame_pointer(layout) {
+            by_convention(layout.frame_pointer, &layout.saved_frame_pointer);
+        }
+        Ok(Row {
+            pc,
+            endian: super::unwind::endian(Some(self.arch)),
+            base,
+            saved,
+            others: if told.lists_registers {
+                Others::Untouched
+            } else {
+                Others::Unknown
+            },
+        })
+    }
+
+    /// The frame address, by the size that the stack map tells.
+    fn by_size(&self, pc: CodeAddr, function: &Known, layout: &Layout) -> Result<Base> {
+        let size = function.size.and_then(|size| i64::try_from(size).ok());
+        let size = size.ok_or_else(|| Error::UnwindRule {
+            pc,
+            reason: "the stack map has no fixed stack size for its function".into(),
+        })?;
+        // What the stack map does not count is what is there before the function makes its frame.
+        let stack = DwarfReg::new(layout.stack_pointer);
+        Ok(Base::Register(stack, size.saturating_add(layout.at_entry)))
+    }
+
     /// The frame address.
     fn base(&self, pc: CodeAddr, function: &Known, layout: &Layout) -> Result<Base> {
         let stack = DwarfReg::new(layout.stack_pointer);
         match (self.by, &layout.found) {
-            (UnwindBy::StackSizes, _) | (_, Found::BySize) => {
-                let size = function.size.and_then(|size| i64::try_from(size).ok());
-                let size = size.ok_or_else(|| Error::UnwindRule {
-                    pc,
-                    reason: "the stack map has no fixed stack size for its function".into(),
-                })?;
-                // What the stack map does not count is what is there before the function makes its frame.
-                Ok(Base::Register(stack, size.saturating_add(layout.at_entry)))
-            }
+            (UnwindBy::StackSizes, _) | (_, Found::BySize) => self.by_size(pc, function, layout),
             (_, Found::Above(above)) => Ok(Base::Register(DwarfReg::new(layout.frame_pointer), *above)),
             (_, Found::ByChain(above)) => Ok(Base::Chained(stack, *above)),
         }

@@ -38,6 +38,14 @@ impl Code {
         &self.image
     }
 
+    /// Takes these stack maps for the code in place of its own, in its byte order: such as those that
+    /// [`FlatWriter`](crate::stackmap::flat::FlatWriter) made of them. They are read when the code is registered.
+    #[must_use]
+    pub fn with_stack_maps(mut self, section: Vec<u8>) -> Self {
+        self.image.stack_maps = section;
+        self
+    }
+
     /// The ranges of code and how each is written.
     #[must_use]
     pub fn areas(&self) -> &[CodeArea] {

@@ -675,6 +675,14 @@ pub enum Error {
         "the {reserved} bytes of entry {site} are not all nops: reserve them with \"patchable-function-entry\""
     )]
     EntryNotNops { site: Box<SiteName>, reserved: Len },
+    /// More bytes are told than the stack map says are reserved.
+    #[error(
+        "{site} is told to reserve {reserved} bytes, its stack map says {recorded}: tell no more than that"
+    )]
+    ReservedBeyondRecorded { site: Box<SiteName>, reserved: Len, recorded: Len },
+    /// The stack map does not hold the reserved length.
+    #[error("the stack map does not tell the reserved length of {site}, as flat ones may: tell it")]
+    ReservedLengthNotTold { site: Box<SiteName> },
     /// The reserved length cannot be told from the bytes.
     #[error("the reserved length of {site} cannot be inferred after {seen} bytes: {why}; tell it")]
     ReservedLengthAmbiguous { site: Box<SiteName>, seen: Len, why: &'static str },

@@ -50,6 +50,8 @@ impl Error {
             | Self::SiteUndecodable { site, .. }
             | Self::NotLlvmPatchpoint { site, .. }
             | Self::EntryNotNops { site, .. }
+            | Self::ReservedBeyondRecorded { site, .. }
+            | Self::ReservedLengthNotTold { site, .. }
             | Self::ReservedLengthAmbiguous { site, .. }
             | Self::LandingLost { site, .. }
             | Self::SiteInvalidated { site, .. }

@@ -434,6 +434,17 @@ fn audit_extent(
             site: candidate.name(),
         });
     }
+    if let Some(recorded) = candidate
+        .record()
+        .reserved()
+        .filter(|recorded| *recorded < reserved)
+    {
+        return Err(Error::ReservedBeyondRecorded {
+            site: candidate.name(),
+            reserved,
+            recorded,
+        });
+    }
     let start = u64::from(candidate.offset().get());
     let end = start + u64::from(reserved.get());
     if end > u64::from(function.len.get()) {

@@ -72,12 +72,35 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// The reserved length of a patchpoint, from the call and nops that LLVM put there.
+    /// The reserved length, as a [flat](crate::stackmap::flat) stack map tells it: nobody else needs to then.
+    ///
+    /// ```no_run
+    /// # fn register(engine: &patchpoint::Engine, code: patchpoint::engine::Code) -> patchpoint::Result<()> {
+    /// use patchpoint::CallShape;
+    ///
+    /// engine.register(code, |record| {
+    ///     Ok::<_, patchpoint::Error>(CallShape::any_reg(record.reserved()?.get()).result().args(1))
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ReservedLengthNotTold`] where the stack map does not tell it.
+    pub fn reserved(&self) -> Result<Len> {
+        let told = self.record.reserved();
+        told.ok_or_else(|| Error::ReservedLengthNotTold { site: self.name() })
+    }
+
+    /// The reserved length of a patchpoint, as the stack map tells it, or else from the call and nops that LLVM put there.
     ///
     /// # Errors
     /// [`Error::ReservedLengthAmbiguous`] where the nops could be more, or less, than the patchpoint's own:
     /// they end where an alignment or the function ends, or there are none and no call.
     pub fn infer_reserved(&self) -> Result<Len> {
+        if let Some(told) = self.record.reserved() {
+            return Ok(told);
+        }
         let seen = self.bytes.get(..LONGEST_INFERRED).unwrap_or(self.bytes);
         let end = verify::patchpoint_prefix(self.arch, self.addr, seen);
         let ambiguous = |why| {

@@ -14,6 +14,7 @@ use crate::arch::{Arch, CallShape, SiteContext};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
+use crate::stackmap::flat::Frame;
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
 
 /// Names a module of an engine; never used twice.
@@ -169,6 +170,11 @@ impl Module {
     /// Every record with the address that its offset stands for: of a statepoint, the return address.
     pub(crate) fn record_addresses(&self) -> Result<impl Iterator<Item = (CodeAddr, RecordRef)>> {
         super::audit::record_addresses(&self.0.parts)
+    }
+
+    /// What flat stack maps say of its functions.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
+        self.0.parts.maps.maps().flat_map(|(_, map)| map.frames())
     }
 
     /// The record of a reference, with its constants.

@@ -19,6 +19,12 @@ pub enum UnwindBy {
     /// above the word to which its frame pointer points, on RISC-V in the highest word of the frame, on SystemZ in the
     /// place of r14 in its caller's save area.
     StackSizes,
+    /// By what a [flat](crate::stackmap::flat) stack map tells of each function: its frame registers are where its caller's registers
+    /// are, and all that it does not list are untouched, so that its frame can be left. The frame is found by the base register where
+    /// that is a frame pointer with a fixed distance to it (x86-64, RISC-V), and by the stack size otherwise. What is not
+    /// listed of return address and frame pointer is where [`StackSizes`](Self::StackSizes) and
+    /// [`FramePointers`](Self::FramePointers) look for it. The fork's dialect has no frame registers: with it, frames can be walked and not left.
+    FrameRecords,
 }
 
 /// Which registers functions save for their callers, besides the frame pointer and the return address.

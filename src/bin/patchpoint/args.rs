@@ -119,7 +119,7 @@ live unless the runtime trusts the list.
 
 JSON: {file, format, architecture, how: loaded | linked | unlinked, faults: [text], sites: [{id, function, offset, address, \
 state: registered | refused | no_length | no_site, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved, \
-reserved_source: told | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, landings: [offset], \
+reserved_source: told | recorded | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, landings: [offset], \
 head: {offset, length}, no_head, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in \
 `inspect`.")]
 pub(crate) struct Sites {

@@ -1,7 +1,7 @@
 //! What the stack map does not hold: kind, reserved length, convention, result and arguments of each record.
 //!
 //! It is told on the command line, in files of lines of the same form, or by the LLVM IR that the object was compiled from.
-//! What is not told is inferred from the bytes, where they leave no doubt.
+//! What is not told is taken from the stack map, where it is a flat one that tells lengths, or inferred from the bytes, where they leave no doubt.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -112,6 +112,8 @@ pub(crate) struct Shapes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Told,
+    /// The stack map tells it, as flat ones may.
+    Recorded,
     Inferred,
 }
 
@@ -196,6 +198,15 @@ impl Shapes {
             Some(Shape::Whole(shape)) => Known::Site(shape, Source::Told),
             Some(Shape::Bytes(bytes)) if patchpoint => Known::Site(CallShape::c(bytes), Source::Told),
             Some(Shape::Bytes(bytes)) => Known::Site(CallShape::shadow(bytes), Source::Told),
+            None if record.record().reserved().is_some() => {
+                let bytes = record.reserved()?.get();
+                let shape = if patchpoint {
+                    CallShape::c
+                } else {
+                    CallShape::shadow
+                };
+                Known::Site(shape(bytes), Source::Recorded)
+            }
             None if patchpoint => Known::Site(CallShape::c(record.infer_reserved()?.get()), Source::Inferred),
             None => Known::NoLength(format!(
                 "real instructions stand there, as in a shadow: tell its length, by --ir, --shape {id}=shadow,BYTES or \

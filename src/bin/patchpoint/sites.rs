@@ -87,6 +87,7 @@ fn registered_text(
     let (shape, slack) = (registered.shape, registered.slack.get());
     let inferred = match registered.source {
         Source::Told => "",
+        Source::Recorded => " recorded",
         Source::Inferred => " inferred",
     };
     let bytes = text::count_u64(shape.reserved().get().into(), "byte");
@@ -208,6 +209,7 @@ fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Valu
     put("reserved", shape.reserved().get().into());
     let source = match registered.source {
         Source::Told => "told",
+        Source::Recorded => "recorded",
         Source::Inferred => "inferred",
     };
     put("reserved_source", source.into());

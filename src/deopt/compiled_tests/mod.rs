@@ -4,6 +4,7 @@
 
 mod c_handlers;
 mod describing;
+mod frame_records;
 mod leavable;
 #[cfg(target_os = "linux")]
 mod panicking;

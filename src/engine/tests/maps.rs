@@ -1,8 +1,11 @@
 //! Stack maps that do not fit the code, or say too little: written by hand, refused with the place.
 
 use super::*;
-use crate::stackmap::Version;
+use crate::addr::DwarfReg;
+use crate::site::Candidate;
+use crate::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter};
 use crate::stackmap::testing::constant;
+use crate::stackmap::{StackMaps, Version};
 
 /// Two functions of [`identity`], and what becomes of registering them with a map made for their addresses.
 fn with_map(make: impl FnOnce(&Text) -> MapSpec) -> Result<Module> {
@@ -10,6 +13,13 @@ fn with_map(make: impl FnOnce(&Text) -> MapSpec) -> Result<Module> {
 }
 
 fn with_bytes(make: impl FnOnce(&Text) -> Vec<u8>) -> Result<Module> {
+    with_shape(make, |_| Ok(identity(1).shape))
+}
+
+fn with_shape(
+    make: impl FnOnce(&Text) -> Vec<u8>,
+    shape: impl FnMut(&Candidate<'_>) -> Result<CallShape>,
+) -> Result<Module> {
     let text = Text::new(&[identity(1), identity(2)]);
     let mut adoption = Adoption::new(ARCH, ARCH.endian(), make(&text)).not_yet_run();
     for index in 0..2 {
@@ -19,7 +29,7 @@ fn with_bytes(make: impl FnOnce(&Text) -> Vec<u8>) -> Result<Module> {
     let code = unsafe { adoption.promise() }?;
     let lab = Lab::new();
     let code = lab.engine.adopt_with(code, &text.shared())?;
-    let registered = lab.engine.register(code, |_| identity(1).shape);
+    let registered = lab.engine.register(code, shape);
     assert_eq!(lab.engine.modules().len(), usize::from(registered.is_ok()));
     registered
 }
@@ -159,4 +169,66 @@ fn a_function_that_leaves_its_memory_is_refused() {
 #[test]
 fn an_engine_without_a_world_is_none() {
     refused!(Engine::builder().build(), NoWorld);
+}
+
+/// The map of one function with one record, written flat.
+fn flat(text: &Text, dialect: Dialect, reserved: u32) -> Vec<u8> {
+    let spec = map().function(text.addr(0).get(), 8, [identity(1).record]);
+    let bytes = spec.bytes();
+    let maps = StackMaps::parse(&bytes, ARCH.endian()).unwrap();
+    let written = FlatWriter::new(dialect).write(
+        &maps.maps()[0],
+        |_| FlatFunction::new(Len::new(function_len()), DwarfReg::default()),
+        |record| FlatRecord {
+            reserved: Len::new(reserved),
+            ..record.into()
+        },
+    );
+    written.unwrap()
+}
+
+#[test]
+fn a_flat_map_tells_the_reserved_length() {
+    for dialect in [Dialect::Proposal, Dialect::Fork] {
+        for infers in [false, true] {
+            let registered = with_shape(
+                |text| flat(text, dialect, RESERVED),
+                |record| {
+                    let reserved = if infers {
+                        record.infer_reserved()?
+                    } else {
+                        record.reserved()?
+                    };
+                    Ok(CallShape::any_reg(reserved.get()).result().args(1))
+                },
+            );
+            let site = registered.unwrap().sites().next().unwrap();
+            assert_eq!(site.reserved(), Len::new(RESERVED));
+        }
+    }
+    // Others do not, nor do flat ones that say 0.
+    let from_record = |record: &Candidate<'_>| Ok(CallShape::any_reg(record.reserved()?.get()));
+    let version_3 = |text: &Text| {
+        let spec = map().function(text.addr(0).get(), 8, [identity(1).record]);
+        spec.bytes()
+    };
+    refused!(with_shape(version_3, from_record), ReservedLengthNotTold);
+    let silent = |text: &Text| flat(text, Dialect::Proposal, 0);
+    refused!(with_shape(silent, from_record), ReservedLengthNotTold);
+}
+
+#[test]
+fn no_more_bytes_are_taken_than_a_flat_map_reserves() {
+    let told = |reserved| with_bytes(|text| flat(text, Dialect::Proposal, reserved));
+    assert!(told(RESERVED).is_ok());
+    let refused = told(RESERVED - 4);
+    let Err(Error::ReservedBeyondRecorded {
+        reserved, recorded, ..
+    }) = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((reserved.get(), recorded.get()), (RESERVED, RESERVED - 4));
+    // Fewer are the runtime's choice.
+    assert!(told(RESERVED + 4).is_ok());
 }

@@ -17,6 +17,7 @@ pub struct Frame<'a> {
     stack_size: u32,
     flags: u16,
     base: u16,
+    dialect: Dialect,
     pub(in super::super) records: u16,
     registers: FrameRegisters<'a>,
 }
@@ -47,6 +48,7 @@ impl<'a> Frame<'a> {
             stack_size: bytes.u32(at + 12).unwrap_or(0),
             flags: half(16),
             base: half(18),
+            dialect,
             records,
             registers: FrameRegisters {
                 raw: raw.get(..count * FRAME_REGISTER).unwrap_or_default(),
@@ -111,6 +113,12 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub fn base(&self) -> DwarfReg {
         DwarfReg::new(self.base)
+    }
+
+    /// Whether [`registers`](Self::registers) are all that there are: the fork's dialect does not tell them.
+    #[must_use]
+    pub fn lists_registers(&self) -> bool {
+        self.dialect == Dialect::Proposal
     }
 
     /// The registers that the function keeps for its caller and uses; none in the fork's dialect.

@@ -175,6 +175,7 @@ fn check_frames(dialect: Dialect, map: &StackMap<'_>) {
         Dialect::Fork => vec![],
     };
     assert!(first.registers().eq(expected));
+    assert_eq!(first.lists_registers(), dialect == Dialect::Proposal);
     assert_eq!(second.stack_size(), StackSize::Unknown);
     assert_eq!(second.function_size(), Len::new(0x10));
     assert!(second.has_variable_size() && !second.has_frame_pointer() && !second.has_live_out_info());
