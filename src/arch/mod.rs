@@ -7,6 +7,8 @@
 pub mod aarch64;
 #[cfg(feature = "std")]
 pub(crate) mod backend;
+#[cfg(feature = "std")]
+mod calls;
 mod context;
 #[cfg(feature = "std")]
 pub(crate) mod live;

@@ -26,6 +26,8 @@ pub enum SiteKind {
     Entry,
     /// Instructions of the function that its IR has marked by `!pcsections`: patched destructively.
     Marked,
+    /// A call or jump of compiled code to a function, which can be led to another: recorded while linking.
+    Call,
 }
 
 impl SiteKind {
@@ -43,6 +45,7 @@ impl fmt::Display for SiteKind {
             Self::Shadow => "shadow",
             Self::Entry => "entry",
             Self::Marked => "marked site",
+            Self::Call => "call site",
         })
     }
 }
@@ -102,6 +105,12 @@ impl CallShape {
     #[must_use]
     pub const fn marked(reserved: u32) -> Self {
         Self::new(SiteKind::Marked, Convention::AnyReg, reserved)
+    }
+
+    /// A call of `len` bytes to a function that follows the C convention.
+    #[must_use]
+    pub const fn call(len: u32) -> Self {
+        Self::new(SiteKind::Call, Convention::C, len)
     }
 
     /// The patchpoint returns a value.

@@ -145,7 +145,7 @@ impl<M> List<M> {
         {
             let parts = all.parts.get(start..start + items.len()).unwrap_or_default();
             if let Some(first) = items.first() {
-                let memory = first.site.memory()?;
+                let memory = first.written_in()?;
                 let Some(held) = hold(memory) else {
                     self.groups.clear();
                     return Ok(false);

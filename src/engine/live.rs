@@ -9,6 +9,8 @@
 //! complete before a head leads to it and is retired, not freed, when it does no more; no call stands in a live
 //! site, so no return address points into one.
 //!
+//! Call sites are exchanged in their operand, or have a head elsewhere: see [`super::calls`].
+//!
 //! Shadows of a live module hold the function's own instructions and are not armed: they can only be invalidated,
 //! by a [`trap`].
 
@@ -18,9 +20,12 @@ mod trap;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(super) use arm::arm;
+use smallvec::SmallVec;
+
+pub(super) use arm::{Arming, arm};
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
+use super::calls::Gate;
 use super::fault::{Fault, Outcome};
 use super::prepare::{Made, Preparation};
 use super::retire::Retiree;
@@ -40,9 +45,12 @@ use crate::verify;
 
 /// What arming has made of a site.
 pub(super) struct Armed {
-    head: Head,
-    /// The code that stood in the site, where that was more than nops.
-    pub(super) stub: Option<StubSlot>,
+    /// What is exchanged: it stands in the site, or in its gate.
+    pub(super) head: Head,
+    /// Of a call whose distance cannot be exchanged.
+    pub(super) gate: Option<Gate>,
+    /// The code that stood in the site, where that was more than nops; gates, and what they lead through.
+    pub(super) stubs: SmallVec<[StubSlot; 1]>,
 }
 
 /// The exchange of the bytes of one instruction: a head, or the first bytes of a shadow for a trap. The bytes lie in
@@ -83,6 +91,9 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> 
         }
         Change::Restore => restore(preparation, head),
         Change::Invalidate => invalidate(preparation, head),
+        Change::Retarget(..) => Err(Error::CallSiteOnly {
+            site: preparation.site.name(),
+        }),
     }
 }
 
@@ -263,7 +274,7 @@ pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>
 
 impl HeadExchange {
     /// An exchange of bytes at an address, which lie in one quadword.
-    fn new(
+    pub(super) fn new(
         memory: Arc<dyn CodeMemory>,
         addr: CodeAddr,
         (old, new): (&[u8], &[u8]),

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use super::{Engine, live};
 use crate::addr::{CodeAddr, RecordId};
-use crate::arch::{Arch, CallShape};
+use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Graph, Image, Object, SegmentAddrs, SegmentRequest};
 use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
 use crate::site::{
-    self, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded, UnwindBy,
+    self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
+    UnwindBy,
 };
 use crate::stackmap::OwnedMaps;
 
@@ -21,6 +22,8 @@ pub struct Code {
     image: Image,
     symbols: HashMap<String, CodeAddr>,
     areas: Vec<CodeArea>,
+    /// In ascending address.
+    calls: Vec<CallSpec>,
     may_have_run: bool,
     placed: Option<Placed>,
 }
@@ -76,6 +79,9 @@ pub struct Registration<'e> {
     leavable: bool,
 }
 
+/// The ID under which calls of a function become sites, if they do.
+type CallIds<'a> = &'a dyn Fn(&str) -> Option<RecordId>;
+
 /// Describes a site, if the runtime has something to say of it.
 type Describe<'e> = Box<dyn FnMut(&Site) -> Result<()> + 'e>;
 
@@ -94,11 +100,40 @@ impl Engine {
     /// # Errors
     /// As [`Engine::load`].
     pub fn load_graph(&self, graph: Graph<'_>, resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<Code> {
+        self.load_with(graph, &resolve, None)
+    }
+
+    /// The same, and every call of a function for which `calls` has an ID becomes a site of kind
+    /// [`Call`](crate::arch::SiteKind::Call) when the code is registered: see [`Engine::retarget`].
+    ///
+    /// A call is recorded where the object has a branch relocation for it. There is none for a call that the compiler has resolved
+    /// itself, as to a function with local linkage in the same section; calls through pointers and the global offset
+    /// table (`-fno-plt`) are not recorded either.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub fn load_recording(
+        &self,
+        graph: Graph<'_>,
+        resolve: impl Fn(&str) -> Option<CodeAddr>,
+        calls: impl Fn(&str) -> Option<RecordId>,
+    ) -> Result<Code> {
+        self.load_with(graph, &resolve, Some(&calls))
+    }
+
+    fn load_with(
+        &self,
+        graph: Graph<'_>,
+        resolve: &dyn Fn(&str) -> Option<CodeAddr>,
+        calls: Option<CallIds<'_>>,
+    ) -> Result<Code> {
         self.check_arch(graph.arch())?;
         let layout = graph.layout()?;
         let needs: Vec<SegmentNeed> = layout.segments().iter().map(need).collect();
         let mut placement = self.shared.arena.place(&needs, reach(layout.reach()))?;
-        let linked = layout.link(&addrs(placement.segments()), &resolve)?;
+        let addrs = addrs(placement.segments());
+        let linked = layout.link(&addrs, resolve)?;
+        let calls = calls.map_or_else(Vec::new, |id| recorded(&layout, &addrs, id));
         for segment in &linked.segments {
             placement.fill(segment.addr, &segment.bytes)?;
         }
@@ -113,6 +148,7 @@ impl Engine {
             image: linked.image,
             symbols,
             areas,
+            calls,
             may_have_run: false,
             placed: Some(placed),
         })
@@ -149,6 +185,7 @@ impl Engine {
             image: code.into_image(),
             symbols: HashMap::new(),
             areas,
+            calls: Vec::new(),
             may_have_run,
             placed: None,
         })
@@ -193,7 +230,9 @@ impl Engine {
                 Err(refused(&site, "the engine has no ramps".into()))
             });
         };
-        for site in module.sites() {
+        // No handler is called from a call site.
+        let sites = module.sites();
+        for site in sites.filter(|site| site.shape().kind() != SiteKind::Call) {
             if let Err(error) = exits.check_leavable(&site) {
                 // The module will not be registered.
                 exits.forget(module.id());
@@ -211,6 +250,21 @@ impl Engine {
             Err(Error::ForeignArch { found, host })
         }
     }
+}
+
+/// The calls of every function that has an ID.
+fn recorded(layout: &image::Layout<'_>, addrs: &SegmentAddrs, id: CallIds<'_>) -> Vec<CallSpec> {
+    let mut ids = HashMap::new();
+    let calls = layout.calls(addrs, |name| {
+        let known = id(name);
+        ids.extend(known.map(|id| (name.to_owned(), id)));
+        known.is_some()
+    });
+    let spec = |call: image::RecordedCall| {
+        let id = *ids.get(&call.callee)?;
+        Some(CallSpec { id, call })
+    };
+    calls.into_iter().filter_map(spec).collect()
 }
 
 fn areas(image: &Image, memory: &Arc<dyn CodeMemory>) -> Result<Vec<CodeArea>> {
@@ -299,6 +353,9 @@ impl<'e> Registration<'e> {
     /// [`restore`](Engine::restore) puts this form back; the bytes that stood there before do not come back, nor does
     /// unregistering write them.
     ///
+    /// A call site is armed, too, if its distance cannot be exchanged by one store: it is led to a jump of its own in a stub, which
+    /// can.
+    ///
     /// Shadows and marked sites are not armed, and a change of one is refused with [`Error::ShadowNotArmed`].
     ///
     /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with [`Error::NoHead`] if a site
@@ -357,6 +414,7 @@ impl<'e> Registration<'e> {
         let unrecorded = Unrecorded {
             entries: &entries,
             marks: &marks,
+            calls: &code.calls,
             code_tables: &code.image.code_tables,
         };
         let module = site::register(parts, &unrecorded, shape)?;

@@ -19,6 +19,7 @@
 //! [`World`].
 
 mod builder;
+mod calls;
 mod commit;
 #[cfg(all(feature = "remote", target_os = "linux"))]
 pub(crate) mod elsewhere;

@@ -103,7 +103,8 @@ impl Placed<'_> {
 pub enum CodeKind {
     /// A sequence that did not fit, or of a live site.
     Stub,
-    /// LLVM's own call, moved out of a site that was armed.
+    /// LLVM's own call, moved out of a site that was armed; or the jump that a call was led to because its own distance cannot be
+    /// exchanged.
     Armed,
     /// A stub that the runtime has published.
     Published,
@@ -260,7 +261,7 @@ impl Shared {
             let armed = states
                 .of(site.key())
                 .and_then(|state| state.lasting.live.as_ref());
-            if let Some(stub) = armed.and_then(|armed| armed.stub.as_ref()) {
+            for stub in armed.iter().flat_map(|armed| &armed.stubs) {
                 self.tell_placed(&site, CodeKind::Armed, stub.range(), 0);
             }
         }

@@ -33,7 +33,7 @@ fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part, sides: [(&str, &[u
     )?;
     for (title, bytes) in sides {
         writeln!(f, "  {title}")?;
-        listing(f, item, item.site.addr(), bytes)?;
+        listing(f, item, part.range.start(), bytes)?;
     }
     if let Some(stub) = &part.standing.stub {
         writeln!(f, "  stub")?;

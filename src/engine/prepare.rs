@@ -12,11 +12,12 @@ use super::state::{self, Bytes, Landings, Place, Ramp, RampKind, SiteState, Stan
 use super::templates::Templates;
 use super::transaction::{Asked, Change, Changes};
 use super::work::{Draft, Item, Memories, OldStub, Part, Work};
-use super::{Engine, Shared};
-use crate::addr::{CodeAddr, Len};
-use crate::arch::{OnReturn, SiteContext};
+use super::{Engine, Shared, calls};
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::arch::{OnReturn, SiteContext, SiteKind};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
+use crate::memory::CodeMemory;
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
@@ -56,11 +57,10 @@ fn collect(
                 states.place_of(&site)?
             }
         };
-        let memory = memories.number(site.memory()?);
         let mut preparation = Preparation::new(shared, states, place, site, drained)?;
         preparation.new = work.room.pop();
         if let Some(mut draft) = preparation.finish(change)? {
-            draft.item.memory = memory;
+            draft.item.memory = memories.number(draft.item.written_in()?);
             work.add(draft);
         }
     }
@@ -89,6 +89,8 @@ pub(super) struct Made {
     pub(super) used: Len,
     /// How it is written if its site is live.
     pub(super) live: Option<HeadExchange>,
+    /// What is written in place of the site, and its memory.
+    pub(super) elsewhere: Option<(CodeRange, Arc<dyn CodeMemory>)>,
 }
 
 impl<'a> Preparation<'a> {
@@ -146,9 +148,13 @@ impl<'a> Preparation<'a> {
         standing.stub = self.stub;
         standing.generation = old.generation + 1;
         let (is_live, status) = (made.live.is_some(), standing.status);
+        let (range, elsewhere) = match made.elsewhere {
+            Some((range, memory)) => (range, Some(memory)),
+            None => (self.site.range(), None),
+        };
         Draft {
             part: Part {
-                range: self.site.range(),
+                range,
                 old_stub: OldStub::of(old, &standing, is_live),
                 place: self.place,
                 version: self.state.version(),
@@ -162,6 +168,7 @@ impl<'a> Preparation<'a> {
                 until_run,
                 is_live,
                 memory: 0,
+                elsewhere,
                 fate: None,
             },
             live: made.live,
@@ -173,12 +180,20 @@ impl<'a> Preparation<'a> {
         match change {
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
+            Change::Retarget(to, _) if status == Status::Patched => {
+                if self.state.standing.sequence.as_ref() == Some(to) {
+                    return Ok(None);
+                }
+            }
             Change::Redirect(to) if status == Status::Redirected => {
                 if self.state.standing.sequence.as_ref() == Some(to) {
                     return Ok(None);
                 }
             }
             _ => state::check_changeable(&self.site, status)?,
+        }
+        if self.site.shape().kind() == SiteKind::Call {
+            return calls::change(self, change).map(Some);
         }
         if self.site.module().is_live() {
             return live::change(self, change).map(Some);
@@ -190,6 +205,9 @@ impl<'a> Preparation<'a> {
                 .map(Some),
             Change::Restore => self.restore().map(Some),
             Change::Invalidate => self.invalidate().map(Some),
+            Change::Retarget(..) => Err(Error::CallSiteOnly {
+                site: self.site.name(),
+            }),
         }
     }
 
@@ -422,6 +440,10 @@ impl<'a> Preparation<'a> {
 impl Made {
     /// A change of a site that is not live.
     fn in_place(used: Len) -> Self {
-        Self { used, live: None }
+        Self {
+            used,
+            live: None,
+            elsewhere: None,
+        }
     }
 }

@@ -238,7 +238,8 @@ impl SiteState {
         } = *self.lasting;
         let stubs = self.standing.stub.into_iter().chain(doubtful);
         let of_no_change = Owner { site, generation: 0 };
-        let others = live.and_then(|armed| armed.stub).into_iter().chain(published);
+        let armed = live.into_iter().flat_map(|armed| armed.stubs);
+        let others = armed.chain(published);
         ramps
             .into_iter()
             .map(|ramp| (ramp.owner, ramp.slot))
@@ -256,7 +257,7 @@ impl SiteState {
             ..
         } = &*self.lasting;
         let stubs = self.standing.stub.iter().chain(doubtful);
-        let armed = live.iter().filter_map(|armed| armed.stub.as_ref());
+        let armed = live.iter().flat_map(|armed| &armed.stubs);
         let ramps = ramps.iter().map(|ramp| &ramp.slot);
         ramps
             .chain(stubs.map(|stub| &stub.slot))

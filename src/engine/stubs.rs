@@ -5,7 +5,8 @@ use super::prepare::Preparation;
 use super::state::Ramp;
 use super::{Engine, state};
 use crate::addr::CodeAddr;
-use crate::error::Result;
+use crate::arch::SiteKind;
+use crate::error::{Error, Result};
 use crate::sequence::Sequence;
 use crate::site::Site;
 
@@ -20,6 +21,9 @@ impl Engine {
     pub fn publish_stub(&self, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
         let shared = &self.shared;
         shared.check_registered(site)?;
+        if site.shape().kind() == SiteKind::Call {
+            return Err(Error::CallSiteOnly { site: site.name() });
+        }
         let mut states = shared.states.lock();
         let place = states.place_of(site)?;
         let mut preparation = Preparation::new(shared, &states, place, site.clone(), false)?;

@@ -393,6 +393,7 @@ fn words(site: &SiteContext<'_>) -> Vec<u64> {
         SiteKind::Shadow => 1,
         SiteKind::Entry => 2,
         SiteKind::Marked => 3,
+        SiteKind::Call => 4,
     };
     let flags = [
         shape.convention() == crate::arch::Convention::C,

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::commit::Prepared;
 use super::state::{KeyHasher, States};
-use super::{Engine, Receipt, prepare};
+use super::{Engine, Receipt, calls, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
@@ -68,6 +68,8 @@ pub(super) enum Change<'s> {
     Invalidate,
     /// It gets this sequence, which leads elsewhere, and from now on no other but of that kind.
     Redirect(Arc<Sequence>),
+    /// It calls the function at this address, by this sequence.
+    Retarget(Arc<Sequence>, CodeAddr),
 }
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
@@ -195,6 +197,35 @@ impl<'e> Transaction<'e> {
         }
         for site in entries {
             self.add(site, Change::Redirect(Arc::clone(&sequence)))?;
+        }
+        Ok(self)
+    }
+
+    /// Every recorded call of `function`, in all modules, goes to `to`. What is called there finds registers and stack as the function that
+    /// the compiler meant would, and must be callable so. See [`Engine::load_recording`] for which calls are
+    /// recorded.
+    ///
+    /// The calls of modules that are [live](super::Registration::live) are changed while threads make them: each goes to the old function or to
+    /// the new one, and to the new one only when an [`immediate`](Self::immediate) commit has returned. A
+    /// thread that is in the old function goes on there.
+    ///
+    /// # Errors
+    /// [`Error::NoCallSite`], [`Error::SiteTwice`].
+    pub fn retarget(mut self, function: &str, to: CodeAddr) -> Result<Self> {
+        let sequence = calls::sequence(to);
+        for site in self.engine.calls_of(function)? {
+            self.add(site, Change::Retarget(Arc::clone(&sequence), to))?;
+        }
+        Ok(self)
+    }
+
+    /// Every recorded call of `function`, in all modules, goes where it was linked to.
+    ///
+    /// # Errors
+    /// [`Error::NoCallSite`], [`Error::SiteTwice`].
+    pub fn restore_calls(mut self, function: &str) -> Result<Self> {
+        for site in self.engine.calls_of(function)? {
+            self.add(site, Change::Restore)?;
         }
         Ok(self)
     }

@@ -88,13 +88,29 @@ pub(super) struct Item {
     pub(super) is_live: bool,
     /// The number of its memory, see [`Memories`].
     pub(super) memory: usize,
+    /// Its memory, where something else is written than the site.
+    pub(super) elsewhere: Option<Arc<dyn CodeMemory>>,
     /// What the site is if a commit has failed and left it in doubt.
     pub(super) fate: Option<Fate>,
 }
 
+impl Item {
+    /// The memory that is written.
+    ///
+    /// # Errors
+    /// [`Error::SiteForeign`](crate::Error::SiteForeign): the site's module has no memory there.
+    #[inline]
+    pub(super) fn written_in(&self) -> Result<&Arc<dyn CodeMemory>> {
+        match &self.elsewhere {
+            Some(memory) => Ok(memory),
+            None => self.site.memory(),
+        }
+    }
+}
+
 /// What a commit touches of a change where all goes well.
 pub(super) struct Part {
-    /// Its site.
+    /// What is written: its site, or the gate of a call.
     pub(super) range: CodeRange,
     pub(super) old_stub: OldStub,
     pub(super) place: Place,

@@ -372,6 +372,9 @@ pub enum Error {
          until no thread is in the call"
     )]
     VerifyShadowLanding { site: Box<SiteName>, landing: u32 },
+    /// What is to become of a call is not that call with another target.
+    #[error("{site}: {what}: this is a defect of the assembler, please report it")]
+    VerifyCall { site: Box<SiteName>, what: &'static str },
     /// An instruction that no sequence may execute.
     #[error("{at}: {what}")]
     VerifyRefused { at: Box<InstructionAt>, what: &'static str },
@@ -652,6 +655,20 @@ pub enum Error {
         "the branch at {from} leads to {to}, inside {site}: mark an instruction that no branch comes behind, or fewer"
     )]
     BranchIntoSite { site: Box<SiteName>, from: CodeAddr, to: CodeAddr },
+    /// A call that is to be a site is in no function.
+    #[error(
+        "the call of {callee} at {at} is in no function: give the code that has it a symbol of type function"
+    )]
+    CallOutsideFunctions { callee: String, at: CodeAddr },
+    /// A call that is to be a site cannot be led elsewhere.
+    #[error("{site} cannot be led elsewhere: {why}")]
+    CallFixed { site: Box<SiteName>, why: &'static str },
+    /// No call of the function has been recorded.
+    #[error("no call of {function:?} is a site: ask for it by name when the code that calls it is loaded")]
+    NoCallSite { function: String },
+    /// A change was asked for a call site that is for others, or the other way round.
+    #[error("{site}: a call site can only be retargeted and restored, and no other site can be retargeted")]
+    CallSiteOnly { site: Box<SiteName> },
     /// The record has fewer locations than the shape says.
     #[error(
         "{site} should have {needed} locations for its result and arguments, the record has {have}: tell its shape as in the IR"

@@ -45,6 +45,9 @@ impl Error {
             | Self::RecordOverflowed { site, .. }
             | Self::EntryHasNoRecord { site, .. }
             | Self::BranchIntoSite { site, .. }
+            | Self::CallFixed { site, .. }
+            | Self::CallSiteOnly { site, .. }
+            | Self::VerifyCall { site, .. }
             | Self::TooFewLocations { site, .. }
             | Self::ResultNotRegister { site, .. }
             | Self::SiteUndecodable { site, .. }

@@ -430,7 +430,7 @@ fn given_up(program: &Program, written: &[u16]) -> RegSet {
     }
     let free = match shape.kind() {
         SiteKind::Entry => registers.free_at_entry,
-        SiteKind::Marked => RegSet::EMPTY,
+        SiteKind::Marked | SiteKind::Call => RegSet::EMPTY,
         SiteKind::Shadow => registers.always_free,
         SiteKind::Patchpoint if is_c => registers.always_free.union(registers.lost_in_c_call),
         SiteKind::Patchpoint => registers.free_at_any_reg,

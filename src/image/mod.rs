@@ -62,6 +62,7 @@ use crate::stackmap::Endian;
 mod adopt;
 mod align;
 mod apply;
+mod calls;
 mod common;
 mod cut;
 mod descriptors;
@@ -83,6 +84,7 @@ mod stubs;
 mod tests;
 
 pub use adopt::{AdoptedCode, Adoption};
+pub use calls::RecordedCall;
 pub use file::Object;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_body;

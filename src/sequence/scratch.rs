@@ -59,7 +59,7 @@ impl Free {
             SiteKind::Patchpoint => registers.free_at_any_reg,
             SiteKind::Shadow => registers.always_free,
             SiteKind::Entry => registers.free_at_entry,
-            SiteKind::Marked => RegSet::EMPTY,
+            SiteKind::Marked | SiteKind::Call => RegSet::EMPTY,
         };
         let writable = free_here.difference(needed).difference(results);
         let named = named(sequence);

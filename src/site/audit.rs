@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::calls::{self, CallSpec, Callees};
 use super::candidate::{Candidate, IntoShape};
 use super::entry::EntrySpec;
 use super::functions::FunctionView;
@@ -20,6 +21,7 @@ use crate::verify::{self, Original};
 pub(crate) struct Unrecorded<'a> {
     pub(crate) entries: &'a [EntrySpec],
     pub(crate) marks: &'a [Marks],
+    pub(crate) calls: &'a [CallSpec],
     /// Where marks are looked for.
     pub(crate) code_tables: &'a [CodeTable],
 }
@@ -84,9 +86,13 @@ pub(super) fn register_or<S: IntoShape>(
     for marks in unrecorded.marks {
         marked::audit(&parts, marks, unrecorded.code_tables, &mut found, refused)?;
     }
+    for call in unrecorded.calls {
+        calls::audit(&parts, call, &mut found).or_else(|error| refused(error.into()))?;
+    }
     let originals = std::mem::take(&mut found.originals);
     let (shapes, sites) = found.finish(&parts, refused)?;
-    Ok(Module::new(parts, shapes, &sites, originals))
+    let callees = Callees::new(unrecorded.calls);
+    Ok(Module::new(parts, shapes, &sites, originals, callees))
 }
 
 /// What a registration would be refused for.

@@ -15,6 +15,7 @@
 //! about 700: measured with 50 sites in a module, five in a function, all of that is 61 bytes for a site.
 
 mod audit;
+mod calls;
 mod candidate;
 mod describe;
 mod entry;
@@ -32,6 +33,9 @@ mod unwind_by;
 
 pub use audit::Refusal;
 pub(crate) use audit::{Unrecorded, register};
+pub(crate) use calls::CallSpec;
+#[cfg(test)]
+pub(crate) use calls::testing;
 pub use candidate::{Candidate, IntoShape};
 pub use entry::EntrySpec;
 pub(crate) use functions::Functions;

@@ -4,13 +4,14 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use super::calls::Callees;
 use super::describe::Descriptions;
 use super::functions::{FunctionView, Functions};
 use super::kept::{Form, Kept, Sites};
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::live::{Head, NoHead};
-use crate::arch::{Arch, CallShape, SiteContext};
+use crate::arch::{Arch, CallShape, SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
@@ -98,6 +99,7 @@ pub(super) struct Inner {
     originals: Box<[u8]>,
     may_have_run: AtomicBool,
     descriptions: Descriptions,
+    callees: Callees,
 }
 
 impl Module {
@@ -106,6 +108,7 @@ impl Module {
         shapes: Vec<CallShape>,
         sites: &[Entry],
         originals: Vec<u8>,
+        callees: Callees,
     ) -> Self {
         let may_have_run = AtomicBool::new(parts.may_have_run);
         Self(Arc::new(Inner {
@@ -115,6 +118,7 @@ impl Module {
             originals: originals.into_boxed_slice(),
             may_have_run,
             descriptions: Descriptions::default(),
+            callees,
         }))
     }
 
@@ -155,6 +159,12 @@ impl Module {
     /// All sites, in ascending address.
     pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
         (0..self.0.sites.len() as u32).map(|index| self.handle(index))
+    }
+
+    /// The sites that call the function of that name, whose calls were [recorded](crate::Engine::load_recording).
+    pub fn calls_of<'a>(&'a self, function: &str) -> impl Iterator<Item = Site> + use<'a> {
+        let calls = self.0.callees.calls_of(function).iter();
+        calls.filter_map(|addr| self.site_at(*addr))
     }
 
     /// The function that contains `addr`.
@@ -518,10 +528,10 @@ impl Site {
         self.module.0.parts.maps.at(entry.at)
     }
 
-    /// Where its head stands, or would if its module were [live](crate::engine::Registration::live).
+    /// Where its head stands, or would if its module were [live](crate::engine::Registration::live): of a call site, its operand.
     ///
     /// # Errors
-    /// [`Error::NoHead`] where it is too short for its address; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
+    /// [`Error::NoHead`] where it is too short for its address, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
     pub fn head(&self) -> Result<CodeRange> {
         let head = self.plan_head()?;
         Ok(CodeRange::new(head.addr, u64::from(head.len.get())).unwrap_or_default())
@@ -531,13 +541,33 @@ impl Site {
         if self.shape().kind().displaces() {
             return Err(Error::ShadowNotArmed { site: self.name() });
         }
-        let live = self.module.arch().live();
+        let arch = self.module.arch();
+        if self.shape().kind() == SiteKind::Call {
+            return self.plan_operand();
+        }
+        let live = arch.live();
         live.plan_head(self.addr(), self.reserved())
             .map_err(|NoHead { needed }| Error::NoHead {
                 site: self.name(),
                 reserved: self.reserved(),
                 needed,
             })
+    }
+
+    /// The operand of a call site, where it lies in one word.
+    fn plan_operand(&self) -> Result<Head> {
+        let (addr, reserved) = (self.addr(), self.reserved());
+        let operand = self.module.arch().call_operand(addr, reserved.as_usize());
+        let head = operand.and_then(|operand| {
+            let offset = Len::new(operand.start as u32);
+            let len = Len::new(operand.len() as u32);
+            Head::within(addr, reserved, offset, len).ok()
+        });
+        head.ok_or_else(|| Error::NoHead {
+            site: self.name(),
+            reserved,
+            needed: reserved,
+        })
     }
 
     /// Where it is, for errors.

@@ -36,7 +36,8 @@
 //! 7. **Processor state.** No instruction changes modes, segments, control registers, the direction flag, the
 //!    x87 or MMX state, or enters the kernel. Only instruction sets known to be free of that are accepted. Whether the
 //!    processor has them is not asked.
-//! 8. **Exchanges.** A live site is changed by exchanging one instruction, see [`check_exchange`]; a shadow by making
+//! 8. **Calls.** A call site stays the call or jump that it was, with another target: see [`check_call`].
+//! 9. **Exchanges.** A live site is changed by exchanging one instruction, see [`check_exchange`]; a shadow by making
 //!    its first instruction a trap, see [`check_trap`].
 //!
 //! # Structure
@@ -54,6 +55,8 @@
 
 #[cfg(feature = "std")]
 mod aarch64;
+#[cfg(feature = "std")]
+mod call;
 #[cfg(feature = "std")]
 mod check;
 #[cfg(feature = "std")]
@@ -81,6 +84,8 @@ mod walk;
 #[cfg(feature = "std")]
 mod x86_64;
 
+#[cfg(feature = "std")]
+pub use call::check_call;
 #[cfg(feature = "std")]
 pub use check::{Checked, Chunk, check};
 #[cfg(feature = "std")]

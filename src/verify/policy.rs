@@ -27,7 +27,7 @@ impl Policy {
             (SiteKind::Entry, _) => (abi.scratch_at_entry.difference(recorded.values), abi.returned),
             (SiteKind::Shadow, _) => (abi.scratch.difference(recorded.values), RegSet::EMPTY),
             // Nobody has told what is live: everything is.
-            (SiteKind::Marked, _) => (RegSet::EMPTY, RegSet::EMPTY),
+            (SiteKind::Marked | SiteKind::Call, _) => (RegSet::EMPTY, RegSet::EMPTY),
             (SiteKind::Patchpoint, Convention::AnyReg) => (
                 abi.scratch_at_any_reg.difference(recorded.values),
                 recorded.result,
@@ -117,7 +117,10 @@ impl Recorded {
         };
         match &site.record {
             Some(record) => recorded.read(site, isa, record)?,
-            None if matches!(site.shape.kind(), SiteKind::Entry | SiteKind::Marked) => {}
+            None if matches!(
+                site.shape.kind(),
+                SiteKind::Entry | SiteKind::Marked | SiteKind::Call
+            ) => {}
             None => {
                 return Err(Error::VerifyNoRecord {
                     site: SiteName::of(site),

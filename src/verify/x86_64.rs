@@ -24,8 +24,29 @@ use super::template::{self, Field};
 use crate::addr::DwarfReg;
 use crate::arch::RegSet;
 
-/// Two nops or direct jumps of 5 bytes, inside one naturally aligned quadword (AMD64 APM volume 2, 7.6.1).
+/// Whether only the distance of a call or jump changes.
+fn retargets(exchange: &Exchange<'_>) -> bool {
+    let to = |flow| match flow {
+        Flow::Call(Dest::Address(_)) => Some(0),
+        Flow::Branch(Dest::Address(_)) => Some(1),
+        Flow::Jump(Dest::Address(_)) => Some(2),
+        _ => None,
+    };
+    let (before, after) = (to(exchange.before.flow), to(exchange.after.flow));
+    let operand = exchange.before.end().saturating_sub(4);
+    exchange.before.len >= 5 && before.is_some() && before == after && *exchange.differing.start() >= operand
+}
+
+/// Two nops or direct jumps of 5 bytes, inside one naturally aligned quadword (AMD64 APM volume 2, 7.6.1); or the distance of a
+/// call or jump, all of which is inside one.
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
+    if retargets(exchange) {
+        let end = exchange.before.end();
+        return match (end - 4) / 8 == (end - 1) / 8 {
+            true => Ok(()),
+            false => Err("the changed distance crosses an 8-byte boundary"),
+        };
+    }
     let may = |facts: &Facts| facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)));
     let before = exchange.before;
     if before.len != 5 || !may(before) || !may(exchange.after) {

@@ -5,10 +5,14 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Armed, backend, jump};
 use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::arch::SiteKind;
 use crate::arch::live::{Head, HeadBytes};
 use crate::engine::Shared;
+use crate::engine::calls::{self, Gate};
 use crate::engine::state::{SiteState, States};
 use crate::error::{Error, Fate, Result};
 use crate::memory::{CodeMemory, LiveMemory, StubSlot};
@@ -17,16 +21,32 @@ use crate::site::{Module, Site};
 use crate::verify::{self, Original};
 
 /// A site about to be armed.
-struct Arming {
-    site: Site,
-    memory: Arc<dyn CodeMemory>,
-    head: Head,
-    original: Arc<[u8]>,
-    armed: Arc<[u8]>,
-    stub: Option<StubSlot>,
+pub(in crate::engine) struct Arming {
+    pub(in crate::engine) site: Site,
+    pub(in crate::engine) memory: Arc<dyn CodeMemory>,
+    pub(in crate::engine) head: Head,
+    pub(in crate::engine) gate: Option<Gate>,
+    pub(in crate::engine) original: Arc<[u8]>,
+    /// The bytes that the site gets.
+    pub(in crate::engine) armed: Arc<[u8]>,
+    /// The bytes that are changed from then on: the same, or those of its gate.
+    pub(in crate::engine) standing: Arc<[u8]>,
+    pub(in crate::engine) stubs: SmallVec<[StubSlot; 1]>,
 }
 
-/// Arms every patchpoint and entry site of a module that has not run: all, or none.
+impl Arming {
+    /// Refuses memory in which the head cannot be exchanged.
+    pub(in crate::engine) fn check_memory(&self) -> Result<()> {
+        check_memory(&self.site, &*self.memory, word(self.head.addr))
+    }
+
+    /// Gives back what was made for it: nothing leads there.
+    pub(in crate::engine) fn discard(&mut self, shared: &Shared) {
+        self.stubs.drain(..).for_each(|slot| shared.stubs.discard(slot));
+    }
+}
+
+/// Arms every patchpoint, entry site and call of a module that has not run: all, or none.
 pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Module) -> Result<()> {
     let mut arming = Vec::new();
     let done = module
@@ -39,23 +59,22 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
         .and_then(|()| write(&arming));
     let done = done.and_then(|()| {
         let sites = arming.iter().map(|arming| arming.site.range());
-        let stubs = arming.iter().filter_map(|arming| arming.stub.as_ref());
+        let stubs = arming.iter().flat_map(|arming| &arming.stubs);
         let ranges: Vec<CodeRange> = sites.chain(stubs.map(StubSlot::range)).collect();
         // No thread has executed these bytes, so none can have fetched others.
         shared.publisher.publish(&ranges, Level::Eventual)
     });
     if let Err(error) = done {
-        for slot in arming.into_iter().filter_map(|arming| arming.stub) {
-            shared.stubs.discard(slot);
-        }
+        arming.iter_mut().for_each(|arming| arming.discard(shared));
         return Err(error);
     }
     for arming in arming {
         let armed = Armed {
             head: arming.head,
-            stub: arming.stub,
+            gate: arming.gate,
+            stubs: arming.stubs,
         };
-        let state = SiteState::armed(&arming.site, arming.original, arming.armed, armed);
+        let state = SiteState::armed(&arming.site, arming.original, arming.standing, armed);
         states.insert(arming.site.key(), state);
     }
     Ok(())
@@ -67,8 +86,11 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
         return Err(Error::ArmedTooLate { site: site.name() });
     }
     let live = backend(&site);
-    let head = site.plan_head()?;
     let memory = Arc::clone(site.memory()?);
+    if site.shape().kind() == SiteKind::Call {
+        return calls::arm(shared, &site, memory);
+    }
+    let head = site.plan_head()?;
     check_memory(&site, &*memory, word(head.addr))?;
     let original: Arc<[u8]> = site.read()?.into();
     let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
@@ -77,14 +99,16 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
             displace(shared, &site, head, &original)?
         }
     };
-    let armed = head.armed(live, site.reserved(), first).into();
+    let armed: Arc<[u8]> = head.armed(live, site.reserved(), first).into();
     Ok(Arming {
         site,
         memory,
         head,
+        gate: None,
         original,
+        standing: Arc::clone(&armed),
         armed,
-        stub,
+        stubs: stub.into_iter().collect(),
     })
 }
 

@@ -19,9 +19,11 @@ use crate::verify;
 pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> Result<Made> {
     match change {
         Change::Invalidate => invalidate(preparation),
-        Change::Patch(_) | Change::Restore | Change::Redirect(_) => Err(Error::ShadowNotArmed {
-            site: preparation.site.name(),
-        }),
+        Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(..) => {
+            Err(Error::ShadowNotArmed {
+                site: preparation.site.name(),
+            })
+        }
     }
 }
 

@@ -85,11 +85,14 @@ const NAMES: [&str; 64] = [
     "ft11",
 ];
 
-/// Two nops or direct jumps of 4 bytes, at a multiple of 4: fetched and stored whole (volume I, 1.5 and "Zifencei").
+/// Two nops or direct jumps, or two calls, of 4 bytes, at a multiple of 4: fetched and stored whole (volume I, 1.5 and "Zifencei").
 fn exchange(of: &Exchange<'_>) -> Result<(), &'static str> {
     let may = |facts: &Facts| facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)));
     let before = of.before;
-    if before.len != 4 || !may(before) || !may(of.after) {
+    let calls = |facts: &Facts| matches!(facts.flow, Flow::Call(Dest::Address(_)));
+    // A call stays one, with the same link.
+    let both_call = calls(before) && calls(of.after) && before.writes == of.after.writes;
+    if before.len != 4 || !(both_call || may(before) && may(of.after)) {
         return Err("an instruction changes that is no 4-byte nop or jump");
     }
     match before.addr % 4 {

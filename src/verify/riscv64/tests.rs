@@ -200,7 +200,7 @@ fn checked(site: &SiteContext<'_>, code: &[u32], on_return: OnReturn) -> Result<
             on_return
         }],
         outputs: match (site.shape.kind(), site.shape.convention()) {
-            (SiteKind::Shadow | SiteKind::Entry | SiteKind::Marked, _) => RegSet::EMPTY,
+            (SiteKind::Shadow | SiteKind::Entry | SiteKind::Marked | SiteKind::Call, _) => RegSet::EMPTY,
             (SiteKind::Patchpoint, Convention::AnyReg) => RegSet::of(&[reg(9)]),
             (SiteKind::Patchpoint, Convention::C) => RegSet::of(&[reg(10)]),
         },

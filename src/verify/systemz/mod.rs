@@ -195,6 +195,14 @@ fn exchange(of: &Exchange<'_>) -> Result<(), &'static str> {
         of.differing.start().wrapping_sub(start),
         of.differing.end().wrapping_sub(start),
     );
+    // Calls and other branches keep what they are.
+    let is_branch = |bytes: &[u8]| matches!(bytes, [0xc0, second, ..] if matches!(second & 15, 4 | 5));
+    if is_branch(of.old) && of.old.get(..2) == of.new.get(..2) {
+        return match start % 4 {
+            2 => Ok(()),
+            _ => Err("the distance that changes is no aligned word"),
+        };
+    }
     match (of.old, of.new) {
         ([0xc0, old @ (ALWAYS | NEVER), ..], [0xc0, new @ (ALWAYS | NEVER), ..]) => {
             if old != new && last > 1 {

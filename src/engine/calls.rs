@@ -1,0 +1,338 @@
+//! Call sites: led to another function, and back.
+//!
+//! Problem: every call of a function is to go to another one, while threads make those calls; an instruction of a
+//! compiler's is where it is, and reaches as far as it reaches. Approach: the call stays the instruction that it was, and
+//! only its distance changes. A function that is out of its reach is reached by a stub near the code, which uses no
+//! register but those that are free at the first instruction of a function, as linkers' stubs do.
+//!
+//! Under execution, a distance that lies in one naturally aligned word is exchanged by one store. Other calls are led, once,
+//! when the module is armed, to a *gate* of their own: a stub near the code that is a jump where a head would stand. From
+//! then on the call never changes, and the gate's jump is exchanged as heads are. It costs such a call one jump.
+//!
+//! Invariants: the bytes of a call are checked to be the same call with the target that was meant
+//! (`verify::check_call`), a stub as the first instructions of a function; a call that has a gate keeps it until its
+//! module goes. Each call goes to the old function or the new one. Calls are exchanged one after the other: while a
+//! transaction is published, one may go to the new function already and another still to the old one.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::live::{Arming, HeadExchange};
+use super::prepare::{Made, Preparation};
+use super::state::{Status, Stub};
+use super::transaction::{Asked, Change};
+use super::{Engine, Receipt, Shared};
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::arch::live::Head;
+use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext};
+use crate::error::{Error, Result};
+use crate::memory::{CodeMemory, StubSlot};
+use crate::sequence::{self, Environment, Sequence, Target};
+use crate::site::Site;
+use crate::verify;
+
+/// The room for a gate: a jump, and what brings it to where a head can stand.
+const GATE: Len = Len::new(16);
+
+/// The jump of its own that a call leads to.
+pub(super) struct Gate {
+    /// All bytes of it.
+    range: CodeRange,
+    head: Head,
+    memory: Arc<dyn CodeMemory>,
+}
+
+/// The branch that is changed in place of a call: the call itself, or its gate's.
+enum Branch<'a> {
+    Call,
+    Gate(&'a Gate),
+}
+
+impl Engine {
+    /// Makes every recorded call of `function`, in all modules, go to `to`, in one transaction: see
+    /// [`Transaction::retarget`](super::Transaction::retarget).
+    ///
+    /// # Errors
+    /// [`Error::NoCallSite`], and as [`Transaction::commit`](super::Transaction::commit).
+    pub fn retarget(&self, function: &str, to: CodeAddr) -> Result<Receipt> {
+        self.transaction().retarget(function, to)?.commit()
+    }
+
+    /// Makes every recorded call of `function`, in all modules, go where it was linked to.
+    ///
+    /// # Errors
+    /// As [`retarget`](Self::retarget).
+    pub fn restore_calls(&self, function: &str) -> Result<Receipt> {
+        self.transaction().restore_calls(function)?.commit()
+    }
+
+    /// The recorded calls of a function, in all modules.
+    ///
+    /// # Errors
+    /// [`Error::NoCallSite`].
+    pub fn calls_of(&self, function: &str) -> Result<Vec<Site>> {
+        let table = self.shared.table.read();
+        let calls: Vec<Site> = table
+            .modules()
+            .flat_map(|module| module.calls_of(function))
+            .collect();
+        match calls.is_empty() {
+            true => Err(Error::NoCallSite {
+                function: function.into(),
+            }),
+            false => Ok(calls),
+        }
+    }
+}
+
+/// What leads a call to a function.
+pub(super) fn sequence(to: CodeAddr) -> Arc<Sequence> {
+    Arc::new(Sequence::new().jump(Target::Addr(to)))
+}
+
+/// Prepares the change of a call site.
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> Result<Made> {
+    let site = preparation.site.clone();
+    let armed = preparation.state.lasting.live.as_ref();
+    let branch = match armed.and_then(|armed| armed.gate.as_ref()) {
+        Some(gate) => Branch::Gate(gate),
+        None => Branch::Call,
+    };
+    let original = Arc::clone(&preparation.state.lasting.original);
+    let (new, status, asked) = match change {
+        Change::Restore => (original.to_vec(), Status::Original, None),
+        Change::Retarget(sequence, to) => {
+            let asked = Asked::Kept(Arc::clone(sequence));
+            let new = lead(preparation, &branch, &original, *to)?;
+            (new, Status::Patched, Some(asked))
+        }
+        _ => return Err(Error::CallSiteOnly { site: site.name() }),
+    };
+    preparation.put(&new, &[]);
+    let made = preparation.made(status, Len::new(new.len() as u32), asked.as_ref());
+    let Some(armed) = preparation.state.lasting.live.as_ref() else {
+        return Ok(made);
+    };
+    let (old, new) = preparation.sides();
+    verify::check_exchange(&branch.context(&site), old, new)?;
+    let (Some(old), Some(new)) = (armed.head.of_site(old), armed.head.of_site(new)) else {
+        return Err(no_head(&site));
+    };
+    let (memory, elsewhere) = match &branch {
+        Branch::Call => (Arc::clone(site.memory()?), None),
+        Branch::Gate(gate) => {
+            let memory = Arc::clone(&gate.memory);
+            (Arc::clone(&memory), Some((gate.range, memory)))
+        }
+    };
+    let live = Some(HeadExchange::new(memory, armed.head.addr, (&old, &new), None));
+    Ok(Made {
+        live,
+        elsewhere,
+        ..made
+    })
+}
+
+/// The bytes of the branch that leads to a function, by a stub if it has to.
+fn lead(
+    preparation: &mut Preparation<'_>,
+    branch: &Branch<'_>,
+    original: &[u8],
+    to: CodeAddr,
+) -> Result<Vec<u8>> {
+    let site = preparation.site.clone();
+    if let Some(bytes) = branch.to(&site, original, to)? {
+        return Ok(bytes);
+    }
+    let (slot, code) = far(preparation.shared, &site, branch.range(&site), to)?;
+    let addr = slot.addr();
+    let mut stub = Stub::empty(slot, preparation.owner());
+    // It jumps: its callee returns to the caller.
+    (stub.code, stub.calls) = (code, false);
+    preparation.stub = Some(stub);
+    branch
+        .to(&site, original, addr)?
+        .ok_or_else(|| Error::StubOutOfReach {
+            site: site.name(),
+            stub: addr,
+        })
+}
+
+impl Branch<'_> {
+    fn range(&self, site: &Site) -> CodeRange {
+        match self {
+            Self::Call => site.range(),
+            Self::Gate(gate) => gate.range,
+        }
+    }
+
+    /// What a checker is told of it: a gate is run like the first instruction of a function.
+    fn context<'s>(&self, site: &'s Site) -> SiteContext<'s> {
+        match self {
+            Self::Call => site.context(&[]),
+            Self::Gate(gate) => at_entry(site, gate.range),
+        }
+    }
+
+    /// Its bytes, checked, when it leads to an address; `None` if it does not reach.
+    fn to(&self, site: &Site, original: &[u8], to: CodeAddr) -> Result<Option<Vec<u8>>> {
+        let arch = site.module().arch();
+        let context = self.context(site);
+        match self {
+            Self::Call => {
+                let Some(bytes) = arch.call_to(site.addr(), original, to) else {
+                    return Ok(None);
+                };
+                verify::check_call(&context, original, &bytes, to)?;
+                Ok(Some(bytes))
+            }
+            Self::Gate(gate) => {
+                let Some(jump) = arch.live().jump(gate.head, to) else {
+                    return Ok(None);
+                };
+                let len = Len::new(gate.range.len() as u32);
+                let bytes = gate.head.armed(arch.live(), len, jump);
+                let target = DeclaredTarget {
+                    addr: to,
+                    on_return: OnReturn::Never,
+                };
+                let declared = Declared {
+                    targets: vec![target],
+                    ..Declared::default()
+                };
+                verify::check(&context, &bytes, &[], &declared)?;
+                Ok(Some(bytes))
+            }
+        }
+    }
+}
+
+/// Code outside of a site that is run where a function would begin, named after the site.
+fn at_entry(site: &Site, range: CodeRange) -> SiteContext<'_> {
+    SiteContext {
+        addr: range.start(),
+        shape: CallShape::entry(range.len() as u32),
+        ..site.context(&[])
+    }
+}
+
+/// A stub in reach of `near` that jumps to a function, however far, checked and in place.
+fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(StubSlot, Vec<u8>)> {
+    let (sequence, environment) = (sequence(to), Environment::default());
+    let context = at_entry(site, near);
+    let len = sequence::stub_len(&sequence, &context, &environment)?;
+    let slot = shared.stubs.alloc(len, near)?;
+    let filled = far_code(site, near, slot.addr(), to).and_then(|code| {
+        shared.stubs.fill(&slot, &code)?;
+        Ok(code)
+    });
+    match filled {
+        Ok(code) => Ok((slot, code)),
+        Err(error) => {
+            shared.stubs.discard(slot);
+            Err(error)
+        }
+    }
+}
+
+/// The code of such a stub at an address.
+fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
+    let context = at_entry(site, near);
+    let body = sequence::assemble_stub(&sequence(to), &context, &Environment::default(), at)?;
+    let code = body.code.bytes;
+    let range = CodeRange::new(at, code.len() as u64).unwrap_or_default();
+    verify::check(&at_entry(site, range), &code, &[], &body.declared)?;
+    Ok(code)
+}
+
+fn no_head(site: &Site) -> Error {
+    Error::VerifyExchange {
+        site: site.name(),
+        what: "it has no head",
+    }
+}
+
+// ---- arming ----
+
+/// Everything about the arming of a call that can be refused.
+pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> Result<Arming> {
+    let original: Arc<[u8]> = site.read()?.into();
+    let mut arming = Arming {
+        site: site.clone(),
+        memory,
+        armed: Arc::clone(&original),
+        standing: Arc::clone(&original),
+        head: Head {
+            offset: Len::default(),
+            addr: site.addr(),
+            len: Len::default(),
+        },
+        gate: None,
+        stubs: SmallVec::new(),
+        original,
+    };
+    let done = match site.plan_head() {
+        Ok(head) => {
+            arming.head = head;
+            arming.check_memory()
+        }
+        Err(Error::NoHead { .. }) => put_gate(shared, &mut arming),
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(()) => Ok(arming),
+        Err(error) => {
+            arming.discard(shared);
+            Err(error)
+        }
+    }
+}
+
+/// Makes a gate that leads where the call does, and leads the call there.
+fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
+    let site = arming.site.clone();
+    let arch = site.module().arch();
+    let slot = shared.stubs.alloc(GATE, site.range())?;
+    let range = slot.range();
+    arming.stubs.push(slot);
+    let head = arch.live().plan_head(range.start(), GATE);
+    let head = head.map_err(|_| no_head(&site))?;
+    let slot = arming.stubs.first().ok_or_else(|| no_head(&site))?;
+    let gate = Gate {
+        range: CodeRange::new(range.start(), GATE.get().into()).unwrap_or_default(),
+        head,
+        memory: Arc::new(shared.stubs.memory(slot)?),
+    };
+    let target = arch.call_target(site.addr(), &arming.original);
+    let target = target.ok_or_else(|| no_head(&site))?;
+    let branch = Branch::Gate(&gate);
+    let standing = match branch.to(&site, &arming.original, target)? {
+        Some(bytes) => bytes,
+        None => {
+            let (slot, _) = far(shared, &site, gate.range, target)?;
+            let addr = slot.addr();
+            arming.stubs.push(slot);
+            branch
+                .to(&site, &arming.original, addr)?
+                .ok_or_else(|| Error::StubOutOfReach {
+                    site: site.name(),
+                    stub: addr,
+                })?
+        }
+    };
+    if let Some(slot) = arming.stubs.first() {
+        shared.stubs.fill(slot, &standing)?;
+    }
+    let armed = Branch::Call.to(&site, &arming.original, range.start())?;
+    let armed = armed.ok_or_else(|| Error::StubOutOfReach {
+        site: site.name(),
+        stub: range.start(),
+    })?;
+    (arming.armed, arming.standing) = (armed.into(), standing.into());
+    (arming.head, arming.gate) = (head, Some(gate));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! The bytes of calls, gates and stubs, of every architecture, on any host.
+
+use super::*;
+use crate::arch::Arch;
+use crate::site::testing::{START, module};
+
+/// A call of +0x100 of each architecture, one of which is where its distance can be exchanged, and the reach of gates.
+const CALLS: [(Arch, &[u8], u32, u64); 5] = [
+    (Arch::X86_64, &[0xe8, 0xfb, 0, 0, 0], 0, 1 << 31),
+    (Arch::X86_64, &[0x0f, 0x85, 0xfa, 0, 0, 0], 6, 1 << 31),
+    (Arch::AArch64, &[0x40, 0, 0, 0x94], 4, 1 << 27),
+    (Arch::SystemZ, &[0xc0, 0xe5, 0, 0, 0, 0x80], 2, 1 << 32),
+    (Arch::RiscV64, &[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0x10], 4, 1 << 20),
+];
+
+/// The call at this offset of a function.
+fn site(arch: Arch, call: &[u8], offset: u32) -> Site {
+    let code = [&vec![0; offset as usize][..], call].concat();
+    let module = module(arch, &code, &[(offset, call.len())]).unwrap();
+    module.calls_of("g").next().unwrap()
+}
+
+fn plus(addr: CodeAddr, distance: i64) -> CodeAddr {
+    CodeAddr::new(addr.get().wrapping_add_signed(distance))
+}
+
+#[test]
+fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
+    for (arch, call, offset, _) in CALLS {
+        let site = site(arch, call, offset);
+        let original = site.read().unwrap();
+        assert_eq!(original, call);
+        assert_eq!(
+            arch.call_target(site.addr(), call),
+            Some(plus(site.addr(), 0x100))
+        );
+        let to = plus(site.addr(), 0x4320);
+        let new = Branch::Call.to(&site, call, to).unwrap().unwrap();
+        assert_eq!(arch.call_target(site.addr(), &new), Some(to));
+        let exchanged = verify::check_exchange(&Branch::Call.context(&site), call, &new);
+        // RISC-V's are two instructions.
+        assert_eq!(exchanged.is_ok(), arch != Arch::RiscV64, "{arch} {exchanged:?}");
+        assert_eq!(site.head().is_ok(), arch != Arch::RiscV64);
+        let far = plus(site.addr(), 1 << 40);
+        assert_eq!(Branch::Call.to(&site, call, far).unwrap(), None);
+    }
+}
+
+/// Where the distance lies in two words, neither the plan nor the checker lets it be exchanged.
+#[test]
+fn a_distance_in_two_words_is_not_exchanged() {
+    for (arch, call, offset) in [(Arch::X86_64, CALLS[0].1, 4), (Arch::SystemZ, CALLS[3].1, 4)] {
+        let site = site(arch, call, offset);
+        let new = Branch::Call
+            .to(&site, call, plus(site.addr(), 0x7654_3210))
+            .unwrap();
+        let refused = verify::check_exchange(&site.context(&[]), call, &new.unwrap());
+        assert!(matches!(refused, Err(Error::VerifyExchange { .. })), "{arch}");
+        assert!(matches!(site.head(), Err(Error::NoHead { .. })), "{arch}");
+    }
+}
+
+#[test]
+fn a_gate_is_a_jump_that_is_exchanged() {
+    for (arch, call, offset, reach) in CALLS {
+        let site = site(arch, call, offset);
+        let range = CodeRange::new(CodeAddr::new(START + 0x8000), GATE.get().into()).unwrap();
+        let gate = Gate {
+            range,
+            head: arch.live().plan_head(range.start(), GATE).unwrap(),
+            memory: Arc::clone(site.memory().unwrap()),
+        };
+        let branch = Branch::Gate(&gate);
+        let lead = |to| branch.to(&site, call, to).unwrap();
+        let (one, other) = (
+            lead(plus(range.start(), 0x100)).unwrap(),
+            lead(plus(range.start(), -0x100)).unwrap(),
+        );
+        assert_eq!((one.len(), other.len()), (16, 16));
+        verify::check_exchange(&branch.context(&site), &one, &other).unwrap();
+        assert_ne!(gate.head.of_site(&one), gate.head.of_site(&other));
+        // As the decoder sees it.
+        let lines = verify::disassemble(arch, range.start(), &one);
+        let jump = lines.iter().find(|line| line.addr == gate.head.addr).unwrap();
+        assert!(jump.text.contains("10008100"), "{arch}: {}", jump.text);
+        assert_eq!(lead(plus(range.start(), reach as i64 + 16)), None);
+        // Everything that the engine exchanges is in the head.
+        let differing = one.iter().zip(&other).position(|(a, b)| a != b).unwrap() as u32;
+        assert!((gate.head.offset.get()..gate.head.end().get()).contains(&differing));
+    }
+}
+
+/// A stub reaches everything, and the checker finds nothing that the callee could miss.
+#[test]
+fn a_far_function_is_reached_by_a_stub() {
+    for (arch, call, offset, _) in CALLS {
+        let site = site(arch, call, offset);
+        let at = plus(site.addr(), 0x4_0000);
+        for to in [at.get() + 0x1000, START + (1 << 40), 0x7fff_1234_5670] {
+            let code = far_code(&site, site.range(), at, CodeAddr::new(to)).unwrap();
+            assert!(!code.is_empty(), "{arch}");
+        }
+    }
+}

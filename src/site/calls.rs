@@ -1,0 +1,190 @@
+//! Call sites: calls of compiled code to functions, recorded while it was linked.
+
+use std::collections::HashMap;
+
+use super::audit::Found;
+use super::module::{Entry, ModuleParts};
+use crate::addr::{CodeAddr, FnOffset, RecordId};
+use crate::arch::{Arch, CallShape, SiteKind};
+use crate::error::{Error, Result, SiteName};
+use crate::image::RecordedCall;
+use crate::memory::CodeArea;
+
+/// A call that is to be a site, under an ID of the runtime's choice.
+pub(crate) struct CallSpec {
+    pub(crate) id: RecordId,
+    pub(crate) call: RecordedCall,
+}
+
+/// The addresses of a module's calls, by the function that they called when they were linked.
+#[derive(Default)]
+pub(crate) struct Callees(HashMap<Box<str>, Vec<CodeAddr>>);
+
+impl Callees {
+    pub(super) fn new(calls: &[CallSpec]) -> Self {
+        let mut callees: HashMap<Box<str>, Vec<CodeAddr>> = HashMap::new();
+        for CallSpec { call, .. } in calls {
+            match callees.get_mut(call.callee.as_str()) {
+                Some(known) => known.push(call.addr),
+                None => _ = callees.insert(call.callee.as_str().into(), vec![call.addr]),
+            }
+        }
+        Self(callees)
+    }
+
+    pub(super) fn calls_of(&self, function: &str) -> &[CodeAddr] {
+        self.0.get(function).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Whether the last instruction, of RISC-V, links through ra, or not at all.
+fn links_as_usual(bytes: &[u8]) -> bool {
+    let last = bytes.last_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+    matches!(last >> 7 & 31, 0 | 1)
+}
+
+/// A call becomes a site if it is in a function, and leads somewhere.
+pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> Result<()> {
+    let RecordedCall { callee, addr, len } = &spec.call;
+    let index = parts.functions.containing(*addr);
+    let outside = || Error::CallOutsideFunctions {
+        callee: callee.clone(),
+        at: *addr,
+    };
+    let (index, function) = index
+        .and_then(|index| Some((index, parts.functions.get(index)?)))
+        .ok_or_else(outside)?;
+    let area = CodeArea::containing(&parts.areas, *addr).ok_or_else(outside)?;
+    let mut bytes = vec![0; len.as_usize()];
+    area.memory().read(*addr, &mut bytes)?;
+    let fixed = |why| Error::CallFixed {
+        site: Box::new(SiteName {
+            kind: Some(SiteKind::Call),
+            id: spec.id,
+            function: Some(function.name.into()),
+            offset: FnOffset::new(u32::try_from(addr.distance_from(function.addr)).unwrap_or(0)),
+            addr: *addr,
+        }),
+        why,
+    };
+    if matches!(parts.arch, Arch::PowerPc64 | Arch::PowerPc64Le) {
+        return Err(fixed(
+            "on PowerPC the caller would have to save and restore its TOC pointer: give the function an entry site, and \
+             redirect that",
+        ));
+    }
+    if parts.arch == Arch::RiscV64 && !links_as_usual(&bytes) {
+        return Err(fixed(
+            "it links through another register than ra, which stubs may use",
+        ));
+    }
+    if parts.arch.call_target(*addr, &bytes).is_none() {
+        return Err(fixed("its bytes are no call"));
+    }
+    found.push(
+        Entry::new(spec.id, *addr, None, index, 0),
+        CallShape::call(len.get()),
+        &bytes,
+    )
+}
+
+/// Modules with calls, of any architecture, in memory that is not executed.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::Arc;
+
+    use super::super::{Functions, Module, ModuleId, ModuleParts, Unrecorded, UnwindBy, register};
+    use super::*;
+    use crate::addr::{CodeRange, Len};
+    use crate::image::FunctionRange;
+    use crate::memory::{CodeMemory, Snapshot};
+    use crate::stackmap::OwnedMaps;
+
+    /// Where the code starts.
+    pub(crate) const START: u64 = 0x1000_0000;
+
+    /// A function of 64 bytes, the code of which is given from its start, and calls in it at these offsets.
+    pub(crate) fn module(arch: Arch, code: &[u8], calls: &[(u32, usize)]) -> Result<Module> {
+        let addr = CodeAddr::new(START);
+        let mut bytes = vec![0; 128];
+        bytes[..code.len()].copy_from_slice(code);
+        let memory: Arc<dyn CodeMemory> = Arc::new(Snapshot::new(addr, bytes).unwrap());
+        let function = FunctionRange {
+            name: "f".into(),
+            addr,
+            len: Len::new(64),
+            pointer: addr,
+        };
+        let parts = ModuleParts {
+            id: ModuleId(0),
+            arch,
+            functions: Functions::new(&[function])?,
+            maps: OwnedMaps::new(Vec::new(), arch.endian())?,
+            areas: [CodeArea::new(CodeRange::new(addr, 128).unwrap(), &memory)?].into(),
+            eh_frames: Box::default(),
+            unwind_by: UnwindBy::EhFrame,
+            trust_live_outs: false,
+            may_have_run: false,
+            live: true,
+            _placed: None,
+        };
+        let spec = |(offset, len): &(u32, usize)| CallSpec {
+            id: RecordId::new(7),
+            call: RecordedCall {
+                callee: "g".into(),
+                addr: addr.plus(Len::new(*offset)).unwrap(),
+                len: Len::new(*len as u32),
+            },
+        };
+        let calls: Vec<CallSpec> = calls.iter().map(spec).collect();
+        let unrecorded = Unrecorded {
+            calls: &calls,
+            ..Unrecorded::default()
+        };
+        register(parts, &unrecorded, |_| None::<CallShape>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::module;
+    use super::*;
+
+    /// call +5
+    const CALL: [u8; 5] = [0xe8, 0, 0, 0, 0];
+
+    #[test]
+    fn calls_are_found_by_their_callee() {
+        let code = [&CALL[..], &CALL, &CALL].concat();
+        let module = module(Arch::X86_64, &code, &[(0, 5), (10, 5)]).unwrap();
+        let calls: Vec<_> = module.calls_of("g").collect();
+        let of = |site: &crate::site::Site| (site.offset().get(), site.reserved().get(), site.id().get());
+        assert_eq!(calls.iter().map(of).collect::<Vec<_>>(), [(0, 5, 7), (10, 5, 7)]);
+        assert_eq!(module.calls_of("h").count(), 0);
+        // The distance of the first is in one quadword, that of the other is not.
+        let heads = [calls[0].head().unwrap(), calls[1].head().unwrap()];
+        assert_eq!(
+            heads.map(|head| (head.start().get() & 63, head.len())),
+            [(1, 4), (11, 4)]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_a_call_site_is_refused() {
+        let outside = module(Arch::X86_64, &CALL, &[(64, 5)]).unwrap_err();
+        assert!(matches!(outside, Error::CallOutsideFunctions { .. }), "{outside}");
+        let overlap = module(Arch::X86_64, &CALL, &[(0, 5), (3, 5)]).unwrap_err();
+        assert!(matches!(overlap, Error::SitesOverlap { .. }), "{overlap}");
+        // bl, which nothing saves the TOC pointer around; auipc t0 and jalr t0, of a millicode routine.
+        let toc = [0xbd, 0x0a, 0, 0x48];
+        let millicode = [0x97, 0x02, 0, 0, 0xe7, 0x82, 0x02, 0x10];
+        for (arch, code) in [
+            (Arch::PowerPc64Le, &toc[..]),
+            (Arch::RiscV64, &millicode),
+            (Arch::AArch64, &[0; 2]),
+        ] {
+            let fixed = module(arch, code, &[(0, code.len())]).unwrap_err();
+            assert!(matches!(fixed, Error::CallFixed { .. }), "{arch}: {fixed}");
+        }
+    }
+}
