@@ -17,6 +17,8 @@ pub mod memory;
 pub mod pages;
 mod program;
 pub mod ratios;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod report;
 pub mod scale;
 pub mod speeds;

@@ -61,6 +61,16 @@ enum What {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// Code of another process beside code of this one.
+    #[cfg(feature = "remote")]
+    Remote {
+        /// Writes the figures to a file, too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// `executor`: be the other process, on the standard input.
+        #[arg(value_name = "ROLE", hide = true)]
+        role: Option<String>,
+    },
     /// Draws what `latency` and `scale` have written: latency.svg and scale.svg.
     Draw {
         /// What `latency --json` wrote.
@@ -103,6 +113,8 @@ fn main() -> ExitCode {
         What::Scale { json } => scaled(json),
         #[cfg(feature = "latency")]
         What::Latency { json } => split(json),
+        #[cfg(feature = "remote")]
+        What::Remote { json, role } => elsewhere(json, role.as_deref()),
     };
     match done {
         Ok(code) => code,
@@ -213,5 +225,18 @@ fn split(json: Option<PathBuf>) -> Result<ExitCode, String> {
     let splits = benches::latency::all();
     print!("{}", benches::latency::table(&splits));
     write(json, &benches::latency::json(&splits))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(feature = "remote")]
+fn elsewhere(json: Option<PathBuf>, role: Option<&str>) -> Result<ExitCode, String> {
+    if role == Some(benches::remote::AS_EXECUTOR) {
+        return benches::remote::execute()
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| error.to_string());
+    }
+    let rows = benches::remote::all();
+    print!("{}", report::table(&rows));
+    write(json, &report::json(&rows))?;
     Ok(ExitCode::SUCCESS)
 }

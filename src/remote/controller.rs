@@ -29,6 +29,13 @@ const TO_END: Duration = Duration::from_secs(1);
 /// As the arena of an engine has by default.
 const CHUNK: u64 = 2 << 20;
 
+/// Whether instruction caches see what is written without anything being done, through whatever mapping. An emulator's do
+/// not.
+const COHERENT: bool = cfg!(all(
+    any(target_arch = "x86_64", target_arch = "s390x"),
+    not(emulated)
+));
+
 /// What can be said of an executor before it is started.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -407,8 +414,7 @@ impl Publishing for Shared {
     }
 
     fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {
-        // There it does nothing where caches are coherent.
-        if cfg!(any(target_arch = "x86_64", target_arch = "s390x")) {
+        if COHERENT {
             return Ok(());
         }
         let message = |ranges| Message::Maintain { ranges };
@@ -417,6 +423,11 @@ impl Publishing for Shared {
 
     fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         let during = "code was published";
+        if COHERENT && level == Level::Eventual {
+            // Old or new is all that is asked for, and new is what cores see soon by themselves. Who goes on after a
+            // message serializes first.
+            return self.check_now(during);
+        }
         let (first, last) = ranges.split_at(ranges.len().saturating_sub(MOST_RANGES));
         self.order_for(first, |ranges| Message::Maintain { ranges }, during)?;
         let ranges = last.to_vec();

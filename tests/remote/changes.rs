@@ -43,8 +43,12 @@ fn a_live_module_is_changed_and_leaves_for_its_handlers() {
 /// Whatever is patched, the next call executes it: the thread that runs it has serialized.
 #[test]
 fn every_patch_is_seen_by_the_next_call() {
-    for live in [false, true] {
-        let mut setup = setup(Handlers::default(), live);
+    for (live, immediate) in [(false, false), (true, false), (false, true), (true, true)] {
+        let handlers = Handlers {
+            immediate,
+            ..Handlers::default()
+        };
+        let mut setup = setup(handlers, live);
         let one = object(&setup, 0x17, 111, 1234);
         for _ in 0..500 {
             for (at, value) in [(24, 1234), (16, 111)] {
@@ -100,6 +104,7 @@ fn an_invalidated_loop_is_left_with_its_values() {
             assert_eq!(word(6), 81_985_529_216_486_895);
             frame.return_to_caller(ReturnValue::Int(sum + 1)).unwrap()
         })),
+        ..Handlers::default()
     };
     let mut setup = setup(handlers, false);
     setup.engine.patch(78, &hit(0x17, 24)).unwrap();

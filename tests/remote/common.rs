@@ -10,7 +10,7 @@ use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::{Answer, Frame, Ramps};
 use patchpoint::engine::WeakEngine;
 use patchpoint::memory::Placed;
-use patchpoint::publish::SingleThreaded;
+use patchpoint::publish::{SingleThreaded, Stopped, Vacated, World};
 use patchpoint::remote::{Executor, Options, Service, Thread};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
@@ -75,6 +75,21 @@ pub(crate) struct Setup {
 pub(crate) struct Handlers {
     pub(crate) miss: Option<Box<Handler>>,
     pub(crate) deopt: Option<Box<Handler>>,
+    /// Whether the world's threads promise nothing, so that every change makes those of the executor serialize.
+    pub(crate) immediate: bool,
+}
+
+/// One thread of the controller at a time, of which nothing more is said.
+#[derive(Debug)]
+struct OneAtATime;
+
+// SAFETY: the tests call from one thread at a time, or use live modules; the work is done once.
+unsafe impl World for OneAtATime {
+    fn while_stopped(&self, _: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
+        // SAFETY: as above.
+        work(&unsafe { Stopped::promise() });
+        Ok(())
+    }
 }
 
 pub(crate) fn shape(candidate: &Candidate<'_>) -> Option<CallShape> {
@@ -96,7 +111,11 @@ pub(crate) fn setup_in(executor: Executor, handlers: Handlers, live: bool) -> Se
         let (weak, misses) = (Arc::clone(&weak), Arc::clone(&misses));
         move |frame: &mut Frame<'_>| misses_of(&weak, &misses, frame)
     };
-    let Handlers { miss, deopt } = handlers;
+    let Handlers {
+        miss,
+        deopt,
+        immediate,
+    } = handlers;
     let (for_miss, for_deopt) = (Arc::clone(&weak), Arc::clone(&weak));
     let ramps = Ramps::new()
         .on_miss(move |frame| {
@@ -115,7 +134,11 @@ pub(crate) fn setup_in(executor: Executor, handlers: Handlers, live: bool) -> Se
         });
     // SAFETY: the tests call from one thread at a time, or use live modules.
     let world = unsafe { SingleThreaded::promise() };
-    let engine = executor.engine().world(world).exits(ramps).build().unwrap();
+    let builder = match immediate {
+        false => executor.engine().world(world),
+        true => executor.engine().world(OneAtATime),
+    };
+    let engine = builder.exits(ramps).build().unwrap();
     weak.set(engine.downgrade()).ok().unwrap();
     let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
     let registration = engine.registration(code);

@@ -104,10 +104,14 @@ fn work(setup: &mut Setup, done: &AtomicBool) -> Error {
 }
 
 /// An executor is killed after so many microseconds of work; how the controller's work ended.
-fn killed_after(micros: u64, live: bool) -> Error {
+fn killed_after(micros: u64, live: bool, immediate: bool) -> Error {
     let executor = common::executor();
     let id = executor.id().unwrap();
-    let mut setup = setup_in(executor, Handlers::default(), live);
+    let handlers = Handlers {
+        immediate,
+        ..Handlers::default()
+    };
+    let mut setup = setup_in(executor, handlers, live);
     let done = AtomicBool::new(false);
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -134,7 +138,7 @@ fn a_killed_executor_is_a_typed_error_and_leaves_nothing() {
     let mut during = std::collections::BTreeSet::new();
     for round in 0..kills() {
         let began = Instant::now();
-        let error = killed_after(random.below(20_000), round % 2 == 0);
+        let error = killed_after(random.below(20_000), round % 2 == 0, round % 4 < 2);
         let Error::ExecutorGone { during: moment } = error else {
             panic!("{error:?}");
         };

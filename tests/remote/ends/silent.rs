@@ -28,7 +28,7 @@ fn who_never_answers_is_given_up() {
     assert!(began.elapsed() < SOON);
 }
 
-/// One that is stopped in the midst of it: a patch is taken back, and everything after fails as for one that is gone.
+/// One that is stopped in the midst of it: an invalidation is taken back, and everything after fails as for one that is gone.
 #[test]
 fn who_is_stopped_is_given_up() {
     let _turn = TURN.lock();
@@ -36,13 +36,17 @@ fn who_is_stopped_is_given_up() {
         let options = Options::new().deadline(Duration::from_millis(300));
         let executor = options.spawn(common::command()).unwrap();
         let id = executor.id().unwrap();
-        let mut setup = setup_in(executor, Handlers::default(), live);
+        let handlers = Handlers {
+            immediate: true,
+            ..Handlers::default()
+        };
+        let mut setup = setup_in(executor, handlers, live);
         setup.engine.patch(78, &hit(0x17, 24)).unwrap();
         let site = setup.engine.sites(78).unwrap().into_iter().next().unwrap();
         let before = site.read().unwrap();
         // SAFETY: a child of this process.
         unsafe { libc::kill(id as i32, libc::SIGSTOP) };
-        let error = setup.engine.patch(78, &hit(0x17, 16)).unwrap_err();
+        let error = setup.engine.invalidate_site(&site).unwrap_err();
         assert!(matches!(error, Error::ExecutorSilent { .. }), "{error:?}");
         assert_eq!(site.read().unwrap(), before, "it was taken back");
         let error = setup.engine.patch(78, &hit(0x17, 16)).unwrap_err();
