@@ -273,9 +273,10 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
         original,
     };
     let done = match site.plan_head() {
+        // Calls are recorded where the engine itself has placed the code, whose memory can be exchanged.
         Ok(head) => {
             arming.head = head;
-            arming.check_memory()
+            Ok(())
         }
         Err(Error::NoHead { .. }) => put_gate(shared, &mut arming),
         Err(error) => Err(error),

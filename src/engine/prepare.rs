@@ -14,7 +14,7 @@ use super::transaction::{Asked, Change, Changes};
 use super::work::{Draft, Item, Memories, OldStub, Part, Work};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::{OnReturn, SiteContext, SiteKind};
+use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
 use crate::memory::CodeMemory;
@@ -192,7 +192,7 @@ impl<'a> Preparation<'a> {
             }
             _ => state::check_changeable(&self.site, status)?,
         }
-        if self.site.shape().kind() == SiteKind::Call {
+        if self.state.lasting.is_call {
             return calls::change(self, change).map(Some);
         }
         if self.site.module().is_live() {

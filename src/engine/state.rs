@@ -18,6 +18,7 @@ use super::templates::Templates;
 use super::transaction::Asked;
 use super::work::Work;
 use crate::addr::{CodeAddr, Len};
+use crate::arch::SiteKind;
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
 use crate::sequence::Sequence;
@@ -108,6 +109,8 @@ pub(super) struct Lasting {
     pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
+    /// Whether it is a call site. It is asked for each change.
+    pub(super) is_call: bool,
     /// The number of its kind, if it has one: see [`super::templates`].
     pub(super) kind: OnceCell<Option<u32>>,
 }
@@ -211,6 +214,7 @@ impl SiteState {
                 ramps: Vec::new(),
                 reclaimed: 0,
                 live,
+                is_call: site.shape().kind() == SiteKind::Call,
                 kind: OnceCell::new(),
             }),
         }

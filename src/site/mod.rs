@@ -1,5 +1,9 @@
 //! Sites: ranges of reserved bytes in loaded code that the engine may patch, and the table of them.
 //!
+//! Patchpoints and shadows have records in stack maps. Sites of the other kinds have none: [entries](EntrySpec), which the runtime
+//! declares by function; instructions that the IR [marks](Marks); calls, which are
+//! [recorded](crate::Engine::load_recording) while code is linked.
+//!
 //! Problem: a stack map says where a site starts but not how long it is, its IDs repeat, and LLVM does not
 //! always keep what it promises. Approach: the runtime tells the shape of each record, and registration
 //! audits the result against the function, the other records and the bytes that stand there; what is

@@ -35,11 +35,6 @@ pub(in crate::engine) struct Arming {
 }
 
 impl Arming {
-    /// Refuses memory in which the head cannot be exchanged.
-    pub(in crate::engine) fn check_memory(&self) -> Result<()> {
-        check_memory(&self.site, &*self.memory, word(self.head.addr))
-    }
-
     /// Gives back what was made for it: nothing leads there.
     pub(in crate::engine) fn discard(&mut self, shared: &Shared) {
         self.stubs.drain(..).for_each(|slot| shared.stubs.discard(slot));
