@@ -266,7 +266,10 @@ mod running {
                 Err(Error::NoCallSite { .. })
             ));
         }
-        assert!(near_and_far.iter().all(|count| *count > 0), "{near_and_far:?}");
+        // Elsewhere the test's own functions may be in reach, too.
+        if cfg!(target_arch = "x86_64") {
+            assert!(near_and_far.iter().all(|count| *count > 0), "{near_and_far:?}");
+        }
     }
 
     #[test]
