@@ -13,3 +13,21 @@ clang-19 --target=x86_64-unknown-linux-gnu -O1 -c -ffreestanding \
 # Without the constructors that hand the tables to a sanitizer's runtime.
 llvm-objcopy-19 -R .init_array.2 -R .fini_array.2 covered.x86_64.o
 llc-19 -mtriple=x86_64-unknown-linux-gnu -O2 -filetype=obj roots.ll -o roots.x86_64.o
+# Flat stack maps, little and big endian, and a GC map: by hand, for no compiler writes them.
+assemble() { llvm-mc-19 -triple="$1-unknown-linux-gnu" -filetype=obj - -o "$2"; }
+for dialect in 0 1; do
+    name=$([ $dialect = 0 ] && echo proposal || echo fork)
+    {
+        printf '%s\n' ".set DIALECT, $dialect" ".set FRAME_POINTER, 6" ".set STACK_POINTER, 7" ".set KEPT, 3"
+        printf '%s\n' ".macro nops" ".byte 0x0f, 0x1f, 0x44, 0, 8" ".endm" ".macro leave" "ret" ".endm"
+        cat flat.s
+    } | assemble x86_64 "flat-$name.x86_64.o"
+    {
+        printf '%s\n' ".set DIALECT, $dialect" ".set FRAME_POINTER, 11" ".set STACK_POINTER, 15" ".set KEPT, 10"
+        printf '%s\n' ".macro nops" "brcl 0, 0" ".endm" ".macro leave" "br %r14" ".endm"
+        cat flat.s
+    } | assemble s390x "flat-$name.s390x.o"
+done
+assemble x86_64 gc_map.x86_64.o <gc_map.s
+# Tables of a linked file.
+ld.lld-19 -N -e plain --unresolved-symbols=ignore-all --build-id=none covered.x86_64.o gc_map.x86_64.o -o linked.x86_64.exe

@@ -2,8 +2,11 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use patchpoint::sequence::Sequence;
+use patchpoint::stackmap::VersionTwo;
+use patchpoint::stackmap::flat::Dialect;
 
 use crate::shapes::{Told, record_id};
+use crate::tables::PcSpec;
 
 /// Shows what LLVM left in compiled code to be patched, and patches it.
 #[derive(Parser)]
@@ -392,7 +395,8 @@ fn parse_id(text: &str) -> Result<u64, String> {
 /// Prints the functions, records, locations, live-outs and sites of an object file's stack maps.
 ///
 /// Reads ELF, Mach-O, COFF and PE, relocatable or linked, of any architecture for which LLVM writes stack maps,
-/// in versions 1, 2 and 3.
+/// in versions 1, 2 and 3 and the flat layout that was proposed for version 2. Of ELF files also plimmix GC maps, the tables
+/// sanmd_covered2 and sanmd_atomics2 of the sanitizers, and PC sections whose shape is told.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -402,14 +406,22 @@ Examples:
       with the number of bytes that the IR reserves for the records 7 and 8
   patchpoint inspect get.o --format json | jq '.maps[].functions[].name'
       for a program
+  patchpoint inspect get.o --pc-section calls=instructions,u64,u32
+      with the PC section `calls`, which has an instruction and two constants an entry
   patchpoint inspect get.o --format llvm
       what llvm-readobj --stackmap prints, of all maps in the section
 
-JSON: {file, format, architecture, endian: little | big, maps: [{section, byte_offset, version, constants, functions: [{name, \
-section, offset, address, size, stack_size, records: [RECORD]}], records_of_unknown_functions: [RECORD]}]}; RECORD is {id, \
-offset, byte_offset, kind: patchpoint | shadow | statepoint | unknown, may_be_overflow, locations: [{kind: register | direct | \
+JSON: {file, format, architecture, endian: little | big, maps: [{section, byte_offset, version, layout: nested | flat | flat_fork, \
+constants, functions: [{name, section, offset, address, size, stack_size, frame: FRAME, records: [RECORD]}], \
+records_of_unknown_functions: [RECORD]}], pc_sections: [{section, shape, entries: [{byte_offset, places: [PLACE], function_size, \
+constants}]}], covered: [{section, functions: [{byte_offset, name, address, size, features, atomics, use_after_return, \
+stack_arguments}]}], gc_maps: [{symbol, functions: [{name, address, stack_size, stack_arguments, safepoints: [PLACE], roots: [{offset, \
+kind}]}], globals: [PLACE]}]}; PLACE is {name, address}, the address in linked files; FRAME, of flat maps, is {function_size, \
+frame_pointer, variable_size, realigned, live_out_info, base, dwarf_base, registers: [{register, dwarf_register, spilled, offset, \
+size}]}; RECORD is {id, \
+offset, byte_offset, kind: patchpoint | shadow | statepoint | unknown, may_be_overflow, live_out_info, locations: [{kind: register | direct | \
 indirect | constant | constant_index, text, size, register, dwarf_register, bit_offset, offset, value, index}], live_outs: \
-[{register, dwarf_register, size}], site: {reserved, reserved_source: given | inferred | at_most | unknown, warning, \
+[{register, dwarf_register, size}], site: {reserved, reserved_source: given | recorded | inferred | at_most | unknown, warning, \
 instructions: [{offset, bytes, text, is_nop, is_whole, references}]}}.
 
 In the text, `rax` is a value in a register, `[rbp-16]` one in memory, `&[rsp+8]` the address of a stack slot \
@@ -426,6 +438,39 @@ pub(crate) struct Inspect {
     /// Stack maps do not hold it. Without it the length is inferred from the bytes where they leave no doubt
     #[arg(long, value_name = "ID=BYTES")]
     pub(crate) reserved: Vec<Reserved>,
+
+    /// What a stack map of version 2 is
+    #[arg(long, value_enum, default_value_t = Two::Detected)]
+    pub(crate) version_two: Two,
+
+    /// What each entry of a PC section consists of; may be given again. Words are separated by commas: instructions or functions;
+    /// sharing=COUNT where instructions share a metadata node; compressed for the option C; wide for addresses of eight bytes, where
+    /// relocations do not tell; u8, u16, u32, u64 for each constant
+    #[arg(long, value_name = "SECTION=SHAPE")]
+    pub(crate) pc_section: Vec<PcSpec>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Two {
+    /// What all of it is right as
+    Detected,
+    /// LLVM 4's
+    Llvm,
+    /// The flat layout, as proposed
+    Flat,
+    /// The flat layout of the fork
+    FlatFork,
+}
+
+impl From<Two> for VersionTwo {
+    fn from(two: Two) -> Self {
+        match two {
+            Two::Detected => Self::Detected,
+            Two::Llvm => Self::Llvm,
+            Two::Flat => Self::Flat(Dialect::Proposal),
+            Two::FlatFork => Self::Flat(Dialect::Fork),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

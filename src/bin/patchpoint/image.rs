@@ -33,6 +33,8 @@ pub(crate) struct Code {
     pub(crate) image: Image,
     pub(crate) segments: Vec<Segment>,
     pub(crate) how: How,
+    /// The symbols that the object defines, where it was loaded.
+    pub(crate) symbols: Vec<(String, CodeAddr)>,
     /// Made-up addresses of symbols that the object does not define.
     pub(crate) outside: BTreeMap<u64, String>,
     /// The end of everything.
@@ -62,7 +64,9 @@ impl Code {
             Some(CodeAddr::new(at))
         })?;
         let outside = outside.into_inner();
+        let symbols = linked.symbols();
         Ok(Self {
+            symbols: symbols.map(|(name, addr)| (name.to_owned(), addr)).collect(),
             end: first + 16 * outside.len() as u64,
             image: linked.image,
             segments: linked.segments,
@@ -132,6 +136,7 @@ impl Code {
             },
             segments,
             how: if linked { How::Linked } else { How::Unlinked },
+            symbols: Vec::new(),
             outside: BTreeMap::new(),
         })
     }

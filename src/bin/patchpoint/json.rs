@@ -1,13 +1,18 @@
 //! For a program: all of the text, under keys that do not change.
 
+use patchpoint::arch::registers::RegisterName;
+use patchpoint::stackmap::flat::FrameRegister;
 use patchpoint::stackmap::{Endian, Place};
 use serde_json::{Map, Number, Value};
 
 use crate::disassemble::Instruction;
 use crate::names::hex;
 use crate::problem::Problem;
-use crate::report::{FunctionReport, LiveOutReport, LocationReport, MapReport, RecordReport, Report};
+use crate::report::{
+    FrameReport, FunctionReport, Layout, LiveOutReport, LocationReport, MapReport, RecordReport, Report,
+};
 use crate::site::{Kind, Reserved, Site};
+use crate::tables::{self, CoveredEntry, CoveredTable, GcEntry, GcTable, PcEntry, PcTable};
 use crate::text;
 
 pub(crate) fn render(report: &Report) -> Result<String, Problem> {
@@ -21,6 +26,9 @@ pub(crate) fn render(report: &Report) -> Result<String, Problem> {
         ("architecture", report.arch_name.into()),
         ("endian", endian.into()),
         ("maps", list(&report.maps, map)),
+        ("pc_sections", list(&report.tables.pc_sections, pc_section)),
+        ("covered", list(&report.tables.covered, covered)),
+        ("gc_maps", list(&report.tables.gc_maps, gc_map)),
     ]))
 }
 
@@ -46,10 +54,16 @@ pub(crate) fn list<T>(items: &[T], to_json: impl Fn(&T) -> Value) -> Value {
 }
 
 fn map(map: &MapReport) -> Value {
+    let layout = match map.layout {
+        Layout::Nested => "nested",
+        Layout::Flat => "flat",
+        Layout::FlatFork => "flat_fork",
+    };
     object([
         ("section", map.section.as_str().into()),
         ("byte_offset", map.byte_offset.into()),
         ("version", map.version.into()),
+        ("layout", layout.into()),
         ("constants", map.constants.clone().into()),
         ("functions", list(&map.functions, function)),
         ("records_of_unknown_functions", list(&map.loose, record)),
@@ -64,7 +78,93 @@ fn function(function: &FunctionReport) -> Value {
         ("address", function.address.into()),
         ("size", function.size.into()),
         ("stack_size", function.stack_size.into()),
+        ("frame", function.frame.as_ref().map(frame).into()),
         ("records", list(&function.records, record)),
+    ])
+}
+
+fn frame(frame: &FrameReport) -> Value {
+    let told = &frame.function;
+    let register = |(kept, name): &(FrameRegister, Option<RegisterName>)| {
+        object([
+            ("register", name.map(|name| name.to_string()).into()),
+            ("dwarf_register", kept.reg.get().into()),
+            ("spilled", kept.is_spilled.into()),
+            ("offset", kept.offset.into()),
+            ("size", kept.size.into()),
+        ])
+    };
+    object([
+        ("function_size", told.size.get().into()),
+        ("frame_pointer", told.has_frame_pointer.into()),
+        ("variable_size", told.has_variable_size.into()),
+        ("realigned", told.is_realigned.into()),
+        ("live_out_info", frame.has_live_out_info.into()),
+        ("base", frame.base.map(|name| name.to_string()).into()),
+        ("dwarf_base", told.base.get().into()),
+        ("registers", list(&frame.registers, register)),
+    ])
+}
+
+fn place(place: &tables::Place) -> Value {
+    object([
+        ("name", place.name.clone().into()),
+        ("address", place.address.into()),
+    ])
+}
+
+fn pc_section(table: &PcTable) -> Value {
+    let entry = |entry: &PcEntry| {
+        object([
+            ("byte_offset", entry.byte_offset.get().into()),
+            ("places", list(&entry.places, place)),
+            ("function_size", entry.function_size.into()),
+            ("constants", entry.constants.clone().into()),
+        ])
+    };
+    object([
+        ("section", table.section.as_str().into()),
+        ("shape", table.shape.as_str().into()),
+        ("entries", list(&table.entries, entry)),
+    ])
+}
+
+fn covered(table: &CoveredTable) -> Value {
+    let function = |function: &CoveredEntry| {
+        object([
+            ("byte_offset", function.byte_offset.get().into()),
+            ("name", function.place.name.clone().into()),
+            ("address", function.place.address.into()),
+            ("size", function.size.into()),
+            ("features", function.features.into()),
+            ("atomics", function.has_atomics.into()),
+            ("use_after_return", function.has_use_after_return.into()),
+            ("stack_arguments", function.stack_arguments.into()),
+        ])
+    };
+    object([
+        ("section", table.section.as_str().into()),
+        ("functions", list(&table.functions, function)),
+    ])
+}
+
+fn gc_map(table: &GcTable) -> Value {
+    let root =
+        |(offset, kind): &(i32, &str)| object([("offset", (*offset).into()), ("kind", (*kind).into())]);
+    let function = |function: &GcEntry| {
+        object([
+            ("name", function.place.name.clone().into()),
+            ("address", function.place.address.into()),
+            ("stack_size", function.stack_size.into()),
+            ("stack_arguments", function.stack_arguments.into()),
+            ("safepoints", list(&function.safepoints, place)),
+            ("roots", list(&function.roots, root)),
+        ])
+    };
+    object([
+        ("symbol", table.symbol.as_str().into()),
+        ("functions", list(&table.functions, function)),
+        ("globals", list(&table.globals, place)),
     ])
 }
 
@@ -81,6 +181,7 @@ fn record(record: &RecordReport) -> Value {
         ("byte_offset", record.byte_offset.into()),
         ("kind", kind.into()),
         ("may_be_overflow", record.may_be_overflow.into()),
+        ("live_out_info", record.has_live_out_info.into()),
         ("locations", list(&record.locations, location)),
         ("live_outs", list(&record.live_outs, live_out)),
         ("site", record.site.as_ref().map(|at| site(record, at)).into()),
@@ -132,6 +233,7 @@ pub(crate) fn live_out(live_out: &LiveOutReport) -> Value {
 fn site(record: &RecordReport, site: &Site) -> Value {
     let (bytes, source) = match site.reserved {
         Reserved::Given(bytes) => (Some(bytes), "given"),
+        Reserved::Recorded(bytes) => (Some(bytes), "recorded"),
         Reserved::Inferred(bytes) => (Some(bytes), "inferred"),
         Reserved::AtMost(bytes) => (Some(bytes), "at_most"),
         Reserved::Unknown => (None, "unknown"),

@@ -1,7 +1,7 @@
 //! The command-line tool `patchpoint`: shows what LLVM left in an object file to be patched, and patches it.
 //!
 //! The way of the data for `inspect`, which reads any file: [`object_file`] reads it, [`relocate`] fills in what a linker
-//! would, [`symbols`] knows names and ends of functions, [`report`] puts together what is to be said, and [`text`] and
+//! would, [`symbols`] knows names and ends of functions, [`tables`] reads what is no stack map, [`report`] puts together what is to be said, and [`text`] and
 //! [`json`] say it; [`llvm`] prints the unrelocated section as `llvm-readobj` does. The other commands see code as the engine
 //! does: [`shapes`] knows what stack maps do not hold, [`image`] places the code, [`survey`] lets the library audit it; then
 //! [`sites`], [`check`] and [`plan`] say what came of it, for any architecture, and [`run`] executes it on this one.
@@ -26,6 +26,8 @@ mod site;
 mod sites;
 mod survey;
 mod symbols;
+mod tables;
+mod tables_text;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -41,6 +43,7 @@ use object_file::ObjectFile;
 use paint::Paint;
 use problem::Problem;
 use report::Report;
+use tables::Tables;
 
 /// How a command ended that could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +101,8 @@ fn render(inspect: &Inspect, data: &[u8], paint: Paint) -> Result<String, Proble
     if inspect.format == Format::Llvm {
         return llvm::render(&inspect.file, &file);
     }
-    let report = Report::of(&inspect.file, &file, &inspect.reserved)?;
+    let tables = Tables::of(data, &file, &inspect.pc_section)?;
+    let report = Report::of(inspect, &file, tables)?;
     match inspect.format {
         Format::Json => json::render(&report),
         _ => Ok(text::render(&report, paint)),

@@ -16,7 +16,8 @@ pub(crate) enum Problem {
     Object(#[from] object::Error),
     #[error(
         "has no stack map: expected a section .llvm_stackmaps, or __llvm_stackmaps in Mach-O: LLVM writes one where the IR \
-         calls llvm.experimental.patchpoint or llvm.experimental.stackmap"
+         calls llvm.experimental.patchpoint or llvm.experimental.stackmap; nor a table that is known by its name: name PC sections \
+         with --pc-section"
     )]
     NoStackMap,
     #[error(
@@ -27,6 +28,10 @@ pub(crate) enum Problem {
     TooLarge,
     #[error("section {section} (at {at:#x} of the file): {error}")]
     StackMap { section: String, at: u64, error: Box<patchpoint::Error> },
+    #[error("has no section {0}")]
+    NoSection(String),
+    #[error("{table}: {error}")]
+    Table { table: String, error: Box<patchpoint::Error> },
     #[error("{0}")]
     Library(Box<patchpoint::Error>),
     #[error(

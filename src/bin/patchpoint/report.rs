@@ -7,17 +7,19 @@ use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, RelocationTarget, 
 use patchpoint::addr::DwarfReg;
 use patchpoint::arch::Arch;
 use patchpoint::arch::registers::{RegisterName, register_view};
+use patchpoint::stackmap::flat::{Dialect, FlatFunction, Frame, FrameRegister};
 use patchpoint::stackmap::{
-    Constants, Endian, Function, LiveOut, Place, Record, StackMap, StackMaps, StackSize, Version,
+    Constants, Endian, Function, LiveOut, Place, Record, StackMap, StackMaps, StackSize, Version, VersionTwo,
 };
 
-use crate::args::Reserved;
+use crate::args::Inspect;
 use crate::object_file::{MapSection, ObjectFile};
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::relocate::{CodePlace, Relocated, relocate};
 use crate::site::{Code, Kind, Site, kind, site};
 use crate::symbols::Symbols;
+use crate::tables::Tables;
 
 pub(crate) struct Report {
     pub(crate) file: String,
@@ -25,16 +27,60 @@ pub(crate) struct Report {
     pub(crate) arch_name: &'static str,
     pub(crate) endian: Endian,
     pub(crate) maps: Vec<MapReport>,
+    pub(crate) tables: Tables,
 }
 
 pub(crate) struct MapReport {
     pub(crate) section: String,
     pub(crate) byte_offset: u64,
     pub(crate) version: u8,
+    pub(crate) layout: Layout,
     pub(crate) constants: Vec<u64>,
     pub(crate) functions: Vec<FunctionReport>,
     /// Records that version 1 does not attribute to one of several functions.
     pub(crate) loose: Vec<RecordReport>,
+}
+
+/// How records hold their locations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Nested,
+    Flat,
+    FlatFork,
+}
+
+impl From<Version> for Layout {
+    fn from(version: Version) -> Self {
+        match version {
+            Version::V1 | Version::V2 | Version::V3 => Self::Nested,
+            Version::Flat(Dialect::Proposal) => Self::Flat,
+            Version::Flat(Dialect::Fork) => Self::FlatFork,
+        }
+    }
+}
+
+/// What a flat map says of a function.
+pub(crate) struct FrameReport {
+    pub(crate) function: FlatFunction,
+    pub(crate) has_live_out_info: bool,
+    pub(crate) base: Option<RegisterName>,
+    /// With their names.
+    pub(crate) registers: Vec<(FrameRegister, Option<RegisterName>)>,
+}
+
+impl FrameReport {
+    fn of(arch: Option<Arch>, frame: &Frame<'_>) -> Self {
+        let name = |reg, size| register_view(arch?, reg, size);
+        let registers = frame.registers();
+        Self {
+            function: (*frame).into(),
+            has_live_out_info: frame.has_live_out_info(),
+            base: name(frame.base(), 8),
+            registers: registers
+                .map(|register| (register, name(register.reg, register.size.into())))
+                .collect(),
+        }
+    }
 }
 
 pub(crate) struct FunctionReport {
@@ -46,6 +92,7 @@ pub(crate) struct FunctionReport {
     pub(crate) address: Option<u64>,
     pub(crate) size: Option<u64>,
     pub(crate) stack_size: Option<u64>,
+    pub(crate) frame: Option<FrameReport>,
     pub(crate) records: Vec<RecordReport>,
 }
 
@@ -54,6 +101,8 @@ pub(crate) struct RecordReport {
     pub(crate) offset: u32,
     pub(crate) byte_offset: u64,
     pub(crate) may_be_overflow: bool,
+    /// Whether live-outs were looked for, where the map tells it.
+    pub(crate) has_live_out_info: Option<bool>,
     pub(crate) kind: Kind,
     pub(crate) locations: Vec<LocationReport>,
     pub(crate) live_outs: Vec<LiveOutReport>,
@@ -77,9 +126,9 @@ pub(crate) struct LiveOutReport {
 }
 
 impl Report {
-    pub(crate) fn of(name: &str, file: &ObjectFile<'_>, reserved: &[Reserved]) -> Result<Self, Problem> {
+    pub(crate) fn of(inspect: &Inspect, file: &ObjectFile<'_>, tables: Tables) -> Result<Self, Problem> {
         let sections = file.map_sections()?;
-        if sections.is_empty() {
+        if sections.is_empty() && tables.is_empty() {
             return Err(Problem::NoStackMap);
         }
         let mut reporter = Reporter {
@@ -87,7 +136,12 @@ impl Report {
             arch: file.arch(),
             symbols: Symbols::of(file),
             references: references(file),
-            reserved: reserved.iter().map(|known| (known.id, known.bytes)).collect(),
+            reserved: inspect
+                .reserved
+                .iter()
+                .map(|known| (known.id, known.bytes))
+                .collect(),
+            two: inspect.version_two.into(),
             progress: RefCell::new(Progress::new("records")),
         };
         let mut maps = Vec::new();
@@ -95,11 +149,12 @@ impl Report {
             maps.extend(reporter.section(section)?);
         }
         Ok(Self {
-            file: name.to_owned(),
+            file: inspect.file.clone(),
             format: file.format_name(),
             arch_name: file.arch_name(),
             endian: file.endian(),
             maps,
+            tables,
         })
     }
 }
@@ -110,6 +165,7 @@ struct Reporter<'f, 'data> {
     symbols: Symbols,
     references: BTreeMap<CodePlace, String>,
     reserved: BTreeMap<u64, u32>,
+    two: VersionTwo,
     progress: RefCell<Progress>,
 }
 
@@ -125,8 +181,8 @@ struct FunctionCode<'data> {
 impl<'data> Reporter<'_, 'data> {
     fn section(&mut self, section: &MapSection<'_>) -> Result<Vec<MapReport>, Problem> {
         let relocated = relocate(self.file, section);
-        let maps =
-            StackMaps::parse(&relocated.data, self.file.endian()).map_err(|error| section.problem(error))?;
+        let maps = StackMaps::parse_with(&relocated.data, self.file.endian(), self.two)
+            .map_err(|error| section.problem(error))?;
         for function in maps.maps().iter().flat_map(StackMap::functions) {
             let target = relocated.target(self.file, function.byte_offset().get());
             self.symbols.add_start(self.file, &target);
@@ -139,13 +195,18 @@ impl<'data> Reporter<'_, 'data> {
         let constants = map.constants();
         let mut functions = Vec::new();
         let mut loose: Vec<Record<'_>> = Vec::new();
+        let mut frames = map.frames();
         for function in map.functions() {
             let records = match function.records() {
                 Some(records) => records.collect(),
                 None if map.functions().len() == 1 => map.records().collect(),
                 None => Vec::new(),
             };
-            functions.push(self.function(relocated, &function, &records, constants));
+            let frame = frames.next().map(|frame| FrameReport::of(self.arch, &frame));
+            functions.push(FunctionReport {
+                frame,
+                ..self.function(relocated, &function, &records, constants)
+            });
         }
         if map.version() == Version::V1 && map.functions().len() != 1 {
             loose.extend(map.records());
@@ -154,6 +215,7 @@ impl<'data> Reporter<'_, 'data> {
             section: section.name.clone(),
             byte_offset: map.byte_offset().get(),
             version: map.version().number(),
+            layout: map.version().into(),
             constants: constants.iter().collect(),
             functions,
             loose: loose
@@ -192,6 +254,7 @@ impl<'data> Reporter<'_, 'data> {
             self.record(record, constants, found.as_ref(), offsets.get(after).copied())
         });
         FunctionReport {
+            frame: None,
             records: reports.collect(),
             name: code.name,
             section: section
@@ -243,7 +306,7 @@ impl<'data> Reporter<'_, 'data> {
         });
         let kind = kind(record, code.as_ref());
         let given = self.reserved.get(&record.id().get()).copied();
-        let site = code.map(|code| site(kind, &code, given));
+        let site = code.map(|code| site(kind, &code, given, record.reserved()));
         let references = site.as_ref().zip(function).map(|(site, function)| {
             let end = site
                 .instructions
@@ -256,6 +319,7 @@ impl<'data> Reporter<'_, 'data> {
             offset: record.offset().get(),
             byte_offset: record.byte_offset().get(),
             may_be_overflow: record.may_be_overflow(),
+            has_live_out_info: record.has_live_out_info(),
             kind,
             locations: record
                 .locations()

@@ -1,5 +1,6 @@
 //! The bytes at which a record points: how many are reserved, and what stands there.
 
+use patchpoint::addr::Len;
 use patchpoint::arch::Arch;
 use patchpoint::stackmap::{Endian, Record};
 
@@ -28,6 +29,8 @@ pub(crate) enum Kind {
 pub(crate) enum Reserved {
     /// It was given on the command line.
     Given(u64),
+    /// The stack map tells it.
+    Recorded(u64),
     /// LLVM's call and nops end here, and an instruction follows that is none.
     Inferred(u64),
     /// The same, but the last nops may have another reason.
@@ -38,7 +41,7 @@ pub(crate) enum Reserved {
 pub(crate) struct Site {
     pub(crate) reserved: Reserved,
     pub(crate) instructions: Vec<Instruction>,
-    /// What is wrong with the given number of bytes.
+    /// What is wrong with the number of bytes that was given or recorded.
     pub(crate) warning: Option<String>,
 }
 
@@ -89,15 +92,21 @@ pub(crate) fn kind(record: &Record<'_>, code: Option<&Code<'_>>) -> Kind {
     }
 }
 
-pub(crate) fn site(kind: Kind, code: &Code<'_>, given: Option<u32>) -> Site {
-    let reserved = match given {
-        Some(bytes) => Reserved::Given(u64::from(bytes)),
-        None if kind == Kind::Patchpoint => infer(code),
-        None => Reserved::Unknown,
+pub(crate) fn site(kind: Kind, code: &Code<'_>, given: Option<u32>, recorded: Option<Len>) -> Site {
+    let reserved = match (given, recorded) {
+        (Some(bytes), _) => Reserved::Given(u64::from(bytes)),
+        // Of a statepoint they end where the record points.
+        (None, Some(bytes)) if kind != Kind::Statepoint => Reserved::Recorded(u64::from(bytes.get())),
+        (None, _) if kind == Kind::Patchpoint => infer(code),
+        (None, _) => Reserved::Unknown,
+    };
+    let told = match reserved {
+        Reserved::Given(bytes) | Reserved::Recorded(bytes) => Some(bytes),
+        _ => None,
     };
     Site {
         instructions: shown(code, reserved),
-        warning: given.and_then(|bytes| warning(code, u64::from(bytes))),
+        warning: told.and_then(|bytes| warning(code, bytes)),
         reserved,
     }
 }
@@ -135,7 +144,10 @@ fn infer(code: &Code<'_>) -> Reserved {
 /// The instructions that start in the reserved bytes, or in the first few where nobody knows.
 fn shown(code: &Code<'_>, reserved: Reserved) -> Vec<Instruction> {
     match reserved {
-        Reserved::Given(bytes) | Reserved::Inferred(bytes) | Reserved::AtMost(bytes) => code.decode(bytes),
+        Reserved::Given(bytes)
+        | Reserved::Recorded(bytes)
+        | Reserved::Inferred(bytes)
+        | Reserved::AtMost(bytes) => code.decode(bytes),
         Reserved::Unknown => {
             // Decoded a little further, so that the last one is not cut.
             let limit = code.limit();

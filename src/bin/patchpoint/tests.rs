@@ -1,11 +1,13 @@
 //! The tool on the objects in `asm-tests/objects/inspect`, in-process.
 
+mod tables;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::args::{Check, Code, Format, Inspect, Output, Plan, Reserved, Sites};
+use crate::args::{Check, Code, Format, Inspect, Output, Plan, Reserved, Sites, Two};
 use crate::paint::Paint;
 use crate::problem::Problem;
 use crate::{check, plan, render, sites};
@@ -40,6 +42,8 @@ fn inspect(name: &str, format: Format, reserved: &[(u64, u32)]) -> Inspect {
             .iter()
             .map(|&(id, bytes)| Reserved { id, bytes })
             .collect(),
+        version_two: Two::Detected,
+        pc_section: Vec::new(),
     }
 }
 
@@ -340,9 +344,40 @@ fn no_damaged_object_makes_it_panic() {
             data[at] = old;
         }
     }
+    no_damaged_table_makes_it_panic();
     let data = bytes("linked-powerpc64.so");
     for len in (0..data.len()).step_by(997) {
         render_both(&data[..len]);
+    }
+}
+
+/// The same of tables that are no stack maps, and of flat maps.
+fn no_damaged_table_makes_it_panic() {
+    let shapes = [
+        "pp_calls=instructions,u64,u32,u8,u16",
+        "pp_functions_c=functions,compressed,u32,u8,u32",
+    ];
+    for (name, shapes) in [
+        ("flat-proposal.x86_64.o", &[][..]),
+        ("pc_sections.x86_64.o", &shapes[..]),
+        ("covered.x86_64.o", &[]),
+        ("gc_map.x86_64.o", &[]),
+        ("linked.x86_64.exe", &[]),
+    ] {
+        let mut data = fs::read(folder().join("../metadata").join(name)).unwrap();
+        let inspect = Inspect {
+            pc_section: shapes.iter().map(|shape| shape.parse().unwrap()).collect(),
+            ..inspect(name, Format::Text, &[])
+        };
+        for at in (0..data.len()).step_by(5) {
+            let old = data[at];
+            data[at] = [old ^ 0x80, old ^ 1, 0xff][at % 3];
+            let _ = render(&inspect, &data, Paint::Plain);
+            data[at] = old;
+        }
+        for len in (0..data.len()).step_by(37) {
+            let _ = render(&inspect, &data[..len], Paint::Plain);
+        }
     }
 }
 

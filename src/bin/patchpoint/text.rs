@@ -8,7 +8,9 @@ use patchpoint::stackmap::Place;
 
 use crate::disassemble::Instruction;
 use crate::paint::{Paint, Style};
-use crate::report::{FunctionReport, LiveOutReport, LocationReport, MapReport, RecordReport, Report};
+use crate::report::{
+    FrameReport, FunctionReport, Layout, LiveOutReport, LocationReport, MapReport, RecordReport, Report,
+};
 use crate::site::{Kind, Reserved, Site};
 
 /// Writes the report.
@@ -38,15 +40,16 @@ impl Text {
         for map in &report.maps {
             self.map(map)?;
         }
-        Ok(())
+        crate::tables_text::write(&mut self.out, &report.tables)
     }
 
     fn map(&mut self, map: &MapReport) -> fmt::Result {
         let records = map.functions.iter().map(|f| f.records.len()).sum::<usize>() + map.loose.len();
         writeln!(
             self.out,
-            "\nstack map version {} at {}+{:#x}: {}, {}, {}",
+            "\nstack map version {}{} at {}+{:#x}: {}, {}, {}",
             map.version,
+            layout(map.layout),
             map.section,
             map.byte_offset,
             count(map.functions.len(), "function"),
@@ -83,7 +86,41 @@ impl Text {
             Some(size) => writeln!(self.out, ", stack {}", count_u64(size, "byte"))?,
             None => writeln!(self.out, ", stack of unknown size")?,
         }
+        if let Some(frame) = &function.frame {
+            self.frame(frame)?;
+        }
         function.records.iter().try_for_each(|record| self.record(record))
+    }
+
+    fn frame(&mut self, frame: &FrameReport) -> fmt::Result {
+        let told = &frame.function;
+        let size = count_u64(u64::from(told.size.get()), "byte");
+        let base = register(frame.base, told.base);
+        write!(self.out, "  told: {size} of code, base {base}")?;
+        for (is_so, word) in [
+            (told.has_frame_pointer, "a frame pointer"),
+            (told.has_variable_size, "of variable size"),
+            (told.is_realigned, "realigned"),
+            (frame.has_live_out_info, "live-outs looked for"),
+        ] {
+            if is_so {
+                write!(self.out, ", {word}")?;
+            }
+        }
+        writeln!(self.out)?;
+        for (kept, name) in &frame.registers {
+            let name = self.paint(Style::Green, register(*name, kept.reg));
+            match kept.is_spilled {
+                true => writeln!(
+                    self.out,
+                    "    keeps {name} in [{base}{:+}], {}",
+                    kept.offset,
+                    count_u64(kept.size.into(), "byte")
+                )?,
+                false => writeln!(self.out, "    leaves {name} alone")?,
+            }
+        }
+        Ok(())
     }
 
     fn record(&mut self, record: &RecordReport) -> fmt::Result {
@@ -116,6 +153,9 @@ impl Text {
             let names = record.live_outs.iter().map(live_out);
             let names: Vec<_> = names.map(|name| self.paint(Style::Green, name)).collect();
             writeln!(self.out, "    live out       {}", names.join(" "))?;
+        }
+        if record.has_live_out_info == Some(false) {
+            writeln!(self.out, "    live-outs were not looked for")?;
         }
         match &record.site {
             Some(site) => self.code(record, site),
@@ -177,6 +217,14 @@ fn words(instruction: &Instruction) -> String {
     }
 }
 
+fn layout(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Nested => "",
+        Layout::Flat => ", flat,",
+        Layout::FlatFork => ", flat as in the fork,",
+    }
+}
+
 fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Patchpoint => "patchpoint",
@@ -189,6 +237,7 @@ fn kind(kind: Kind) -> &'static str {
 fn reserved(reserved: Reserved) -> String {
     match reserved {
         Reserved::Given(bytes) => format!("{bytes} reserved bytes as given"),
+        Reserved::Recorded(bytes) => format!("{bytes} reserved bytes as the stack map tells"),
         Reserved::Inferred(bytes) => {
             format!("{bytes} reserved bytes, inferred from what LLVM filled them with")
         }
