@@ -76,7 +76,7 @@ impl<'e> Prepared<'e> {
         let done = shared.publisher.check(work.level);
         let done = done.and_then(|()| match work.write_all(shared, states) {
             Ok(()) => Ok(()),
-            Err(_) => Err(work.fail(states, since)),
+            Err(_) => Err(work.fail(shared, states, since)),
         });
         if let Err(error) = done {
             return Err(shared.refused(states, error, since));
@@ -114,7 +114,8 @@ impl Work {
         if self.has_traps {
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
             self.check_current(states)?;
-            live::note_traps(&self.exchanges);
+            let noted = live::note_traps(&shared.publisher, &self.exchanges);
+            self.found.check(noted)?;
         }
         match self.is_live() {
             true => self.write_live(shared, states),
@@ -256,12 +257,12 @@ impl Work {
 
     /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a site may hold it.
     #[cold]
-    fn fail(&mut self, states: &mut States, time: Option<Instant>) -> Error {
+    fn fail(&mut self, shared: &Shared, states: &mut States, time: Option<Instant>) -> Error {
         let error = fault::explain(self);
         self.mark_lost(states);
         match self.exposed {
             true => live::retire(self, states, time),
-            false => live::forget_traps(&self.exchanges),
+            false => live::forget_traps(&shared.publisher, &self.exchanges),
         }
         error
     }

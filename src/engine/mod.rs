@@ -399,7 +399,9 @@ impl Engine {
             exits.forget(module.id());
         }
         if module.is_live() {
-            module.sites().for_each(|site| live::forget_trap(&site));
+            module
+                .sites()
+                .for_each(|site| live::forget_trap(&self.shared.publisher, &site));
         }
         let slots: Vec<_> = module
             .sites()

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Level;
-use crate::addr::CodeRange;
+use crate::addr::{CodeAddr, CodeRange};
 use crate::error::Result;
 
 /// What a publisher asks of the process that executes the code. Its threads serialize whenever they go on after a
@@ -18,6 +18,15 @@ pub(crate) trait OtherProcess: Send + Sync + fmt::Debug {
 
     /// Whether it is known to execute nothing any more.
     fn has_ended(&self) -> bool;
+
+    /// Where the trap at that address leads.
+    fn trap(&self, at: CodeAddr) -> Option<CodeAddr>;
+
+    /// Notes that the trap at that address leads to a ramp, or nowhere any more.
+    ///
+    /// # Errors
+    /// The process is gone, or refuses.
+    fn set_trap(&self, at: CodeAddr, ramp: Option<CodeAddr>) -> Result<()>;
 
     /// Maintains its instruction caches.
     ///
@@ -43,6 +52,14 @@ impl Elsewhere {
 
     pub(super) fn has_ended(&self) -> bool {
         self.0.has_ended()
+    }
+
+    pub(crate) fn trap(&self, at: CodeAddr) -> Option<CodeAddr> {
+        self.0.trap(at)
+    }
+
+    pub(crate) fn set_trap(&self, at: CodeAddr, ramp: Option<CodeAddr>) -> Result<()> {
+        self.0.set_trap(at, ramp)
     }
 
     pub(super) fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Without the feature `remote` no other process executes the code: a value that cannot be.
 
 use super::Level;
-use crate::addr::CodeRange;
+use crate::addr::{CodeAddr, CodeRange};
 use crate::error::Result;
 
 /// The process that executes the code.
@@ -15,6 +15,14 @@ impl Elsewhere {
     }
 
     pub(super) fn has_ended(self) -> bool {
+        match self {}
+    }
+
+    pub(crate) fn trap(self, _: CodeAddr) -> Option<CodeAddr> {
+        match self {}
+    }
+
+    pub(crate) fn set_trap(self, _: CodeAddr, _: Option<CodeAddr>) -> Result<()> {
         match self {}
     }
 

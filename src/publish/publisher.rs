@@ -129,6 +129,14 @@ impl Publisher {
         }
     }
 
+    /// The process in which traps are noted, where that is another one.
+    pub(crate) fn traps_elsewhere(&self) -> Option<&Elsewhere> {
+        match &self.way {
+            Way::Here(_) => None,
+            Way::Elsewhere(elsewhere) => Some(elsewhere),
+        }
+    }
+
     /// Publishes what was put back. Where the process that would execute it has ended, nobody executes anything else.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The controller's side: the executor as what it is asked.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,6 +103,8 @@ pub(super) struct Shared {
     control: Mutex<Channel>,
     /// Given up, or found to be gone.
     gone: AtomicBool,
+    /// Where its traps lead.
+    traps: Mutex<HashMap<CodeAddr, CodeAddr>>,
     /// Known to execute nothing any more.
     ended: AtomicBool,
     /// The connections of its threads.
@@ -128,6 +131,7 @@ impl Executor {
             gone: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             threads: Mutex::default(),
+            traps: Mutex::default(),
             child: Mutex::new(child),
             deadline: options.deadline,
         });
@@ -411,6 +415,20 @@ impl Publishing for Shared {
 
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    fn trap(&self, at: CodeAddr) -> Option<CodeAddr> {
+        self.traps.lock().get(&at).copied()
+    }
+
+    fn set_trap(&self, at: CodeAddr, ramp: Option<CodeAddr>) -> Result<()> {
+        self.order(&Message::Trap { at, ramp }, None, "a trap was noted")?;
+        let mut traps = self.traps.lock();
+        match ramp {
+            Some(ramp) => traps.insert(at, ramp),
+            None => traps.remove(&at),
+        };
+        Ok(())
     }
 
     fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {

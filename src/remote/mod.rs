@@ -35,9 +35,9 @@
 //! protocol's words, is given up: its connections are cut, and it is killed if it was started by
 //! [`Executor::spawn`]. Memory files have no name and go with the last process that maps them.
 //!
-//! **Limits.** Worlds that stop threads at any instruction, lean ramps, replaced frames, walks to callers and the live
-//! invalidation of shadows are for code of this process; each is refused by type, but for lean ramps, in whose place
-//! whole ones are made. Both processes are of one machine, one user and one version of this crate.
+//! **Limits.** Worlds that stop threads at any instruction, lean ramps, replaced frames and walks to callers are for code
+//! of this process; each is refused by type, but for lean ramps, in whose place whole ones are made. The live invalidation
+//! of a shadow installs the handler of traps in the executor. Both processes are of one machine, one user and one version of this crate.
 
 mod channel;
 mod controller;

@@ -53,6 +53,8 @@ pub(crate) enum Message {
     Call { at: CodeAddr, args: [u64; ARGS] },
     /// How a thread goes on that has left compiled code by a ramp.
     Go { word: u64 },
+    /// The trap at that address leads to a ramp, or nowhere any more.
+    Trap { at: CodeAddr, ramp: Option<CodeAddr> },
     /// Wait for the end of the thread with this stack.
     End { stack: CodeRange },
     /// That is all.
@@ -126,6 +128,8 @@ failures! {
     Thread = 5, "the thread cannot be started";
     /// A thread that does not end.
     Busy = 6, "a thread that uses the memory has not ended";
+    /// A trap.
+    Trap = 8, "the handler of traps cannot be installed";
     /// A function.
     Function = 7, "the function is not within what was mapped";
 }
@@ -145,6 +149,7 @@ impl Message {
             Self::Go { .. } => 10,
             Self::End { .. } => 11,
             Self::Bye => 12,
+            Self::Trap { .. } => 13,
             Self::Host { .. } => 65,
             Self::Done => 66,
             Self::Taken => 67,
@@ -197,6 +202,12 @@ impl Message {
             Self::Host { host } => {
                 let shadow = u64::from(host.shadow_stack);
                 put(out, &[host.machine.into(), host.capture, host.saved, shadow]);
+            }
+            Self::Trap { at, ramp } => {
+                put(
+                    out,
+                    &[at.get(), u64::from(ramp.is_some()), ramp.map_or(0, CodeAddr::get)],
+                );
             }
             Self::Found { addr } => put(out, &[u64::from(addr.is_some()), addr.map_or(0, CodeAddr::get)]),
             Self::Failed { why, errno } => put(out, &[why.number(), u64::from(errno.0.unsigned_abs())]),
@@ -258,17 +269,16 @@ impl Message {
             10 => Self::Go { word: rest.word()? },
             11 => Self::End { stack: rest.range()? },
             12 => Self::Bye,
+            13 => Self::Trap {
+                at: CodeAddr::new(rest.word()?),
+                ramp: rest.maybe_addr()?,
+            },
             65 => Self::Host { host: rest.host()? },
             66 => Self::Done,
             67 => Self::Taken,
-            68 => {
-                let addr = match (rest.flag()?, rest.word()?) {
-                    (true, addr) => Some(CodeAddr::new(addr)),
-                    (false, 0) => None,
-                    _ => return Err("an address of nothing"),
-                };
-                Self::Found { addr }
-            }
+            68 => Self::Found {
+                addr: rest.maybe_addr()?,
+            },
             69 => {
                 let [why, errno] = rest.words()?;
                 let errno = i32::try_from(errno).map_err(|_| "an error number out of range")?;
@@ -349,6 +359,14 @@ impl Reader<'_> {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err("a flag that is neither 0 nor 1"),
+        }
+    }
+
+    fn maybe_addr(&mut self) -> Result<Option<CodeAddr>, Wrong> {
+        match (self.flag()?, self.word()?) {
+            (true, addr) => Ok(Some(CodeAddr::new(addr))),
+            (false, 0) => Ok(None),
+            _ => Err("an address of nothing"),
         }
     }
 
@@ -452,6 +470,14 @@ mod tests {
             Message::Go { word: 9 },
             Message::End { stack: two },
             Message::Bye,
+            Message::Trap {
+                at: CodeAddr::new(5),
+                ramp: Some(CodeAddr::new(6)),
+            },
+            Message::Trap {
+                at: CodeAddr::new(5),
+                ramp: None,
+            },
             Message::Host { host },
             Message::Done,
             Message::Taken,

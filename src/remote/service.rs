@@ -15,6 +15,7 @@ use crate::deopt::elsewhere::{self as frames, Line, StackThread};
 use crate::error::{Errno, Error, Result};
 use crate::memory::elsewhere::{Access, Mapped, View};
 use crate::memory::socket::{Socket, Trouble};
+use crate::publish::trap::Traps;
 use crate::publish::{Level, Publisher, serialize};
 
 /// Names of symbols are no longer, in bytes.
@@ -132,6 +133,7 @@ impl Serving {
             (Message::Unmap { range }, None) => self.unmap(range),
             (Message::Maintain { ranges }, None) => self.maintain(&ranges),
             (Message::Publish { level, ranges }, None) => self.publish(&ranges, level),
+            (Message::Trap { at, ramp }, None) => self.trap(at, ramp),
             (Message::End { stack }, None) => self.end(stack),
             (Message::Symbol { name }, None) => {
                 let addr = self.symbols.get(&name).copied();
@@ -208,6 +210,21 @@ impl Serving {
             Err(Error::NoBarrier { errno, .. }) => Err((Failure::Barrier, errno)),
             Err(_) => Err((Failure::Barrier, INVALID)),
         }
+    }
+
+    /// A thread that executes the trap at an address goes on at its ramp.
+    fn trap(&self, at: CodeAddr, ramp: Option<CodeAddr>) -> Answer {
+        let byte = |at| CodeRange::new(at, 1).ok_or((Failure::Range, INVALID));
+        let traps = Traps::install().map_err(|_| (Failure::Trap, INVALID))?;
+        self.check_code(&[byte(at)?])?;
+        match ramp {
+            Some(ramp) => {
+                self.check_code(&[byte(ramp)?])?;
+                traps.note(at, ramp);
+            }
+            None => traps.clear(at),
+        }
+        Ok(Message::Done)
     }
 
     fn start(&mut self, stack: CodeRange, file: OwnedFd) -> Answer {

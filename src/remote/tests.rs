@@ -354,6 +354,13 @@ fn what_cannot_be_done_is_refused_and_the_service_goes_on() {
         (Message::Thread { stack: code }, file()),
         (Message::Thread { stack: code }, plain()),
         (Message::End { stack: code }, None),
+        (
+            Message::Trap {
+                at: code.start(),
+                ramp: None,
+            },
+            None,
+        ),
     ];
     let count = failing.len();
     let last = [(Message::Symbol { name: "f".into() }, None), (Message::Bye, None)];

@@ -4,8 +4,13 @@ use std::sync::atomic::Ordering;
 
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
+use patchpoint::arch::Arch;
 use patchpoint::deopt::ReturnValue;
 use patchpoint::engine::Status;
+use patchpoint::image::Adoption;
+use patchpoint::memory::Ask;
+use patchpoint::publish::SignalWorld;
+use patchpoint::stackmap::Endian;
 
 use crate::common::{Handlers, Setup, hit, setup, setup_in};
 
@@ -166,10 +171,21 @@ fn live_sites_change_under_execution() {
 #[test]
 fn what_belongs_to_this_process_is_refused() {
     let setup = setup(Handlers::default(), true);
-    let refused = setup
-        .engine
-        .invalidate(&setup.module.function("sum_fields").unwrap());
-    assert!(matches!(refused, Err(Error::NotElsewhere { .. })), "{refused:?}");
+    let not_elsewhere = |what: Result<(), Error>| {
+        assert!(matches!(what, Err(Error::NotElsewhere { .. })), "{what:?}");
+    };
+    // SAFETY: no engine is built with it.
+    let world = unsafe { SignalWorld::new() }.unwrap();
+    not_elsewhere(setup.executor.engine().world(world).build().map(drop));
+    let endian = if cfg!(target_endian = "big") {
+        Endian::Big
+    } else {
+        Endian::Little
+    };
+    let adoption = Adoption::new(Arch::host().unwrap(), endian, Vec::new());
+    // SAFETY: it is code of no bytes.
+    let adopted = unsafe { adoption.promise() }.unwrap();
+    not_elsewhere(setup.engine.adopt(adopted, Ask::Auto).map(drop));
     let mut thread = setup.executor.thread(64 << 10).unwrap();
     let refused = thread.call(CodeAddr::new(0x1000), &[]);
     assert!(
@@ -210,4 +226,33 @@ fn the_program_is_an_executor() {
     let one = object(&setup, 0x17, 111, 1234);
     setup.engine.patch(78, &hit(0x17, 24)).unwrap();
     assert_eq!(setup.get(one), Ok(1234));
+}
+
+/// The shadow of a live module gets a trap; the thread that runs into it comes here with its values.
+#[test]
+fn a_shadow_of_a_live_module_is_invalidated_while_it_runs() {
+    let handlers = Handlers {
+        miss: Some(Box::new(|engine, frame| {
+            let module = engine.modules().remove(0);
+            let shadow = module.sites().find(|site| site.id().get() == 90).unwrap();
+            engine.invalidate_site(&shadow).unwrap();
+            frame.set_result(1000).unwrap();
+            frame.resume()
+        })),
+        deopt: Some(Box::new(|_, frame| {
+            let sum = frame.live_value(3).unwrap().u64().unwrap();
+            frame.return_to_caller(ReturnValue::Int(sum + 1)).unwrap()
+        })),
+        ..Handlers::default()
+    };
+    let mut setup = setup(handlers, true);
+    setup.engine.patch(78, &hit(0x17, 24)).unwrap();
+    let objects = [0x17, 0x18, 0x17].map(|shape| object(&setup, shape, 1, 50));
+    let list = setup.objects.put(&objects);
+    let sum = setup.entry("sum_fields");
+    assert_eq!(setup.thread.call(sum, &[list, 3]), Ok(50 + 1000 + 1));
+    assert_eq!(setup.thread.call(sum, &[list + 8, 2]), Ok(1000 + 1));
+    // The thread is as good as before.
+    let one = object(&setup, 0x17, 1, 2);
+    assert_eq!(setup.get(one), Ok(2));
 }

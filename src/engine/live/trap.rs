@@ -13,6 +13,7 @@ use super::super::state::{States, Status};
 use super::super::transaction::Change;
 use super::super::work::Work;
 use super::{CodeAddr, Error, HeadExchange, Len, Result, Site, backend};
+use crate::publish::Publisher;
 use crate::verify;
 
 /// Prepares the change of a shadow of a live module.
@@ -29,13 +30,9 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> 
 
 fn invalidate(preparation: &mut Preparation<'_>) -> Result<Made> {
     let site = preparation.site.clone();
-    if preparation.shared.is_elsewhere {
-        return Err(Error::NotElsewhere {
-            what: "the invalidation of a shadow by a trap",
-            mend: "give the function patchpoints to leave at, or do not register the module as live",
-        });
+    if preparation.shared.publisher.traps_elsewhere().is_none() {
+        table::check(&site)?;
     }
-    table::check(&site)?;
     let trap = backend(&site).trap();
     let ramp = preparation.invalidation_ramp()?;
     let mut new = preparation.state.lasting.original.to_vec();
@@ -66,19 +63,40 @@ fn traps(exchanges: &[HeadExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr
 
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The transaction is known to
 /// be current: the note of another that was committed is not overwritten.
-pub(in crate::engine) fn note_traps(exchanges: &[HeadExchange]) {
-    traps(exchanges).for_each(|(site, ramp)| table::note(site, ramp));
+pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[HeadExchange]) -> Result<()> {
+    traps(exchanges).try_for_each(|(site, ramp)| match publisher.traps_elsewhere() {
+        Some(elsewhere) => elsewhere.set_trap(site, Some(ramp)),
+        None => {
+            table::note(site, ramp);
+            Ok(())
+        }
+    })
 }
 
 /// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own ramps.
-pub(in crate::engine) fn forget_traps(exchanges: &[HeadExchange]) {
-    let noted = traps(exchanges).filter(|(site, ramp)| table::ramp(*site) == Some(*ramp));
-    noted.for_each(|(site, _)| table::forget(site));
+pub(in crate::engine) fn forget_traps(publisher: &Publisher, exchanges: &[HeadExchange]) {
+    let leads_to = |site| match publisher.traps_elsewhere() {
+        Some(elsewhere) => elsewhere.trap(site),
+        None => table::ramp(site),
+    };
+    let noted = traps(exchanges).filter(|(site, ramp)| leads_to(*site) == Some(*ramp));
+    noted.for_each(|(site, _)| forget(publisher, site));
 }
 
 /// Forgets the trap of a site whose module goes.
-pub(in crate::engine) fn forget_trap(site: &Site) {
-    table::forget(site.addr());
+pub(in crate::engine) fn forget_trap(publisher: &Publisher, site: &Site) {
+    forget(publisher, site.addr());
+}
+
+fn forget(publisher: &Publisher, site: CodeAddr) {
+    match publisher.traps_elsewhere() {
+        Some(elsewhere) if elsewhere.trap(site).is_some() => {
+            // A process that has ended has forgotten everything.
+            let _ = elsewhere.set_trap(site, None);
+        }
+        Some(_) => {}
+        None => table::forget(site),
+    }
 }
 
 /// Keeps the ramps of traps that were taken back with their sites: a thread may still be on its way there.
