@@ -26,6 +26,8 @@ mod sequence;
 mod stackmap;
 
 pub use crate::image::fuzz_body as image;
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub use crate::remote::fuzz_body as remote;
 pub use engine::engine;
 pub use flat::flat;
 pub use metadata::metadata;

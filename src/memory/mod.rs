@@ -66,6 +66,6 @@ pub use stubs::{StubPool, StubSlot, StubStats};
 pub use toggle::Toggle;
 
 #[cfg(all(feature = "remote", target_os = "linux"))]
-pub(crate) use sys::{page_size, socket};
+pub(crate) use sys::{listen, page_size, socket};
 
 use code::check_within;

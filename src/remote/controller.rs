@@ -82,7 +82,7 @@ impl Options {
         })?;
         // The command has the executor's end, and would keep it open.
         drop(command);
-        Executor::greet(ours, Some(child), self)
+        Executor::greet(Arc::new(ours), Some(child), self)
     }
 }
 
@@ -123,8 +123,7 @@ impl Executor {
         Options::new().spawn(command)
     }
 
-    pub(super) fn greet(socket: Socket, child: Option<Child>, options: Options) -> Result<Self> {
-        let socket = Arc::new(socket);
+    pub(super) fn greet(socket: Arc<Socket>, child: Option<Child>, options: Options) -> Result<Self> {
         let shared = Arc::new(Shared {
             control: Mutex::new(Channel::new(Arc::clone(&socket))),
             socket,

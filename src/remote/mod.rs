@@ -41,6 +41,7 @@
 
 mod channel;
 mod controller;
+mod listen;
 mod protocol;
 mod service;
 #[cfg(test)]
@@ -48,8 +49,9 @@ mod tests;
 mod thread;
 
 pub use controller::{Executor, Options};
+pub use listen::{Listener, Token};
 #[cfg(any(test, feature = "fuzzing"))]
-pub use protocol::fuzz;
+pub use protocol::fuzz_body;
 pub use service::Service;
 pub use thread::Thread;
 

@@ -55,6 +55,8 @@ pub(crate) enum Message {
     Go { word: u64 },
     /// The trap at that address leads to a ramp, or nowhere any more.
     Trap { at: CodeAddr, ramp: Option<CodeAddr> },
+    /// Who connects is who was meant to.
+    Token { token: [u8; 32] },
     /// Wait for the end of the thread with this stack.
     End { stack: CodeRange },
     /// That is all.
@@ -149,6 +151,7 @@ impl Message {
             Self::Go { .. } => 10,
             Self::End { .. } => 11,
             Self::Bye => 12,
+            Self::Token { .. } => 14,
             Self::Trap { .. } => 13,
             Self::Host { .. } => 65,
             Self::Done => 66,
@@ -193,6 +196,7 @@ impl Message {
                 put(out, &[u64::from(*level == Level::Immediate)]);
                 ranges.iter().for_each(|range| put_range(out, *range));
             }
+            Self::Token { token } => out.extend(token),
             Self::Symbol { name } => out.extend(name.as_bytes()),
             Self::Call { at, args } => {
                 put(out, &[at.get()]);
@@ -269,6 +273,7 @@ impl Message {
             10 => Self::Go { word: rest.word()? },
             11 => Self::End { stack: rest.range()? },
             12 => Self::Bye,
+            14 => Self::Token { token: rest.take()? },
             13 => Self::Trap {
                 at: CodeAddr::new(rest.word()?),
                 ramp: rest.maybe_addr()?,
@@ -409,7 +414,7 @@ impl Reader<'_> {
 /// If they are not, which is what the target looks for.
 #[cfg(any(test, feature = "fuzzing"))]
 #[allow(clippy::panic, reason = "the body of a fuzz target")]
-pub fn fuzz(bytes: &[u8]) {
+pub fn fuzz_body(bytes: &[u8]) {
     if let Ok((sequence, message)) = Message::decode(bytes) {
         let mut again = Vec::new();
         message.encode(sequence, &mut again);
@@ -470,6 +475,7 @@ mod tests {
             Message::Go { word: 9 },
             Message::End { stack: two },
             Message::Bye,
+            Message::Token { token: [9; 32] },
             Message::Trap {
                 at: CodeAddr::new(5),
                 ramp: Some(CodeAddr::new(6)),
@@ -607,7 +613,7 @@ mod tests {
                 bytes[at] = next() as u8;
             }
             bytes.truncate(1 + next() as usize % (2 * bytes.len()));
-            fuzz(&bytes);
+            fuzz_body(&bytes);
         }
     }
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::MACHINE;
 use super::channel::{Channel, Lost};
 use super::protocol::{Failure, Host, Message};
+use super::{MACHINE, Token};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::deopt::elsewhere::{self as frames, Line, StackThread};
 use crate::error::{Errno, Error, Result};
 use crate::memory::elsewhere::{Access, Mapped, View};
+use crate::memory::listen::connect;
 use crate::memory::socket::{Socket, Trouble};
 use crate::publish::trap::Traps;
 use crate::publish::{Level, Publisher, serialize};
@@ -58,6 +59,21 @@ impl Service {
         self.run(end)
     }
 
+    /// Serves the controller that waits at a [place](super::Listener), until it is done.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`Error::ExecutorRefused`] if nobody waits there. [`Error::ControllerGone`] also if the token
+    /// is not the one that it asks for.
+    pub fn connect(self, name: &str, token: &Token) -> Result<()> {
+        let end = connect(name).map_err(refused)?;
+        let socket = Arc::new(Socket::over(end).map_err(refused)?);
+        let mut channel = Channel::new(socket);
+        channel
+            .say(&token.message(), None, None)
+            .map_err(controller_lost)?;
+        self.serve(channel)
+    }
+
     /// Serves the controller at the other end of a connection until it is done. Its code runs on threads of its own.
     ///
     /// # Errors
@@ -67,13 +83,16 @@ impl Service {
     /// is no connection.
     pub fn run(self, connection: OwnedFd) -> Result<()> {
         let socket = Arc::new(Socket::over(connection).map_err(refused)?);
+        self.serve(Channel::new(socket))
+    }
+
+    fn serve(self, mut channel: Channel) -> Result<()> {
         let mut serving = Serving {
             symbols: Arc::new(self.symbols),
             publisher: Publisher::new(),
             mappings: Mappings::default(),
             threads: Vec::new(),
         };
-        let mut channel = Channel::new(socket);
         let outcome = serving.serve(&mut channel);
         if outcome.is_err() {
             // Threads may be anywhere in it.

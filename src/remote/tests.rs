@@ -67,7 +67,7 @@ fn lying(
         }
     });
     let options = Options::new().deadline(Duration::from_millis(300));
-    (Executor::greet(ours, None, options), liar)
+    (Executor::greet(Arc::new(ours), None, options), liar)
 }
 
 fn hello() -> Says {

@@ -11,7 +11,7 @@ use patchpoint::deopt::{Answer, Frame, Ramps};
 use patchpoint::engine::WeakEngine;
 use patchpoint::memory::Placed;
 use patchpoint::publish::{SingleThreaded, Stopped, Vacated, World};
-use patchpoint::remote::{Executor, Options, Service, Thread};
+use patchpoint::remote::{Executor, Options, Service, Thread, Token};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
 use patchpoint::{CallShape, Engine};
@@ -20,6 +20,10 @@ use patchpoint::{CallShape, Engine};
 mod compiled;
 
 pub(crate) const EXECUTOR: &str = "PATCHPOINT_TEST_EXECUTOR";
+
+/// Where the executor connects, if not by its standard input, and what it says there.
+pub(crate) const PLACE: &str = "PATCHPOINT_TEST_PLACE";
+pub(crate) const TOKEN: &str = "PATCHPOINT_TEST_TOKEN";
 
 /// This program, as the executor.
 pub(crate) fn command() -> Command {
@@ -38,7 +42,15 @@ pub(crate) fn be_executor(with: impl FnOnce(Service) -> Service) {
     }
     let service = Service::new().symbol("nap", CodeAddr::new(nap as *const () as usize as u64));
     // What says how it ended, to who looks at the status.
-    std::process::exit(match with(service).run_stdin() {
+    let service = with(service);
+    let ended = match std::env::var(PLACE) {
+        Ok(place) => {
+            let token = std::env::var(TOKEN).unwrap();
+            service.connect(&place, &Token::from_text(&token).unwrap())
+        }
+        Err(_) => service.run_stdin(),
+    };
+    std::process::exit(match ended {
         Ok(()) => 0,
         Err(patchpoint::Error::ControllerGone) => 3,
         Err(_) => 4,

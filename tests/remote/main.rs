@@ -12,6 +12,7 @@
 mod attack;
 mod changes;
 mod common;
+mod listening;
 mod views;
 
 /// No test: the executor that the tests start, which is this program.

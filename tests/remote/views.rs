@@ -141,6 +141,20 @@ fn no_descriptor_of_the_code_is_left() {
     }
 }
 
+/// A thread that needs more stack than it has dies there, instead of writing to what is below.
+#[test]
+fn there_is_nothing_below_a_stack() {
+    let setup = setup(Handlers::default(), false);
+    let stack = setup.thread.stack();
+    let maps = maps(setup.executor.id().unwrap());
+    let below = stack.start().get() - 1;
+    let guard = maps
+        .iter()
+        .find(|map| (map.start..map.end).contains(&below))
+        .unwrap();
+    assert_eq!(guard.protection, "---s");
+}
+
 fn descriptors_of_code(id: u32) -> usize {
     let links = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap();
     let targets = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());

@@ -18,6 +18,8 @@ mod other;
 pub(super) use other::*;
 
 #[cfg(all(target_os = "linux", feature = "remote"))]
+pub(crate) mod listen;
+#[cfg(all(target_os = "linux", feature = "remote"))]
 pub(crate) mod socket;
 
 use crate::addr::CodeRange;

@@ -92,7 +92,7 @@ impl Socket {
     }
 
     /// Waits until a message can be sent or received, or the other side is gone.
-    fn wait(&self, events: libc::c_short, until: Option<Instant>) -> Result<(), Trouble> {
+    pub(super) fn wait(&self, events: libc::c_short, until: Option<Instant>) -> Result<(), Trouble> {
         loop {
             let timeout = match until {
                 None => -1,
@@ -228,6 +228,12 @@ fn received_file(message: &libc::msghdr) -> Option<OwnedFd> {
         && entry.cmsg_len as usize >= unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as usize;
     // SAFETY: the entry holds a descriptor, which is ours from now on.
     one.then(|| unsafe { OwnedFd::from_raw_fd(libc::CMSG_DATA(entry).cast::<RawFd>().read_unaligned()) })
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
 }
 
 /// Room for the descriptors of a message, aligned as their header is.
