@@ -9,8 +9,8 @@ use super::{Engine, live};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::{Error, Result};
-use crate::image::{self, AdoptedCode, Graph, Image, Object, SegmentAddrs, SegmentRequest};
-use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Segment, SegmentKind, SegmentNeed};
+use crate::image::{self, AdoptedCode, Graph, Image, Lookup, Object, Passes};
+use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed};
 use crate::site::{
     self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
     UnwindBy,
@@ -100,10 +100,10 @@ impl Engine {
     /// # Errors
     /// As [`Engine::load`].
     pub fn load_graph(&self, graph: Graph<'_>, resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<Code> {
-        self.load_with(graph, &resolve, None)
+        self.load_with(graph, &mut Passes::new(), resolve)
     }
 
-    /// The same, and every call of a function for which `calls` has an ID becomes a site of kind
+    /// As [`load_graph`](Self::load_graph), and every call of a function for which `calls` has an ID becomes a site of kind
     /// [`Call`](crate::arch::SiteKind::Call) when the code is registered: see [`Engine::retarget`].
     ///
     /// A call is recorded where the object has a branch relocation for it. There is none for a call that the compiler has resolved
@@ -118,37 +118,55 @@ impl Engine {
         resolve: impl Fn(&str) -> Option<CodeAddr>,
         calls: impl Fn(&str) -> Option<RecordId>,
     ) -> Result<Code> {
-        self.load_with(graph, &resolve, Some(&calls))
+        let mut found = Vec::new();
+        let mut passes = Passes::new().after_fix_ups(|fixed| {
+            found = recorded(fixed.resolved(), &calls);
+            Ok(())
+        });
+        let mut code = self.load_with(graph, &mut passes, resolve)?;
+        drop(passes);
+        code.calls = found;
+        Ok(code)
     }
 
-    fn load_with(
+    /// Loads objects that refer to each other, with passes that read and change the graph on its way.
+    ///
+    /// # Errors
+    /// As [`Engine::load`], and what a pass returns.
+    pub fn load_with(
         &self,
         graph: Graph<'_>,
-        resolve: &dyn Fn(&str) -> Option<CodeAddr>,
-        calls: Option<CallIds<'_>>,
+        passes: &mut Passes<'_>,
+        resolve: impl Fn(&str) -> Option<CodeAddr>,
+    ) -> Result<Code> {
+        image::at_once(self.link(graph, passes, &resolve))
+    }
+
+    /// As [`load_with`](Self::load_with), for symbols whose addresses become known later: the runtime polls the future, and
+    /// may have many of them on one thread.
+    ///
+    /// # Errors
+    /// As [`Engine::load_with`], and what the lookup returns.
+    pub async fn link(
+        &self,
+        graph: Graph<'_>,
+        passes: &mut Passes<'_>,
+        lookup: &impl Lookup,
     ) -> Result<Code> {
         self.check_arch(graph.arch())?;
-        let layout = graph.layout()?;
-        let needs: Vec<SegmentNeed> = layout.segments().iter().map(need).collect();
-        let mut placement = self.shared.arena.place(&needs, reach(layout.reach()))?;
-        let addrs = addrs(placement.segments());
-        let linked = layout.link(&addrs, resolve)?;
-        let calls = calls.map_or_else(Vec::new, |id| recorded(&layout, &addrs, id));
-        for segment in &linked.segments {
-            placement.fill(segment.addr, &segment.bytes)?;
-        }
-        let placed = placement.finalize()?;
+        let linked = image::link(graph, passes, &self.shared.arena, lookup).await?;
+        let (image, placed) = (linked.image, linked.memory);
         let memory: Arc<dyn CodeMemory> = Arc::new(placed.memory());
-        let symbols = linked
+        let symbols = image
             .symbols()
             .map(|(name, addr)| (name.to_owned(), addr))
             .collect();
-        let areas = areas(&linked.image, &memory)?;
+        let areas = areas(&image.image, &memory)?;
         Ok(Code {
-            image: linked.image,
+            image: image.image,
             symbols,
             areas,
-            calls,
+            calls: Vec::new(),
             may_have_run: false,
             placed: Some(placed),
         })
@@ -253,9 +271,9 @@ impl Engine {
 }
 
 /// The calls of every function that has an ID.
-fn recorded(layout: &image::Layout<'_>, addrs: &SegmentAddrs, id: CallIds<'_>) -> Vec<CallSpec> {
+fn recorded(resolved: &image::Resolved<'_>, id: CallIds<'_>) -> Vec<CallSpec> {
     let mut ids = HashMap::new();
-    let calls = layout.calls(addrs, |name| {
+    let calls = resolved.calls(|name| {
         let known = id(name);
         ids.extend(known.map(|id| (name.to_owned(), id)));
         known.is_some()
@@ -273,35 +291,6 @@ fn areas(image: &Image, memory: &Arc<dyn CodeMemory>) -> Result<Vec<CodeArea>> {
         .iter()
         .map(|range| CodeArea::new(*range, memory))
         .collect()
-}
-
-fn reach(reach: image::Reach) -> memory::Reach {
-    match reach {
-        image::Reach::Anywhere => memory::Reach::Anywhere,
-        image::Reach::Low2GiB => memory::Reach::Low2GiB,
-    }
-}
-
-fn addrs(segments: &[Segment]) -> SegmentAddrs {
-    let start = |kind| {
-        segments
-            .iter()
-            .find(|s| s.kind == kind)
-            .map_or(CodeAddr::default(), |s| s.range.start())
-    };
-    SegmentAddrs {
-        code: start(SegmentKind::Code),
-        read_only: start(SegmentKind::ReadOnly),
-        data: start(SegmentKind::Data),
-    }
-}
-
-fn need(request: &SegmentRequest) -> SegmentNeed {
-    SegmentNeed {
-        kind: request.kind,
-        len: u64::from(request.size.get()),
-        align: u64::from(request.align.get()),
-    }
 }
 
 impl<'e> Registration<'e> {

@@ -453,6 +453,9 @@ pub enum Error {
     /// A root is named that no object defines.
     #[error("`{symbol}` is to be kept with all it needs, but no object defines it")]
     RootUndefined { symbol: String },
+    /// A link had to wait, where nobody waits.
+    #[error("the link waits for {waiting_for}: poll it until it is ready")]
+    LinkUnfinished { waiting_for: String },
     /// A relocation leads to a symbol that has no address.
     #[error("symbol `{symbol}` cannot be linked to: {reason}")]
     SymbolRefused { symbol: String, reason: &'static str },

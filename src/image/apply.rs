@@ -161,7 +161,7 @@ impl Linker<'_, '_> {
             Formula::Absolute if section.role == SectionRole::StackMaps => self.of_code(edge, symbol()?),
             Formula::Absolute | Formula::Add | Formula::Sub => symbol()?,
             Formula::Relative => symbol()?.wrapping_sub(place),
-            Formula::Branch | Formula::BranchNoToc => self.branch(edge, place)?,
+            Formula::Branch | Formula::BranchNoToc => self.branch(section, edge, place)?,
             Formula::BranchFromGot | Formula::FromGot => symbol()?.wrapping_sub(self.got),
             Formula::GotOffset => entry()?.wrapping_sub(self.got),
             Formula::GotEntry => entry()?.wrapping_sub(place),
@@ -202,11 +202,15 @@ impl Linker<'_, '_> {
     }
 
     /// The distance to the target, or to its stub where the target itself is out of reach or may not be entered.
-    fn branch(&self, edge: &Edge, place: u64) -> Result<u64> {
+    fn branch(&self, section: &Section<'_>, edge: &Edge, place: u64) -> Result<u64> {
         let arch = self.layout.graph.arch;
         let addend = edge.addend as u64;
         let stub = self.stub(edge.target);
-        if let (true, Some(stub)) = (self.needs_stub(edge), stub) {
+        if self.needs_stub(edge) {
+            let Some(stub) = stub else {
+                // One that a pass made when stubs were there already.
+                return Err(self.unsupported(section, edge, "its symbol has no stub"));
+            };
             self.value(edge.target)?;
             let entry = match edge.relocation.formula() {
                 Formula::BranchNoToc => arch.stub_entry_without_toc(),

@@ -58,6 +58,7 @@ impl<'data> Object<'data> {
             sections: reader.sections()?,
             symbols: Vec::new(),
             names: Names::new(),
+            changed: false,
             descriptors: Descriptors::default(),
             pairs: Pairs::default(),
         };

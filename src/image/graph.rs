@@ -30,6 +30,8 @@ pub struct Graph<'data> {
     pub(super) symbols: Vec<Symbol<'data>>,
     /// What several files may name; filled when there is a second one.
     pub(super) names: Names<'data>,
+    /// Whether it was changed since it was read or checked.
+    pub(super) changed: bool,
     /// Found when everything is there, by [`Graph::layout`].
     pub(super) descriptors: Descriptors,
     pub(super) pairs: Pairs,
@@ -249,7 +251,7 @@ impl Section<'_> {
         &self.name
     }
 
-    /// The index in [`Graph::files`] of the file that it is from.
+    /// The index in [`Graph::files`] of the file that it is from; of what was added to the graph one that is not there.
     #[must_use]
     pub fn file(&self) -> usize {
         self.file as usize

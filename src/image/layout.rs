@@ -198,8 +198,10 @@ impl<'data> Graph<'data> {
     /// Gives every section a place in a segment, and room to what the relocations need.
     ///
     /// # Errors
-    /// The image would be larger than 1 GiB; a relocation that comes in a pair has no other half.
+    /// The image would be larger than 1 GiB; a relocation that comes in a pair has no other half; what was changed in the graph
+    /// does not hold together.
     pub fn layout(mut self) -> Result<Layout<'data>> {
+        self.check()?;
         self.place_commons()?;
         self.descriptors = Descriptors::find(&self);
         self.pairs = Pairs::find(&self)?;

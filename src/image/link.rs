@@ -7,7 +7,7 @@ use core::fmt;
 use std::collections::HashMap;
 
 use super::descriptors::Spot;
-use super::graph::{Definition, Edge, Scope, Section, SectionRole};
+use super::graph::{Definition, Edge, Graph, Scope, Section, SectionRole};
 use super::layout::{Layout, Place, Reach, SegmentAddrs, SegmentKind};
 use super::{CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -67,7 +67,7 @@ impl LinkedImage {
 }
 
 /// The value of a symbol.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
     Known(u64),
     /// Undefined, and the resolver does not know it.
@@ -78,10 +78,32 @@ pub(super) enum Value {
 pub(super) struct Linker<'a, 'data> {
     pub(super) layout: &'a Layout<'data>,
     addrs: SegmentAddrs,
-    /// By symbol.
-    pub(super) values: Vec<Value>,
+    /// By symbol; none before they are resolved.
+    pub(super) values: &'a [Value],
     /// The address that stands for the global offset table; on PowerPC the TOC pointer.
     pub(super) got: u64,
+}
+
+impl<'a, 'data> Linker<'a, 'data> {
+    pub(super) fn new(layout: &'a Layout<'data>, addrs: SegmentAddrs, values: &'a [Value]) -> Self {
+        let [_, read_only, _] = &layout.segments;
+        // Without a read-only segment nothing refers to the table.
+        let got = if read_only.size.get() == 0 {
+            addrs.code
+        } else {
+            addrs.read_only
+        };
+        let got = got
+            .get()
+            .wrapping_add(u64::from(layout.got_start))
+            .wrapping_add(layout.graph.arch.got_bias());
+        Self {
+            layout,
+            addrs,
+            values,
+            got,
+        }
+    }
 }
 
 impl Layout<'_> {
@@ -102,27 +124,11 @@ impl Layout<'_> {
         resolve: &dyn Fn(&str) -> Option<CodeAddr>,
     ) -> Result<LinkedImage> {
         self.check_segments(addrs)?;
-        let [_, read_only, _] = &self.segments;
-        // Without a read-only segment nothing refers to the table.
-        let got = if read_only.size.get() == 0 {
-            addrs.code
-        } else {
-            addrs.read_only
-        };
-        let mut linker = Linker {
-            layout: self,
-            addrs: *addrs,
-            values: Vec::new(),
-            got: got
-                .get()
-                .wrapping_add(u64::from(self.got_start))
-                .wrapping_add(self.graph.arch.got_bias()),
-        };
-        linker.values = linker.resolve_all(resolve);
-        linker.link()
+        let values = Linker::new(self, *addrs, &[]).resolve_all(&mut |name| resolve(name));
+        Linker::new(self, *addrs, &values).link()
     }
 
-    fn check_segments(&self, addrs: &SegmentAddrs) -> Result<()> {
+    pub(super) fn check_segments(&self, addrs: &SegmentAddrs) -> Result<()> {
         let misplaced = |segment, reason| Error::SegmentMisplaced {
             segment,
             addr: addrs.get(segment),
@@ -176,6 +182,19 @@ impl Layout<'_> {
     }
 }
 
+impl Graph<'_> {
+    /// By symbol: whether an edge leads to it.
+    pub(super) fn wanted(&self) -> Vec<bool> {
+        let mut wanted = alloc::vec![false; self.symbols.len()];
+        for edge in self.sections.iter().flat_map(|section| &section.edges) {
+            if let Some(wanted) = wanted.get_mut(edge.target.index()) {
+                *wanted = true;
+            }
+        }
+        wanted
+    }
+}
+
 /// Repeats a unit over all bytes.
 fn fill_with(bytes: &mut [u8], unit: &[u8]) {
     if let [byte] = unit {
@@ -202,39 +221,36 @@ impl Linker<'_, '_> {
         Some(self.address(place).wrapping_add(u64::from(offset)))
     }
 
-    fn resolve_all(&self, resolve: &dyn Fn(&str) -> Option<CodeAddr>) -> Vec<Value> {
+    pub(super) fn resolve_all(&self, resolve: &mut dyn FnMut(&str) -> Option<CodeAddr>) -> Vec<Value> {
         let graph = &self.layout.graph;
-        let mut wanted = alloc::vec![false; graph.symbols.len()];
-        for edge in graph.sections.iter().flat_map(|section| &section.edges) {
-            if let Some(wanted) = wanted.get_mut(edge.target.index()) {
-                *wanted = true;
-            }
-        }
-        let values = graph
-            .symbols
-            .iter()
-            .zip(wanted)
-            .map(|(symbol, wanted)| match symbol.definition {
-                Definition::Absolute(value) => Value::Known(value),
-                Definition::GotBase => Value::Known(self.got),
-                Definition::Refused(reason) => Value::Refused(reason),
-                Definition::Section(section, offset) => match self.layout.places.get(section.index()) {
-                    Some(Some(place)) => Value::Known(self.address(*place).wrapping_add(u64::from(offset))),
-                    _ => Value::Refused("its section is kept but not placed, so it has no address"),
-                },
-                // Common symbols have a section by now.
-                Definition::Undefined { .. } | Definition::Common { .. } if !wanted => Value::Missing,
-                Definition::Common { .. } => Value::Refused("it has no place yet"),
-                Definition::Undefined { weak } => match resolve(&symbol.name) {
-                    Some(addr) => Value::Known(addr.get()),
-                    None if weak => Value::Known(0),
-                    None => Value::Missing,
-                },
-            });
+        let values =
+            graph
+                .symbols
+                .iter()
+                .zip(graph.wanted())
+                .map(|(symbol, wanted)| match symbol.definition {
+                    Definition::Absolute(value) => Value::Known(value),
+                    Definition::GotBase => Value::Known(self.got),
+                    Definition::Refused(reason) => Value::Refused(reason),
+                    Definition::Section(section, offset) => match self.layout.places.get(section.index()) {
+                        Some(Some(place)) => {
+                            Value::Known(self.address(*place).wrapping_add(u64::from(offset)))
+                        }
+                        _ => Value::Refused("its section is kept but not placed, so it has no address"),
+                    },
+                    // Common symbols have a section by now.
+                    Definition::Undefined { .. } | Definition::Common { .. } if !wanted => Value::Missing,
+                    Definition::Common { .. } => Value::Refused("it has no place yet"),
+                    Definition::Undefined { weak } => match resolve(&symbol.name) {
+                        Some(addr) => Value::Known(addr.get()),
+                        None if weak => Value::Known(0),
+                        None => Value::Missing,
+                    },
+                });
         values.collect()
     }
 
-    fn link(&self) -> Result<LinkedImage> {
+    pub(super) fn link(&self) -> Result<LinkedImage> {
         self.check_missing()?;
         let mut buffers = self
             .layout
@@ -365,7 +381,7 @@ impl Linker<'_, '_> {
     fn functions(&self) -> Vec<FunctionRange> {
         let graph = &self.layout.graph;
         let mut found = Vec::new();
-        for (symbol, value) in graph.symbols.iter().zip(&self.values) {
+        for (symbol, value) in graph.symbols.iter().zip(self.values) {
             let (Definition::Section(id, offset), Value::Known(pointer)) = (symbol.definition, value) else {
                 continue;
             };
@@ -408,7 +424,7 @@ impl Linker<'_, '_> {
     }
 
     fn symbols(&self) -> HashMap<String, CodeAddr> {
-        let symbols = self.layout.graph.symbols.iter().zip(&self.values);
+        let symbols = self.layout.graph.symbols.iter().zip(self.values);
         let defined = symbols.filter_map(|(symbol, value)| match (symbol.definition, value) {
             (Definition::Section(..) | Definition::Absolute(_), Value::Known(addr))
                 if symbol.scope == Scope::Exported =>

@@ -74,8 +74,8 @@ impl<'data> Graph<'data> {
     }
 
     /// Looks the first file's names up; of one file alone nobody asks for them.
-    fn index(&mut self) {
-        if self.files.len() > 1 {
+    pub(super) fn index(&mut self) {
+        if !self.names.is_empty() {
             return;
         }
         for (id, symbol) in (0..).map(SymbolId).zip(&self.symbols) {
@@ -85,7 +85,7 @@ impl<'data> Graph<'data> {
         }
     }
 
-    fn check_duplicates(&self, file: &str, symbols: &[Symbol<'_>]) -> Result<()> {
+    pub(super) fn check_duplicates(&self, file: &str, symbols: &[Symbol<'_>]) -> Result<()> {
         let strong = symbols
             .iter()
             .filter(|symbol| symbol.is_shared() && symbol.strength == Strength::Strong);
@@ -97,7 +97,11 @@ impl<'data> Graph<'data> {
             if first.strength == Strength::Strong {
                 return Err(Error::SymbolDuplicate {
                     symbol: symbol.name.clone().into_owned(),
-                    first: self.files.get(first.file()).cloned().unwrap_or_default(),
+                    first: self
+                        .files
+                        .get(first.file())
+                        .map_or("a pass", String::as_str)
+                        .into(),
                     second: file.into(),
                 });
             }
@@ -105,7 +109,7 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
-    fn bases(&self, sections: usize, symbols: usize) -> Result<Bases> {
+    pub(super) fn bases(&self, sections: usize, symbols: usize) -> Result<Bases> {
         let base = |there: usize, more: usize| match u32::try_from(there.saturating_add(more)) {
             Ok(_) => Ok(there as u32),
             Err(_) => Err(Error::ImageTooLarge {
@@ -122,7 +126,7 @@ impl<'data> Graph<'data> {
     }
 
     /// Takes the symbols over. Returns where the edges to each of them lead from now on.
-    fn take_symbols(&mut self, symbols: Vec<Symbol<'data>>, bases: &Bases) -> Vec<SymbolId> {
+    pub(super) fn take_symbols(&mut self, symbols: Vec<Symbol<'data>>, bases: &Bases) -> Vec<SymbolId> {
         let mut ids = Vec::with_capacity(symbols.len());
         self.symbols.reserve(symbols.len());
         for (id, mut symbol) in (bases.symbol..).map(SymbolId).zip(symbols) {
@@ -146,10 +150,10 @@ impl<'data> Graph<'data> {
 }
 
 /// What the indices of an added file count from.
-struct Bases {
-    file: u32,
-    section: u32,
-    symbol: u32,
+pub(super) struct Bases {
+    pub(super) file: u32,
+    pub(super) section: u32,
+    pub(super) symbol: u32,
 }
 
 impl Symbol<'_> {

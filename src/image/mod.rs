@@ -66,6 +66,7 @@ mod calls;
 mod common;
 mod cut;
 mod descriptors;
+mod edit;
 mod elf;
 mod file;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -77,8 +78,11 @@ mod machine;
 mod merge;
 mod pairs;
 mod parts;
+mod passes;
+mod phases;
 mod prune;
 mod relocation;
+mod session;
 mod stubs;
 #[cfg(test)]
 mod tests;
@@ -93,7 +97,10 @@ pub use graph::{
 };
 pub use layout::{Layout, Reach, SegmentAddrs, SegmentKind, SegmentRequest};
 pub use link::{LinkedImage, Segment};
+pub use passes::Passes;
+pub use phases::{Allocated, Fixed, FixedSection, Resolved};
 pub use relocation::Relocation;
+pub use session::{Linked, Lookup, MemoryManager, at_once, link};
 
 /// The largest image that is loaded, in bytes: within it, everything reaches everything.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;

@@ -19,6 +19,8 @@ use super::chunk::Chunk;
 use super::elsewhere::Elsewhere;
 use super::{Alias, CodeMemory, raw, reserve, sys};
 
+mod manager;
+
 /// Where a placement may lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]

@@ -346,8 +346,9 @@ use refused;
 pub struct Relocation(&'static Row);
 
 impl Relocation {
-    /// The relocation with this number in ELF, if it is supported.
-    pub(super) fn from_elf(arch: Arch, number: u32) -> Option<Self> {
+    /// The relocation with this number in the architecture's ELF supplement, if it is supported.
+    #[must_use]
+    pub fn from_elf(arch: Arch, number: u32) -> Option<Self> {
         let table = match arch {
             Arch::X86_64 => x86_64::TABLE,
             Arch::AArch64 => aarch64::TABLE,

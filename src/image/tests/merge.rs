@@ -9,7 +9,7 @@ const CODE: CodeAddr = CodeAddr::new(0x7000_0000_0000);
 const HIDDEN: u8 = 2;
 
 /// A symbol of the code, 8 bytes per slot.
-fn at(name: &'static str, slot: u64, kind: u8) -> Symbol {
+pub(super) fn at(name: &'static str, slot: u64, kind: u8) -> Symbol {
     Symbol {
         name,
         section: 1,
@@ -20,7 +20,7 @@ fn at(name: &'static str, slot: u64, kind: u8) -> Symbol {
     }
 }
 
-fn needed(name: &'static str) -> Symbol {
+pub(super) fn needed(name: &'static str) -> Symbol {
     Symbol { name, ..OUTSIDE }
 }
 
@@ -34,7 +34,7 @@ fn common(name: &'static str, size: u64, align: u64) -> Symbol {
 }
 
 /// An object whose code holds the address of each of its symbols, slot by slot.
-fn addresses(symbols: &[Symbol]) -> Vec<u8> {
+pub(super) fn addresses(symbols: &[Symbol]) -> Vec<u8> {
     let relas = (0..symbols.len()).map(|index| (8 * index as u64, R_X86_64_64, index as u32 + 1, 0));
     let text = Section {
         align: 8,

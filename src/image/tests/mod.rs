@@ -10,9 +10,11 @@ mod build;
 mod damage;
 mod fields;
 mod merge;
+mod passes;
 mod powerpc64;
 mod prune;
 mod riscv64;
+mod session;
 mod tables;
 
 /// The object of the example: two functions, three records.

@@ -1,0 +1,76 @@
+//! The arena as the memory of a link: nothing has to be waited for.
+
+use std::future::{Future, ready};
+use std::vec::Vec;
+
+use super::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
+use crate::addr::CodeAddr;
+use crate::error::Result;
+use crate::image::{self, MemoryManager, SegmentAddrs, SegmentKind, SegmentRequest};
+
+impl MemoryManager for Arena {
+    type Memory = Placement;
+    type Finalized = Placed;
+
+    fn allocate(
+        &self,
+        segments: &[SegmentRequest; 3],
+        reach: image::Reach,
+    ) -> impl Future<Output = Result<(Placement, SegmentAddrs)>> {
+        let needs = segments.map(|request| need(&request));
+        let reach = match reach {
+            image::Reach::Anywhere => Reach::Anywhere,
+            image::Reach::Low2GiB => Reach::Low2GiB,
+        };
+        let placed = self.place(&needs, reach).map(|placement| {
+            let addrs = addrs(placement.segments());
+            (placement, addrs)
+        });
+        ready(placed)
+    }
+
+    fn finalize(
+        &self,
+        mut memory: Placement,
+        segments: &[image::Segment],
+    ) -> impl Future<Output = Result<Placed>> {
+        let filled: Result<Vec<()>> = segments
+            .iter()
+            .map(|segment| memory.fill(segment.addr, &segment.bytes))
+            .collect();
+        ready(filled.and_then(|_| memory.finalize()))
+    }
+
+    /// Dropping it gives the room back.
+    fn abandon(&self, memory: Placement) {
+        drop(memory);
+    }
+
+    /// Dropping it does the same.
+    fn deallocate(&self, finalized: Placed) -> Result<()> {
+        drop(finalized);
+        Ok(())
+    }
+}
+
+fn addrs(segments: &[Segment]) -> SegmentAddrs {
+    let start = |kind| {
+        segments
+            .iter()
+            .find(|s| s.kind == kind)
+            .map_or(CodeAddr::default(), |s| s.range.start())
+    };
+    SegmentAddrs {
+        code: start(SegmentKind::Code),
+        read_only: start(SegmentKind::ReadOnly),
+        data: start(SegmentKind::Data),
+    }
+}
+
+fn need(request: &SegmentRequest) -> SegmentNeed {
+    SegmentNeed {
+        kind: request.kind,
+        len: u64::from(request.size.get()),
+        align: u64::from(request.align.get()),
+    }
+}
