@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
-use patchpoint::image::{Graph, Object};
+use patchpoint::image::{Graph, Object, Passes, relax};
 use patchpoint::publish::SingleThreaded;
 
 /// The start of the names of the folders of objects for the machine.
@@ -91,8 +91,14 @@ fn programs_of_several_files_run() {
                 let addr = (outside as extern "C" fn(i64) -> i64) as usize as u64;
                 (name == "outside").then(|| CodeAddr::new(addr))
             };
+            // Those that are linked backwards are relaxed, too.
+            let mut passes = if backwards {
+                Passes::new().before_fix_ups(relax)
+            } else {
+                Passes::new()
+            };
             let code = engine
-                .load_graph(graph(&files, backwards), resolve)
+                .load_with(graph(&files, backwards), &mut passes, resolve)
                 .unwrap_or_else(|error| panic!("{}: {error}", set.display()));
             let run = code.symbol("run").unwrap().get() as usize;
             // SAFETY: it is a C function of that type, loaded and not unloaded before the last call.

@@ -81,6 +81,7 @@ mod parts;
 mod passes;
 mod phases;
 mod prune;
+mod relax;
 mod relocation;
 mod session;
 mod stubs;
@@ -99,6 +100,7 @@ pub use layout::{Layout, Reach, SegmentAddrs, SegmentKind, SegmentRequest};
 pub use link::{LinkedImage, Segment};
 pub use passes::Passes;
 pub use phases::{Allocated, Fixed, FixedSection, Resolved};
+pub use relax::relax;
 pub use relocation::Relocation;
 pub use session::{Linked, Lookup, MemoryManager, at_once, link};
 

@@ -144,7 +144,7 @@ impl Fit {
         }
     }
 
-    const fn signed(bits: u8) -> Self {
+    pub(super) const fn signed(bits: u8) -> Self {
         Self::new(Extension::Signed, bits)
     }
 

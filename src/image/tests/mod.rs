@@ -13,6 +13,7 @@ mod merge;
 mod passes;
 mod powerpc64;
 mod prune;
+mod relax;
 mod riscv64;
 mod session;
 mod tables;
