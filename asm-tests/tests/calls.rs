@@ -334,6 +334,32 @@ mod running {
         }
     }
 
+    /// Somebody else has changed one of them: no call is led anywhere.
+    #[test]
+    fn all_calls_change_or_none() {
+        for live in [false, true] {
+            let fixture = fixtures(single, live).next().unwrap();
+            let engine = &fixture.engine;
+            engine.retarget("callee", addr(third)).unwrap();
+            let (calls, before) = (engine.calls_of("callee").unwrap(), fixture.bytes());
+            // Its own bytes are what changes, not those of a gate.
+            let in_place = calls.iter().rposition(|site| !live || site.head().is_ok());
+            let Some(number) = in_place else { continue };
+            let (last, old) = (&calls[number], &before[number]);
+            let mut changed = old.clone();
+            *changed.last_mut().unwrap() ^= 0x40;
+            let memory = fixture.module.areas()[0].memory();
+            memory.write(last.addr(), &changed).unwrap();
+            let refused = engine.retarget("callee", addr(second)).unwrap_err();
+            assert!(matches!(refused, Error::BytesChanged { .. }), "{refused}");
+            memory.write(last.addr(), old).unwrap();
+            fixture.check(2);
+            assert_eq!(fixture.bytes(), before);
+            engine.retarget("callee", addr(second)).unwrap();
+            fixture.check(1);
+        }
+    }
+
     /// Both ways of a live call: those whose distance is exchanged, and those that have a gate.
     #[test]
     fn live_calls_are_exchanged_in_place_or_at_a_gate() {

@@ -1,4 +1,5 @@
-//! Unwind information for out-of-line code: its frame is that of the site's function.
+//! Unwind information for out-of-line code: its frame is that of the site's function; but what stands between a call and its
+//! callee has the frame with which a function starts.
 //!
 //! Stubs and ramps run in the frame of the function whose site leads there, so its caller is found by the rules
 //! that hold at the site; where these count from the stack pointer, by as much further as the code has lowered it, and
@@ -20,7 +21,7 @@ use super::unwinds::Unwinds;
 use crate::addr::{CodeRange, DwarfReg};
 #[cfg(target_arch = "powerpc64")]
 use crate::arch::Arch;
-use crate::engine::Placed;
+use crate::engine::{CodeKind, Placed};
 use crate::site::ModuleId;
 
 const ENCODING: Encoding = Encoding {
@@ -38,8 +39,13 @@ impl UnwindEntries {
     /// the function has no rules for the site, or none that can be written.
     pub(crate) fn of(&self, placed: &Placed<'_>) -> Option<Vec<u8>> {
         let site = placed.site;
-        let info = self.0.covering(site.module(), site.addr()).ok()??;
-        let row = info.row(site.addr()).ok()?;
+        // Behind a call the frame is not there yet, or no more.
+        let at = match placed.kind {
+            CodeKind::Call => site.function().addr(),
+            _ => site.addr(),
+        };
+        let info = self.0.covering(site.module(), at).ok()??;
+        let row = info.row(at).ok()?;
         let start = Address::Constant(placed.range.start().get());
         let mut code = FrameDescriptionEntry::new(start, u32::try_from(placed.range.len()).ok()?);
         for stack in placed.stack() {

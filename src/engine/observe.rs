@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::state::{Ramp, RampKind, SiteState, States, Status};
 use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
+use crate::arch::SiteKind;
 use crate::error::{Error, Result};
 use crate::memory::{StubPool, StubSlot};
 use crate::site::{Module, Site, SiteKey};
@@ -103,9 +104,11 @@ impl Placed<'_> {
 pub enum CodeKind {
     /// A sequence that did not fit, or of a live site.
     Stub,
-    /// LLVM's own call, moved out of a site that was armed; or the jump that a call was led to because its own distance cannot be
-    /// exchanged.
+    /// LLVM's own call, moved out of a site that was armed.
     Armed,
+    /// A jump between a call site and what it calls. It runs in no frame of the site's function, but as the first
+    /// instruction of what is called would.
+    Call,
     /// A stub that the runtime has published.
     Published,
     /// A way to a handler.
@@ -120,12 +123,21 @@ impl CodeKind {
         })
     }
 
+    /// What is of this kind at other sites.
+    fn at(site: &Site, others: Self) -> Self {
+        match site.shape().kind() {
+            SiteKind::Call => Self::Call,
+            _ => others,
+        }
+    }
+
     /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stub => "stub",
             Self::Armed => "armed",
+            Self::Call => "call",
             Self::Published => "published",
             Self::Ramp(Role::Miss) => "miss ramp",
             Self::Ramp(Role::Deopt) => "deopt ramp",
@@ -262,7 +274,7 @@ impl Shared {
                 .of(site.key())
                 .and_then(|state| state.lasting.live.as_ref());
             for stub in armed.iter().flat_map(|armed| &armed.stubs) {
-                self.tell_placed(&site, CodeKind::Armed, stub.range(), 0);
+                self.tell_placed(&site, CodeKind::at(&site, CodeKind::Armed), stub.range(), 0);
             }
         }
     }
@@ -306,7 +318,8 @@ pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
         let generation = state.standing.generation;
         let stub = state.standing.stub.as_ref();
         if let Some(stub) = stub.filter(|stub| stub.owner.generation == generation) {
-            shared.tell_placed(&item.site, CodeKind::Stub, stub.slot.range(), generation);
+            let kind = CodeKind::at(&item.site, CodeKind::Stub);
+            shared.tell_placed(&item.site, kind, stub.slot.range(), generation);
         }
         shared.tell_ramps(&item.site, state, generation);
         shared.observers.tell(&Event::Changed(Changed {

@@ -102,3 +102,71 @@ fn a_far_function_is_reached_by_a_stub() {
         }
     }
 }
+
+/// The unwind information of what stands between a call and its callee: the return address is where a call puts it.
+#[cfg(all(feature = "backtrace", target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn gates_and_stubs_have_the_frame_of_a_function_that_starts() {
+    use crate::deopt::UnwindEntries;
+    use crate::engine::{CodeKind, Event, Observer};
+    use crate::image::{Graph, Object};
+    use crate::publish::NeverStopped;
+    use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, NativeEndian, Register, UnwindSection};
+    use parking_lot::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Frames(Arc<Mutex<Vec<Vec<u8>>>>);
+
+    impl Observer for Frames {
+        fn observe(&self, event: &Event<'_>) {
+            let Event::Placed(placed) = event else { return };
+            assert_eq!(placed.kind, CodeKind::Call);
+            // One function is in assembly, and has none.
+            self.0.lock().extend(UnwindEntries::default().of(placed));
+        }
+    }
+
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/asm-tests/objects/calls/gcc.x86_64.O0.o"
+    );
+    let object = std::fs::read(path).unwrap();
+    let frames = Frames::default();
+    let engine = Engine::builder().world(NeverStopped).observer(frames.clone());
+    let engine = engine.build().unwrap();
+    let graph = Graph::new("calls", Object::parse(&object).unwrap());
+    let far = |_: &str| Some(CodeAddr::new(0x1234_5678_9ab0));
+    let named = |name: &str| (name == "callee").then_some(7.into());
+    let code = engine.load_recording(graph, far, named).unwrap();
+    let module = engine.registration(code).live();
+    module.register(|_| None::<CallShape>).unwrap();
+    engine
+        .retarget("callee", CodeAddr::new(0x2234_5678_9ab0))
+        .unwrap();
+    let frames = frames.0.lock();
+    // A stub for each call.
+    assert!(frames.len() > engine.calls_of("callee").unwrap().len());
+    for entry in &*frames {
+        let section = EhFrame::from(EndianSlice::new(entry, NativeEndian));
+        let bases = BaseAddresses::default();
+        let mut entries = section.entries(&bases);
+        let mut described = 0;
+        while let Some(entry) = entries.next().unwrap() {
+            let gimli::CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
+            let fde = partial.parse(EhFrame::cie_from_offset).unwrap();
+            let mut context = gimli::UnwindContext::new();
+            let row = fde
+                .unwind_info_for_address(&section, &bases, &mut context, fde.initial_address())
+                .unwrap();
+            let expected = CfaRule::RegisterAndOffset {
+                register: Register(7),
+                offset: 8,
+            };
+            assert_eq!(row.cfa(), &expected);
+            described += 1;
+        }
+        assert_eq!(described, 1);
+    }
+}
