@@ -63,6 +63,35 @@ extern "C" fn attack(at: u64, len: u64) -> u64 {
     bits.sum::<u64>() | u64::from(tried) << 63
 }
 
+/// The address of a function that cuts the file of which data at an address is a view. 2 where that could not be tried,
+/// as for `attack`; 1 where it worked.
+pub(crate) fn addr_of_shorten() -> CodeAddr {
+    CodeAddr::new(shorten as *const () as usize as u64)
+}
+
+extern "C" fn shorten(at: u64) -> u64 {
+    let path = map_file(at);
+    // SAFETY: a C string; the descriptor is checked.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    match fd {
+        ..0 => 2,
+        // SAFETY: a call that the kernel refuses, or the test fails.
+        fd => u64::from(unsafe { libc::ftruncate(fd, 0) } == 0),
+    }
+}
+
+/// The file of which what is mapped at an address is a view.
+fn map_file(at: u64) -> CString {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+    let mut ranges = maps.lines().map(|line| line.split(' ').next().unwrap());
+    let range = ranges.find(|range| {
+        let (start, end) = range.split_once('-').unwrap();
+        (number(start)..number(end)).contains(&at)
+    });
+    CString::new(format!("/proc/self/map_files/{}", range.unwrap())).unwrap()
+}
+
 fn code(at: u64) -> u8 {
     // SAFETY: mapped, readable code.
     unsafe { (at as *const u8).read_volatile() }
@@ -70,10 +99,7 @@ fn code(at: u64) -> u8 {
 
 /// The ways that need a descriptor.
 fn by_file(at: u64, len: usize, worked: &mut [bool]) -> bool {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let line = maps.lines().find(|line| line.starts_with(&format!("{at:x}-")));
-    let range = line.unwrap().split(' ').next().unwrap();
-    let path = CString::new(format!("/proc/self/map_files/{range}")).unwrap();
+    let path = map_file(at);
     // SAFETY: a C string; the descriptor is checked.
     let open = |flags| unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
     let (reader, writer) = (open(libc::O_RDONLY), open(libc::O_RDWR));

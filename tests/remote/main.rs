@@ -18,5 +18,8 @@ mod views;
 /// No test: the executor that the tests start, which is this program.
 #[test]
 fn executor_process() {
-    common::be_executor(|service| service.symbol("attack", attack::addr()));
+    common::be_executor(|service| {
+        let service = service.symbol("attack", attack::addr());
+        service.symbol("shorten", attack::addr_of_shorten())
+    });
 }

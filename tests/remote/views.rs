@@ -141,6 +141,19 @@ fn no_descriptor_of_the_code_is_left() {
     }
 }
 
+/// Who reads data that is not there any more is killed: the executor must not be able to do that to the controller.
+#[test]
+fn the_executor_cannot_cut_shared_data() {
+    let mut setup = setup(Handlers::default(), false);
+    let shorten = setup.executor.symbol("shorten").unwrap().unwrap();
+    let at = setup.objects.put(&[5]);
+    let outcome = setup.thread.call(shorten, &[at]).unwrap();
+    assert_ne!(outcome, 1, "it worked");
+    eprintln!("it was tried: {}", outcome == 0);
+    // SAFETY: shared data, of this test.
+    assert_eq!(unsafe { (at as *const u64).read_volatile() }, 5);
+}
+
 /// A thread that needs more stack than it has dies there, instead of writing to what is below.
 #[test]
 fn there_is_nothing_below_a_stack() {

@@ -151,6 +151,35 @@ fn a_killed_executor_is_a_typed_error_and_leaves_nothing() {
     assert!(grown < 64 << 10, "{grown} kB of memory files are left");
 }
 
+/// What finds it out may be a patch for which nothing is asked of the executor.
+#[test]
+fn a_patch_finds_that_the_executor_is_gone() {
+    let _turn = TURN.lock();
+    for live in [false, true] {
+        let executor = common::executor();
+        let id = executor.id().unwrap();
+        let setup = setup_in(executor, Handlers::default(), live);
+        setup.engine.patch(78, &hit(0x17, 24)).unwrap();
+        let site = setup.engine.sites(78).unwrap().into_iter().next().unwrap();
+        let before = site.read().unwrap();
+        kill(id);
+        // Its connections are cut when it has ended, soon after.
+        let until = Instant::now() + SOON;
+        let ended = || {
+            std::fs::read_to_string(format!("/proc/{id}/stat"))
+                .unwrap()
+                .contains(") Z")
+        };
+        while !ended() {
+            assert!(Instant::now() < until);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let error = setup.engine.patch(78, &hit(0x17, 16)).unwrap_err();
+        assert!(matches!(error, Error::ExecutorGone { .. }), "{error:?}");
+        assert_eq!(site.read().unwrap(), before, "it was taken back");
+    }
+}
+
 /// Before it has said anything.
 #[test]
 fn what_is_no_executor_is_refused() {
