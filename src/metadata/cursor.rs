@@ -36,6 +36,10 @@ impl<'a> Cursor<'a> {
     /// Passes over `count` items of `size` bytes and returns where they start.
     pub(super) fn skip(&mut self, what: &'static str, count: u64, size: u64) -> Result<usize> {
         let (start, needed) = (self.at, count.saturating_mul(size));
+        if needed == 0 {
+            // Also behind the end, where an alignment led beyond it.
+            return Ok(start);
+        }
         let end = usize::try_from(needed)
             .ok()
             .and_then(|needed| start.checked_add(needed))

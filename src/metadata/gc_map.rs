@@ -75,7 +75,8 @@ impl<'a> GcMap<'a> {
             count,
             globals,
             global_count,
-            end: cursor.at,
+            // Whoever trims the table may cut off the padding before globals that it has not.
+            end: cursor.at.min(data.len()),
         })
     }
 

@@ -143,3 +143,16 @@ fn what_no_plug_in_writes_is_refused() {
     ));
     assert!(matches!(with(60, 5), Err(Error::GcMapRootKind { at, kind: 5 }) if at.get() == 60));
 }
+
+#[test]
+fn the_padding_before_no_globals_may_be_missing() {
+    for endian in [Endian::Little, Endian::Big] {
+        let bytes = Writer::map(endian, &[(0x1000, 2, 0, &[0x1004], &[])], &[]);
+        assert_eq!(bytes.len(), 56);
+        for len in 52..=56 {
+            let map = GcMap::parse(&bytes[..len], endian).unwrap();
+            assert_eq!((map.globals().len(), map.byte_len()), (0, len));
+        }
+        assert!(GcMap::parse(&bytes[..51], endian).is_err());
+    }
+}
