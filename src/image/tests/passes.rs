@@ -360,3 +360,31 @@ fn an_edge_that_needs_an_entry_that_is_not_there_is_refused() {
         "R_X86_64_GOTPCREL at .text+0x0 cannot be applied: its symbol has no entry"
     );
 }
+
+/// On PowerPC a call out of the graph saves the TOC pointer in a stub; without one it would come back with another's.
+#[test]
+fn a_call_that_needs_a_stub_that_is_not_there_is_refused() {
+    let call_and_nop = super::build::hex("0100004800000060");
+    let object = super::build::object(
+        Arch::PowerPc64Le,
+        &[super::build::code(call_and_nop, Vec::new())],
+        &[super::build::OUTSIDE],
+    );
+    let rel24 = Relocation::from_elf(Arch::PowerPc64Le, 10).unwrap();
+    let addrs = SegmentAddrs {
+        code: CODE,
+        read_only: CODE,
+        data: CODE,
+    };
+    let layout = Object::parse(&object).unwrap().layout().unwrap();
+    let mut allocated = layout.allocate(addrs).unwrap();
+    let text = text(allocated.graph());
+    let edge = Edge::new(0, rel24, SymbolId(1), 0);
+    allocated.section_mut(text).unwrap().edges_mut().push(edge);
+    let near = CodeAddr::new(CODE.get() + 0x1000);
+    let error = allocated.resolve(|_| Some(near)).unwrap().link().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "R_PPC64_REL24 at .text+0x0 cannot be applied: its symbol has no stub"
+    );
+}
