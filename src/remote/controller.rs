@@ -101,6 +101,8 @@ pub struct Executor {
 pub(super) struct Shared {
     socket: Arc<Socket>,
     control: Mutex<Channel>,
+    /// The process whose executor it is: a fork's child must not speak for it.
+    process: u32,
     /// Given up, or found to be gone.
     gone: AtomicBool,
     /// Where its traps lead.
@@ -127,6 +129,7 @@ impl Executor {
         let shared = Arc::new(Shared {
             control: Mutex::new(Channel::new(Arc::clone(&socket))),
             socket,
+            process: std::process::id(),
             gone: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             threads: Mutex::default(),
@@ -323,8 +326,12 @@ impl Shared {
         }
     }
 
-    /// Fails if it is known that the executor is gone.
+    /// Fails if it is known that the executor is gone, and in a fork's child.
     pub(super) fn check_known(&self, during: &'static str) -> Result<()> {
+        if !self.is_here() {
+            let during = "a fork's child asked, whose parent has it";
+            return Err(Error::ExecutorGone { during });
+        }
         match self.gone.load(Ordering::Acquire) {
             false => Ok(()),
             true => Err(Error::ExecutorGone { during }),
@@ -338,6 +345,10 @@ impl Shared {
             return Err(self.lost(Lost::Trouble(Trouble::Gone), self.deadline, during));
         }
         Ok(())
+    }
+
+    fn is_here(&self) -> bool {
+        self.process == std::process::id()
     }
 
     fn order_for(
@@ -354,6 +365,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
         if !self.gone.load(Ordering::Acquire) {
             let _ = self.order(&Message::Bye, None, "it was to end");
             self.socket.end();

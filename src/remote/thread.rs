@@ -150,7 +150,9 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.socket.end();
+        if self.shared.check_known("a thread ended").is_ok() {
+            self.socket.end();
+        }
         // Waits there until the thread has ended.
         let ended = self
             .shared

@@ -70,6 +70,22 @@ pub(crate) fn executor() -> Executor {
         .unwrap()
 }
 
+/// Stops a process, and waits until each of its threads is.
+pub(crate) fn stop(process: u32) {
+    // SAFETY: a child of this process that has not been waited for.
+    unsafe { libc::kill(process as i32, libc::SIGSTOP) };
+    let is_stopped = || {
+        let mut threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        threads.all(|thread| {
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("stat"));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        })
+    };
+    while !is_stopped() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 type Handler = dyn for<'f> Fn(&Engine, &mut Frame<'f>) -> Answer<'f> + Send + Sync;
 
 /// An engine with the object of the inline cache, all in another process.

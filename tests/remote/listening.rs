@@ -78,8 +78,7 @@ fn who_is_given_up_is_not_waited_for() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| thread.call(nap, &[600_000]).unwrap_err());
         std::thread::sleep(Duration::from_millis(50));
-        // SAFETY: a child of this process.
-        unsafe { libc::kill(child.id() as i32, libc::SIGSTOP) };
+        common::stop(child.id());
         let error = executor.symbol("nap").unwrap_err();
         assert!(matches!(error, Error::ExecutorSilent { .. }), "{error:?}");
         let error = waits.join().unwrap();

@@ -163,21 +163,52 @@ fn a_patch_finds_that_the_executor_is_gone() {
         let site = setup.engine.sites(78).unwrap().into_iter().next().unwrap();
         let before = site.read().unwrap();
         kill(id);
-        // Its connections are cut when it has ended, soon after.
+        // Its connections are cut when the last of its threads has ended, soon after.
         let until = Instant::now() + SOON;
-        let ended = || {
-            std::fs::read_to_string(format!("/proc/{id}/stat"))
-                .unwrap()
-                .contains(") Z")
+        let mut before = before;
+        let error = loop {
+            match setup.engine.patch(78, &hit(0x17, 16)) {
+                Ok(_) => before = site.read().unwrap(),
+                Err(error) => break error,
+            }
+            assert!(Instant::now() < until, "it was not noticed");
+            setup
+                .engine
+                .restore(78)
+                .map(|_| before = site.read().unwrap())
+                .ok();
         };
-        while !ended() {
-            assert!(Instant::now() < until);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let error = setup.engine.patch(78, &hit(0x17, 16)).unwrap_err();
         assert!(matches!(error, Error::ExecutorGone { .. }), "{error:?}");
         assert_eq!(site.read().unwrap(), before, "it was taken back");
     }
+}
+
+/// A fork's child has the connection too. It cannot use it, and what it drops does not end the parent's executor.
+#[test]
+fn a_forked_child_leaves_the_executor_alone() {
+    let _turn = TURN.lock();
+    let mut setup = setup_in(common::executor(), Handlers::default(), false);
+    let one = setup.objects.put(&[0, 0x17, 111, 1234]);
+    setup.engine.patch(78, &hit(0x17, 24)).unwrap();
+    // SAFETY: the child makes a few calls and leaves without running anything of the parent's.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a child that hangs is ended.
+        unsafe { libc::alarm(60) };
+        let refused = setup.engine.patch(78, &hit(0x17, 16)).is_err()
+            && setup.get(one).is_err()
+            && matches!(setup.executor.check(), Err(Error::ExecutorGone { .. }));
+        drop(setup);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    let mut status = -1;
+    // SAFETY: writes one number; the child is this process's.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was refused");
+    assert_eq!(setup.get(one), Ok(1234));
+    setup.engine.patch(78, &hit(0x17, 16)).unwrap();
+    assert_eq!(setup.get(one), Ok(111));
 }
 
 /// Before it has said anything.

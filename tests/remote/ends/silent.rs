@@ -44,8 +44,7 @@ fn who_is_stopped_is_given_up() {
         setup.engine.patch(78, &hit(0x17, 24)).unwrap();
         let site = setup.engine.sites(78).unwrap().into_iter().next().unwrap();
         let before = site.read().unwrap();
-        // SAFETY: a child of this process.
-        unsafe { libc::kill(id as i32, libc::SIGSTOP) };
+        common::stop(id);
         let error = setup.engine.invalidate_site(&site).unwrap_err();
         assert!(matches!(error, Error::ExecutorSilent { .. }), "{error:?}");
         assert_eq!(site.read().unwrap(), before, "it was taken back");
@@ -89,8 +88,7 @@ fn who_waits_is_told_that_the_executor_was_given_up() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| thread.call(nap, &[600_000]).unwrap_err());
         std::thread::sleep(Duration::from_millis(50));
-        // SAFETY: a child of this process.
-        unsafe { libc::kill(id as i32, libc::SIGSTOP) };
+        common::stop(id);
         let error = executor.symbol("nap").unwrap_err();
         assert!(matches!(error, Error::ExecutorSilent { .. }), "{error:?}");
         let error = waits.join().unwrap();
