@@ -19,9 +19,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::live::{Arming, HeadExchange};
-use super::prepare::{Made, Preparation};
+use super::prepare::Preparation;
 use super::state::{Status, Stub};
-use super::transaction::{Asked, Change};
+use super::transaction::Change;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::Head;
@@ -87,12 +87,12 @@ impl Engine {
 }
 
 /// What leads a call to a function.
-pub(super) fn sequence(to: CodeAddr) -> Arc<Sequence> {
-    Arc::new(Sequence::new().jump(Target::Addr(to)))
+pub(super) fn sequence(to: CodeAddr) -> Sequence {
+    Sequence::new().jump(Target::Addr(to))
 }
 
 /// Prepares the change of a call site.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> Result<Made> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
     let site = preparation.site.clone();
     let armed = preparation.state.lasting.live.as_ref();
     let branch = match armed.and_then(|armed| armed.gate.as_ref()) {
@@ -100,19 +100,19 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> 
         None => Branch::Call,
     };
     let original = Arc::clone(&preparation.state.lasting.original);
-    let (new, status, asked) = match change {
+    let (new, status, sequence) = match change {
         Change::Restore => (original.to_vec(), Status::Original, None),
         Change::Retarget(sequence, to) => {
-            let asked = Asked::Kept(Arc::clone(sequence));
             let new = lead(preparation, &branch, &original, *to)?;
-            (new, Status::Patched, Some(asked))
+            (new, Status::Patched, Some(sequence))
         }
         _ => return Err(Error::CallSiteOnly { site: site.name() }),
     };
     preparation.put(&new, &[]);
-    let made = preparation.made(status, Len::new(new.len() as u32), asked.as_ref());
+    preparation.made(status, sequence);
+    let used = Len::new(new.len() as u32);
     let Some(armed) = preparation.state.lasting.live.as_ref() else {
-        return Ok(made);
+        return Ok(used);
     };
     let (old, new) = preparation.sides();
     verify::check_exchange(&branch.context(&site), old, new)?;
@@ -126,12 +126,9 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> 
             (Arc::clone(&memory), Some((gate.range, memory)))
         }
     };
-    let live = Some(HeadExchange::new(memory, armed.head.addr, (&old, &new), None));
-    Ok(Made {
-        live,
-        elsewhere,
-        ..made
-    })
+    preparation.live = Some(HeadExchange::new(memory, armed.head.addr, (&old, &new), None));
+    preparation.elsewhere = elsewhere;
+    Ok(used)
 }
 
 /// The bytes of the branch that leads to a function, by a stub if it has to.

@@ -17,7 +17,7 @@ use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::memory::Strategy;
-use crate::publish::{CoarseTime, Level, Moment, Stopped, Vacated};
+use crate::publish::{Level, Moment, Stopped, Vacated};
 use crate::site::Module;
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
@@ -242,7 +242,7 @@ impl Work {
         if self.has_code {
             self.settle(shared, states);
         }
-        self.time = CoarseTime::now();
+        self.time.take();
     }
 
     /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced.

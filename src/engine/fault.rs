@@ -6,7 +6,7 @@
 use super::group::{Group, Held};
 use super::work::Work;
 use crate::error::{Error, Result, SiteName};
-use crate::memory::{CodeMemory, Side};
+use crate::memory::{CodeMemory, Pieces, Side, Sides};
 
 /// What went wrong.
 pub(super) enum Fault {
@@ -68,20 +68,21 @@ impl Found {
     /// Compares the sites of a group with one of their sides, and notes what stands in the first that has something
     /// else.
     #[inline]
-    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, side: Side) -> Outcome {
-        match group.memory().first_unlike(group.sides.pieces(side)) {
+    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, (side, sides): (Side, &Sides)) -> Outcome {
+        let pieces = sides.pieces(side, &group.stretch);
+        match group.memory().first_unlike(pieces) {
             Ok(None) => Ok(()),
-            Ok(Some(at)) => Err(self.changed(group, at, side)),
+            Ok(Some(at)) => Err(self.changed(group, at, (side, pieces))),
             Err(error) => Err(self.note(Fault::Refused(error))),
         }
     }
 
     #[cold]
-    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, side: Side) -> Noted {
-        let (addr, expected) = group.sides.pieces(side).iter().nth(at).unwrap_or_default();
+    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, (side, pieces): (Side, Pieces<'_>)) -> Noted {
+        let (addr, expected) = pieces.iter().nth(at).unwrap_or_default();
         let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();
         let read = group.memory().read(addr, room);
-        let changed = |()| Fault::Changed(group.items.start + at, side);
+        let changed = |()| Fault::Changed(group.stretch.places.start + at, side);
         self.note(read.map_or_else(Fault::Refused, changed))
     }
 }

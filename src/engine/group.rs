@@ -1,24 +1,22 @@
 //! The sites of a transaction by the memory in which they are.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::state::States;
-use super::work::{Item, Part};
+use super::work::{Item, Part, push};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Fate, Result};
-use crate::memory::{Alias, CodeMemory, PageRun, Sides};
+use crate::memory::{Alias, CodeMemory, PageRun, Sides, Stretch};
 
-/// The items of one memory, with their bytes: all of them live, or none.
+/// The items of one memory: all of them live, or none.
 pub(super) struct Group<M> {
     memory: M,
-    pub(super) sides: Sides,
     /// The pages that are written while the world is stopped.
     pub(super) runs: SmallVec<[PageRun; 1]>,
-    /// The numbers of the items, which are in the order of their addresses.
-    pub(super) items: Range<usize>,
+    /// Which items they are, in the order of their addresses.
+    pub(super) stretch: Stretch,
     /// Whether its pages are as they should be at this point of a roll-back.
     pub(super) good: bool,
 }
@@ -27,11 +25,16 @@ pub(super) struct Group<M> {
 pub(super) trait Held {
     type Memory: CodeMemory + ?Sized;
 
+    /// Whether its pages have to be opened for a write.
+    const OPENS: bool;
+
     fn get(&self) -> &Self::Memory;
 }
 
 impl Held for Alias {
     type Memory = Self;
+
+    const OPENS: bool = false;
 
     #[inline]
     fn get(&self) -> &Self {
@@ -41,6 +44,8 @@ impl Held for Alias {
 
 impl Held for Arc<dyn CodeMemory> {
     type Memory = dyn CodeMemory;
+
+    const OPENS: bool = true;
 
     #[inline]
     fn get(&self) -> &Self::Memory {
@@ -58,8 +63,10 @@ pub(super) enum Groups {
 
 /// Groups in the order of their items: quiescent ones, then live ones.
 pub(super) struct List<M> {
-    groups: SmallVec<[Group<M>; 1]>,
+    groups: Vec<Group<M>>,
     quiescent: usize,
+    /// The bytes of all items.
+    sides: Sides,
 }
 
 impl Groups {
@@ -84,7 +91,7 @@ impl Groups {
     /// Forgets all groups.
     pub(super) fn clear(&mut self) {
         match self {
-            Self::Own(own) => own.groups.clear(),
+            Self::Own(own) => own.clear(),
             Self::Any(_) => *self = Self::default(),
         }
     }
@@ -92,21 +99,21 @@ impl Groups {
     /// Does something for each item, in their order, with the address of its site, and the bytes before and after.
     #[inline]
     pub(super) fn each_side(&self, mut each: impl FnMut(CodeAddr, &[u8], &[u8])) {
-        match self {
-            Self::Own(own) => own.each_side(&mut each),
-            Self::Any(any) => any.each_side(&mut each),
-        }
+        let all = self.all().all();
+        all.for_each(|(addr, old, new)| each(addr, old, new));
     }
 
     /// Of each item: the address of its site, and the bytes before and after.
     pub(super) fn sides(&self) -> impl Iterator<Item = (CodeAddr, &[u8], &[u8])> {
-        let (own, any) = match self {
-            Self::Own(own) => (Some(own.groups.iter()), None),
-            Self::Any(any) => (None, Some(any.groups.iter())),
-        };
-        let own = own.into_iter().flatten().flat_map(|group| group.sides.iter());
-        let any = any.into_iter().flatten().flat_map(|group| group.sides.iter());
-        own.chain(any)
+        self.all().all()
+    }
+
+    #[inline]
+    fn all(&self) -> &Sides {
+        match self {
+            Self::Own(own) => &own.sides,
+            Self::Any(any) => &any.sides,
+        }
     }
 }
 
@@ -119,8 +126,9 @@ impl Default for Groups {
 impl<M> Default for List<M> {
     fn default() -> Self {
         Self {
-            groups: SmallVec::new(),
+            groups: Vec::new(),
             quiescent: 0,
+            sides: Sides::default(),
         }
     }
 }
@@ -133,30 +141,35 @@ struct Changes<'a> {
     states: &'a States,
 }
 
-impl<M> List<M> {
+impl<M: Held> List<M> {
     /// Makes the groups of the items, unless one of their memories cannot be held so.
     fn fill(&mut self, all: Changes<'_>, hold: impl Fn(&Arc<dyn CodeMemory>) -> Option<M>) -> Result<bool> {
-        self.groups.clear();
-        self.quiescent = 0;
         let mut start = 0;
         for items in all
             .items
             .chunk_by(|a, b| (a.is_live, a.memory) == (b.is_live, b.memory))
         {
             let parts = all.parts.get(start..start + items.len()).unwrap_or_default();
-            if let Some(first) = items.first() {
-                let memory = first.written_in()?;
+            if let (Some(first), Some(part)) = (items.first(), parts.first()) {
+                let memory = first.written_in(part.range.start())?;
                 let Some(held) = hold(memory) else {
-                    self.groups.clear();
+                    self.clear();
                     return Ok(false);
                 };
-                let runs = runs(parts, first.is_live)?;
-                memory.make_room(runs.len());
-                self.groups.push(Group {
+                let runs = match M::OPENS && !first.is_live {
+                    true => runs(parts)?,
+                    false => SmallVec::new(),
+                };
+                if M::OPENS {
+                    memory.make_room(runs.len());
+                }
+                self.sides.add(sides(parts, all.states));
+                let before = self.groups.last().map(|group| group.stretch.clone());
+                let stretch = self.sides.after(&before.unwrap_or_default());
+                push(&mut self.groups, || Group {
                     memory: held,
-                    sides: sides(parts, all.states),
                     runs,
-                    items: start..start + items.len(),
+                    stretch,
                     good: true,
                 });
                 self.quiescent += usize::from(!first.is_live);
@@ -166,32 +179,29 @@ impl<M> List<M> {
         Ok(true)
     }
 
-    #[inline]
-    fn each_side(&self, each: &mut impl FnMut(CodeAddr, &[u8], &[u8])) {
-        for group in &self.groups {
-            group
-                .sides
-                .iter()
-                .for_each(|(addr, old, new)| each(addr, old, new));
-        }
+    fn clear(&mut self) {
+        self.groups.clear();
+        self.quiescent = 0;
+        self.sides.clear();
     }
 
+    /// The quiescent groups, and the bytes of all.
     #[inline]
-    pub(super) fn quiescent(&mut self) -> &mut [Group<M>] {
-        self.groups.get_mut(..self.quiescent).unwrap_or_default()
+    pub(super) fn quiescent(&mut self) -> (&mut [Group<M>], &Sides) {
+        let groups = self.groups.get_mut(..self.quiescent).unwrap_or_default();
+        (groups, &self.sides)
     }
 
+    /// The live groups, and the bytes of all.
     #[inline]
-    pub(super) fn live(&self) -> &[Group<M>] {
-        self.groups.get(self.quiescent..).unwrap_or_default()
+    pub(super) fn live(&self) -> (&[Group<M>], &Sides) {
+        let groups = self.groups.get(self.quiescent..).unwrap_or_default();
+        (groups, &self.sides)
     }
 }
 
-/// The pages of a group. Those of a live one are not opened.
-fn runs(parts: &[Part], live: bool) -> Result<SmallVec<[PageRun; 1]>> {
-    if live {
-        return Ok(SmallVec::new());
-    }
+/// The pages of a quiescent group.
+fn runs(parts: &[Part]) -> Result<SmallVec<[PageRun; 1]>> {
     if let [part] = parts {
         return PageRun::cover(&mut [part.range]);
     }
@@ -200,12 +210,12 @@ fn runs(parts: &[Part], live: bool) -> Result<SmallVec<[PageRun; 1]>> {
 }
 
 /// What stands in the sites of a group, and what is to. As many new bytes as old ones: the checker has seen to it.
-fn sides(parts: &[Part], states: &States) -> Sides {
-    Sides::of(parts.iter().map(|part| {
+fn sides<'a>(parts: &'a [Part], states: &'a States) -> impl Iterator<Item = (CodeAddr, &'a [u8], &'a [u8])> {
+    parts.iter().map(|part| {
         let now = states.at(part.place).map(|state| state.standing.bytes.as_slice());
         let new = part.standing.bytes.as_slice();
         (part.range.start(), now.unwrap_or_default(), new)
-    }))
+    })
 }
 
 impl<M: Held> Group<M> {

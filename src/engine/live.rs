@@ -27,10 +27,10 @@ pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
 use super::calls::Gate;
 use super::fault::{Fault, Outcome};
-use super::prepare::{Made, Preparation};
+use super::prepare::Preparation;
 use super::retire::Retiree;
 use super::state::{States, Status, Stub};
-use super::transaction::{Asked, Change};
+use super::transaction::Change;
 use super::work::{Kind, Part, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{Head, HeadBytes, Live};
@@ -39,7 +39,7 @@ use crate::error::{Error, Fate, Result};
 use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side, StubSlot};
 use crate::publish::{Level, Moment, Publisher, Rest};
-use crate::sequence::{self, Assembled};
+use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
 
@@ -78,17 +78,14 @@ fn backend(site: &Site) -> &'static dyn Live {
 // ---- preparing ----
 
 /// Prepares the change of a site of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> Result<Made> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
     let Some(armed) = &preparation.state.lasting.live else {
         return trap::change(preparation, change);
     };
     let head = armed.head;
     match change {
-        Change::Patch(asked) => patch(preparation, head, asked, Status::Patched),
-        Change::Redirect(to) => {
-            let asked = Asked::Kept(Arc::clone(to));
-            patch(preparation, head, &asked, Status::Redirected)
-        }
+        Change::Patch(sequence) => patch(preparation, head, sequence, Status::Patched),
+        Change::Redirect(sequence) => patch(preparation, head, sequence, Status::Redirected),
         Change::Restore => restore(preparation, head),
         Change::Invalidate => invalidate(preparation, head),
         Change::Retarget(..) => Err(Error::CallSiteOnly {
@@ -97,8 +94,8 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> 
     }
 }
 
-fn patch(preparation: &mut Preparation<'_>, head: Head, asked: &Asked<'_>, status: Status) -> Result<Made> {
-    let (site, sequence) = (preparation.site.clone(), asked.sequence());
+fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, status: Status) -> Result<Len> {
+    let site = preparation.site.clone();
     if sequence.is_in_place_only() {
         return Err(Error::LiveInPlace { site: site.name() });
     }
@@ -120,11 +117,11 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, asked: &Asked<'_>, statu
         used: head.end(),
     };
     lead(preparation, head, addr, assembled)?;
-    let made = preparation.made(status, head.end(), Some(asked));
-    finish(preparation, head, made)
+    preparation.made(status, Some(sequence));
+    finish(preparation, head)
 }
 
-fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Made> {
+fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
     let ramp = preparation.invalidation_ramp()?;
     let target = DeclaredTarget {
         addr: ramp,
@@ -143,16 +140,16 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Made> {
     };
     lead(preparation, head, ramp, assembled)?;
     let standing = preparation.standing_sequence();
-    let made = preparation.made(Status::Invalidated, head.end(), standing.as_ref());
-    finish(preparation, head, made)
+    preparation.made(Status::Invalidated, standing.as_ref());
+    finish(preparation, head)
 }
 
 /// The armed form comes back, whose bytes were checked when the site was armed.
-fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Made> {
+fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
     let armed = &preparation.state.lasting.original;
     preparation.put(armed, &[]);
-    let made = preparation.made(Status::Original, head.end(), None);
-    finish(preparation, head, made)
+    preparation.made(Status::Original, None);
+    finish(preparation, head)
 }
 
 fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
@@ -173,7 +170,7 @@ fn lead(preparation: &mut Preparation<'_>, head: Head, to: CodeAddr, mut assembl
 }
 
 /// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the change.
-fn finish(preparation: &Preparation<'_>, head: Head, made: Made) -> Result<Made> {
+fn finish(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
     let site = &preparation.site;
     let (old, new) = preparation.sides();
     verify::check_exchange(&site.context(&[]), old, new)?;
@@ -184,8 +181,8 @@ fn finish(preparation: &Preparation<'_>, head: Head, made: Made) -> Result<Made>
         return Err(refused(site, "its head is no nop or jump that may be exchanged"));
     }
     let memory = Arc::clone(site.memory()?);
-    let live = Some(HeadExchange::new(memory, head.addr, (&old, &new), None));
-    Ok(Made { live, ..made })
+    preparation.live = Some(HeadExchange::new(memory, head.addr, (&old, &new), None));
+    Ok(head.end())
 }
 
 fn refused(site: &Site, what: &'static str) -> Error {

@@ -155,7 +155,9 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`], and as [`Transaction::commit`].
     pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
-        self.transaction().patch_lent(id.into(), sequence)?.commit()
+        let mut transaction = self.transaction();
+        transaction.patch_all(id.into(), sequence)?;
+        transaction.make()
     }
 
     /// Writes the sequence into one site.
@@ -163,7 +165,7 @@ impl Engine {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn patch_site(&self, site: &Site, sequence: &Sequence) -> Result<Receipt> {
-        self.transaction().patch_site_lent(site, sequence)?.commit()
+        self.transaction().patch_site(site, sequence)?.commit()
     }
 
     /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be committed.

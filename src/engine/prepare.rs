@@ -10,22 +10,22 @@ use super::live::{self, HeadExchange};
 use super::observe::Owner;
 use super::state::{self, Bytes, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::templates::Templates;
-use super::transaction::{Asked, Change, Changes};
-use super::work::{Draft, Item, Memories, OldStub, Part, Work};
+use super::transaction::{Change, Changes};
+use super::work::{Item, Memories, OldStub, Part, Work, push};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
 use crate::memory::CodeMemory;
-use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
+use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target, Variant};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
 pub(super) fn prepare<'e>(
     engine: &'e Engine,
     states: &mut States,
-    changes: Changes<'_>,
+    changes: &mut Changes,
     drained: bool,
 ) -> Result<Prepared<'e>> {
     states.file_leftovers();
@@ -45,11 +45,11 @@ fn collect(
     work: &mut Work,
     shared: &Shared,
     states: &mut States,
-    changes: Changes<'_>,
+    changes: &mut Changes,
     drained: bool,
 ) -> Result<()> {
     let mut memories = Memories::default();
-    for (site, change) in changes {
+    for (site, change) in changes.drain(..) {
         let place = match states.known(&site) {
             Some(place) => place,
             None => {
@@ -57,14 +57,26 @@ fn collect(
                 states.place_of(&site)?
             }
         };
-        let mut preparation = Preparation::new(shared, states, place, site, drained)?;
-        preparation.new = work.room.pop();
-        if let Some(mut draft) = preparation.finish(change)? {
-            draft.item.memory = memories.number(draft.item.written_in()?);
-            work.add(draft);
-        }
+        let range = site.range();
+        let own = memories.number(site.memory_at(range.start())?);
+        let state = states.at(place).ok_or_else(|| foreign(&site))?;
+        let room = work.room.pop();
+        let mut preparation = Preparation::new(shared, states, (place, state), (site, range), drained);
+        preparation.new = room;
+        let done = preparation.change(&change);
+        let memory = match &preparation.elsewhere {
+            Some((_, memory)) => memories.number(memory),
+            None => own,
+        };
+        preparation.finish(done, memory, work)?;
     }
     Ok(())
+}
+
+/// For a site that has just been found, or made.
+#[cold]
+pub(super) fn foreign(site: &Site) -> Error {
+    Error::SiteForeign { site: site.name() }
 }
 
 /// One site being prepared, with what has been allocated for it so far.
@@ -74,6 +86,7 @@ pub(super) struct Preparation<'a> {
     templates: &'a RefCell<Templates>,
     place: Place,
     pub(super) site: Site,
+    range: CodeRange,
     landings: Landings,
     drained: bool,
     may_have_run: bool,
@@ -81,12 +94,6 @@ pub(super) struct Preparation<'a> {
     pub(super) stub: Option<Box<Stub>>,
     /// What is to stand in the site, or room for it.
     new: Option<Box<Standing>>,
-}
-
-/// What a change is, besides what is to stand in the site.
-pub(super) struct Made {
-    /// Bytes of code, the rest being nops.
-    pub(super) used: Len,
     /// How it is written if its site is live.
     pub(super) live: Option<HeadExchange>,
     /// What is written in place of the site, and its memory.
@@ -94,32 +101,32 @@ pub(super) struct Made {
 }
 
 impl<'a> Preparation<'a> {
+    #[inline]
     pub(super) fn new(
         shared: &'a Shared,
         states: &'a States,
-        place: Place,
-        site: Site,
+        (place, state): (Place, &'a SiteState),
+        (site, range): (Site, CodeRange),
         drained: bool,
-    ) -> Result<Self> {
-        // It has just been found, or made.
-        let state = states
-            .at(place)
-            .ok_or_else(|| Error::SiteForeign { site: site.name() })?;
+    ) -> Self {
         let may_have_run = site.module().may_have_run();
         let landings = state.standing.landings_in_force(may_have_run, drained);
-        Ok(Self {
+        Self {
             shared,
             state,
             templates: &states.templates,
             place,
             site,
+            range,
             landings,
             drained,
             may_have_run,
             ramps: Vec::new(),
             stub: None,
             new: None,
-        })
+            live: None,
+            elsewhere: None,
+        }
     }
 
     /// Whose code that is which is made now.
@@ -130,63 +137,75 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// The change with all that has been allocated for it, or `None` where the site is already as asked for.
-    fn finish(mut self, change: Change<'_>) -> Result<Option<Draft>> {
-        let done = self.change(&change);
-        if let Ok(Some(made)) = done {
-            return Ok(Some(self.draft(made)));
+    /// Adds the change to the transaction if it was made: see [`change`](Self::change).
+    #[inline]
+    fn finish(self, done: Result<Option<Len>>, memory: usize, work: &mut Work) -> Result<()> {
+        match done {
+            Ok(Some(used)) => {
+                self.add_to(work, used, memory);
+                Ok(())
+            }
+            Ok(None) => {
+                self.shared.release(self.ramps, self.stub);
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.release(self.ramps, self.stub);
+                Err(error)
+            }
         }
-        self.shared.release(self.ramps, self.stub);
-        done.map(|_| None)
     }
 
-    fn draft(self, made: Made) -> Draft {
+    #[inline]
+    fn add_to(self, work: &mut Work, used: Len, memory: usize) {
         let old = &self.state.standing;
-        let until_run = !self.may_have_run && old.landings_in_force(true, self.drained) != self.landings;
+        // While its code has not been run, none are in force yet.
+        let until_run = !self.may_have_run && !old.landings_in_force(true, self.drained).is_empty();
         let mut standing = self.new.unwrap_or_default();
         standing.landings = self.landings;
         standing.stub = self.stub;
         standing.generation = old.generation + 1;
-        let (is_live, status) = (made.live.is_some(), standing.status);
-        let (range, elsewhere) = match made.elsewhere {
-            Some((range, memory)) => (range, Some(memory)),
-            None => (self.site.range(), None),
-        };
-        Draft {
-            part: Part {
-                range,
-                old_stub: OldStub::of(old, &standing, is_live),
-                place: self.place,
-                version: self.state.version(),
-                standing,
-            },
-            item: Item {
-                site: self.site,
-                status,
-                used: made.used,
-                ramps: self.ramps,
-                until_run,
-                is_live,
-                memory: 0,
-                elsewhere,
-                fate: None,
-            },
-            live: made.live,
+        let (is_live, status) = (self.live.is_some(), standing.status);
+        if let Some(live) = self.live {
+            work.exchanges.push(live.of_item(work.items.len()));
         }
+        let (range, elsewhere) = match self.elsewhere {
+            Some((range, memory)) => (range, Some(memory)),
+            None => (self.range, None),
+        };
+        push(&mut work.parts, || Part {
+            range,
+            old_stub: OldStub::of(old, &standing, is_live),
+            place: self.place,
+            version: self.state.version(),
+            standing,
+        });
+        push(&mut work.items, || Item {
+            site: self.site,
+            status,
+            used,
+            ramps: self.ramps,
+            until_run,
+            is_live,
+            memory,
+            elsewhere,
+            fate: None,
+        });
     }
 
-    fn change(&mut self, change: &Change<'_>) -> Result<Option<Made>> {
+    /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as asked for.
+    fn change(&mut self, change: &Change) -> Result<Option<Len>> {
         let status = self.state.standing.status;
         match change {
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
             Change::Retarget(to, _) if status == Status::Patched => {
-                if self.state.standing.sequence.as_ref() == Some(to) {
+                if self.standing_sequence().as_ref() == Some(to) {
                     return Ok(None);
                 }
             }
             Change::Redirect(to) if status == Status::Redirected => {
-                if self.state.standing.sequence.as_ref() == Some(to) {
+                if self.standing_sequence().as_ref() == Some(to) {
                     return Ok(None);
                 }
             }
@@ -199,10 +218,8 @@ impl<'a> Preparation<'a> {
             return live::change(self, change).map(Some);
         }
         match change {
-            Change::Patch(asked) => self.patch(asked, Status::Patched).map(Some),
-            Change::Redirect(to) => self
-                .patch(&Asked::Kept(Arc::clone(to)), Status::Redirected)
-                .map(Some),
+            Change::Patch(sequence) => self.patch(sequence, Status::Patched).map(Some),
+            Change::Redirect(sequence) => self.patch(sequence, Status::Redirected).map(Some),
             Change::Restore => self.restore().map(Some),
             Change::Invalidate => self.invalidate().map(Some),
             Change::Retarget(..) => Err(Error::CallSiteOnly {
@@ -211,44 +228,48 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    fn patch(&mut self, asked: &Asked<'_>, status: Status) -> Result<Made> {
-        let sequence = asked.sequence();
+    fn patch(&mut self, sequence: &Sequence, status: Status) -> Result<Len> {
         let environment = self.environment(sequence, None)?;
         let stage = latency::enter(Stage::Assemble);
-        let has_template = self.read(sequence);
-        if has_template {
-            let (site, mut templates) = (&self.site, self.templates.borrow_mut());
+        let kind = self.kind().filter(|_| sequence.outline().is_whole());
+        if let Some(kind) = kind {
+            let (site, templates) = (&self.site, self.templates.borrow());
             let new = self.new.get_or_insert_default();
-            let filled = templates.fill(site.range(), &environment, &mut new.bytes, || site.name())?;
+            let asked = sequence.outline();
+            let filled = templates.fill((kind, asked), self.range, &environment, &mut new.bytes, || {
+                site.name()
+            })?;
             if let Some(filled) = filled {
-                new.returns = Landings::from_slice(filled.returns);
-                new.stand_for(status, Some(asked));
-                return Ok(Made::in_place(filled.used));
+                new.returns.clear();
+                new.returns.extend(filled.returns);
+                new.stand_like(status, filled.like, sequence.outline());
+                return Ok(filled.used);
             }
         }
         stage.end();
         let assembled = self.assemble(sequence, &environment)?;
         let _stage = latency::enter(Stage::Assemble);
-        if has_template && self.stub.is_none() {
+        if let Some(kind) = kind.filter(|_| self.stub.is_none()) {
             let context = self.site.context(&[]);
             let mut templates = self.templates.borrow_mut();
-            templates.learn(sequence, &context, &environment, &assembled);
+            templates.learn((kind, sequence), &context, &environment, &assembled);
         }
         self.put(&assembled.code, &assembled.landings);
-        Ok(self.made(status, assembled.used, Some(asked)))
+        self.made(status, Some(sequence));
+        Ok(assembled.used)
     }
 
     /// Puts what is to stand in the site, and the offsets to which calls of it return.
     pub(super) fn put(&mut self, bytes: &[u8], returns: &[u32]) {
         let new = self.new.get_or_insert_default();
         new.bytes = Bytes::from_slice(bytes);
-        new.returns = Landings::from_slice(returns);
+        new.returns = returns.to_vec();
     }
 
     /// What is [put](Self::put) there stands for a sequence, or for what was there.
-    pub(super) fn made(&mut self, status: Status, used: Len, asked: Option<&Asked<'_>>) -> Made {
-        self.new.get_or_insert_default().stand_for(status, asked);
-        Made::in_place(used)
+    pub(super) fn made(&mut self, status: Status, sequence: Option<&Sequence>) {
+        let new = self.new.get_or_insert_default();
+        new.stand_for(status, sequence.map(Variant::from));
     }
 
     /// What stands in the site, and what has been put to stand there.
@@ -258,38 +279,38 @@ impl<'a> Preparation<'a> {
     }
 
     /// The sequence that stands in the site now.
-    pub(super) fn standing_sequence(&self) -> Option<Asked<'static>> {
-        self.state.standing.sequence.clone().map(Asked::Kept)
+    pub(super) fn standing_sequence(&self) -> Option<Sequence> {
+        self.state.standing.sequence.as_ref().map(Variant::sequence)
     }
 
-    /// Reads the sequence at this kind of site; whether it can have a template.
-    fn read(&self, sequence: &Sequence) -> bool {
+    /// The kind of site for which there may be templates.
+    fn kind(&self) -> Option<u32> {
         if !self.landings.is_empty() {
-            return false;
+            return None;
         }
-        let mut templates = self.templates.borrow_mut();
         let kind = &self.state.lasting.kind;
-        let kind = *kind.get_or_init(|| templates.site(&self.site.context(&[])));
-        kind.is_some_and(|kind| templates.read(sequence, kind))
+        *kind.get_or_init(|| self.templates.borrow_mut().site(&self.site.context(&[])))
     }
 
-    fn invalidate(&mut self) -> Result<Made> {
+    fn invalidate(&mut self) -> Result<Len> {
         let ramp = self.invalidation_ramp()?;
         let sequence = Sequence::new().jump(Target::Deopt);
         let environment = self.environment(&sequence, Some(ramp))?;
         let assembled = self.assemble(&sequence, &environment)?;
         self.put(&assembled.code, &assembled.landings);
         let standing = self.standing_sequence();
-        Ok(self.made(Status::Invalidated, assembled.used, standing.as_ref()))
+        self.made(Status::Invalidated, standing.as_ref());
+        Ok(assembled.used)
     }
 
     /// The original bytes go through no assembler; what must hold for them is that they keep the landings.
-    fn restore(&mut self) -> Result<Made> {
+    fn restore(&mut self) -> Result<Len> {
         let lasting = &self.state.lasting;
         let returns = state::returns_of(&self.site, &lasting.displaced)?;
         state::check_keeps_landings(&self.site, &lasting.original, &returns, &self.landings)?;
         self.put(&lasting.original, &returns);
-        Ok(self.made(Status::Original, self.site.reserved(), None))
+        self.made(Status::Original, None);
+        Ok(self.site.reserved())
     }
 
     fn assemble(&mut self, sequence: &Sequence, environment: &Environment) -> Result<Assembled> {
@@ -337,28 +358,32 @@ impl<'a> Preparation<'a> {
         Ok(assembled)
     }
 
+    // A call of its own costs a patch more than it does, as its result is copied.
+    #[inline(always)]
     pub(super) fn environment(
         &mut self,
         sequence: &Sequence,
         deopt: Option<CodeAddr>,
     ) -> Result<Environment> {
-        let miss = match sequence.uses(Target::Miss) {
-            true => Some(self.ramp(RampKind::Miss, Resumption::At(self.site.end()))?),
-            false => None,
-        };
-        let deopt = match deopt {
-            None if sequence.uses(Target::Deopt) => Some(self.ramp(
-                RampKind::Deopt,
-                Resumption::Displaced(&self.state.lasting.displaced),
-            )?),
-            given => given,
-        };
-        Ok(Environment { miss, deopt })
+        let mut environment = Environment { miss: None, deopt };
+        for target in &sequence.outline().targets {
+            match target {
+                Target::Miss => {
+                    environment.miss = Some(self.ramp(RampKind::Miss, Resumption::At(self.site.end()))?);
+                }
+                Target::Deopt if deopt.is_none() => {
+                    let displaced = Resumption::Displaced(&self.state.lasting.displaced);
+                    environment.deopt = Some(self.ramp(RampKind::Deopt, displaced)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(environment)
     }
 
     /// The ramp of an invalidated site. A thread that resumes from it does what the site did before.
     pub(super) fn invalidation_ramp(&mut self) -> Result<CodeAddr> {
-        let Some(sequence) = self.state.standing.sequence.clone() else {
+        let Some(sequence) = self.standing_sequence() else {
             return self.ramp(
                 RampKind::Invalidated,
                 Resumption::Displaced(&self.state.lasting.displaced),
@@ -433,17 +458,6 @@ impl<'a> Preparation<'a> {
                 self.shared.stubs.discard(slot);
                 Err(error)
             }
-        }
-    }
-}
-
-impl Made {
-    /// A change of a site that is not live.
-    fn in_place(used: Len) -> Self {
-        Self {
-            used,
-            live: None,
-            elsewhere: None,
         }
     }
 }

@@ -15,13 +15,12 @@ use super::live::Armed;
 use super::observe::Owner;
 use super::retire::{Limbo, Retiree};
 use super::templates::Templates;
-use super::transaction::Asked;
 use super::work::Work;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
-use crate::sequence::Sequence;
+use crate::sequence::{Outline, Sequence, Variant};
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
 
@@ -63,7 +62,7 @@ pub(super) struct Ramp {
 }
 
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
-pub(super) type Landings = SmallVec<[u32; 4]>;
+pub(super) type Landings = Vec<u32>;
 
 /// The bytes of a site. Most sites are short.
 pub(super) type Bytes = SmallVec<[u8; 32]>;
@@ -77,7 +76,7 @@ pub(super) struct Standing {
     /// Offsets to which calls of the bytes return. Ascending.
     pub(super) returns: Landings,
     /// The sequence that stands there now, or stood there when it was invalidated.
-    pub(super) sequence: Option<Arc<Sequence>>,
+    pub(super) sequence: Option<Variant>,
     pub(super) stub: Option<Box<Stub>>,
     /// Counts the changes.
     pub(super) generation: u64,
@@ -144,10 +143,19 @@ impl Default for Standing {
 
 impl Standing {
     /// Says what its bytes are, and for which sequence they stand.
-    pub(super) fn stand_for(&mut self, status: Status, asked: Option<&Asked<'_>>) {
-        let before = self.sequence.take();
+    pub(super) fn stand_for(&mut self, status: Status, sequence: Option<Variant>) {
         self.status = status;
-        self.sequence = asked.map(|asked| asked.keep(before));
+        self.sequence = sequence;
+    }
+
+    /// The same, for the sequence of that outline; the words of `like` are the same.
+    #[inline]
+    pub(super) fn stand_like(&mut self, status: Status, like: &Sequence, outline: &Outline) {
+        self.status = status;
+        match &mut self.sequence {
+            Some(before) => before.become_like(like, outline),
+            none => *none = Some(Variant::of(like, outline)),
+        }
     }
 
     /// What stands in a site that has not been changed.
@@ -156,7 +164,7 @@ impl Standing {
             status: Status::Original,
             bytes: Bytes::from_slice(bytes),
             landings: Landings::new(),
-            returns: Landings::from_slice(returns),
+            returns: returns.to_vec(),
             sequence: None,
             stub: None,
             generation: 0,
@@ -164,13 +172,16 @@ impl Standing {
     }
 
     /// The landings that hold while these bytes are replaced.
+    #[inline]
     pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Landings {
-        if drained || !may_have_run {
-            return Landings::new();
+        let none = self.landings.is_empty() && self.returns.is_empty();
+        match none || drained || !may_have_run {
+            true => Landings::new(),
+            false => self.all_landings(),
         }
-        if self.landings.is_empty() && self.returns.is_empty() {
-            return Landings::new();
-        }
+    }
+
+    fn all_landings(&self) -> Landings {
         let mut landings: Landings = self.landings.iter().chain(&self.returns).copied().collect();
         landings.sort_unstable();
         landings.dedup();
@@ -447,7 +458,15 @@ impl States {
 
     /// Writes what commits have left over into the journal, and frees the rest of it.
     pub(super) fn file_leftovers(&mut self) {
-        let mut newest = self.leftovers.take();
+        match self.leftovers.take() {
+            Some(work) if work.next.is_none() => self.file(work),
+            Some(work) => self.file_all(work),
+            None => {}
+        }
+    }
+
+    fn file_all(&mut self, newest: Box<Work>) {
+        let mut newest = Some(newest);
         let mut oldest: Option<Box<Work>> = None;
         while let Some(mut work) = newest {
             newest = work.next.take();
@@ -456,11 +475,16 @@ impl States {
         }
         while let Some(mut work) = oldest {
             oldest = work.next.take();
-            work.file(&mut self.journal);
-            if work.is_small() {
-                work.clear();
-                self.spare = Some(work);
-            }
+            self.file(work);
+        }
+    }
+
+    #[inline]
+    fn file(&mut self, mut work: Box<Work>) {
+        work.file(&mut self.journal);
+        if work.is_small() {
+            work.clear();
+            self.spare = Some(work);
         }
     }
 

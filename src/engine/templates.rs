@@ -23,7 +23,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::latency::{self, Stage};
-use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
+use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target, Values};
 use crate::stackmap::{Constants, Location, Place};
 use crate::verify::{self, Content, Field, Template};
 
@@ -37,11 +37,10 @@ const SEQUENCES: usize = 1024;
 pub(super) struct Templates {
     /// The kinds of sites, by their words.
     sites: HashMap<Box<[u64]>, u32>,
-    known: HashMap<Box<[u64]>, Known, BuildHasherDefault<WordHasher>>,
-    /// The sequence that was [read](Self::read) last.
-    outline: Outline,
-    /// The addresses of its targets.
-    targets: Vec<CodeAddr>,
+    /// Of each kind, what is known of sequences, by the words of their outlines.
+    known: Vec<HashMap<Box<[u64]>, Known, BuildHasherDefault<WordHasher>>>,
+    /// How many sequences are known.
+    len: usize,
     /// Damages what was filled: a test of what finds it.
     #[cfg(test)]
     pub(super) damage: Option<fn(&mut [u8])>,
@@ -61,6 +60,8 @@ enum Known {
 /// Code that can be filled.
 struct Learnt {
     template: Template,
+    /// The sequence of which it was learnt.
+    sequence: Sequence,
     /// What is in each open field.
     sources: SmallVec<[From; 4]>,
     /// Offsets to which calls of the code return.
@@ -80,6 +81,8 @@ enum From {
 
 /// Code that was filled and admitted.
 pub(super) struct Filled<'t> {
+    /// A sequence of the same outline but for the values and targets.
+    pub(super) like: &'t Sequence,
     pub(super) returns: &'t [u32],
     pub(super) used: Len,
 }
@@ -110,6 +113,7 @@ impl Hasher for WordHasher {
 }
 
 /// The address of a target outside of the sequence.
+#[inline]
 fn address(target: Target, environment: &Environment) -> Option<CodeAddr> {
     match target {
         Target::Miss => environment.miss,
@@ -119,17 +123,13 @@ fn address(target: Target, environment: &Environment) -> Option<CodeAddr> {
     }
 }
 
-/// Finds the addresses of all targets, if no two are the same: contracts of one would then bind the other.
-fn find_addresses(outline: &Outline, environment: &Environment, found: &mut Vec<CodeAddr>) -> Option<()> {
-    found.clear();
-    for target in &outline.targets {
-        let addr = address(*target, environment)?;
-        if found.contains(&addr) {
-            return None;
-        }
-        found.push(addr);
-    }
-    Some(())
+/// Whether no two targets have the same address: contracts of one would then bind the other.
+#[inline]
+fn are_apart(targets: &[Target], environment: &Environment) -> bool {
+    targets.split_last().is_none_or(|(last, others)| {
+        let same = |other: &Target| address(*other, environment) == address(*last, environment);
+        !others.iter().any(same) && are_apart(others, environment)
+    })
 }
 
 impl Templates {
@@ -142,37 +142,34 @@ impl Templates {
         let number = u32::try_from(self.sites.len()).ok();
         let number = number.filter(|number| (*number as usize) < SITES)?;
         self.sites.insert(words.into(), number);
+        self.known.push(HashMap::default());
         Some(number)
     }
 
-    /// Reads a sequence that is asked for at a kind of site: [`fill`](Self::fill) and [`learn`](Self::learn) are about
-    /// the one that was read last. Returns whether it can have a template.
-    pub(super) fn read(&mut self, sequence: &Sequence, site: u32) -> bool {
-        let can = self.outline.become_that_of(sequence);
-        self.outline.words.push(site.into());
-        can
-    }
-
-    /// Makes the code of the sequence at `range`, if it has been learnt and can be filled.
+    /// Makes the code of a sequence at `range`, a site of that kind, if it has been learnt and can be filled.
     ///
     /// # Errors
     /// [`Error::VerifyFilled`]: what was filled is not what was asked for. `name` names the site then.
+    #[inline]
     pub(super) fn fill(
-        &mut self,
+        &self,
+        (kind, outline): (u32, &Outline),
         range: CodeRange,
         environment: &Environment,
         into: &mut Bytes,
         name: impl Fn() -> Box<SiteName>,
     ) -> Result<Option<Filled<'_>>> {
-        let Some(Known::Learnt(learnt)) = self.known.get(&self.outline.words[..]) else {
+        let known = self.known.get(kind as usize);
+        let Some(Known::Learnt(learnt)) = known.and_then(|known| known.get(&outline.words[..])) else {
             return Ok(None);
         };
-        if find_addresses(&self.outline, environment, &mut self.targets).is_none() {
+        if outline.targets.len() > 1 && !are_apart(&outline.targets, environment) {
             return Ok(None);
         }
         let asked = Wanted {
-            values: &self.outline.values,
-            targets: &self.targets,
+            values: &outline.values,
+            targets: &outline.targets,
+            environment,
         };
         if learnt.fill(range.start(), asked, into).is_none() {
             return Ok(None);
@@ -184,6 +181,7 @@ impl Templates {
             return Err(Error::VerifyFilled { site: name() });
         }
         Ok(Some(Filled {
+            like: &learnt.sequence,
             returns: &learnt.returns,
             used: learnt.used,
         }))
@@ -200,23 +198,34 @@ impl Templates {
     /// Notes that the sequence was assembled and checked; the second time, learns to fill it.
     pub(super) fn learn(
         &mut self,
-        sequence: &Sequence,
+        (kind, sequence): (u32, &Sequence),
         site: &SiteContext<'_>,
         environment: &Environment,
         assembled: &Assembled,
     ) {
-        let known = match self.known.get(&self.outline.words[..]) {
-            None => Known::Noted,
-            Some(Known::Noted) => {
-                let learnt = Learnt::of(&self.outline, sequence, site, environment, assembled);
-                learnt.map_or(Known::Varies, |learnt| Known::Learnt(Box::new(learnt)))
-            }
-            Some(Known::Varies | Known::Learnt(_)) => return,
+        let words = &sequence.outline().words[..];
+        let Some(of_kind) = self.known.get_mut(kind as usize) else {
+            return;
         };
-        if self.known.len() >= SEQUENCES && matches!(known, Known::Noted) {
-            self.known.clear();
+        match of_kind.get_mut(words) {
+            Some(known @ Known::Noted) => {
+                let learnt = Learnt::of(sequence, site, environment, assembled);
+                *known = learnt.map_or(Known::Varies, |learnt| Known::Learnt(Box::new(learnt)));
+            }
+            Some(Known::Varies | Known::Learnt(_)) => {}
+            None => self.note(kind, words),
         }
-        self.known.insert(self.outline.words.as_slice().into(), known);
+    }
+
+    fn note(&mut self, kind: u32, words: &[u64]) {
+        if self.len >= SEQUENCES {
+            self.len = 0;
+            self.known.iter_mut().for_each(HashMap::clear);
+        }
+        if let Some(of_kind) = self.known.get_mut(kind as usize) {
+            self.len += 1;
+            of_kind.insert(words.into(), Known::Noted);
+        }
     }
 
     /// How many sequences were filled in.
@@ -228,7 +237,7 @@ impl Templates {
     /// How many sequences are known.
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(super) fn len(&self) -> usize {
-        self.known.len()
+        self.len
     }
 }
 
@@ -236,7 +245,8 @@ impl Templates {
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     values: &'a [u64],
-    targets: &'a [CodeAddr],
+    targets: &'a [Target],
+    environment: &'a Environment,
 }
 
 impl Wanted<'_> {
@@ -248,7 +258,7 @@ impl Wanted<'_> {
                 value: *self.values.get(number)?,
                 signed,
             },
-            From::Target(number) => Content::Target(*self.targets.get(number)?),
+            From::Target(number) => Content::Target(address(*self.targets.get(number)?, self.environment)?),
         })
     }
 }
@@ -256,17 +266,14 @@ impl Wanted<'_> {
 impl Learnt {
     /// Finds out where the values are, by assembling with others.
     fn of(
-        outline: &Outline,
         sequence: &Sequence,
         site: &SiteContext<'_>,
         environment: &Environment,
         assembled: &Assembled,
     ) -> Option<Self> {
-        let other_outline = Outline {
-            values: others(&outline.values)?,
-            ..outline.clone()
-        };
-        let other = sequence.with_values(&other_outline.values);
+        let values = &sequence.outline().values;
+        let others = others(values)?;
+        let other = sequence.with(&others, &sequence.outline().targets);
         let Ok(Fit::InPlace(other)) = sequence::assemble(&other, site, environment) else {
             return None;
         };
@@ -275,16 +282,16 @@ impl Learnt {
             return None;
         }
         let mut template = Template::of(site, &assembled.code, &assembled.declared)?;
-        let mut targets = Vec::new();
-        find_addresses(outline, environment, &mut targets)?;
-        let both = [
-            (&outline.values, &assembled.code),
-            (&other_outline.values, &other.code),
-        ];
+        let targets = &sequence.outline().targets;
+        if !are_apart(targets, environment) {
+            return None;
+        }
+        let both = [(&values[..], &assembled.code[..]), (&others[..], &other.code[..])];
         let source = |field: &Field| match field.branch_end {
             Some(_) => {
                 let to = field.leads_to(&assembled.code, site.addr)?;
-                let number = targets.iter().position(|target| target.get() == to)?;
+                let addrs = targets.iter().map(|target| address(*target, environment));
+                let number = { addrs }.position(|addr| addr == Some(CodeAddr::new(to)))?;
                 Some(From::Target(number))
             }
             None => value(*field, both),
@@ -293,28 +300,31 @@ impl Learnt {
         let sources = template.fields().iter().filter_map(source).collect();
         let learnt = Self {
             template,
+            sequence: sequence.clone(),
             sources,
             returns: assembled.landings.clone(),
             used: assembled.used,
         };
-        let varies = |number: usize| outline.values.get(number) != other_outline.values.get(number);
+        let varies = |number: usize| values.get(number) != others.get(number);
         let has_field = |number: usize| {
             let is_from = |from: &From| matches!(from, From::Value { number: n, .. } if *n == number);
             learnt.sources.iter().any(is_from)
         };
-        let all_found = (0..outline.values.len()).all(|number| !varies(number) || has_field(number));
-        let again = |outline: &Outline, code: &[u8]| {
+        let all_found = (0..values.len()).all(|number| !varies(number) || has_field(number));
+        let again = |(values, code): (&[u64], &[u8])| {
             let asked = Wanted {
-                values: &outline.values,
-                targets: &targets,
+                values,
+                targets,
+                environment,
             };
             let mut filled = Bytes::new();
             learnt.fill(site.addr, asked, &mut filled)?;
             let range = CodeRange::new(site.addr, code.len() as u64)?;
             (filled[..] == *code && learnt.admits(range, code, asked)).then_some(())
         };
-        again(outline, &assembled.code)?;
-        again(&other_outline, &other.code)?;
+        let [one, other] = both;
+        again(one)?;
+        again(other)?;
         all_found.then_some(learnt)
     }
 
@@ -325,17 +335,13 @@ impl Learnt {
         self.template.admits(site, code, contents)
     }
 
-    /// Makes the code for a site at that address; `None` if a field cannot hold what has to be there.
+    /// Makes the code for a site at that address; `None` if a branch does not reach so far. Fields hold all values of the
+    /// classes with which the sequence was learnt, and whether they do is found when the code is admitted.
     fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
         *code = Bytes::from_slice(self.template.code());
         for (field, from) in self.template.fields().iter().zip(&self.sources) {
             match asked.content(*from)? {
-                Content::Value { value, signed } => {
-                    field.put(value, code);
-                    if field.read(code, signed) != Some(value) {
-                        return None;
-                    }
-                }
+                Content::Value { value, .. } => field.put(value, code),
                 Content::Target(to) => {
                     let from = at.get().wrapping_add(field.branch_end? as u64);
                     let distance = to.get().wrapping_sub(from) as i64;
@@ -355,8 +361,8 @@ impl Learnt {
 const NEAR: i64 = 256;
 
 /// Another value for each that may be another, no two alike.
-fn others(values: &[u64]) -> Option<Vec<u64>> {
-    let mut others = Vec::new();
+fn others(values: &[u64]) -> Option<Values> {
+    let mut others = Values::new();
     for value in values {
         let class = sequence::class(*value);
         if sequence::is_single(class) {
@@ -372,7 +378,7 @@ fn others(values: &[u64]) -> Option<Vec<u64>> {
 }
 
 /// The value that is in a field, both times.
-fn value(field: Field, both: [(&Vec<u64>, &Vec<u8>); 2]) -> Option<From> {
+fn value(field: Field, both: [(&[u64], &[u8]); 2]) -> Option<From> {
     let [(values, code), (others, other)] = both;
     let pairs = values.iter().zip(others).enumerate();
     let mut varying = pairs.filter(|(_, (value, other))| value != other);

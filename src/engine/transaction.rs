@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::BuildHasherDefault;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -20,56 +19,22 @@ use crate::site::{Function, Site, SiteKey};
 /// So many sites of a transaction are looked through for one that is there twice; beyond, a set says so.
 const FEW: usize = 8;
 
-/// A sequence that is asked for.
-#[derive(Clone, Debug)]
-pub(super) enum Asked<'s> {
-    /// The caller's, for one site, who waits until it is written.
-    Lent(&'s Sequence),
-    /// One that is shared by all sites that get it.
-    Kept(Arc<Sequence>),
-}
-
-impl Asked<'_> {
-    #[inline]
-    pub(super) fn sequence(&self) -> &Sequence {
-        match self {
-            Self::Lent(sequence) => sequence,
-            Self::Kept(sequence) => sequence,
-        }
-    }
-
-    /// The sequence as a site keeps it; where it can, in the room of one that is not needed any more.
-    pub(super) fn keep(&self, room: Option<Arc<Sequence>>) -> Arc<Sequence> {
-        match self {
-            Self::Kept(sequence) => Arc::clone(sequence),
-            Self::Lent(sequence) => {
-                let mut room = room.unwrap_or_default();
-                match Arc::get_mut(&mut room) {
-                    Some(own) => own.clone_from(sequence),
-                    None => room = Arc::new((*sequence).clone()),
-                }
-                room
-            }
-        }
-    }
-}
-
 /// The sites of a transaction, each with what is to become of it.
-pub(super) type Changes<'s> = SmallVec<[(Site, Change<'s>); 1]>;
+pub(super) type Changes = SmallVec<[(Site, Change); 1]>;
 
 /// What is to become of a site.
 #[derive(Clone, Debug)]
-pub(super) enum Change<'s> {
+pub(super) enum Change {
     /// It gets this sequence.
-    Patch(Asked<'s>),
+    Patch(Sequence),
     /// It gets its original bytes back.
     Restore,
     /// It gets a way to its ramp, for good.
     Invalidate,
     /// It gets this sequence, which leads elsewhere, and from now on no other but of that kind.
-    Redirect(Arc<Sequence>),
+    Redirect(Sequence),
     /// It calls the function at this address, by this sequence.
-    Retarget(Arc<Sequence>, CodeAddr),
+    Retarget(Sequence, CodeAddr),
 }
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
@@ -78,7 +43,7 @@ pub(super) enum Change<'s> {
 #[must_use = "a transaction changes nothing until it is committed"]
 pub struct Transaction<'e> {
     engine: &'e Engine,
-    changes: Changes<'e>,
+    changes: Changes,
     /// The keys of its sites, once there are more than [`FEW`].
     sites: HashSet<SiteKey, BuildHasherDefault<KeyHasher>>,
     drained: Option<Drained>,
@@ -103,31 +68,24 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
     pub fn patch(mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Self> {
-        self.patch_all(id.into(), &Asked::Kept(Arc::new(sequence.clone())))?;
+        self.patch_all(id.into(), sequence)?;
         Ok(self)
     }
 
-    /// The same of a sequence that is there until the transaction has been committed.
-    pub(super) fn patch_lent(mut self, id: RecordId, sequence: &'e Sequence) -> Result<Self> {
-        self.patch_all(id, &Asked::Lent(sequence))?;
-        if self.changes.len() > 1 {
-            let kept = Arc::new(sequence.clone());
-            for (_, change) in &mut self.changes {
-                *change = Change::Patch(Asked::Kept(Arc::clone(&kept)));
+    /// The same, where it is.
+    pub(super) fn patch_all(&mut self, id: RecordId, sequence: &Sequence) -> Result<()> {
+        let (engine, before) = (self.engine, self.changes.len());
+        let mut twice = None;
+        engine.shared.table.read().each_of_id(id, |site| {
+            // A result is large, and is not moved where all is well.
+            if let Err(error) = self.add(site, Change::Patch(sequence.clone())) {
+                twice = Some(error);
             }
-        }
-        Ok(self)
-    }
-
-    fn patch_all(&mut self, id: RecordId, asked: &Asked<'e>) -> Result<()> {
-        let engine = self.engine;
-        let before = self.changes.len();
-        for site in engine.shared.table.read().by_id(id) {
-            self.add(site, Change::Patch(asked.clone()))?;
-        }
-        match self.changes.len() > before {
-            true => Ok(()),
-            false => Err(Error::NoSuchSite { id }),
+        });
+        match twice {
+            Some(error) => Err(error),
+            None if self.changes.len() > before => Ok(()),
+            None => Err(Error::NoSuchSite { id }),
         }
     }
 
@@ -136,16 +94,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn patch_site(mut self, site: &Site, sequence: &Sequence) -> Result<Self> {
-        self.add(
-            site.clone(),
-            Change::Patch(Asked::Kept(Arc::new(sequence.clone()))),
-        )?;
-        Ok(self)
-    }
-
-    /// The same of a sequence that is there until the transaction has been committed.
-    pub(super) fn patch_site_lent(mut self, site: &Site, sequence: &'e Sequence) -> Result<Self> {
-        self.add(site.clone(), Change::Patch(Asked::Lent(sequence)))?;
+        self.add(site.clone(), Change::Patch(sequence.clone()))?;
         Ok(self)
     }
 
@@ -184,7 +133,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::NoEntrySite`]: the function has none; [`Error::SiteTwice`].
     pub fn redirect(mut self, function: &Function, to: CodeAddr) -> Result<Self> {
-        let sequence = Arc::new(Sequence::new().jump(Target::Addr(to)));
+        let sequence = Sequence::new().jump(Target::Addr(to));
         let entries: Vec<Site> = function
             .sites()
             .filter(|site| site.shape().kind() == SiteKind::Entry)
@@ -196,7 +145,7 @@ impl<'e> Transaction<'e> {
             });
         }
         for site in entries {
-            self.add(site, Change::Redirect(Arc::clone(&sequence)))?;
+            self.add(site, Change::Redirect(sequence.clone()))?;
         }
         Ok(self)
     }
@@ -214,7 +163,7 @@ impl<'e> Transaction<'e> {
     pub fn retarget(mut self, function: &str, to: CodeAddr) -> Result<Self> {
         let sequence = calls::sequence(to);
         for site in self.engine.calls_of(function)? {
-            self.add(site, Change::Retarget(Arc::clone(&sequence), to))?;
+            self.add(site, Change::Retarget(sequence.clone(), to))?;
         }
         Ok(self)
     }
@@ -252,7 +201,16 @@ impl<'e> Transaction<'e> {
         self
     }
 
-    fn add(&mut self, site: Site, change: Change<'e>) -> Result<()> {
+    #[inline]
+    fn add(&mut self, site: Site, change: Change) -> Result<()> {
+        if self.changes.is_empty() {
+            self.changes.push((site, change));
+            return Ok(());
+        }
+        self.add_another(site, change)
+    }
+
+    fn add_another(&mut self, site: Site, change: Change) -> Result<()> {
         let key = site.key();
         let is_new = match self.changes.len() {
             0..FEW => self.changes.iter().all(|(other, _)| other.key() != key),
@@ -273,13 +231,13 @@ impl<'e> Transaction<'e> {
     ///
     /// # Errors
     /// Whatever keeps a change from being made.
-    pub fn prepare(self) -> Result<Prepared<'e>> {
+    pub fn prepare(mut self) -> Result<Prepared<'e>> {
         let engine = self.engine;
         self.prepare_with(&mut engine.shared.states.lock())
     }
 
-    /// The same for whoever has the engine's lock.
-    fn prepare_with(self, states: &mut States) -> Result<Prepared<'e>> {
+    /// The same for whoever has the engine's lock. The changes are taken out.
+    fn prepare_with(&mut self, states: &mut States) -> Result<Prepared<'e>> {
         if self.quiescent && !self.engine.shared.stops_anywhere {
             return Err(Error::WorldDoesNotLook);
         }
@@ -287,7 +245,8 @@ impl<'e> Transaction<'e> {
         let since = shared.observers.now();
         // A proof that was found out holds for what nothing leads to; something leads to sites.
         let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
-        let prepared = prepare::prepare(self.engine, states, self.changes, promised || self.quiescent);
+        let drained = promised || self.quiescent;
+        let prepared = prepare::prepare(self.engine, states, &mut self.changes, drained);
         let mut prepared = prepared.map_err(|error| shared.refused(states, error, since))?;
         if let Some(since) = since {
             prepared.took(since.elapsed());
@@ -303,7 +262,12 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// As [`Transaction::prepare`] and [`Prepared::commit`]; no site has been changed then, unless the error is
     /// [`Error::RollBackFailed`].
-    pub fn commit(self) -> Result<Receipt> {
+    pub fn commit(mut self) -> Result<Receipt> {
+        self.make()
+    }
+
+    /// The same, where it is: a transaction of one site is made faster than it is moved.
+    pub(super) fn make(&mut self) -> Result<Receipt> {
         let engine = self.engine;
         let mut states = engine.shared.states.lock();
         self.prepare_with(&mut states)?.commit_with(&mut states)

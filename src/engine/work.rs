@@ -18,8 +18,6 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use super::fault::Found;
 use super::group::Groups;
 use super::journal::{Journal, Record};
@@ -31,21 +29,7 @@ use crate::memory::CodeMemory;
 use crate::publish::{CoarseTime, Level, Rest};
 use crate::site::{Module, Site};
 
-/// A change of one site, prepared.
-pub(super) struct Draft {
-    pub(super) item: Item,
-    pub(super) part: Part,
-    /// How it is written if its site is live.
-    pub(super) live: Option<HeadExchange>,
-}
-
-impl Draft {
-    /// What orders the changes of a transaction.
-    fn order(&self) -> (bool, usize, CodeAddr) {
-        order(&self.item, &self.part)
-    }
-}
-
+/// What orders the changes of a transaction.
 #[inline]
 fn order(item: &Item, part: &Part) -> (bool, usize, CodeAddr) {
     (item.is_live, item.memory, part.range.start())
@@ -56,22 +40,28 @@ fn order(item: &Item, part: &Part) -> (bool, usize, CodeAddr) {
 pub(super) struct Memories {
     last: Option<(usize, usize)>,
     /// Where there are several: their numbers by their addresses.
-    numbers: HashMap<usize, usize>,
+    numbers: Option<HashMap<usize, usize>>,
 }
 
 impl Memories {
     pub(super) fn number(&mut self, memory: &Arc<dyn CodeMemory>) -> usize {
         let address = Arc::as_ptr(memory).addr();
-        match self.last {
+        let number = match self.last {
             Some((last, number)) if last == address => return number,
             // Most transactions have one, and no map.
-            None => {}
-            Some((last, number)) => _ = self.numbers.insert(last, number),
-        }
-        let next = self.numbers.len();
-        let number = *self.numbers.get(&address).unwrap_or(&next);
+            None => 0,
+            Some(last) => self.number_of_several(last, address),
+        };
         self.last = Some((address, number));
         number
+    }
+
+    #[cold]
+    fn number_of_several(&mut self, (last, number): (usize, usize), address: usize) -> usize {
+        let numbers = self.numbers.get_or_insert_default();
+        numbers.insert(last, number);
+        let next = numbers.len();
+        *numbers.get(&address).unwrap_or(&next)
     }
 }
 
@@ -100,10 +90,10 @@ impl Item {
     /// # Errors
     /// [`Error::SiteForeign`](crate::Error::SiteForeign): the site's module has no memory there.
     #[inline]
-    pub(super) fn written_in(&self) -> Result<&Arc<dyn CodeMemory>> {
+    pub(super) fn written_in(&self, at: CodeAddr) -> Result<&Arc<dyn CodeMemory>> {
         match &self.elsewhere {
             Some(memory) => Ok(memory),
-            None => self.site.memory(),
+            None => self.site.memory_at(at),
         }
     }
 }
@@ -153,6 +143,20 @@ impl OldStub {
     }
 }
 
+/// Adds what is made to a list. An ordinary `push` keeps what it is given on the stack, for the case that the list cannot
+/// grow, and copies it from there at once, for which a processor waits longer than all else takes. Here the list has
+/// grown before.
+#[inline]
+pub(super) fn push<T>(list: &mut Vec<T>, make: impl FnOnce() -> T) {
+    list.reserve(1);
+    let made = make();
+    match list.len() < list.capacity() {
+        true => list.push(made),
+        // There is room. To drop it here would keep it on the stack again.
+        false => mem::forget(made),
+    }
+}
+
 /// Which sites a transaction has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -164,13 +168,13 @@ pub(super) enum Kind {
 
 /// A transaction ready to be committed, or being made so.
 pub(super) struct Work {
-    pub(super) parts: SmallVec<[Part; 1]>,
+    pub(super) parts: Vec<Part>,
     /// The same by memory.
     pub(super) groups: Groups,
     /// The changes of live sites.
-    pub(super) exchanges: SmallVec<[HeadExchange; 1]>,
+    pub(super) exchanges: Vec<HeadExchange>,
     /// What is published: the sites, or the heads of live ones, and what has been written outside of them.
-    pub(super) ranges: SmallVec<[CodeRange; 2]>,
+    pub(super) ranges: Vec<CodeRange>,
     /// What has been written outside of the sites.
     pub(super) outside: Vec<CodeRange>,
     pub(super) level: Level,
@@ -202,10 +206,10 @@ const FEW: usize = 8;
 impl Default for Work {
     fn default() -> Self {
         Self {
-            parts: SmallVec::new(),
+            parts: Vec::new(),
             groups: Groups::default(),
-            exchanges: SmallVec::new(),
-            ranges: SmallVec::new(),
+            exchanges: Vec::new(),
+            ranges: Vec::new(),
             outside: Vec::new(),
             level: Level::Immediate,
             kind: Kind::Quiescent,
@@ -224,17 +228,6 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Adds a change.
-    #[inline]
-    pub(super) fn add(&mut self, Draft { item, part, live }: Draft) {
-        let number = self.items.len();
-        if let Some(live) = live {
-            self.exchanges.push(live.of_item(number));
-        }
-        self.parts.push(part);
-        self.items.push(item);
-    }
-
     /// Brings the changes into the order in which they are written, if they have come in another.
     fn order(&mut self) {
         let keys = self.both().map(|(item, part)| order(item, part));
@@ -243,15 +236,19 @@ impl Work {
         }
         let mut exchanges = mem::take(&mut self.exchanges).into_iter();
         let both = self.items.drain(..).zip(self.parts.drain(..));
-        let mut drafts: Vec<Draft> = both
-            .map(|(item, part)| Draft {
-                live: item.is_live.then(|| exchanges.next()).flatten(),
-                item,
-                part,
+        let mut all: Vec<_> = both
+            .map(|(item, part)| {
+                let exchange = item.is_live.then(|| exchanges.next()).flatten();
+                (item, part, exchange)
             })
             .collect();
-        drafts.sort_by_key(Draft::order);
-        drafts.into_iter().for_each(|draft| self.add(draft));
+        all.sort_by_key(|(item, part, _)| order(item, part));
+        for (number, (item, part, exchange)) in all.into_iter().enumerate() {
+            self.exchanges
+                .extend(exchange.map(|exchange| exchange.of_item(number)));
+            self.items.push(item);
+            self.parts.push(part);
+        }
     }
 
     /// Finds what all changes together are, in their order.

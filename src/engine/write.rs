@@ -13,12 +13,12 @@ use super::work::{Item, Work};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::Fate;
 use crate::latency::{self, Stage};
-use crate::memory::{CodeMemory, Side};
+use crate::memory::{CodeMemory, Side, Sides};
 use crate::publish::{Level, Publisher, Stopped};
 
 /// Compares every site of these groups with one of its sides.
 #[inline]
-fn compare<M: Held>(groups: &[Group<M>], side: Side, found: &mut Found) -> Outcome {
+fn compare<M: Held>(groups: &[Group<M>], side: (Side, &Sides), found: &mut Found) -> Outcome {
     let _stage = latency::enter(Stage::Write);
     for group in groups {
         found.compare(group, side)?;
@@ -31,8 +31,14 @@ impl Work {
     #[inline]
     pub(super) fn compare_live(&mut self, side: Side) -> Outcome {
         match &self.groups {
-            Groups::Own(groups) => compare(groups.live(), side, &mut self.found),
-            Groups::Any(groups) => apart(|| compare(groups.live(), side, &mut self.found)),
+            Groups::Own(list) => {
+                let (groups, sides) = list.live();
+                compare(groups, (side, sides), &mut self.found)
+            }
+            Groups::Any(list) => apart(|| {
+                let (groups, sides) = list.live();
+                compare(groups, (side, sides), &mut self.found)
+            }),
         }
     }
 
@@ -49,8 +55,8 @@ impl Work {
             publisher,
         };
         match &mut self.groups {
-            Groups::Own(groups) => writing.run(groups.quiescent()),
-            Groups::Any(groups) => apart(|| writing.run(groups.quiescent())),
+            Groups::Own(list) => writing.run(list.quiescent()),
+            Groups::Any(list) => apart(|| writing.run(list.quiescent())),
         }
     }
 }
@@ -73,35 +79,35 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     #[inline]
-    fn run<M: Held>(mut self, groups: &mut [Group<M>]) -> Outcome {
-        compare(groups, Side::Old, self.found)?;
-        self.begin(groups)?;
-        let written = self.write(groups);
+    fn run<M: Held>(mut self, (groups, sides): (&mut [Group<M>], &Sides)) -> Outcome {
+        compare(groups, (Side::Old, sides), self.found)?;
+        self.begin(groups, sides)?;
+        let written = self.write(groups, sides);
         if written.is_err() {
-            self.roll_back(groups, Open::Yes);
+            self.roll_back(groups, sides, Open::Yes);
             return written;
         }
-        let done = self.finish(groups);
+        let done = self.finish(groups, sides);
         if done.is_err() {
-            self.roll_back(groups, Open::No);
+            self.roll_back(groups, sides, Open::No);
         }
         done
     }
 
     #[inline]
-    fn finish<M: Held>(&mut self, groups: &[Group<M>]) -> Outcome {
+    fn finish<M: Held>(&mut self, groups: &[Group<M>], sides: &Sides) -> Outcome {
         self.end(groups)?;
         let published = self.publisher.publish(self.ranges, self.level);
         self.found.check(published)?;
-        compare(groups, Side::New, self.found)
+        compare(groups, (Side::New, sides), self.found)
     }
 
     #[inline]
-    fn begin<M: Held>(&mut self, groups: &[Group<M>]) -> Outcome {
+    fn begin<M: Held>(&mut self, groups: &[Group<M>], sides: &Sides) -> Outcome {
         let _stage = latency::enter(Stage::Permission);
         for (at, group) in groups.iter().enumerate() {
             if let Err(cause) = group.memory().begin(&group.runs, self.stopped) {
-                self.close_unwritten(groups.get(..at).unwrap_or_default());
+                self.close_unwritten(groups.get(..at).unwrap_or_default(), sides);
                 return self.found.check(Err(cause));
             }
         }
@@ -110,19 +116,19 @@ impl Writing<'_> {
 
     /// Nothing has been written: the groups that were begun only need their protection back.
     #[cold]
-    fn close_unwritten<M: Held>(&mut self, begun: &[Group<M>]) {
+    fn close_unwritten<M: Held>(&mut self, begun: &[Group<M>], sides: &Sides) {
         for group in begun {
             if group.memory().end(&group.runs).is_err() {
-                set_fates(self.items, group, |_| Some(Fate::OldNotExecutable));
+                set_fates(self.items, group, sides, |_| Some(Fate::OldNotExecutable));
             }
         }
     }
 
     #[inline]
-    fn write<M: Held>(&mut self, groups: &[Group<M>]) -> Outcome {
+    fn write<M: Held>(&mut self, groups: &[Group<M>], sides: &Sides) -> Outcome {
         let _stage = latency::enter(Stage::Write);
         for group in groups {
-            let written = group.memory().write_all(group.sides.pieces(Side::New));
+            let written = group.memory().write_all(sides.pieces(Side::New, &group.stretch));
             self.found.check(written)?;
         }
         Ok(())
@@ -143,12 +149,12 @@ impl Writing<'_> {
     /// Writes the old bytes of every group again and notes what came of it. A transaction is taken back that has
     /// begun to write.
     #[cold]
-    fn roll_back<M: Held>(&mut self, groups: &mut [Group<M>], open: Open) {
-        restore(groups, open, self.stopped);
+    fn roll_back<M: Held>(&mut self, groups: &mut [Group<M>], sides: &Sides, open: Open) {
+        restore(groups, sides, open, self.stopped);
         let published = self.publisher.publish_again(self.ranges, self.level);
         for group in &*groups {
-            set_fates(self.items, group, |sides| match &published {
-                Ok(()) => group.fate(sides),
+            set_fates(self.items, group, sides, |site| match &published {
+                Ok(()) => group.fate(site),
                 // The old bytes are in place, but a core may go on executing the new ones.
                 Err(_) => Some(Fate::Unknown),
             });
@@ -160,12 +166,12 @@ impl Writing<'_> {
 /// bytes are there is then a matter of looking.
 ///
 /// All groups are written before the first ends: two memories may share a page.
-fn restore<M: Held>(groups: &mut [Group<M>], open: Open, stopped: &Stopped) {
+fn restore<M: Held>(groups: &mut [Group<M>], sides: &Sides, open: Open, stopped: &Stopped) {
     for group in groups.iter_mut() {
         group.good = open == Open::Yes || group.memory().begin(&group.runs, stopped).is_ok();
     }
     for group in groups.iter().filter(|group| group.good) {
-        for (addr, bytes) in group.sides.pieces(Side::Old).iter() {
+        for (addr, bytes) in sides.pieces(Side::Old, &group.stretch).iter() {
             // A refused write leaves bytes that the comparison afterwards finds.
             let _ = group.memory().write(addr, bytes);
         }
@@ -179,11 +185,12 @@ fn restore<M: Held>(groups: &mut [Group<M>], open: Open, stopped: &Stopped) {
 fn set_fates<M>(
     items: &mut [Item],
     group: &Group<M>,
+    sides: &Sides,
     fate: impl Fn((CodeAddr, &[u8], &[u8])) -> Option<Fate>,
 ) {
-    let items = items.get_mut(group.items.clone()).unwrap_or_default();
-    for (item, sides) in items.iter_mut().zip(group.sides.iter()) {
-        item.fate = fate(sides);
+    let items = items.get_mut(group.stretch.places.clone()).unwrap_or_default();
+    for (item, site) in items.iter_mut().zip(sides.iter(&group.stretch)) {
+        item.fate = fate(site);
     }
 }
 

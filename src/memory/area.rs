@@ -36,7 +36,12 @@ impl CodeArea {
     }
 
     /// The area of a sorted list that contains an address.
+    #[inline]
     pub(crate) fn containing(areas: &[Self], addr: CodeAddr) -> Option<&Self> {
+        // Most modules have one.
+        if let [only] = areas {
+            return Some(only).filter(|area| area.range.contains(addr));
+        }
         let index = areas
             .partition_point(|area| area.range.start() <= addr)
             .checked_sub(1)?;

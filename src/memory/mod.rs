@@ -58,7 +58,7 @@ pub use area::CodeArea;
 pub use arena::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 pub use code::{CodeMemory, LiveMemory, Strategy};
 pub use pieces::Pieces;
-pub(crate) use pieces::{Side, Sides};
+pub(crate) use pieces::{Side, Sides, Stretch};
 pub use proc_mem::ProcMem;
 pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;

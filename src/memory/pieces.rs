@@ -1,6 +1,7 @@
 //! Bytes for several addresses at once.
 
-use smallvec::SmallVec;
+use std::ops::Range;
+use std::vec::Vec;
 
 use crate::addr::CodeAddr;
 
@@ -38,75 +39,75 @@ pub(crate) enum Side {
     New,
 }
 
-/// Both sides of a site of a usual length are no more bytes.
-const USUAL: usize = 64;
-
-/// Addresses with the bytes before and after a change. There is room for one of a usual length.
+/// Addresses with as many bytes before a change as after it.
 #[derive(Debug, Default)]
 pub(crate) struct Sides {
-    places: SmallVec<[Place; 1]>,
-    /// All old bytes, then as many new ones.
-    bytes: SmallVec<[u8; USUAL]>,
+    places: Vec<Place>,
+    old: Vec<u8>,
+    new: Vec<u8>,
+}
+
+/// Some of the changes that follow each other: their numbers, and those of their bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stretch {
+    pub(crate) places: Range<usize>,
+    bytes: Range<usize>,
 }
 
 impl Sides {
-    /// Of changes that have as many bytes before as after.
-    pub(crate) fn of<'a>(
-        changes: impl ExactSizeIterator<Item = (CodeAddr, &'a [u8], &'a [u8])> + Clone,
-    ) -> Self {
-        if changes.len() == 1 {
-            if let Some(sides) = changes.clone().next().and_then(Self::of_one) {
-                return sides;
-            }
-        }
-        let mut sides = Self::default();
-        sides.places.reserve(changes.len());
-        let mut half = 0;
-        for (at, old, _) in changes.clone() {
+    /// Forgets all changes, and keeps their room.
+    pub(crate) fn clear(&mut self) {
+        self.places.clear();
+        self.old.clear();
+        self.new.clear();
+    }
+
+    /// Adds changes.
+    pub(crate) fn add<'a>(&mut self, changes: impl Iterator<Item = (CodeAddr, &'a [u8], &'a [u8])>) {
+        for (at, old, new) in changes {
             let len = old.len() as u32;
-            sides.places.push(Place { at, len });
-            half += old.len();
+            self.places.push(Place { at, len });
+            self.old.extend_from_slice(old);
+            self.new.extend_from_slice(new);
         }
-        sides.bytes.reserve(2 * half);
-        changes
-            .clone()
-            .for_each(|(_, old, _)| sides.bytes.extend_from_slice(old));
-        changes.for_each(|(_, _, new)| sides.bytes.extend_from_slice(new));
-        debug_assert_eq!(sides.bytes.len(), 2 * half);
-        sides
+        debug_assert_eq!(self.old.len(), self.new.len());
     }
 
-    /// Of one change of a usual length, of which most transactions are.
+    /// Those that follow a stretch.
     #[inline]
-    fn of_one((at, old, new): (CodeAddr, &[u8], &[u8])) -> Option<Self> {
-        let mut bytes = [0; USUAL];
-        let (first, rest) = bytes.split_at_mut_checked(old.len())?;
-        first.copy_from_slice(old);
-        rest.get_mut(..new.len())?.copy_from_slice(new);
-        let len = old.len() as u32;
-        Some(Self {
-            places: SmallVec::from_buf([Place { at, len }]),
-            bytes: SmallVec::from_buf_and_len(bytes, old.len() + new.len()),
-        })
+    pub(crate) fn after(&self, stretch: &Stretch) -> Stretch {
+        Stretch {
+            places: stretch.places.end..self.places.len(),
+            bytes: stretch.bytes.end..self.old.len(),
+        }
     }
 
-    /// One side of all changes.
+    /// One side of some changes.
     #[inline]
-    pub(crate) fn pieces(&self, side: Side) -> Pieces<'_> {
-        let (old, new) = self.bytes.split_at(self.bytes.len() / 2);
+    pub(crate) fn pieces(&self, side: Side, stretch: &Stretch) -> Pieces<'_> {
         let bytes = match side {
-            Side::Old => old,
-            Side::New => new,
+            Side::Old => &self.old,
+            Side::New => &self.new,
         };
-        let places = &self.places;
-        Pieces { places, bytes }
+        Pieces {
+            places: self.places.get(stretch.places.clone()).unwrap_or_default(),
+            bytes: bytes.get(stretch.bytes.clone()).unwrap_or_default(),
+        }
     }
 
-    /// Both sides of each change, with its address.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (CodeAddr, &[u8], &[u8])> {
-        let new = self.pieces(Side::New).iter();
-        let both = self.pieces(Side::Old).iter().zip(new);
+    /// Both sides of some changes, each with its address.
+    pub(crate) fn iter<'a>(
+        &'a self,
+        stretch: &Stretch,
+    ) -> impl Iterator<Item = (CodeAddr, &'a [u8], &'a [u8])> + use<'a> {
+        let new = self.pieces(Side::New, stretch).iter();
+        let both = self.pieces(Side::Old, stretch).iter().zip(new);
         both.map(|((at, old), (_, new))| (at, old, new))
+    }
+
+    /// The same of all.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (CodeAddr, &[u8], &[u8])> {
+        self.iter(&self.after(&Stretch::default()))
     }
 }
 
@@ -122,14 +123,19 @@ mod tests {
             (0x3000, &[7], &[8]),
         ];
         let changes = changes.map(|(at, old, new)| (CodeAddr::new(at), old, new));
-        for change in changes {
-            assert!(Sides::of([change].into_iter()).iter().eq([change]));
+        let mut sides = Sides::default();
+        for _ in 0..2 {
+            sides.clear();
+            sides.add(changes[..1].iter().copied());
+            let first = sides.after(&Stretch::default());
+            sides.add(changes[1..].iter().copied());
+            let rest = sides.after(&first);
+            assert!(sides.iter(&first).eq(changes[..1].iter().copied()));
+            assert!(sides.iter(&rest).eq(changes[1..].iter().copied()));
+            assert!(sides.all().eq(changes));
+            assert_eq!((first.places, rest.places.clone()), (0..1, 1..3));
+            let new: Vec<_> = sides.pieces(Side::New, &rest).iter().collect();
+            assert_eq!(new, [changes[1], changes[2]].map(|(at, _, new)| (at, new)));
         }
-        let sides = Sides::of(changes.into_iter());
-        assert!(sides.iter().eq(changes));
-        let old: Vec<_> = sides.pieces(Side::Old).iter().collect();
-        let new: Vec<_> = sides.pieces(Side::New).iter().collect();
-        assert_eq!(old, changes.map(|(at, old, _)| (at, old)));
-        assert_eq!(new, changes.map(|(at, _, new)| (at, new)));
     }
 }

@@ -75,16 +75,30 @@ pub(super) unsafe fn holds(at: u64, expected: &[u8]) -> bool {
     same(found, expected)
 }
 
-/// Whether as many bytes are the same. A site has few, for which a call is most of what comparing them takes.
+/// Whether as many bytes are the same. A site has few, for which a call is most of what comparing them takes. They
+/// are looked at in pieces in which copying has written them: a piece that lies across two would wait for both.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
-    const AT_ONCE: usize = 16;
-    if a.len() > 4 * AT_ONCE || a.len() % AT_ONCE != 0 {
-        return *a == *b;
+    match a.len() {
+        len if len != b.len() => false,
+        16..=32 => ends(a) == ends(b),
+        33..=64 => halves(a) == halves(b),
+        _ => *a == *b,
     }
-    let word = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u128::from_ne_bytes(*bytes));
-    let both = a.chunks_exact(AT_ONCE).zip(b.chunks_exact(AT_ONCE));
-    a.len() == b.len() && both.fold(true, |same, (a, b)| same & (word(a) == word(b)))
+}
+
+/// The first and the last 16 bytes.
+#[inline]
+fn ends(bytes: &[u8]) -> [Option<u128>; 2] {
+    let both = [bytes.first_chunk(), bytes.last_chunk()];
+    both.map(|bytes| bytes.map(|bytes| u128::from_ne_bytes(*bytes)))
+}
+
+/// The ends of the first and the last 32 bytes.
+#[inline]
+fn halves(bytes: &[u8]) -> [[Option<u128>; 2]; 2] {
+    let both = [bytes.first_chunk::<32>(), bytes.last_chunk::<32>()];
+    both.map(|half| half.map_or([None; 2], |half| ends(half)))
 }
 
 /// Exchanges an aligned quadword if it holds `old`; otherwise returns what it holds.

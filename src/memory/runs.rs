@@ -28,10 +28,13 @@ impl PageRun {
     }
 
     /// As [`covering`](Self::covering), without an allocation while the runs are few.
+    #[inline]
     pub(crate) fn cover<A: Array<Item = Self>>(ranges: &mut [CodeRange]) -> Result<SmallVec<A>> {
-        if ranges.len() > 1 {
-            ranges.sort_unstable();
+        if let [range] = ranges {
+            let around = Self::around(*range)?;
+            return Ok(core::iter::once(around).filter(|_| !range.is_empty()).collect());
         }
+        ranges.sort_unstable();
         let mut runs = SmallVec::<A>::new();
         for range in ranges.iter().filter(|r| !r.is_empty()) {
             let pages = Self::around(*range)?;
@@ -44,6 +47,7 @@ impl PageRun {
     }
 
     /// The pages in which a range lies.
+    #[inline]
     fn around(range: CodeRange) -> Result<Self> {
         let page = sys::page_size();
         let start = range.start().get() & !(page - 1);

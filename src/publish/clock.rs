@@ -10,9 +10,17 @@ use std::time::SystemTime;
 pub(crate) struct CoarseTime(imp::Time);
 
 impl CoarseTime {
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn now() -> Self {
-        Self(imp::now())
+        let mut now = Self::default();
+        now.take();
+        now
+    }
+
+    /// Takes the time in its place: a copy of what has just been written would wait for it.
+    #[inline]
+    pub(crate) fn take(&mut self) {
+        imp::take(&mut self.0);
     }
 
     pub(crate) fn time(self) -> SystemTime {
@@ -22,25 +30,30 @@ impl CoarseTime {
 
 #[cfg(target_os = "linux")]
 mod imp {
-    use std::mem::MaybeUninit;
     use std::time::{Duration, SystemTime};
 
-    /// Seconds and nanoseconds since 1970; none where there is no such clock.
-    pub(super) type Time = (i64, i64);
+    /// Since 1970; nothing where there is no such clock.
+    #[derive(Clone, Copy)]
+    pub(super) struct Time(libc::timespec);
 
-    #[inline]
-    pub(super) fn now() -> Time {
-        let mut time = MaybeUninit::<libc::timespec>::zeroed();
-        // SAFETY: the call writes a time to its argument, or nothing.
-        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, time.as_mut_ptr()) };
-        // SAFETY: it has been written, or is zeros.
-        let time = unsafe { time.assume_init() };
-        (time.tv_sec, time.tv_nsec)
+    impl Default for Time {
+        fn default() -> Self {
+            Self(libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            })
+        }
     }
 
-    pub(super) fn time((seconds, nanoseconds): Time) -> SystemTime {
-        let seconds = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        let since = seconds.saturating_add(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0)));
+    #[inline]
+    pub(super) fn take(time: &mut Time) {
+        // SAFETY: the call writes a time to its argument, which is one, or nothing.
+        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time.0) };
+    }
+
+    pub(super) fn time(Time(time): Time) -> SystemTime {
+        let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
+        let since = seconds.saturating_add(Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0)));
         SystemTime::UNIX_EPOCH
             .checked_add(since)
             .unwrap_or(SystemTime::UNIX_EPOCH)
@@ -60,8 +73,8 @@ mod imp {
         }
     }
 
-    pub(super) fn now() -> Time {
-        Time(SystemTime::now())
+    pub(super) fn take(time: &mut Time) {
+        time.0 = SystemTime::now();
     }
 
     pub(super) fn time(time: Time) -> SystemTime {

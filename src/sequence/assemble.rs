@@ -273,12 +273,12 @@ impl<'s, 'a> Job<'s, 'a> {
             Operation::Branch { target, .. } | Operation::Jump(target) => *target == Target::End,
             _ => false,
         };
-        self.falls_through() || self.sequence.operations.iter().any(to_end)
+        self.falls_through() || self.sequence.operations().iter().any(to_end)
     }
 
     /// Whether control goes on behind the last operation.
     fn falls_through(&self) -> bool {
-        match self.sequence.operations.last() {
+        match self.sequence.operations().last() {
             Some(Operation::Jump(target)) => *target == Target::End,
             Some(Operation::Return | Operation::Trap) => false,
             _ => true,
@@ -318,10 +318,10 @@ impl<'s, 'a> Job<'s, 'a> {
         let jump = self.jump_to(self.site.addr);
         let jump = Len::new(self.backend.branch_len(&jump, Form::Near));
         let stub_fits = jump <= self.room_to_leave();
-        if stub_fits && !self.sequence.in_place_only {
+        if stub_fits && !self.sequence.is_in_place_only() {
             return Ok(());
         }
-        let needed = if self.sequence.in_place_only {
+        let needed = if self.sequence.is_in_place_only() {
             in_place
         } else {
             in_place.min(jump)
@@ -349,7 +349,7 @@ impl<'s, 'a> Job<'s, 'a> {
             final_call: None,
         };
         let last = self.last_operation();
-        for (index, operation) in self.sequence.operations.iter().enumerate() {
+        for (index, operation) in self.sequence.operations().iter().enumerate() {
             resolver.op = index as u32;
             lowered.code.op = index as u32;
             let here = Mark::here(&lowered.code);
@@ -385,7 +385,7 @@ impl<'s, 'a> Job<'s, 'a> {
     /// The index of the last operation that is no label.
     fn last_operation(&self) -> Option<usize> {
         self.sequence
-            .operations
+            .operations()
             .iter()
             .rposition(|op| !matches!(op, Operation::Bind(_)))
     }

@@ -1,8 +1,12 @@
 //! The vocabulary.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use super::operand::{Field, Mem, Operand, Source, Target};
+use super::outline::Outline;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::op::Bits;
 use crate::arch::{Cond, Label, OnReturn, RegSet};
@@ -56,25 +60,43 @@ pub(super) enum Operation {
 /// What a runtime asks for at a site: operations in order. Behind the last one the code goes on at the end
 /// of the site.
 ///
-/// Building cannot fail; whether the operations can be had at a site is found when it is assembled for it.
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
+/// Building cannot fail; whether the operations can be had at a site is found when it is assembled for it. A clone
+/// shares the operations.
+#[derive(Clone, Default)]
 pub struct Sequence {
-    pub(super) operations: Vec<Operation>,
-    pub(super) in_place_only: bool,
+    body: Arc<Body>,
 }
 
-impl Clone for Sequence {
-    fn clone(&self) -> Self {
-        Self {
-            operations: self.operations.clone(),
-            in_place_only: self.in_place_only,
-        }
-    }
+#[derive(Clone, Default)]
+struct Body {
+    operations: Vec<Operation>,
+    in_place_only: bool,
+    /// Of all operations: who patches the same sequence into many sites reads it once.
+    outline: Outline,
+}
 
-    /// In the room that it has.
-    fn clone_from(&mut self, source: &Self) {
-        self.operations.clone_from(&source.operations);
-        self.in_place_only = source.in_place_only;
+impl PartialEq for Sequence {
+    fn eq(&self, other: &Self) -> bool {
+        let both =
+            || (self.operations(), self.is_in_place_only()) == (other.operations(), other.is_in_place_only());
+        self.is_same(other) || both()
+    }
+}
+
+impl Eq for Sequence {}
+
+impl Hash for Sequence {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.operations(), self.is_in_place_only()).hash(state);
+    }
+}
+
+impl fmt::Debug for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sequence")
+            .field("operations", &self.operations())
+            .field("in_place_only", &self.is_in_place_only())
+            .finish()
     }
 }
 
@@ -82,15 +104,42 @@ impl Sequence {
     /// Whether a branch of it leads to that target.
     #[must_use]
     pub fn uses(&self, target: Target) -> bool {
-        self.operations.iter().any(|operation| match operation {
-            Operation::Branch { target: to, .. } | Operation::Jump(to) => *to == target,
-            _ => false,
-        })
+        match target {
+            // No call leads there.
+            Target::Miss | Target::Deopt => self.body.outline.targets.contains(&target),
+            Target::End | Target::Label(_) | Target::Addr(_) => {
+                self.operations().iter().any(|operation| match operation {
+                    Operation::Branch { target: to, .. } | Operation::Jump(to) => *to == target,
+                    _ => false,
+                })
+            }
+        }
     }
 
     /// Whether it refuses to be put into a stub.
     pub(crate) fn is_in_place_only(&self) -> bool {
-        self.in_place_only
+        self.body.in_place_only
+    }
+
+    /// Whether it shares its operations with the other.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.body, &other.body)
+    }
+
+    pub(super) fn operations(&self) -> &[Operation] {
+        &self.body.operations
+    }
+
+    /// What it is without its values.
+    pub(crate) fn outline(&self) -> &Outline {
+        &self.body.outline
+    }
+
+    /// One with other operations.
+    pub(super) fn with_operations(&self, operations: impl IntoIterator<Item = Operation>) -> Self {
+        let mut sequence = Self::new();
+        sequence.set_in_place_only(self.is_in_place_only());
+        operations.into_iter().fold(sequence, Self::push)
     }
 
     /// A sequence that does nothing: only nops.
@@ -100,23 +149,32 @@ impl Sequence {
     }
 
     fn push(mut self, operation: Operation) -> Self {
-        self.operations.push(operation);
+        let body = Arc::make_mut(&mut self.body);
+        body.outline.add(&operation);
+        body.operations.push(operation);
         self
+    }
+
+    fn set_in_place_only(&mut self, only: bool) {
+        let body = Arc::make_mut(&mut self.body);
+        body.in_place_only = only;
+        body.outline.in_place_only(only);
     }
 
     /// Refuses to be put into a stub where the reserved bytes do not suffice.
     #[must_use]
     pub fn in_place_only(mut self) -> Self {
-        self.in_place_only = true;
+        self.set_in_place_only(true);
         self
     }
 
     /// The same sequence, which may be put into a stub.
     pub(crate) fn anywhere(&self) -> Self {
-        Self {
-            in_place_only: false,
-            ..self.clone()
+        let mut sequence = self.clone();
+        if sequence.is_in_place_only() {
+            sequence.set_in_place_only(false);
         }
+        sequence
     }
 
     /// Goes on only if `cond` holds between the two values, else to `target`.

@@ -93,7 +93,13 @@ impl<'s> Flow<'s> {
             Operation::Branch { target, .. } | Operation::Jump(target) => *target == Target::Label(label),
             _ => false,
         };
-        if self.sequence.operations.iter().skip(op as usize).any(goes_there) {
+        if self
+            .sequence
+            .operations()
+            .iter()
+            .skip(op as usize)
+            .any(goes_there)
+        {
             self.now = self.ever;
         }
         let branches = self.branches.iter().filter(|(to, _)| *to == label);

@@ -35,6 +35,7 @@ mod scratch;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod variant;
 
 pub use crate::arch::{Cond, Extension, Label, Width};
 pub use assemble::{
@@ -46,4 +47,5 @@ pub use operand::{
     Field, Mem, Operand, Part, Source, Target, arg, float_arg, float_result, live, location, reg, result,
     temp,
 };
-pub(crate) use outline::{Outline, class, is_single};
+pub(crate) use outline::{Outline, Values, class, is_single};
+pub(crate) use variant::Variant;

@@ -6,26 +6,42 @@
 //! sequences with the same words, at sites that differ in their address only, should differ in the fields for values and
 //! distances only. This is not relied upon: whoever uses it finds the fields out by assembling, and checks what it fills.
 //!
-//! Invariants: the words and the values together say all of the sequence. A class is such that the encodings of its
+//! Invariants: the words, the values and the targets together say all of the sequence. A class is such that the encodings of its
 //! values are alike in every immediate: one for each width in which a value is a signed or an unsigned number, and of
 //! their own 0, 1 and -1, for which there are shorter instructions.
 
-use alloc::vec::Vec;
+use smallvec::{SmallVec, smallvec};
 
-use super::builder::{Operation, Sequence};
+use super::builder::Operation;
 use super::operand::{Operand, Source, Target};
 use crate::arch::op::Bits;
 use crate::arch::{Extension, OnReturn, Width};
 
-/// Words and values of a sequence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Words and values of a sequence. There is room for those of an inline cache with a few guards.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outline {
-    /// What has to be equal.
-    pub(crate) words: Vec<u64>,
+    /// What has to be equal. The first says whether it refuses to be put into a stub.
+    pub(crate) words: SmallVec<[u64; 16]>,
     /// The constants and displacements, in the order in which the operations name them, sign-extended.
-    pub(crate) values: Vec<u64>,
+    pub(crate) values: Values,
     /// The targets outside of the sequence, each once.
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: SmallVec<[Target; 2]>,
+    /// Whether the code depends on more than is here: bytes of its own, fixed addresses of data.
+    lacks: bool,
+}
+
+/// Values of a sequence, in their order.
+pub(crate) type Values = SmallVec<[u64; 6]>;
+
+impl Default for Outline {
+    fn default() -> Self {
+        Self {
+            words: smallvec![0],
+            values: SmallVec::new(),
+            targets: SmallVec::new(),
+            lacks: false,
+        }
+    }
 }
 
 /// The class of a value, of which there is one encoding. 0 to 2 have one value each.
@@ -65,25 +81,23 @@ pub(crate) fn is_single(class: u64) -> bool {
 }
 
 impl Outline {
-    /// The outline of a sequence; `None` where its code depends on more: bytes of its own, fixed addresses of data.
-    #[cfg(test)]
-    fn of(sequence: &Sequence) -> Option<Self> {
-        let mut outline = Self::default();
-        outline.become_that_of(sequence).then_some(outline)
+    /// Notes whether the sequence refuses to be put into a stub.
+    pub(super) fn in_place_only(&mut self, only: bool) {
+        if let Some(first) = self.words.first_mut() {
+            *first = only.into();
+        }
     }
 
-    /// Becomes the outline of a sequence, in the room that it has. `false` where the code depends on more: bytes of its
-    /// own, fixed addresses of data.
-    pub(crate) fn become_that_of(&mut self, sequence: &Sequence) -> bool {
-        self.words.clear();
-        self.values.clear();
-        self.targets.clear();
-        self.words.push(u64::from(sequence.in_place_only));
-        let mut operations = sequence.operations.iter();
-        operations.all(|operation| self.operation(operation).is_some())
+    /// Whether it says all of what the code depends on.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.lacks
     }
 
-    #[inline]
+    /// Adds the next operation.
+    pub(super) fn add(&mut self, operation: &Operation) {
+        self.lacks |= self.operation(operation).is_none();
+    }
+
     fn operation(&mut self, operation: &Operation) -> Option<()> {
         match operation {
             Operation::Branch {
@@ -183,7 +197,6 @@ impl Outline {
         number as u64
     }
 
-    #[inline]
     fn source(&mut self, source: &Source) -> Option<()> {
         match *source {
             Source::Operand(operand) => self.operand(operand, 0x1),
@@ -201,7 +214,6 @@ impl Outline {
     }
 
     /// Adds a word for an operand, which is used as the low bits say.
-    #[inline]
     fn operand(&mut self, operand: Operand, used: u64) {
         let (kind, number) = match operand {
             Operand::Arg(n) => (0, n),
@@ -225,60 +237,9 @@ fn wide(width: Width, extension: Extension) -> u64 {
     (width as u64) << 2 | u64::from(extension == Extension::Sign) << 4
 }
 
-impl Sequence {
-    /// The same sequence with other values, in the order of its outline's.
-    pub(crate) fn with_values(&self, values: &[u64]) -> Self {
-        let mut sequence = self.clone();
-        let mut values = values.iter();
-        for operation in &mut sequence.operations {
-            match operation {
-                Operation::Branch { lhs, rhs, .. } => {
-                    set_source(lhs, &mut values);
-                    set_source(rhs, &mut values);
-                }
-                Operation::Move { dst, src } | Operation::Add { dst, src } => {
-                    set_operand(dst, &mut values);
-                    set_source(src, &mut values);
-                }
-                Operation::Store { to, src } | Operation::AddToMem { to, src, .. } => {
-                    set_disp(&mut to.disp, &mut values);
-                    set_source(src, &mut values);
-                }
-                Operation::Bits { dst, what } => {
-                    if let Bits::And(mask) = what {
-                        *mask = values.next().copied().unwrap_or(*mask);
-                    }
-                    set_operand(dst, &mut values);
-                }
-                _ => {}
-            }
-        }
-        sequence
-    }
-}
-
-type Values<'v> = core::slice::Iter<'v, u64>;
-
-fn set_disp(disp: &mut i32, values: &mut Values<'_>) {
-    *disp = values.next().map_or(*disp, |value| *value as i32);
-}
-
-fn set_operand(operand: &mut Operand, values: &mut Values<'_>) {
-    if let Operand::Imm(value) = operand {
-        *value = values.next().copied().unwrap_or(*value);
-    }
-}
-
-fn set_source(source: &mut Source, values: &mut Values<'_>) {
-    match source {
-        Source::Operand(operand) => set_operand(operand, values),
-        Source::Part(part) => set_operand(&mut part.operand, values),
-        Source::Mem(mem) => set_disp(&mut mem.disp, values),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::builder::Sequence;
     use super::super::operand::{Field, arg, result};
     use super::*;
 
@@ -291,7 +252,7 @@ mod tests {
 
     #[test]
     fn values_of_a_class_share_the_words_and_others_do_not() {
-        let words = |shape, at| Outline::of(&hit(shape, at)).unwrap().words;
+        let words = |shape, at| hit(shape, at).outline().words.clone();
         assert_eq!(words(0x1234, 8), words(0x4321, 16));
         for (shape, at) in [(0x7f, 8), (0x8000, 8), (0x1234, 0), (0x1234, 128), (0x1234, -8)] {
             assert_ne!(words(0x1234, 8), words(shape, at), "{shape:#x} {at}");
@@ -312,9 +273,9 @@ mod tests {
             Sequence::new().guard_eq(u32::of(arg(0)), 7u8, Target::Miss),
             base(Target::Miss).in_place_only(),
         ];
-        let words: Vec<_> = all
+        let words: alloc::vec::Vec<_> = all
             .iter()
-            .map(|sequence| Outline::of(sequence).unwrap().words)
+            .map(|sequence| sequence.outline().words.clone())
             .collect();
         for (number, one) in words.iter().enumerate() {
             assert!(
@@ -322,16 +283,5 @@ mod tests {
                 "{number}"
             );
         }
-    }
-
-    #[test]
-    fn values_are_put_back_in_their_order() {
-        let sequence = hit(0x1234, 8).store(u16::at(arg(0), 12), 0x55u16);
-        let outline = Outline::of(&sequence).unwrap();
-        assert_eq!(&outline.values[..], [4, 0x1234, 8, 0x1234, 12, 0x55]);
-        let other = sequence.with_values(&[5, 0x1235, 9, 0x1236, 13, 0x56]);
-        let again = Outline::of(&other).unwrap();
-        assert_eq!(again.words, outline.words);
-        assert_eq!(&again.values[..], [5, 0x1235, 9, 0x1236, 13, 0x56]);
     }
 }

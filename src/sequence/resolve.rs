@@ -29,7 +29,7 @@ pub(super) struct Resolver<'s, 'a> {
 
 /// What any call of the sequence loses.
 fn ever_lost(sequence: &Sequence, registers: &Registers) -> RegSet {
-    let calls = sequence.operations.iter().map(|operation| match operation {
+    let calls = sequence.operations().iter().map(|operation| match operation {
         Operation::Call {
             on_return: OnReturn::FollowsC,
             ..
@@ -42,7 +42,7 @@ fn ever_lost(sequence: &Sequence, registers: &Registers) -> RegSet {
 
 /// What any operation of the sequence writes by name, or as the result.
 fn ever_written(sequence: &Sequence, free: &Free) -> RegSet {
-    let writes = sequence.operations.iter().map(|operation| match operation {
+    let writes = sequence.operations().iter().map(|operation| match operation {
         Operation::Move { dst, .. } | Operation::Add { dst, .. } | Operation::Bits { dst, .. } => match dst {
             Operand::Reg(reg) => RegSet::of(&[*reg]),
             Operand::Temp => free.temp.into_iter().collect(),

@@ -152,7 +152,7 @@ fn arguments(site: &SiteContext<'_>, registers: &Registers) -> RegSet {
 /// Registers that the sequence names.
 fn named(sequence: &Sequence) -> RegSet {
     let mut named = RegSet::EMPTY;
-    for operation in &sequence.operations {
+    for operation in sequence.operations() {
         operation.each_operand(|operand, _| {
             if let Operand::Reg(reg) = operand {
                 named = named.with(reg);
@@ -164,7 +164,7 @@ fn named(sequence: &Sequence) -> RegSet {
 
 fn uses_temp(sequence: &Sequence) -> bool {
     let mut uses = false;
-    for operation in &sequence.operations {
+    for operation in sequence.operations() {
         operation.each_operand(|operand, _| uses |= operand == Operand::Temp);
     }
     uses
@@ -179,7 +179,7 @@ fn first_write(sequence: &Sequence, site: &SiteContext<'_>) -> Option<usize> {
         Operand::Location(0) => !is_c(site) && has_result(site),
         _ => false,
     };
-    for (index, operation) in sequence.operations.iter().enumerate() {
+    for (index, operation) in sequence.operations().iter().enumerate() {
         if matches!(
             operation,
             Operation::Bind(_) | Operation::Raw(_) | Operation::Vouched { .. }
@@ -197,7 +197,7 @@ fn first_write(sequence: &Sequence, site: &SiteContext<'_>) -> Option<usize> {
             return None;
         }
         if writes {
-            let rest = sequence.operations.iter().skip(index);
+            let rest = sequence.operations().iter().skip(index);
             let can_come_back = rest.into_iter().any(|op| matches!(op, Operation::Bind(_)));
             return (!can_come_back).then_some(index);
         }

@@ -460,7 +460,13 @@ impl Site {
 
     /// The memory in which it stands.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
-        let area = CodeArea::containing(self.module.areas(), self.addr());
+        self.memory_at(self.addr())
+    }
+
+    /// The same for who knows its address.
+    #[inline]
+    pub(crate) fn memory_at(&self, addr: CodeAddr) -> Result<&Arc<dyn CodeMemory>> {
+        let area = CodeArea::containing(self.module.areas(), addr);
         area.map(CodeArea::memory)
             .ok_or_else(|| Error::SiteForeign { site: self.name() })
     }

@@ -18,10 +18,10 @@ impl Deref for Sites {
     }
 }
 
-impl FromIterator<Site> for Sites {
+impl Sites {
     #[inline]
-    fn from_iter<I: IntoIterator<Item = Site>>(sites: I) -> Self {
-        Self(sites.into_iter().collect())
+    pub(super) fn push(&mut self, site: Site) {
+        self.0.push(site);
     }
 }
 

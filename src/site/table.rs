@@ -200,14 +200,23 @@ impl SiteTable {
 
     /// The sites with that ID, in order of registration.
     pub(crate) fn by_id(&self, id: RecordId) -> Sites {
-        let site = |place: &Place| Some(self.module(place.module)?.handle(place.index));
-        match self.by_id.get(id.get()).map(Holder::from) {
-            None => Sites::default(),
-            Some(Holder::One(place)) => site(&place).into_iter().collect(),
-            Some(Holder::Several(list)) => {
-                let places = self.shared.get(list).into_iter().flatten();
-                places.filter_map(site).collect()
+        let mut sites = Sites::default();
+        self.each_of_id(id, |site| sites.push(site));
+        sites
+    }
+
+    /// Does something for each of these, in the same order.
+    #[inline]
+    pub(crate) fn each_of_id(&self, id: RecordId, mut each: impl FnMut(Site)) {
+        let mut found = |place: &Place| {
+            if let Some(module) = self.module(place.module) {
+                each(module.handle(place.index));
             }
+        };
+        match self.by_id.get(id.get()).map(Holder::from) {
+            None => {}
+            Some(Holder::One(place)) => found(&place),
+            Some(Holder::Several(list)) => self.shared.get(list).into_iter().flatten().for_each(found),
         }
     }
 

@@ -8,7 +8,7 @@
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its module
 //! goes, also when it has been taken back: a thread may have executed it in between.
 
-use super::super::prepare::{Made, Preparation};
+use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
 use super::super::transaction::Change;
 use super::super::work::Work;
@@ -17,7 +17,7 @@ use crate::publish::Publisher;
 use crate::verify;
 
 /// Prepares the change of a shadow of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> Result<Made> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
     match change {
         Change::Invalidate => invalidate(preparation),
         Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(..) => {
@@ -28,7 +28,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change<'_>) -> 
     }
 }
 
-fn invalidate(preparation: &mut Preparation<'_>) -> Result<Made> {
+fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     let site = preparation.site.clone();
     if preparation.shared.publisher.traps_elsewhere().is_none() {
         table::check(&site)?;
@@ -42,10 +42,10 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Made> {
     verify::check_trap(&site.context(&[]), &preparation.state.lasting.original, &new)?;
     let len = Len::new(trap.len() as u32);
     preparation.put(&new, &[]);
-    let made = preparation.made(Status::Invalidated, len, None);
+    preparation.made(Status::Invalidated, None);
     let memory = super::arm::exchangeable_memory(&site)?;
-    let live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
-    Ok(Made { live, ..made })
+    preparation.live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
+    Ok(len)
 }
 
 fn too_short(site: &Site, trap: &[u8]) -> Error {

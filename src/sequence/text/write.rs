@@ -17,11 +17,11 @@ impl fmt::Display for Sequence {
             true => Ok(()),
             false => f.write_str(separator),
         };
-        if self.in_place_only {
+        if self.is_in_place_only() {
             separate(f)?;
             f.write_str("in_place_only")?;
         }
-        for operation in &self.operations {
+        for operation in self.operations() {
             separate(f)?;
             statement(f, operation)?;
         }

@@ -80,10 +80,14 @@ fn live_module(engine: &Engine) -> Module {
 }
 
 fn call(module: &Module, name: &str, x: u64) -> u64 {
+    entry(module, name)(x)
+}
+
+/// A function of the module, which is there as long as the module is.
+fn entry(module: &Module, name: &str) -> extern "C" fn(u64) -> u64 {
     let entry = module.function(name).unwrap().entry();
     // SAFETY: the functions of the object and of `Entries` take at most a word and return one.
-    let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(entry.get() as usize) };
-    function(x)
+    unsafe { std::mem::transmute(entry.get() as usize) }
 }
 
 fn site(engine: &Engine, id: u64) -> Site {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Entries, adding, call, engine, live_module, returning, site};
+use super::{Entries, adding, call, engine, entry, live_module, returning, site};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
@@ -154,11 +154,13 @@ impl Race {
         let (stop, wrong, calls) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
             scope.spawn(|| {
+                // Found before, so that the thread is in the site for a good part of its time.
+                let function = entry(&self.module, "f0");
                 while !stop.load(Ordering::Acquire) {
-                    if !allowed.contains(&call(&self.module, "f0", 0)) {
+                    if !allowed.contains(&function(0)) {
                         wrong.fetch_add(1, Ordering::Relaxed);
                     }
-                    calls.fetch_add(1, Ordering::Release);
+                    calls.store(1, Ordering::Relaxed);
                 }
             });
             let (end, mut round) = (Instant::now() + limit, 0);
@@ -234,6 +236,35 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
     assert!(dies(|| lead_to(false)));
 }
 
+/// Where a thread waits that executes step by step, and whether one does.
+static WAITS_IN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+static WAITS: AtomicBool = AtomicBool::new(false);
+
+/// Takes place after each instruction of a thread that [steps](step).
+extern "C" fn stepped(_signal: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's context of this signal.
+    let at =
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
+    let [start, end] = [&WAITS_IN[0], &WAITS_IN[1]].map(|at| at.load(Ordering::Relaxed));
+    if (start..end).contains(&at) {
+        WAITS.store(true, Ordering::Release);
+        while WAITS.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Calls a function step by step: with the trap flag set.
+fn step(function: extern "C" fn(u64) -> u64) -> u64 {
+    // SAFETY: sets and clears a flag of this thread, whose signal has a handler; no red zone is in use at a call of asm
+    // that may use the stack.
+    unsafe { std::arch::asm!("pushfq", "or dword ptr [rsp], 0x100", "popfq") };
+    let result = function(0);
+    // SAFETY: as above.
+    unsafe { std::arch::asm!("pushfq", "and dword ptr [rsp], 0xfffffeff", "popfq") };
+    result
+}
+
 /// Nops whose boundaries move: a thread that stands between two of them decodes the middle of one.
 #[test]
 fn a_tail_that_changes_kills_the_process() {
@@ -242,15 +273,35 @@ fn a_tail_that_changes_kills_the_process() {
         let ones = [0x90; 11].to_vec();
         // nopw 0x5c5c5c5c(rax,rax): from its sixth byte on, pop rsp four times.
         let long = [0x66, 0x0f, 0x1f, 0x84, 0x00, 0x5c, 0x5c, 0x5c, 0x5c, 0x66, 0x90].to_vec();
-        // It takes seconds until a reader is interrupted between two nops; on a busy machine more.
-        let limit = Duration::from_secs(if changing { 120 } else { 1 });
-        race.run(limit, &EITHER, |round| {
-            let tail = match (changing, round % 2) {
-                (true, 1) => &long,
-                _ => &ones,
-            };
-            race.write(race.head.offset.as_usize() + 5, tail);
-        })
+        let tail = race.head.offset.as_usize() + 5;
+        let sixth = race.site.addr().get() + tail as u64 + 5;
+        WAITS_IN[0].store(sixth, Ordering::Relaxed);
+        WAITS_IN[1].store(sixth + 1, Ordering::Relaxed);
+        // SAFETY: all zeros is an action; the handler has the signature that is asked for, and uses atomics only.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = stepped as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut());
+        }
+        let function = entry(&race.module, "f0");
+        let mut results = Vec::new();
+        race.write(tail, &ones);
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| (0..4).map(|_| step(function)).collect());
+            loop {
+                while !WAITS.load(Ordering::Acquire) && !reader.is_finished() {
+                    thread::yield_now();
+                }
+                if reader.is_finished() {
+                    break;
+                }
+                race.write(tail, if changing { &long } else { &ones });
+                WAITS.store(false, Ordering::Release);
+            }
+            results = reader.join().unwrap_or_default();
+        });
+        results == [7; 4]
     };
     assert!(dies(|| with(true)));
     assert!(in_child(|| with(false)));
