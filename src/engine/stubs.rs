@@ -16,8 +16,8 @@ impl Engine {
     /// otherwise, and stays until the module is unregistered.
     ///
     /// # Errors
-    /// What the sequence asks for cannot be had at the site; there is no memory; [`Error::SiteForeign`](crate::Error::SiteForeign),
-    /// [`Error::SiteInvalidated`](crate::Error::SiteInvalidated), [`Error::SiteLost`](crate::Error::SiteLost).
+    /// What the sequence asks for cannot be had at the site; there is no memory; [`Error::SiteForeign`],
+    /// [`Error::SiteInvalidated`], [`Error::SiteLost`].
     pub fn publish_stub(&self, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
         let shared = &self.shared;
         shared.check_registered(site)?;
