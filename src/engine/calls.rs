@@ -102,8 +102,11 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
     let original = Arc::clone(&preparation.state.lasting.original);
     let (new, status, sequence) = match change {
         Change::Restore => (original.to_vec(), Status::Original, None),
-        Change::Retarget(sequence, to) => {
-            let new = lead(preparation, &branch, &original, *to)?;
+        Change::Retarget(sequence) => {
+            let [Target::Addr(to)] = sequence.outline().targets[..] else {
+                return Err(Error::CallSiteOnly { site: site.name() });
+            };
+            let new = lead(preparation, &branch, &original, to)?;
             (new, Status::Patched, Some(sequence))
         }
         _ => return Err(Error::CallSiteOnly { site: site.name() }),

@@ -10,6 +10,7 @@ use super::state::{Bytes, Status};
 use crate::addr::CodeAddr;
 use crate::error::SiteName;
 use crate::publish::CoarseTime;
+use crate::sequence::assign;
 use crate::site::SiteKey;
 
 /// How many changes are kept where nothing else is asked for.
@@ -93,14 +94,15 @@ impl Journal {
         }
     }
 
+    /// Keeps a change, in the place of the oldest if the ring is full.
     #[inline]
-    fn keep(&mut self, kept: Kept) {
+    fn keep(&mut self, (number, time): (u64, CoarseTime), record: &Record<'_>) {
         if self.ring.len() < self.capacity {
-            self.ring.push(kept);
+            self.ring.push(Kept::of(number, time, record));
             return;
         }
         if let Some(oldest) = self.ring.get_mut(self.oldest) {
-            *oldest = kept;
+            oldest.become_that_of(number, time, record);
         }
         self.oldest = match self.oldest + 1 {
             end if end >= self.capacity => 0,
@@ -133,20 +135,37 @@ impl Chapter<'_> {
             self.over -= 1;
             return;
         }
-        self.journal.keep(Kept {
-            number: self.number,
+        self.journal.keep((self.number, self.time), record);
+    }
+}
+
+impl Kept {
+    fn of(number: u64, time: CoarseTime, record: &Record<'_>) -> Self {
+        Self {
+            number,
             generation: record.generation,
             site: record.site,
             addr: record.addr,
             became: record.became,
             before: Bytes::from_slice(record.before),
             after: Bytes::from_slice(record.after),
-            time: self.time,
-        });
+            time,
+        }
     }
-}
 
-impl Kept {
+    /// The same in its place.
+    #[inline]
+    fn become_that_of(&mut self, number: u64, time: CoarseTime, record: &Record<'_>) {
+        self.number = number;
+        self.time = time;
+        self.generation = record.generation;
+        self.site = record.site;
+        self.addr = record.addr;
+        self.became = record.became;
+        assign(&mut self.before, record.before);
+        assign(&mut self.after, record.after);
+    }
+
     fn entry(&self) -> JournalEntry {
         JournalEntry {
             number: self.number,

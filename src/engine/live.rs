@@ -88,7 +88,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
         Change::Redirect(sequence) => patch(preparation, head, sequence, Status::Redirected),
         Change::Restore => restore(preparation, head),
         Change::Invalidate => invalidate(preparation, head),
-        Change::Retarget(..) => Err(Error::CallSiteOnly {
+        Change::Retarget(_) => Err(Error::CallSiteOnly {
             site: preparation.site.name(),
         }),
     }

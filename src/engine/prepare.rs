@@ -199,7 +199,7 @@ impl<'a> Preparation<'a> {
         match change {
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
-            Change::Retarget(to, _) if status == Status::Patched => {
+            Change::Retarget(to) if status == Status::Patched => {
                 if self.standing_sequence().as_ref() == Some(to) {
                     return Ok(None);
                 }
@@ -222,7 +222,7 @@ impl<'a> Preparation<'a> {
             Change::Redirect(sequence) => self.patch(sequence, Status::Redirected).map(Some),
             Change::Restore => self.restore().map(Some),
             Change::Invalidate => self.invalidate().map(Some),
-            Change::Retarget(..) => Err(Error::CallSiteOnly {
+            Change::Retarget(_) => Err(Error::CallSiteOnly {
                 site: self.site.name(),
             }),
         }

@@ -338,7 +338,7 @@ impl Learnt {
     /// Makes the code for a site at that address; `None` if a branch does not reach so far. Fields hold all values of the
     /// classes with which the sequence was learnt, and whether they do is found when the code is admitted.
     fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
-        *code = Bytes::from_slice(self.template.code());
+        sequence::assign(code, self.template.code());
         for (field, from) in self.template.fields().iter().zip(&self.sources) {
             match asked.content(*from)? {
                 Content::Value { value, .. } => field.put(value, code),

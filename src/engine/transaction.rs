@@ -33,8 +33,8 @@ pub(super) enum Change {
     Invalidate,
     /// It gets this sequence, which leads elsewhere, and from now on no other but of that kind.
     Redirect(Sequence),
-    /// It calls the function at this address, by this sequence.
-    Retarget(Sequence, CodeAddr),
+    /// It calls the function to which this sequence leads.
+    Retarget(Sequence),
 }
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
@@ -163,7 +163,7 @@ impl<'e> Transaction<'e> {
     pub fn retarget(mut self, function: &str, to: CodeAddr) -> Result<Self> {
         let sequence = calls::sequence(to);
         for site in self.engine.calls_of(function)? {
-            self.add(site, Change::Retarget(sequence.clone(), to))?;
+            self.add(site, Change::Retarget(sequence.clone()))?;
         }
         Ok(self)
     }

@@ -10,7 +10,7 @@
 //! values are alike in every immediate: one for each width in which a value is a signed or an unsigned number, and of
 //! their own 0, 1 and -1, for which there are shorter instructions.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::{Array, SmallVec, smallvec};
 
 use super::builder::Operation;
 use super::operand::{Operand, Source, Target};
@@ -28,6 +28,15 @@ pub(crate) struct Outline {
     pub(crate) targets: SmallVec<[Target; 2]>,
     /// Whether the code depends on more than is here: bytes of its own, fixed addresses of data.
     lacks: bool,
+}
+
+/// Gives a list the items of another, in its place if there are as many: a list that is made elsewhere is moved.
+#[inline]
+pub(crate) fn assign<A: Array<Item: Copy>>(list: &mut SmallVec<A>, items: &[A::Item]) {
+    match list.len() == items.len() {
+        true => list.copy_from_slice(items),
+        false => *list = SmallVec::from_slice(items),
+    }
 }
 
 /// Values of a sequence, in their order.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::builder::{Operation, Sequence};
 use super::operand::{Operand, Source, Target};
-use super::outline::{Outline, Values};
+use super::outline::{Outline, Values, assign};
 use crate::arch::op::Bits;
 
 /// A sequence, said by one like it.
@@ -37,8 +37,8 @@ impl Variant {
         if !self.like.is_same(like) {
             self.like = like.clone();
         }
-        self.values = SmallVec::from_slice(&outline.values);
-        self.targets = SmallVec::from_slice(&outline.targets);
+        assign(&mut self.values, &outline.values);
+        assign(&mut self.targets, &outline.targets);
     }
 
     /// The sequence itself.

@@ -20,7 +20,7 @@ use crate::verify;
 pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
     match change {
         Change::Invalidate => invalidate(preparation),
-        Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(..) => {
+        Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(_) => {
             Err(Error::ShadowNotArmed {
                 site: preparation.site.name(),
             })
