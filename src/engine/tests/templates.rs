@@ -97,6 +97,13 @@ fn environment(engine: &Engine, site: &Site) -> Environment {
     }
 }
 
+/// The sequence that the engine remembers of a site.
+fn standing(engine: &Engine, site: &Site) -> Sequence {
+    let states = engine.shared.states.lock();
+    let standing = &states.of(site.key()).unwrap().standing;
+    standing.sequence.as_ref().unwrap().sequence()
+}
+
 #[test]
 fn what_is_filled_is_what_would_be_assembled() {
     let Sites {
@@ -121,6 +128,7 @@ fn what_is_filled_is_what_would_be_assembled() {
         match sequence::assemble(&sequence, &context, &environment(&lab.engine, site)) {
             Ok(Fit::InPlace(fresh)) if patched.is_ok() => {
                 assert_eq!(bytes(site), fresh.code, "{sequence:?}");
+                assert_eq!(standing(&lab.engine, site), sequence);
                 written += 1;
             }
             Ok(Fit::OutOfLine { .. }) => {}
