@@ -173,7 +173,8 @@ fn stubs_are_shared() {
 /// Code that runs off its end traps.
 #[test]
 fn what_is_between_sections_traps() {
-    let traps: [(Arch, &[u8]); 5] = [
+    let traps: [(Arch, &[u8]); 6] = [
+        (Arch::X86_64, &[0xcc; 4]),
         (Arch::AArch64, &[0, 0, 0x20, 0xd4]),
         (Arch::PowerPc64, &[0x7f, 0xe0, 0, 8]),
         (Arch::PowerPc64Le, &[8, 0, 0xe0, 0x7f]),
