@@ -37,6 +37,19 @@ pub(crate) use random::Random;
 pub use sequence::sequence;
 pub use stackmap::stackmap;
 
+/// The inputs that are checked in for a target.
+#[cfg(test)]
+fn corpus(target: &str) -> std::vec::Vec<std::vec::Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let files = std::fs::read_dir(folder.join(target)).unwrap();
+    let mut inputs: std::vec::Vec<_> = files
+        .map(|file| std::fs::read(file.unwrap().path()).unwrap())
+        .collect();
+    // A folder has its files in no order.
+    inputs.sort();
+    inputs
+}
+
 /// What a body takes its choices from: zeros when it is used up.
 struct Choices<'a>(&'a [u8]);
 

@@ -96,24 +96,13 @@ impl Groups {
         }
     }
 
-    /// Does something for each item, in their order, with the address of its site, and the bytes before and after.
-    #[inline]
-    pub(super) fn each_side(&self, mut each: impl FnMut(CodeAddr, &[u8], &[u8])) {
-        let all = self.all().all();
-        all.for_each(|(addr, old, new)| each(addr, old, new));
-    }
-
     /// Of each item: the address of its site, and the bytes before and after.
     pub(super) fn sides(&self) -> impl Iterator<Item = (CodeAddr, &[u8], &[u8])> {
-        self.all().all()
-    }
-
-    #[inline]
-    fn all(&self) -> &Sides {
-        match self {
+        let sides = match self {
             Self::Own(own) => &own.sides,
             Self::Any(any) => &any.sides,
-        }
+        };
+        sides.all()
     }
 }
 

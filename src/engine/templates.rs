@@ -290,8 +290,8 @@ impl Learnt {
         let source = |field: &Field| match field.branch_end {
             Some(_) => {
                 let to = field.leads_to(&assembled.code, site.addr)?;
-                let addrs = targets.iter().map(|target| address(*target, environment));
-                let number = { addrs }.position(|addr| addr == Some(CodeAddr::new(to)))?;
+                let leads_there = |target: &Target| address(*target, environment) == Some(CodeAddr::new(to));
+                let number = targets.iter().position(leads_there)?;
                 Some(From::Target(number))
             }
             None => value(*field, both),
@@ -335,13 +335,17 @@ impl Learnt {
         self.template.admits(site, code, contents)
     }
 
-    /// Makes the code for a site at that address; `None` if a branch does not reach so far. Fields hold all values of the
-    /// classes with which the sequence was learnt, and whether they do is found when the code is admitted.
+    /// Makes the code for a site at that address; `None` if a field cannot hold what has to be there.
     fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
         sequence::assign(code, self.template.code());
         for (field, from) in self.template.fields().iter().zip(&self.sources) {
             match asked.content(*from)? {
-                Content::Value { value, .. } => field.put(value, code),
+                Content::Value { value, signed } => {
+                    field.put(value, code);
+                    if field.read(code, signed) != Some(value) {
+                        return None;
+                    }
+                }
                 Content::Target(to) => {
                     let from = at.get().wrapping_add(field.branch_end? as u64);
                     let distance = to.get().wrapping_sub(from) as i64;

@@ -3,8 +3,8 @@
 //! Problem: committing a site takes a few hundred instructions, so that what is in no cache, what is moved or freed, and
 //! each call through a table is most of its cost; and preparing one whose sequence is known takes little more.
 //! Approach: all that can be known is made when the transaction is prepared, down to what will stand in the site's
-//! state, where a commit puts a pointer to it. What a commit touches lies side by side and has room for one site, of
-//! which most transactions are, in the transaction's one allocation; what only failures and displays need is apart.
+//! state, where a commit puts a pointer to it. What a commit touches of its sites lies side by side, in lists that are
+//! filled where they stay; what only failures and displays need is apart.
 //! What a commit replaces takes the place of what it was replaced by. Whoever prepares next files it in the
 //! journal, and takes the room of both, so that most transactions allocate nothing. The engine's own memory is called
 //! directly, see `group`.
@@ -315,20 +315,17 @@ impl Work {
     /// Puts what was committed into the journal.
     pub(super) fn file(&self, journal: &mut Journal) {
         let mut chapter = journal.chapter(self.parts.len(), self.time);
-        let mut both = self.both();
-        self.groups.each_side(|addr, before, after| {
-            if let Some((item, part)) = both.next() {
-                chapter.add(&Record {
-                    site: item.site.key(),
-                    addr,
-                    // What has been replaced is in its place.
-                    generation: part.standing.generation + 1,
-                    became: item.status,
-                    before,
-                    after,
-                });
-            }
-        });
+        for ((item, part), (addr, before, after)) in self.both().zip(self.groups.sides()) {
+            chapter.add(&Record {
+                site: item.site.key(),
+                addr,
+                // What has been replaced is in its place.
+                generation: part.standing.generation + 1,
+                became: item.status,
+                before,
+                after,
+            });
+        }
     }
 
     /// Whether its room is worth keeping, and not too much.

@@ -175,17 +175,10 @@ fn outside_is_unchanged(module: &Module, before: &Contents) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     /// Objects of the tests, with choices before them.
     fn corpus() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/engine");
-        let files = std::fs::read_dir(folder).unwrap();
-        let mut seeds: Vec<Vec<u8>> = files
-            .map(|file| std::fs::read(file.unwrap().path()).unwrap())
-            .collect();
-        seeds.sort();
-        seeds
+        crate::fuzzing::corpus("engine")
     }
 
     // The corpus has objects of this architecture.

@@ -166,17 +166,10 @@ mod tests {
         MapSpec, RecordSpec, constant, constant_index, direct, indirect, map, record, sub_reg,
     };
     use crate::stackmap::{Location, Version};
-    use std::path::Path;
     use std::vec::Vec;
 
     fn corpus() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/stackmap");
-        let mut files: Vec<_> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.sort();
-        files.iter().map(|path| std::fs::read(path).unwrap()).collect()
+        crate::fuzzing::corpus("stackmap")
     }
 
     #[test]

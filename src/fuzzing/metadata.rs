@@ -117,18 +117,11 @@ fn refused(error: &Error, table: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use std::vec::Vec;
 
     /// The corpus: the tables of the checked-in objects, and a GC map, each behind 16 bytes of choices.
     fn corpus() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/metadata");
-        let mut files: Vec<_> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.sort();
-        files.iter().map(|path| std::fs::read(path).unwrap()).collect()
+        crate::fuzzing::corpus("metadata")
     }
 
     #[test]

@@ -431,13 +431,7 @@ mod tests {
     use super::*;
 
     fn corpus() -> Vec<Vec<u8>> {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/sequence");
-        let files = std::fs::read_dir(folder).unwrap();
-        let mut seeds: Vec<Vec<u8>> = files
-            .map(|file| std::fs::read(file.unwrap().path()).unwrap())
-            .collect();
-        seeds.sort();
-        seeds
+        crate::fuzzing::corpus("sequence")
     }
 
     /// `Ok`, or the name of the refusal.

@@ -163,17 +163,10 @@ fn visit_record(record: &Record<'_>, constants: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use std::vec::Vec;
 
     fn corpus() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/stackmap");
-        let mut files: Vec<_> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.sort();
-        files.iter().map(|path| std::fs::read(path).unwrap()).collect()
+        crate::fuzzing::corpus("stackmap")
     }
 
     #[test]
