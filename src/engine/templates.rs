@@ -341,10 +341,10 @@ impl Learnt {
         for (field, from) in self.template.fields().iter().zip(&self.sources) {
             match asked.content(*from)? {
                 Content::Value { value, signed } => {
-                    field.put(value, code);
-                    if field.read(code, signed) != Some(value) {
+                    if !field.can_hold(value, signed) {
                         return None;
                     }
+                    field.put(value, code);
                 }
                 Content::Target(to) => {
                     let from = at.get().wrapping_add(field.branch_end? as u64);

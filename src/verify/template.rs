@@ -65,12 +65,24 @@ impl Field {
     /// What it holds, extended with zeros or with its sign.
     #[inline]
     pub(crate) fn read(self, code: &[u8], signed: bool) -> Option<u64> {
-        let raw = self.raw(code)?;
+        Some(self.extend(self.raw(code)?, signed))
+    }
+
+    /// The low bytes of a number, as many as it has, extended with zeros or with their sign.
+    #[inline]
+    fn extend(self, value: u64, signed: bool) -> u64 {
         let unused = 64 - 8 * self.len as u32;
-        Some(match signed {
-            true => (((raw << unused) as i64) >> unused) as u64,
-            false => raw,
-        })
+        let high = value << unused;
+        match signed {
+            true => ((high as i64) >> unused) as u64,
+            false => high >> unused,
+        }
+    }
+
+    /// Whether it can hold a value: what is read back is what was put.
+    #[inline]
+    pub(crate) fn can_hold(self, value: u64, signed: bool) -> bool {
+        self.extend(value, signed) == value
     }
 
     /// Puts the low bytes of a number.
