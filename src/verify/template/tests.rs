@@ -183,3 +183,35 @@ fn fields_that_are_not_kept_are_closed() {
     other[3] ^= 1;
     assert!(!template.admits(range(code.len()), &other, kept.iter().copied().map(Some)));
 }
+
+#[test]
+fn a_field_can_hold_what_is_read_back() {
+    let values = [
+        0,
+        1,
+        0x7f,
+        0x80,
+        0xff,
+        0x100,
+        0xffff_ffff,
+        0x8000_0000,
+        u64::MAX,
+        1 << 63,
+    ];
+    let (mut held, mut refused) = (0, 0);
+    for len in [1, 2, 4, 8] {
+        let field = Field {
+            at: 1,
+            len,
+            branch_end: None,
+        };
+        for (value, signed) in values.iter().flat_map(|value| [(*value, true), (*value, false)]) {
+            let mut code = [0; 10];
+            field.put(value, &mut code);
+            let is_read_back = field.read(&code, signed) == Some(value);
+            assert_eq!(field.can_hold(value, signed), is_read_back, "{value:#x} in {len}");
+            *if is_read_back { &mut held } else { &mut refused } += 1;
+        }
+    }
+    assert!(held > 20 && refused > 20, "{held} {refused}");
+}
