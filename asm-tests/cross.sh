@@ -37,7 +37,7 @@ skipped=(
 )
 
 # Test programs of asm-tests that compare bytes, for every target on any host: `cargo test` has run them already.
-host_independent=(encodings load load_cross load_oracle link_oracle)
+host_independent=(encodings load load_cross load_oracle link_oracle jitlink_oracle link_check macho coff)
 
 examples=(inline_cache osr)
 
@@ -194,8 +194,8 @@ cross() { # arch, arguments..
 # The test programs of asm-tests that run what they load.
 running() {
     local test
-    for test in asm-tests/tests/*; do
-        test=$(basename "$test" .rs)
+    for test in asm-tests/tests/*.rs asm-tests/tests/*/main.rs; do
+        test=$(basename "${test%/main.rs}" .rs)
         [[ " ${host_independent[*]} " = *" $test "* ]] || echo "--test=$test"
     done
 }

@@ -21,8 +21,10 @@
     reason = "test support: a fixture that is missing is a failed test"
 )]
 
+pub mod files;
 mod folder;
 mod ir;
+pub mod jitlink;
 pub mod live;
 pub mod protections;
 mod symbols;

@@ -44,7 +44,7 @@ pub struct Protection {
 /// Which tests are run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Test {
-    /// The package and kind of target, as cargo wants them: `-p patchpoint --lib`.
+    /// The package and kind of target, as cargo wants them: `-p patchpoint --lib`, `-p patchpoint --features cli --bin patchpoint`.
     pub target: Vec<String>,
     /// What the names of the tests contain.
     pub filters: Vec<String>,
@@ -87,18 +87,23 @@ impl fmt::Display for Test {
 
 impl Test {
     fn read(line: &str) -> Option<Self> {
-        let mut words = line.split_whitespace().map(String::from);
-        let mut target: Vec<String> = words.by_ref().take(3).collect();
-        let [package, _, kind] = target.as_slice() else {
-            return None;
-        };
-        let known = package == "-p" && matches!(kind.as_str(), "--lib" | "--doc" | "--test");
-        if kind == "--test" {
-            target.extend(words.next());
+        let mut words = line.split_whitespace().map(String::from).peekable();
+        let mut target: Vec<String> = words.by_ref().take(2).collect();
+        if words.peek().is_some_and(|word| word == "--features") {
+            target.extend(words.by_ref().take(2));
+        }
+        let kind = words.next()?;
+        let known =
+            target.first()? == "-p" && matches!(kind.as_str(), "--lib" | "--doc" | "--test" | "--bin");
+        let is_named = matches!(kind.as_str(), "--test" | "--bin");
+        let is_small = kind == "--test";
+        target.push(kind);
+        if is_named {
+            target.push(words.next()?);
         }
         let filters: Vec<String> = words.collect();
-        // All of a library's tests are too many.
-        let narrow = target.len() > 3 || !filters.is_empty();
+        // All tests of a library or of the tool are too many.
+        let narrow = is_small || !filters.is_empty();
         (known && narrow).then_some(Self { target, filters })
     }
 
@@ -278,6 +283,12 @@ file: c
             ("one", "It says what.", 5)
         );
         assert_eq!(one.test.target, ["-p", "patchpoint", "--test", "name"]);
+        let test = Test::read("-p patchpoint --features cli --bin patchpoint some").unwrap();
+        assert_eq!(
+            test.target.join(" "),
+            "-p patchpoint --features cli --bin patchpoint"
+        );
+        assert_eq!(test.filters, ["some"]);
         assert_eq!(one.test.filters, ["some", "filter"]);
         assert_eq!(one.edits[0].old, "stays\n    goes\n");
         assert_eq!(one.edits[0].new, "stays\n    comes\n");

@@ -202,8 +202,10 @@ fn places(layout: &Layout<'_>, addrs: &SegmentAddrs) -> Vec<Option<u64>> {
         *count.entry((section.file(), section.name())).or_insert(0) += 1;
     }
     let mut maps = MAPS;
+    let files = layout.graph().files().len();
     let mut place = |(index, section): (usize, &Section<'_>)| {
-        if count.get(&(section.file(), section.name())) != Some(&1) {
+        // The global offset table and the stubs are in no file.
+        if section.file() >= files || count.get(&(section.file(), section.name())) != Some(&1) {
             return None;
         }
         if section.role() != SectionRole::StackMaps {

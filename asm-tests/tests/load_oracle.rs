@@ -144,10 +144,18 @@ fn objects(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
+/// Whether the section is the global offset table or the stubs, which are not in the object: rtdyld has its own elsewhere.
+fn is_added(object: &Graph<'_>, section: &Section<'_>) -> bool {
+    section.file() >= object.files().len()
+}
+
 /// Whether the field depends only on the addresses of sections and of symbols outside.
 fn is_comparable(target: &Target, object: &Graph<'_>, section: &Section<'_>, edge: &Edge) -> bool {
     let (name, symbol) = (edge.relocation().name(), &object.symbols()[edge.target().index()]);
     let sections = object.sections();
+    if is_added(object, section) {
+        return false;
+    }
     // Checks name sections, so those that share a name cannot be asked for.
     if sections
         .iter()
@@ -255,7 +263,8 @@ fn verify(tool: &PathBuf, target: &Target, path: &Path, spoil: bool) -> Result<u
         .arg(format!("-check={}", file.display()));
     for (index, section) in layout.graph().sections().iter().enumerate() {
         let addr = layout.section_addr(index, &addrs);
-        if let Some(addr) = addr.filter(|_| section.size() > 0 && section.name() != "COMMON") {
+        let named = section.size() > 0 && section.name() != "COMMON" && !is_added(layout.graph(), section);
+        if let Some(addr) = addr.filter(|_| named) {
             command.arg(format!("-map-section={name},{}={}", section.name(), addr.get()));
         }
     }

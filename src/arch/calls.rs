@@ -74,6 +74,11 @@ impl Arch {
         Some(CodeAddr::new(addr.get().wrapping_add_signed(distance)))
     }
 
+    /// Whether a PowerPC branch sets the link register.
+    pub(crate) fn call_links(self, bytes: &[u8]) -> bool {
+        self.word(bytes).is_some_and(|word| word & 1 != 0)
+    }
+
     /// The same call or jump, but leading to `to`, if it reaches.
     pub(crate) fn call_to(self, addr: CodeAddr, bytes: &[u8], to: CodeAddr) -> Option<Vec<u8>> {
         let distance = to.distance_from(addr);

@@ -9,6 +9,9 @@
 //! when the module is armed, to a *gate* of their own: a stub near the code that is a jump where a head would stand. From
 //! then on the call never changes, and the gate's jump is exchanged as heads are. It costs such a call one jump.
 //!
+//! On PowerPC every call that may be led elsewhere goes to a stub that saves the caller's TOC pointer, as the linker's do:
+//! the function may have another, and the caller restores its own behind the call.
+//!
 //! Invariants: the bytes of a call are checked to be the same call with the target that was meant
 //! (`verify::check_call`), a stub as the first instructions of a function; a call that has a gate keeps it until its
 //! module goes. Each call goes to the old function or the new one. Calls are exchanged one after the other: while a
@@ -142,8 +145,10 @@ fn lead(
     to: CodeAddr,
 ) -> Result<Vec<u8>> {
     let site = preparation.site.clone();
-    if let Some(bytes) = branch.to(&site, original, to)? {
-        return Ok(bytes);
+    if site.module().arch().restore_behind_leaving().is_none() {
+        if let Some(bytes) = branch.to(&site, original, to)? {
+            return Ok(bytes);
+        }
     }
     let (slot, code) = far(preparation.shared, &site, branch.range(&site), to)?;
     let addr = slot.addr();
@@ -219,10 +224,7 @@ fn at_entry(site: &Site, range: CodeRange) -> SiteContext<'_> {
 
 /// A stub in reach of `near` that jumps to a function, however far, checked and in place.
 fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(StubSlot, Vec<u8>)> {
-    let (sequence, environment) = (sequence(to), Environment::default());
-    let context = at_entry(site, near);
-    let len = sequence::stub_len(&sequence, &context, &environment)?;
-    let slot = shared.stubs.alloc(len, near)?;
+    let slot = shared.stubs.alloc(far_len(site, near, to)?, near)?;
     let filled = far_code(site, near, slot.addr(), to).and_then(|code| {
         shared.stubs.fill(&slot, &code)?;
         Ok(code)
@@ -236,9 +238,20 @@ fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(S
     }
 }
 
+fn far_len(site: &Site, near: CodeRange, to: CodeAddr) -> Result<Len> {
+    match site.module().arch().leaving_stub(to) {
+        Some(code) => Ok(Len::new(code.len() as u32)),
+        None => sequence::stub_len(&sequence(to), &at_entry(site, near), &Environment::default()),
+    }
+}
+
 /// The code of such a stub at an address.
 fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
     let context = at_entry(site, near);
+    if let Some(code) = site.module().arch().leaving_stub(to) {
+        verify::check_leaving(&context, at, &code, to)?;
+        return Ok(code);
+    }
     let body = sequence::assemble_stub(&sequence(to), &context, &Environment::default(), at)?;
     let code = body.code.bytes;
     let range = CodeRange::new(at, code.len() as u64).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Code in memory: loaded by the engine or adopted, then registered.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use crate::stackmap::OwnedMaps;
 pub struct Code {
     image: Image,
     symbols: HashMap<String, CodeAddr>,
+    constructors: Vec<CodeAddr>,
+    destructors: Vec<CodeAddr>,
     areas: Vec<CodeArea>,
     /// In ascending address.
     calls: Vec<CallSpec>,
@@ -33,6 +36,20 @@ impl Code {
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
         self.symbols.get(name).copied()
+    }
+
+    /// The functions that the objects want called before their others, in this order; empty for adopted code. The engine
+    /// never calls them. Call them when the code is registered: what may have run cannot be made live any more. See
+    /// [`LinkedImage::constructors`](crate::image::LinkedImage::constructors).
+    #[must_use]
+    pub fn constructors(&self) -> &[CodeAddr] {
+        &self.constructors
+    }
+
+    /// The functions that the objects want called after all others, in this order: before the module is unregistered.
+    #[must_use]
+    pub fn destructors(&self) -> &[CodeAddr] {
+        &self.destructors
     }
 
     /// The stack maps, unwind information and functions.
@@ -110,6 +127,9 @@ impl Engine {
     /// itself, as to a function with local linkage in the same section; calls through pointers and the global offset
     /// table (`-fno-plt`) are not recorded either.
     ///
+    /// On PowerPC recorded calls go through stubs that save the caller's TOC pointer, also to functions of the graph. One without room
+    /// behind it to restore that is refused when the code is registered, by [`Error::CallFixed`].
+    ///
     /// # Errors
     /// As [`Engine::load`].
     pub fn load_recording(
@@ -119,10 +139,23 @@ impl Engine {
         calls: impl Fn(&str) -> Option<RecordId>,
     ) -> Result<Code> {
         let mut found = Vec::new();
-        let mut passes = Passes::new().after_fix_ups(|fixed| {
-            found = recorded(fixed.resolved(), &calls);
-            Ok(())
-        });
+        let by_stub = RefCell::new(None);
+        let mut passes = Passes::new()
+            .before_pruning(|graph| {
+                by_stub.replace(Some(graph.call_by_stubs(|name| calls(name).is_some())?));
+                Ok(())
+            })
+            .before_fix_ups(|resolved| {
+                by_stub
+                    .borrow()
+                    .iter()
+                    .for_each(|by_stub| by_stub.resolve(resolved));
+                Ok(())
+            })
+            .after_fix_ups(|fixed| {
+                found = recorded(fixed.resolved(), &calls);
+                Ok(())
+            });
         let mut code = self.load_with(graph, &mut passes, resolve)?;
         drop(passes);
         code.calls = found;
@@ -165,6 +198,8 @@ impl Engine {
         Ok(Code {
             image: image.image,
             symbols,
+            constructors: image.constructors,
+            destructors: image.destructors,
             areas,
             calls: Vec::new(),
             may_have_run: false,
@@ -202,6 +237,8 @@ impl Engine {
         Ok(Code {
             image: code.into_image(),
             symbols: HashMap::new(),
+            constructors: Vec::new(),
+            destructors: Vec::new(),
             areas,
             calls: Vec::new(),
             may_have_run,
@@ -390,6 +427,7 @@ impl<'e> Registration<'e> {
         let parts = ModuleParts {
             id: engine.next_module(),
             arch: code.image.arch,
+            windows: code.image.windows,
             maps: OwnedMaps::new(code.image.stack_maps, code.image.endian)?,
             functions: Functions::new(&code.image.functions)?,
             areas: code.areas.into(),

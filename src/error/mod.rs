@@ -408,6 +408,13 @@ pub enum Error {
     /// A relocation that is unknown, or not possible in its place.
     #[error("{relocation} at {section}+{offset} cannot be applied: {reason}")]
     RelocationUnsupported { relocation: String, section: String, offset: ByteOffset, reason: &'static str },
+    /// A symbol whose place depends on the thread.
+    #[error(
+        "`{symbol}` ({place}) is thread-local, which only the system's loader can lay out: compile with clang's \
+         -femulated-tls or llc's -emulated-tls, and resolve what they call by image::emulated_tls; or keep it in memory \
+         that the runtime hands to each thread"
+    )]
+    ThreadLocal { symbol: String, place: String },
     /// A relocation changes bytes that its section does not have.
     #[error("{relocation} at {section}+{offset} is outside the section's {size} bytes")]
     RelocationOutsideSection { relocation: &'static str, section: String, offset: ByteOffset, size: u64 },
@@ -447,9 +454,34 @@ pub enum Error {
     /// Two objects that are linked together define the same symbol, and neither gives way.
     #[error("`{symbol}` is defined by both {first} and {second}: leave one out, or make one weak or local")]
     SymbolDuplicate { symbol: String, first: String, second: String },
+    /// Two objects that are linked together have a group of sections of one name, but not one that stands for both.
+    #[error(
+        "{first} and {second} both have the group `{group}`, but {reason}: compile both alike, or leave one out"
+    )]
+    GroupsDiffer { group: String, first: String, second: String, reason: &'static str },
+    /// A harness names a symbol that is local to two of the objects that it tests.
+    #[error(
+        "`{symbol}` is local to both {first} and {second}: test them in graphs of their own, or rename one"
+    )]
+    LocalAmbiguous { symbol: String, first: String, second: String },
+    /// A harness replaces a local variable, uses of which cannot be told from those of others in its section.
+    #[error(
+        "`{symbol}` of {file} cannot be replaced, for it is a local variable that shares its section with others: compile \
+         with -fdata-sections, or make it global"
+    )]
+    LocalNotReplaceable { symbol: String, file: String },
     /// Objects that are to be linked together are for different architectures.
     #[error("{second} is for {found:?}, but {first} is for {arch:?}: link them apart")]
     ObjectsDiffer { first: String, arch: crate::arch::Arch, second: String, found: crate::arch::Arch },
+    /// Objects that are to be linked together are of different formats, and name the same things differently.
+    #[error("{second} is a {found:?} object, but {first} is a {format:?} object: link them apart")]
+    #[cfg(feature = "std")]
+    ObjectFormatsDiffer {
+        first: String,
+        format: crate::image::ObjectFormat,
+        second: String,
+        found: crate::image::ObjectFormat,
+    },
     /// A root is named that no object defines.
     #[error("`{symbol}` is to be kept with all it needs, but no object defines it")]
     RootUndefined { symbol: String },
@@ -463,6 +495,10 @@ pub enum Error {
     #[error("the {segment} segment cannot be at {addr}: {reason}")]
     #[cfg(feature = "std")]
     SegmentMisplaced { segment: crate::image::SegmentKind, addr: CodeAddr, reason: &'static str },
+    /// A section cannot be at the place of its segment that was given.
+    #[error("section {section} cannot be {:#x} behind its segment's start: {reason}", offset.get())]
+    #[cfg(feature = "std")]
+    SectionMisplaced { section: String, offset: crate::addr::Len, reason: &'static str },
     /// Another number of function addresses than the stack map has functions.
     #[error(
         "the stack map has {needed} functions, {found} addresses were given: give one for each, in its order"
@@ -540,6 +576,32 @@ pub enum Error {
     /// Something that is for code of this process only.
     #[error("{what} cannot be had for code that another process executes: {mend}")]
     NotElsewhere { what: &'static str, mend: &'static str },
+    /// A call into another process is not over.
+    #[error(
+        "thread {thread} of the executor was in a call that had neither ended nor left by a ramp after {waited_ms} ms: let calls be shorter, have more patience, or use live modules"
+    )]
+    CallNotOver { thread: i32, waited_ms: u64 },
+    /// A foreign process refuses.
+    #[error(
+        "process {process} could not be used when {during}: {errno}; run as its user or with CAP_SYS_PTRACE, on x86-64, with no other tracer"
+    )]
+    ProcessRefused { process: u32, during: &'static str, errno: Errno },
+    /// A foreign process has ended.
+    #[error("process {process} has ended, or runs another program: open the one that runs now")]
+    ProcessGone { process: u32 },
+    /// A thread of a foreign process does not stop.
+    #[error(
+        "thread {thread} of process {process} did not stop within {waited_ms} ms: try again when it is not in the kernel for long, or have more patience"
+    )]
+    ThreadNotStopped { process: u32, thread: i32, waited_ms: u64 },
+    /// Memory of a foreign process is none whose code can be changed.
+    #[error("{range} of process {process} {why}: give private memory that is mapped read-execute")]
+    ForeignRange { process: u32, range: CodeRange, why: &'static str },
+    /// An engine is not one of a foreign process.
+    #[error(
+        "the engine is none of process {process}'s, whose threads it does not stop: take the one of Process::engine"
+    )]
+    ForeignEngine { process: u32 },
     /// Other cores cannot be made to serialize.
     #[error("other threads cannot be made to serialize: {call} answered {errno}; {mend}")]
     NoBarrier { call: &'static str, errno: Errno, mend: &'static str },
@@ -624,6 +686,11 @@ pub enum Error {
         "{site} reserves {reserved} bytes, but the next record is at {next}: LLVM emitted fewer bytes, or the reserved length is wrong"
     )]
     SiteOverlapsRecord { site: Box<SiteName>, reserved: Len, next: FnOffset },
+    /// A site's registers are those of another convention than the engine's.
+    #[error(
+        "{site} has the C convention of Windows, whose registers the engine does not know: compile its patchpoint with anyregcc"
+    )]
+    SiteConvention { site: Box<SiteName> },
     /// Two sites have bytes in common.
     #[error("{site} of {reserved} bytes overlaps site {other}")]
     SitesOverlap { site: Box<SiteName>, reserved: Len, other: Box<SiteName> },

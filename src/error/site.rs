@@ -51,6 +51,7 @@ impl Error {
             | Self::TooFewLocations { site, .. }
             | Self::ResultNotRegister { site, .. }
             | Self::SiteUndecodable { site, .. }
+            | Self::SiteConvention { site, .. }
             | Self::NotLlvmPatchpoint { site, .. }
             | Self::EntryNotNops { site, .. }
             | Self::ReservedBeyondRecorded { site, .. }

@@ -49,6 +49,7 @@ impl Adoption {
         Self {
             image: Image {
                 arch,
+                windows: false,
                 endian,
                 stack_maps,
                 functions: Vec::new(),

@@ -1,61 +1,23 @@
-//! Applies edges: computes each value by its relocation's formula, checks that it fits, and writes it; fills
-//! the global offset table and the stubs.
-
-use alloc::vec::Vec;
+//! Applies edges: computes each value by its relocation's formula, checks that it fits, and writes it.
 
 use super::graph::{Definition, Edge, Section, SectionRole, SymbolId};
-use super::layout::{Place, SegmentKind};
 use super::link::{Linker, Value};
 use super::pairs::uleb_len;
 use super::relocation::{Fit, Formula, Misfit};
-use super::stubs::{TOC_RESTORE_ROOM, toc_restore};
+use super::stubs::has_room_to_restore;
 use crate::addr::{ByteOffset, CodeAddr};
 use crate::error::{Error, Result};
-use crate::stackmap::Endian;
 
 /// The size of a page that `adrp` counts in.
 const PAGE_MASK: u64 = 0xfff;
 
 impl Linker<'_, '_> {
-    /// The entries of the global offset table, and stubs.
-    pub(super) fn fill_slots(&self, buffers: &mut [Vec<u8>; 3]) -> Result<()> {
-        let [code, read_only, _] = buffers;
-        let (got, stubs) = (&self.layout.got, &self.layout.stubs);
-        let arch = self.layout.graph.arch;
-        let entries = read_only.get_mut(got.place as usize..).unwrap_or_default();
-        for (entry, owner) in entries.chunks_exact_mut(got.size as usize).zip(&got.owners) {
-            let value = self.value(*owner)?;
-            entry.copy_from_slice(&match arch.endian() {
-                Endian::Little => value.to_le_bytes(),
-                Endian::Big => value.to_be_bytes(),
-            });
-        }
-        let code = code.get_mut(stubs.place as usize..).unwrap_or_default();
-        for (room, owner) in code.chunks_exact_mut(stubs.size as usize).zip(&stubs.owners) {
-            let Some(at) = self.stub(*owner) else { continue };
-            let entry = self.entry(*owner).unwrap_or(0);
-            let stub = arch.stub(at, entry, self.value(*owner)?);
-            for (byte, new) in room.iter_mut().zip(stub) {
-                *byte = new;
-            }
-        }
-        Ok(())
+    pub(super) fn entry(&self, symbol: SymbolId) -> Option<u64> {
+        self.spot(self.layout.graph.got_entry(symbol)?)
     }
 
-    fn entry(&self, symbol: SymbolId) -> Option<u64> {
-        let offset = self.layout.got.offset(symbol)?;
-        Some(self.address(Place {
-            segment: SegmentKind::ReadOnly,
-            offset,
-        }))
-    }
-
-    fn stub(&self, symbol: SymbolId) -> Option<u64> {
-        let offset = self.layout.stubs.offset(symbol)?;
-        Some(self.address(Place {
-            segment: SegmentKind::Code,
-            offset,
-        }))
+    pub(super) fn stub(&self, symbol: SymbolId) -> Option<u64> {
+        self.spot(self.layout.graph.stub(symbol)?)
     }
 
     fn value(&self, symbol: SymbolId) -> Result<u64> {
@@ -92,7 +54,7 @@ impl Linker<'_, '_> {
         bytes: &mut [u8],
     ) -> Result<()> {
         let formula = edge.relocation.formula();
-        if matches!(formula, Formula::Nothing | Formula::UlebSet) {
+        if matches!(formula, Formula::Nothing | Formula::UlebSet | Formula::Subtrahend) {
             return Ok(());
         }
         let Some(place) = at.or((!formula.needs_place()).then_some(0)) else {
@@ -118,11 +80,22 @@ impl Linker<'_, '_> {
         match formula {
             Formula::Add => value = edge.relocation.extract(field, endian).wrapping_add(value),
             Formula::Sub => value = edge.relocation.extract(field, endian).wrapping_sub(value),
+            Formula::Difference => value = value.wrapping_sub(self.subtrahend(section, edge, previous)?),
             _ => {}
         }
         self.check(section, edge, place, edge.relocation.fit(), value)?;
         edge.relocation.insert(field, endian, value);
         Ok(())
+    }
+
+    /// What an edge subtracts: the symbol of the one before it, which is at the same place.
+    fn subtrahend(&self, section: &Section<'_>, edge: &Edge, previous: Option<&Edge>) -> Result<u64> {
+        let is_half =
+            |other: &&Edge| other.offset == edge.offset && other.relocation.formula() == Formula::Subtrahend;
+        match previous.filter(is_half) {
+            Some(other) => self.value(other.target),
+            None => Err(self.unsupported(section, edge, "it has no other half")),
+        }
     }
 
     /// Writes the difference of a pair into a number of variable length, which keeps its length.
@@ -157,9 +130,11 @@ impl Linker<'_, '_> {
             Ok(entry.wrapping_add(addend))
         };
         Ok(match formula {
-            Formula::Nothing | Formula::UlebSet | Formula::UlebSub => 0,
+            Formula::Nothing | Formula::UlebSet | Formula::UlebSub | Formula::Subtrahend => 0,
             Formula::Absolute if section.role == SectionRole::StackMaps => self.of_code(edge, symbol()?),
-            Formula::Absolute | Formula::Add | Formula::Sub => symbol()?,
+            Formula::Absolute | Formula::Add | Formula::Sub | Formula::Difference => symbol()?,
+            Formula::FromImageBase => symbol()?.wrapping_sub(self.image_base),
+            Formula::FromSection => symbol()?.wrapping_sub(self.start_of_section(section, edge)?),
             Formula::Relative => symbol()?.wrapping_sub(place),
             Formula::Branch | Formula::BranchNoToc => self.branch(section, edge, place)?,
             Formula::BranchFromGot | Formula::FromGot => symbol()?.wrapping_sub(self.got),
@@ -174,6 +149,16 @@ impl Linker<'_, '_> {
             Formula::GotFromPage => entry()?.wrapping_sub(self.got & !PAGE_MASK),
             Formula::LowOfPair => self.low_of_pair(section, edge)?,
         })
+    }
+
+    /// The address of the section that an edge leads to.
+    fn start_of_section(&self, section: &Section<'_>, edge: &Edge) -> Result<u64> {
+        let symbol = self.layout.graph.symbols.get(edge.target.index());
+        let start = match symbol.map(|symbol| symbol.definition) {
+            Some(Definition::Section(id, _)) => self.spot((id, 0)),
+            _ => None,
+        };
+        start.ok_or_else(|| self.unsupported(section, edge, "its symbol is in no section"))
     }
 
     fn size(&self, symbol: SymbolId) -> u64 {
@@ -203,43 +188,45 @@ impl Linker<'_, '_> {
 
     /// The distance to the target, or to its stub where the target itself is out of reach or may not be entered.
     fn branch(&self, section: &Section<'_>, edge: &Edge, place: u64) -> Result<u64> {
-        let arch = self.layout.graph.arch;
-        let addend = edge.addend as u64;
-        let stub = self.stub(edge.target);
-        if self.needs_stub(edge) {
-            let Some(stub) = stub else {
-                // One that a pass made when stubs were there already.
-                return Err(self.unsupported(section, edge, "its symbol has no stub"));
-            };
-            self.value(edge.target)?;
-            let entry = match edge.relocation.formula() {
-                Formula::BranchNoToc => arch.stub_entry_without_toc(),
-                _ => 0,
-            };
-            return Ok(stub.wrapping_add(entry).wrapping_sub(place));
+        if !self.takes_stub(edge, place)? {
+            return self.direct(edge, place);
         }
-        let described = self.layout.graph.described(edge.target.index(), edge.addend);
+        let Some(stub) = self.stub(edge.target) else {
+            // One that a pass made when stubs were there already.
+            return Err(self.unsupported(section, edge, "its symbol has no stub"));
+        };
+        self.value(edge.target)?;
+        let offset = match edge.relocation.formula() {
+            Formula::BranchNoToc => self.layout.graph.arch.stub_entry_without_toc(),
+            _ if self.needs_stub(edge) => 0,
+            _ => edge.addend as u64,
+        };
+        Ok(stub.wrapping_add(offset).wrapping_sub(place))
+    }
+
+    /// Whether a branch goes through the stub of its target: where it may not enter that directly, or does not reach it and there is a stub.
+    pub(super) fn takes_stub(&self, edge: &Edge, place: u64) -> Result<bool> {
+        if self.needs_stub(edge) {
+            return Ok(true);
+        }
+        let has_stub = self.stub(edge.target).is_some();
+        Ok(has_stub && edge.relocation.fit().check(self.direct(edge, place)?).is_err())
+    }
+
+    /// The distance to the target itself.
+    fn direct(&self, edge: &Edge, place: u64) -> Result<u64> {
+        let graph = &self.layout.graph;
+        let described = graph.described(edge.target.index(), edge.addend);
         if let Some(code) = described.and_then(|spot| self.spot(spot)) {
             return Ok(code.wrapping_sub(place));
         }
-        let other = self
-            .layout
-            .graph
-            .symbols
-            .get(edge.target.index())
-            .map_or(0, |symbol| symbol.other);
-        let local = arch.local_entry(other).unwrap_or(0);
-        let direct = self
-            .value(edge.target)?
-            .wrapping_add(addend)
-            .wrapping_add(u64::from(local))
-            .wrapping_sub(place);
-        Ok(match stub {
-            Some(stub) if edge.relocation.fit().check(direct).is_err() => {
-                stub.wrapping_add(addend).wrapping_sub(place)
-            }
-            _ => direct,
-        })
+        let symbol = graph.symbols.get(edge.target.index());
+        let local = graph
+            .arch
+            .local_entry(symbol.map_or(0, |symbol| symbol.other))
+            .unwrap_or(0);
+        let target = self.value(edge.target)?.wrapping_add(edge.addend as u64);
+        Ok(target.wrapping_add(u64::from(local)).wrapping_sub(place))
     }
 
     /// Whether a branch may not enter its target directly, wherever that is: on PowerPC, what is outside may have another
@@ -262,26 +249,11 @@ impl Linker<'_, '_> {
     /// Replaces the nop behind a call by what restores the TOC pointer. `bytes` start with the call.
     fn restore_toc(&self, section: &Section<'_>, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
         let arch = self.layout.graph.arch;
-        let big = arch.endian() == Endian::Big;
-        let word = |bytes: &[u8; 4]| {
-            if big {
-                u32::from_be_bytes(*bytes)
-            } else {
-                u32::from_le_bytes(*bytes)
-            }
-        };
-        let Some((call, rest)) = bytes.split_first_chunk_mut::<4>() else {
-            return Ok(());
-        };
-        let links = word(call) & 1 != 0;
-        match rest.split_first_chunk_mut::<4>() {
-            Some((next, _)) if links && TOC_RESTORE_ROOM.contains(&word(next)) => {
-                let restore = toc_restore(arch.has_descriptors());
-                *next = if big {
-                    restore.to_be_bytes()
-                } else {
-                    restore.to_le_bytes()
-                };
+        let room = has_room_to_restore(arch, bytes);
+        let next = bytes.get_mut(4..).and_then(<[u8]>::first_chunk_mut::<4>);
+        match (next, arch.restore_behind_leaving()) {
+            (Some(next), Some(restore)) if room => {
+                *next = restore;
                 Ok(())
             }
             _ => Err(self.unsupported(

@@ -2,14 +2,22 @@
 //!
 //! Of a call that the compiler has resolved itself, mostly one within a section to a function that is not global, there is no
 //! edge, and it is not found; nor are calls through pointers and the global offset table.
+//!
+//! On PowerPC a call that is to be led elsewhere later has to save and restore the caller's TOC pointer, which the linker does
+//! only for calls that leave the graph. So recorded calls of its own functions name an absolute symbol in their place, which
+//! gets the function's address when that is known. Cost: linear in symbols and edges.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use std::collections::HashMap;
 
-use super::graph::{Definition, Edge, Section, SectionRole};
+use super::graph::{Definition, Edge, Graph, Scope, Section, SectionRole, Symbol, SymbolId};
 use super::layout::{Layout, SegmentAddrs};
+use super::phases::Resolved;
 use super::relocation::Formula;
+use super::stubs::has_room_to_restore;
 use crate::addr::{CodeAddr, Len};
+use crate::error::Result;
 
 /// A call, or a jump from one function to the start of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +28,71 @@ pub struct RecordedCall {
     pub addr: CodeAddr,
     /// Its length in bytes.
     pub len: Len,
+}
+
+/// Functions of a graph whose calls go through stubs, each with the symbol that the calls name instead.
+pub(crate) struct CalledByStub(HashMap<SymbolId, SymbolId>);
+
+impl Graph<'_> {
+    /// Makes the calls of every function in the graph for which `wanted` returns true go through a stub that saves the caller's
+    /// TOC pointer, and restore it: so they may be led to functions with another one. Does nothing where calls keep nothing.
+    ///
+    /// A call without room for the restore stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::ImageTooLarge`](crate::Error::ImageTooLarge).
+    pub(crate) fn call_by_stubs(&mut self, mut wanted: impl FnMut(&str) -> bool) -> Result<CalledByStub> {
+        let mut by_stub = HashMap::new();
+        if self.arch().restore_behind_leaving().is_none() {
+            return Ok(CalledByStub(by_stub));
+        }
+        for index in 0..self.symbols.len() {
+            let Some(symbol) = self.symbols.get(index) else {
+                break;
+            };
+            let inside = matches!(symbol.definition, Definition::Section(..));
+            if !(inside && symbol.function && wanted(&symbol.name)) {
+                continue;
+            }
+            let mut alias = Symbol::new(symbol.name.clone(), Definition::Absolute(0)).function(symbol.size);
+            alias.scope = Scope::Local;
+            let (function, alias) = (SymbolId(index as u32), self.add_symbol(alias)?);
+            by_stub.insert(function, alias);
+        }
+        self.lead_calls(&by_stub);
+        Ok(CalledByStub(by_stub))
+    }
+
+    fn lead_calls(&mut self, by_stub: &HashMap<SymbolId, SymbolId>) {
+        let arch = self.arch();
+        let code = self
+            .sections
+            .iter_mut()
+            .filter(|section| section.role == SectionRole::Code);
+        for section in code {
+            for edge in &mut section.edges {
+                let Some(alias) = by_stub.get(&edge.target) else {
+                    continue;
+                };
+                let call = section.bytes.get(edge.offset as usize..).unwrap_or_default();
+                let is_call = edge.relocation.formula() == Formula::Branch && edge.addend == 0;
+                if is_call && has_room_to_restore(arch, call) {
+                    edge.target = *alias;
+                }
+            }
+        }
+    }
+}
+
+impl CalledByStub {
+    /// Gives those symbols the addresses of the functions.
+    pub(crate) fn resolve(&self, resolved: &mut Resolved<'_>) {
+        for (function, alias) in &self.0 {
+            if let Some(addr) = resolved.symbol_addr(*function) {
+                resolved.set_symbol_addr(*alias, addr);
+            }
+        }
+    }
 }
 
 impl Layout<'_> {

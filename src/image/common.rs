@@ -43,6 +43,7 @@ impl Graph<'_> {
                 edges: Vec::new(),
                 about_code: false,
                 about: None,
+                list: None,
                 retained: false,
             });
         }

@@ -46,6 +46,11 @@ impl Descriptors {
         Self(found)
     }
 
+    /// All of them, each with its code.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(Spot, Spot)> {
+        self.0.iter()
+    }
+
     /// The code of the descriptor at this place, if there is one.
     pub(super) fn code(&self, descriptor: Spot) -> Option<Spot> {
         let index = self.0.binary_search_by_key(&descriptor, |(at, _)| *at).ok()?;

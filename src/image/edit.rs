@@ -7,6 +7,7 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::comdat::Choice;
 use super::graph::{
     Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
@@ -42,7 +43,7 @@ impl<'data> Graph<'data> {
         let id = SymbolId(bases.symbol);
         self.index();
         let symbols = alloc::vec![symbol];
-        self.check_duplicates("a pass", &symbols)?;
+        self.check_duplicates("a pass", &symbols, &Choice::default())?;
         self.changed = true;
         let ids = self.take_symbols(symbols, &bases);
         Ok(ids.first().copied().unwrap_or(id))
@@ -73,6 +74,11 @@ impl<'data> Graph<'data> {
         (0..self.sections.len() as u32).map(SectionId)
     }
 
+    /// The symbols under their IDs.
+    pub fn symbol_ids(&self) -> impl Iterator<Item = SymbolId> + use<'data> {
+        (0..self.symbols.len() as u32).map(SymbolId)
+    }
+
     /// Checks what the reader checks of a file, after changes.
     pub(super) fn check(&mut self) -> Result<()> {
         if !self.changed {
@@ -96,6 +102,7 @@ impl<'data> Graph<'data> {
                 });
             }
         }
+        self.check_tables()?;
         self.changed = false;
         Ok(())
     }
@@ -118,7 +125,7 @@ impl<'data> Graph<'data> {
         }
         for edge in &section.edges {
             let name = || self.section_name(section);
-            if Relocation::from_elf(self.arch, edge.relocation.number()) != Some(edge.relocation) {
+            if !edge.relocation.is_of(self.arch) {
                 return Err(Error::RelocationUnsupported {
                     relocation: edge.relocation.name().into(),
                     section: name(),
@@ -162,10 +169,20 @@ impl<'data> Section<'data> {
             edges: Vec::new(),
             about_code: false,
             about: None,
+            list: None,
             retained: false,
         };
         section.set_bytes(bytes);
         section
+    }
+
+    /// What stands under an index of a file that is of no section.
+    pub(super) fn nothing() -> Self {
+        Self {
+            file: 0,
+            align: 1,
+            ..Self::new("", SectionRole::Ignored, Cow::Borrowed(&[][..]))
+        }
     }
 
     /// Gives it other bytes, and their length.
@@ -178,6 +195,11 @@ impl<'data> Section<'data> {
     /// Its bytes, to be changed: without zeros that follow them.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.to_mut()
+    }
+
+    /// What becomes of it: among other things, which segment it is placed in.
+    pub fn set_role(&mut self, role: SectionRole) {
+        self.role = role;
     }
 
     /// What its address is to be a multiple of: a power of two up to 65536.

@@ -3,24 +3,23 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::Cell;
 use core::mem::size_of;
 
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
-use object::{Endianness, SectionIndex, SymbolIndex};
+use object::{Endianness, SymbolIndex};
 
-use super::descriptors::Descriptors;
-use super::file::Object;
+use super::align;
+use super::checks::{self, Texts, alignment, common, contradiction, in_section, malformed, place, refuse};
+use super::comdat::{self, Group, Members, Selection};
+use super::format::ObjectFormat;
 use super::graph::{
     Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
-use super::merge::Names;
-use super::pairs::Pairs;
+use super::init::{self, FunctionList};
 use super::relocation::{self, Relocation};
-use super::{MAX_ALIGN, MAX_SIZE, align};
 use crate::addr::ByteOffset;
 use crate::arch::Arch;
 use crate::error::{Error, Result};
@@ -30,52 +29,34 @@ type Header = FileHeader64<Endianness>;
 /// `SHN_X86_64_LCOMMON`: common symbols of the large data model.
 const LARGE_COMMON: u16 = 0xff02;
 
-impl<'data> Object<'data> {
-    /// Reads an ELF relocatable object for any architecture of [`Arch`](crate::arch::Arch), as `llc -filetype=obj` or `clang -c` write it.
-    ///
-    /// # Errors
-    /// Something else, a damaged file, a section that needs more than loading (constructors, thread-local
-    /// storage, code that is writable, compression), an unknown relocation.
-    pub fn parse(bytes: &'data [u8]) -> Result<Self> {
-        let (header, endian, arch) = header(bytes)?;
-        let sections = header
-            .sections(endian, bytes)
-            .map_err(malformed("the section table"))?;
-        let table = sections
-            .symbols(endian, bytes, elf::SHT_SYMTAB)
-            .map_err(malformed("the symbol table"))?;
-        let reader = Reader {
-            bytes,
-            endian,
-            arch,
-            names: Cell::new(NAMES_PER_BYTE.saturating_mul(bytes.len() as u64)),
-            sections,
-            table,
-        };
-        let mut graph = Graph {
-            arch,
-            files: alloc::vec![String::new()],
-            sections: reader.sections()?,
-            symbols: Vec::new(),
-            names: Names::new(),
-            changed: false,
-            descriptors: Descriptors::default(),
-            pairs: Pairs::default(),
-        };
-        reader.symbols(&mut graph)?;
-        reader.edges(&mut graph)?;
-        align::carry_out(&mut graph)?;
-        Ok(Self { graph })
-    }
+/// Reads an ELF relocatable object.
+pub(super) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
+    let (header, endian, arch) = header(bytes)?;
+    let sections = header
+        .sections(endian, bytes)
+        .map_err(malformed("the section table"))?;
+    let table = sections
+        .symbols(endian, bytes, elf::SHT_SYMTAB)
+        .map_err(malformed("the symbol table"))?;
+    let reader = Reader {
+        bytes,
+        endian,
+        arch,
+        names: Texts::of_file(bytes.len()),
+        sections,
+        table,
+    };
+    let mut graph = Graph::of_file(ObjectFormat::Elf, arch);
+    graph.sections = reader.sections()?;
+    reader.symbols(&mut graph)?;
+    reader.groups(&mut graph)?;
+    reader.edges(&mut graph)?;
+    align::carry_out(&mut graph)?;
+    Ok(graph)
 }
 
 fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Arch)> {
     let unsupported = |found: String| Error::ObjectUnsupported { found };
-    if !bytes.starts_with(&elf::ELFMAG) {
-        return Err(unsupported(
-            "bytes that do not start with the ELF magic number".into(),
-        ));
-    }
     if bytes.get(4) != Some(&elf::ELFCLASS64) {
         return Err(unsupported("an ELF file that is not 64-bit".into()));
     }
@@ -89,41 +70,16 @@ fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Arch)> {
     Ok((header, endian, arch))
 }
 
-fn malformed(what: &'static str) -> impl Fn(object::read::Error) -> Error {
-    move |reason| Error::ObjectMalformed {
-        what,
-        reason: reason.to_string(),
-    }
-}
-
-/// How many bytes of names there may be for each byte of the file. Names may share bytes, so their sum is not
-/// bounded by the file's size; linkers that share tails stay far below this.
-const NAMES_PER_BYTE: u64 = 16;
-
 struct Reader<'data> {
     bytes: &'data [u8],
     endian: Endianness,
     arch: Arch,
-    /// The bytes that names may still have.
-    names: Cell<u64>,
+    names: Texts,
     sections: SectionTable<'data, Header>,
     table: SymbolTable<'data, Header>,
 }
 
 impl<'data> Reader<'data> {
-    /// A name as text, if all names up to it are not too many bytes.
-    fn name<'n>(&self, name: &'n [u8]) -> Result<Cow<'n, str>> {
-        let Some(left) = self.names.get().checked_sub(name.len() as u64) else {
-            let reason = "they share their bytes so often that they are many times the file".into();
-            return Err(Error::ObjectMalformed {
-                what: "names",
-                reason,
-            });
-        };
-        self.names.set(left);
-        Ok(String::from_utf8_lossy(name))
-    }
-
     /// All sections under their indices in the file.
     fn sections(&self) -> Result<Vec<Section<'data>>> {
         let mut sections = Vec::with_capacity(self.sections.len());
@@ -138,11 +94,14 @@ impl<'data> Reader<'data> {
             .sections
             .section_name(self.endian, header)
             .map_err(malformed("a section's name"))?;
-        let name = self.name(name)?;
+        let name = self.names.text(name)?;
         let size = header.sh_size.get(self.endian);
         let role = role(self.arch, self.endian, &name, header)?;
         let (flags, link) = (header.sh_flags.get(self.endian), header.sh_link.get(self.endian));
         let linked = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
+        let list = (role == SectionRole::ReadOnly)
+            .then(|| FunctionList::of_name(&name))
+            .flatten();
         let mut section = Section {
             name,
             file: 0,
@@ -153,30 +112,21 @@ impl<'data> Reader<'data> {
             edges: Vec::new(),
             about_code: linked,
             about: (linked && link > 0).then_some(SectionId(link)),
-            retained: flags & u64::from(elf::SHF_GNU_RETAIN) != 0,
+            // Nobody names what is called by itself.
+            retained: flags & u64::from(elf::SHF_GNU_RETAIN) != 0 || list.is_some(),
+            list,
         };
         if role == SectionRole::Ignored {
             return Ok(section);
         }
-        let align = header.sh_addralign.get(self.endian).max(1);
-        section.align = match u32::try_from(align) {
-            Ok(align) if align.is_power_of_two() && align <= MAX_ALIGN => align,
-            _ => {
-                return Err(refuse(
-                    &section.name,
-                    "its alignment is no power of two up to 65536",
-                ));
-            }
-        };
-        section.size = u32::try_from(size).map_err(|_| Error::ImageTooLarge {
-            size,
-            limit: MAX_SIZE,
-        })?;
+        section.align = alignment(&section.name, header.sh_addralign.get(self.endian))?;
+        section.size = checks::size(size)?;
         section.bytes = Cow::Borrowed(
             header
                 .data(self.endian, self.bytes)
                 .map_err(malformed("a section's bytes"))?,
         );
+        init::check(&section)?;
         Ok(section)
     }
 
@@ -188,12 +138,15 @@ impl<'data> Reader<'data> {
                 .table
                 .symbol_name(self.endian, raw)
                 .map_err(malformed("a symbol's name"))?;
-            let mut name = self.name(name)?;
+            let mut name = self.names.text(name)?;
             let section = usize::from(raw.st_shndx.get(self.endian));
             if let (elf::STT_SECTION, true, Some(section)) =
                 (raw.st_type(), name.is_empty(), graph.sections.get(section))
             {
-                name = self.name(section.name.as_bytes()).map(|_| section.name.clone())?;
+                name = self
+                    .names
+                    .text(section.name.as_bytes())
+                    .map(|_| section.name.clone())?;
             }
             let definition = self.definition(graph, index, raw, &name)?;
             symbols.push(Symbol {
@@ -239,10 +192,18 @@ impl<'data> Reader<'data> {
         match raw.st_type() {
             elf::STT_GNU_IFUNC => {
                 return Ok(Definition::Refused(
-                    "an indirect function must be run to be resolved",
+                    "it is an indirect function, whose resolver must run first: load the resolver by itself, call it, and let \
+                     your own resolver give its answer",
                 ));
             }
-            elf::STT_TLS => return Ok(Definition::Refused("it is thread-local")),
+            // Undefined ones are refused where they are used, and so are marks in the data, such as `$d`.
+            elf::STT_TLS
+                if raw.st_shndx.get(self.endian) == elf::SHN_UNDEF
+                    || raw.st_bind() == elf::STB_LOCAL && raw.st_size.get(self.endian) == 0 =>
+            {
+                return Ok(Definition::Refused("it is thread-local"));
+            }
+            elf::STT_TLS => return Err(self.thread_local(raw, index, name)),
             _ => {}
         }
         if self.arch.local_entry(raw.st_other).is_none() {
@@ -257,7 +218,7 @@ impl<'data> Reader<'data> {
             .symbol_section(self.endian, raw, index)
             .map_err(malformed("a symbol's section"))?;
         if let Some(section) = section {
-            return in_section(graph, section, value, name);
+            return in_section(&graph.sections, section.0, value, name);
         }
         match raw.st_shndx.get(self.endian) {
             elf::SHN_ABS => Ok(Definition::Absolute(value)),
@@ -265,6 +226,54 @@ impl<'data> Reader<'data> {
             _ if name == self.arch.got_symbol() => Ok(Definition::GotBase),
             _ => Ok(Definition::Undefined { weak }),
         }
+    }
+
+    fn thread_local(&self, raw: &Sym64<Endianness>, index: SymbolIndex, name: &str) -> Error {
+        let section = self.table.symbol_section(self.endian, raw, index).ok().flatten();
+        let header = section.and_then(|section| self.sections.section(section).ok());
+        let place = header.and_then(|header| self.sections.section_name(self.endian, header).ok());
+        Error::ThreadLocal {
+            symbol: name.into(),
+            place: String::from_utf8_lossy(place.unwrap_or_default()).into_owned(),
+        }
+    }
+
+    /// The groups of sections.
+    fn groups(&self, graph: &mut Graph<'data>) -> Result<()> {
+        let mut seen = Members::default();
+        for header in self.sections.iter() {
+            let Some((flags, members)) = header
+                .group(self.endian, self.bytes)
+                .map_err(malformed("a section group"))?
+            else {
+                continue;
+            };
+            let signature = graph.symbols.get(header.sh_info.get(self.endian) as usize);
+            let link = header.link(self.endian);
+            let Some(symbol) = signature.filter(|_| link == self.table.section()) else {
+                return Err(contradiction("a section group", "its symbol is not there".into()));
+            };
+            // The name is there once more.
+            self.names.text(symbol.name.as_bytes())?;
+            let mut sections = Vec::new();
+            for member in members {
+                let id = SectionId(member.get(self.endian));
+                let Some(section) = graph.section(id) else {
+                    return Err(comdat::malformed(&symbol.name, "a section is not there"));
+                };
+                seen.add(id, &symbol.name)?;
+                if section.role != SectionRole::Ignored {
+                    sections.push(id);
+                }
+            }
+            graph.groups.push(Group {
+                name: symbol.name.clone(),
+                file: 0,
+                selection: (flags & elf::GRP_COMDAT != 0).then_some(Selection::Any),
+                sections,
+            });
+        }
+        Ok(())
     }
 
     /// The relocations of every section that is placed or kept.
@@ -275,14 +284,10 @@ impl<'data> Reader<'data> {
             if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL) {
                 continue;
             }
-            let symbols = graph.symbols.len();
             let index = header.sh_info.get(self.endian) as usize;
             let Some(section) = graph.sections.get_mut(index) else {
                 let reason = format!("section {index} is not there");
-                return Err(Error::ObjectMalformed {
-                    what: "the target of a relocation section",
-                    reason,
-                });
+                return Err(contradiction("the target of a relocation section", reason));
             };
             if section.role == SectionRole::Ignored {
                 continue;
@@ -297,34 +302,34 @@ impl<'data> Reader<'data> {
                 ));
             };
             if link != self.table.section() {
-                let reason = "they refer to another symbol table".into();
-                return Err(Error::ObjectMalformed {
-                    what: "relocations",
-                    reason,
-                });
+                let reason = "they refer to another symbol table";
+                return Err(contradiction("relocations", reason.into()));
             }
             let Some(rest) = left.checked_sub(edges.len()) else {
-                let reason = "they are more than the file has room for: sections overlap".into();
-                return Err(Error::ObjectMalformed {
-                    what: "relocations",
-                    reason,
-                });
+                let reason = "they are more than the file has room for: sections overlap";
+                return Err(contradiction("relocations", reason.into()));
             };
             left = rest;
             section.edges.reserve(edges.len());
             for raw in edges {
-                let edge = self.edge(section, raw, symbols)?;
+                let edge = self.edge(section, raw, &graph.symbols)?;
                 section.edges.push(edge);
             }
         }
         Ok(())
     }
 
-    fn edge(&self, section: &Section<'_>, raw: &Rela64<Endianness>, symbols: usize) -> Result<Edge> {
+    fn edge(&self, section: &Section<'_>, raw: &Rela64<Endianness>, symbols: &[Symbol<'_>]) -> Result<Edge> {
         let offset = raw.r_offset.get(self.endian);
         let number = raw.r_type(self.endian, false);
         let Some(relocation) = Relocation::from_elf(self.arch, number) else {
             let (relocation, reason) = relocation::why_refused(self.arch, number);
+            if reason == relocation::TLS {
+                let place = format!("{relocation} at {}+{:#x}", section.name, offset);
+                let symbol = symbols.get(raw.r_sym(self.endian, false) as usize);
+                let symbol = symbol.map_or_else(String::new, |symbol| symbol.name.clone().into_owned());
+                return Err(Error::ThreadLocal { symbol, place });
+            }
             return Err(Error::RelocationUnsupported {
                 relocation,
                 section: section.name.clone().into_owned(),
@@ -332,26 +337,12 @@ impl<'data> Reader<'data> {
                 reason,
             });
         };
-        let place = u32::try_from(offset).ok().filter(|_| {
-            let end = offset.checked_add(u64::from(relocation.width()));
-            end.is_some_and(|end| end <= section.bytes.len() as u64)
-        });
-        let Some(place) = place else {
-            return Err(Error::RelocationOutsideSection {
-                relocation: relocation.name(),
-                section: section.name.clone().into_owned(),
-                offset: ByteOffset::new(offset),
-                size: section.bytes.len() as u64,
-            });
-        };
+        let place = place(section, relocation, offset)?;
         let target = raw.r_sym(self.endian, false);
         // Index 0 without a symbol table is the undefined symbol: only relocations without a symbol use it.
-        if target as usize >= symbols {
+        if target as usize >= symbols.len() {
             let reason = format!("symbol {target} of {} at {offset:#x} is not there", section.name);
-            return Err(Error::ObjectMalformed {
-                what: "a relocation's symbol",
-                reason,
-            });
+            return Err(contradiction("a relocation's symbol", reason));
         }
         Ok(Edge {
             offset: place,
@@ -359,13 +350,6 @@ impl<'data> Reader<'data> {
             addend: raw.r_addend.get(self.endian),
             relocation,
         })
-    }
-}
-
-fn refuse(section: &str, reason: &'static str) -> Error {
-    Error::SectionRefused {
-        section: section.into(),
-        reason,
     }
 }
 
@@ -385,22 +369,26 @@ fn role(
         return empty_role(has, kind);
     }
     if has(elf::SHF_TLS) {
-        return Err(refuse(
-            name,
-            "thread-local storage needs a thread runtime: keep such data elsewhere",
-        ));
+        // Its symbols are refused, and every other way there.
+        return Ok(SectionRole::Ignored);
     }
     if has(elf::SHF_COMPRESSED) {
         return Err(refuse(name, "it is compressed: write it uncompressed"));
     }
-    if matches!(
-        kind,
-        elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY
-    ) || [".ctors", ".dtors", ".init", ".fini"].contains(&name)
-    {
+    if [".init", ".fini"].contains(&name) {
         return Err(refuse(
             name,
-            "nobody would run its constructors: call them by name after loading",
+            "it is a part of a function that the linker of a whole program completes: write a constructor",
+        ));
+    }
+    let is_list = matches!(
+        kind,
+        elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY
+    );
+    if is_list && FunctionList::of_name(name).is_none() {
+        return Err(refuse(
+            name,
+            "it lists constructors or destructors, but its name does not say which come first",
         ));
     }
     match (has(elf::SHF_EXECINSTR), has(elf::SHF_WRITE)) {
@@ -414,7 +402,9 @@ fn role(
 
 /// Whether nothing but relocation writes to the section, though it is flagged as writable.
 fn only_linker_writes(arch: Arch, name: &str) -> bool {
-    name.starts_with(".data.rel.ro") || arch.is_powerpc() && (is_toc(name) || is_descriptors(name))
+    name.starts_with(".data.rel.ro")
+        || FunctionList::of_name(name).is_some()
+        || arch.is_powerpc() && (is_toc(name) || is_descriptors(name))
 }
 
 /// Whether the section is part of PowerPC's table of addresses, which code reaches by the TOC pointer.
@@ -441,39 +431,6 @@ fn empty_role(has: impl Fn(u32) -> bool, kind: u32) -> Result<SectionRole> {
         }
         _ => SectionRole::Ignored,
     })
-}
-
-fn in_section(graph: &Graph<'_>, index: SectionIndex, value: u64, name: &str) -> Result<Definition> {
-    let Some(section) = graph.sections.get(index.0) else {
-        let reason = format!("section {} of symbol `{name}` is not there", index.0);
-        return Err(Error::ObjectMalformed {
-            what: "a symbol's section",
-            reason,
-        });
-    };
-    if section.role == SectionRole::Ignored {
-        return Ok(Definition::Refused("its section is not loaded"));
-    }
-    let offset = u32::try_from(value).ok().filter(|offset| *offset <= section.size);
-    let (Some(offset), Ok(id)) = (offset, u32::try_from(index.0)) else {
-        let reason = format!("{value:#x} of `{name}` is outside {}", section.name);
-        return Err(Error::ObjectMalformed {
-            what: "a symbol's offset",
-            reason,
-        });
-    };
-    Ok(Definition::Section(SectionId(id), offset))
-}
-
-/// A common symbol: its value is its alignment.
-fn common(name: &str, align: u64) -> Result<Definition> {
-    match u32::try_from(align.max(1)) {
-        Ok(align) if align.is_power_of_two() && align <= MAX_ALIGN => Ok(Definition::Common { align }),
-        _ => Err(refuse(
-            name,
-            "the alignment of a common symbol is no power of two up to 65536",
-        )),
-    }
 }
 
 fn scope(raw: &Sym64<Endianness>) -> Scope {

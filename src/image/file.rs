@@ -1,7 +1,9 @@
 //! One relocatable object, read from its bytes.
 
+use super::format::ObjectFormat;
 use super::graph::Graph;
 use super::layout::Layout;
+use super::{coff, elf, macho};
 use crate::arch::Arch;
 use crate::error::Result;
 use crate::stackmap::Endian;
@@ -17,6 +19,30 @@ pub struct Object<'data> {
 }
 
 impl<'data> Object<'data> {
+    /// Reads a relocatable object, as `llc -filetype=obj` or `clang -c` write it: ELF for any architecture of [`Arch`], Mach-O for
+    /// x86-64 and arm64, COFF for x86-64. The format is told from the first bytes.
+    ///
+    /// A symbol's name is all of it: of one with a version (`name@VERSION`, as GNU's assembler writes it) the version is a
+    /// part, and resolvers are asked for it so.
+    ///
+    /// # Errors
+    /// Something else, a damaged file, thread-local storage that is not emulated ([`emulated_tls`](super::emulated_tls)), a
+    /// section that needs more than loading (code that is writable, compression), an unknown relocation.
+    pub fn parse(bytes: &'data [u8]) -> Result<Self> {
+        let graph = match ObjectFormat::of(bytes)? {
+            ObjectFormat::Elf => elf::read(bytes),
+            ObjectFormat::MachO => macho::read(bytes),
+            ObjectFormat::Coff => coff::read(bytes),
+        }?;
+        Ok(Self { graph })
+    }
+
+    /// The format.
+    #[must_use]
+    pub fn format(&self) -> ObjectFormat {
+        self.graph.format
+    }
+
     /// The architecture.
     #[must_use]
     pub fn arch(&self) -> Arch {

@@ -27,6 +27,8 @@ pub fn fuzz_body(data: &[u8]) {
         return;
     }
     check_pruned(data);
+    check_twice(data);
+    check_tested(data);
     for (base, outside) in [
         (0x1_0000, 0x1234_5678_0000),
         (0x1000_0000, 0x1080_0000),
@@ -69,6 +71,41 @@ fn check_pruned(data: &[u8]) {
         assert_eq!(graph.prune([root.as_str()]), Ok(()));
         assert_eq!(once, sizes(&graph), "pruned twice");
         let _ = graph.layout();
+    }
+}
+
+/// Together with itself, if nothing of it may be there only once: of each group that may be chosen, one is left.
+fn check_twice(data: &[u8]) {
+    let (Ok(first), Ok(second)) = (Object::parse(data), Object::parse(data)) else {
+        return;
+    };
+    let mut graph = Graph::new("first", first);
+    if graph.add("second", second).is_err() {
+        return;
+    }
+    let chosen = graph.groups().iter().filter(|group| group.selection().is_some());
+    assert!(
+        chosen.clone().all(|group| group.file() == 0),
+        "a group is there twice"
+    );
+    link_somewhere(graph);
+}
+
+/// Tested by itself: all that it defines for others is replaced.
+fn check_tested(data: &[u8]) {
+    let (Ok(first), Ok(second)) = (Object::parse(data), Object::parse(data)) else {
+        return;
+    };
+    let mut graph = Graph::new("first", first);
+    if graph.add_harness(Graph::new("second", second)).is_ok() {
+        link_somewhere(graph);
+    }
+}
+
+fn link_somewhere(graph: Graph<'_>) {
+    let Ok(layout) = graph.layout() else { return };
+    if let Some((addrs, _)) = layout.contiguous(CodeAddr::new(0x1_0000), Len::new(4096)) {
+        let _ = layout.link(&addrs, &|_| Some(CodeAddr::new(0x1_0000)));
     }
 }
 

@@ -11,10 +11,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::comdat::{Comdats, Group};
 use super::descriptors::Descriptors;
+use super::format::ObjectFormat;
+use super::init::FunctionList;
 use super::merge::Names;
 use super::pairs::Pairs;
 use super::relocation::Relocation;
+use super::tables::Tables;
 use crate::arch::Arch;
 use crate::stackmap::Endian;
 
@@ -24,17 +28,22 @@ use crate::stackmap::Endian;
 #[derive(Clone)]
 pub struct Graph<'data> {
     pub(super) arch: Arch,
+    pub(super) format: ObjectFormat,
     /// By [`Section::file`].
     pub(super) files: Vec<String>,
     pub(super) sections: Vec<Section<'data>>,
     pub(super) symbols: Vec<Symbol<'data>>,
     /// What several files may name; filled when there is a second one.
     pub(super) names: Names<'data>,
+    pub(super) groups: Vec<Group<'data>>,
+    /// Filled with the names.
+    pub(super) comdats: Comdats<'data>,
     /// Whether it was changed since it was read or checked.
     pub(super) changed: bool,
     /// Found when everything is there, by [`Graph::layout`].
     pub(super) descriptors: Descriptors,
     pub(super) pairs: Pairs,
+    pub(super) tables: Tables,
 }
 
 /// An index into [`Graph::sections`].
@@ -95,6 +104,8 @@ pub struct Section<'data> {
     pub(super) about_code: bool,
     /// The section that it is about, without which nobody needs it.
     pub(super) about: Option<SectionId>,
+    /// It lists functions to be called before or after others.
+    pub(super) list: Option<FunctionList>,
     /// It is kept, whoever refers to it (`SHF_GNU_RETAIN`).
     pub(super) retained: bool,
 }
@@ -128,6 +139,8 @@ pub enum Definition {
     },
     /// The global offset table of the image: the symbol `_GLOBAL_OFFSET_TABLE_`, on PowerPC `.TOC.`.
     GotBase,
+    /// The lowest address of the image: the symbol `__ImageBase` of COFF.
+    ImageBase,
     /// Nowhere that could be linked to, for this reason: no edge may lead there.
     Refused(&'static str),
 }
@@ -174,6 +187,40 @@ pub struct Symbol<'data> {
 }
 
 impl<'data> Graph<'data> {
+    /// The graph of one file without a name, with nothing in it.
+    pub(super) fn of_file(format: ObjectFormat, arch: Arch) -> Self {
+        Self {
+            format,
+            files: alloc::vec![String::new()],
+            ..Self::empty(arch)
+        }
+    }
+
+    /// A graph without files, to which symbols and sections are added. Its format is that of the first file.
+    #[must_use]
+    pub fn empty(arch: Arch) -> Self {
+        Self {
+            arch,
+            format: ObjectFormat::Elf,
+            files: Vec::new(),
+            sections: Vec::new(),
+            symbols: Vec::new(),
+            names: Names::new(),
+            groups: Vec::new(),
+            comdats: Comdats::new(),
+            changed: false,
+            descriptors: Descriptors::default(),
+            pairs: Pairs::default(),
+            tables: Tables::default(),
+        }
+    }
+
+    /// The format of the files.
+    #[must_use]
+    pub fn format(&self) -> ObjectFormat {
+        self.format
+    }
+
     /// The architecture.
     #[must_use]
     pub fn arch(&self) -> Arch {
@@ -211,6 +258,12 @@ impl<'data> Graph<'data> {
     #[must_use]
     pub fn symbols(&self) -> &[Symbol<'data>] {
         &self.symbols
+    }
+
+    /// The groups of sections that are in the graph. Of those of one name that files share, one is.
+    #[must_use]
+    pub fn groups(&self) -> &[Group<'data>] {
+        &self.groups
     }
 
     pub(super) fn section(&self, id: SectionId) -> Option<&Section<'data>> {
@@ -267,6 +320,21 @@ impl Section<'_> {
     #[must_use]
     pub fn edges(&self) -> &[Edge] {
         &self.edges
+    }
+
+    /// Whether it is a table about code of its file: what it says of a function it says of that of the file, whichever of the
+    /// functions of that name counts.
+    pub(super) fn describes_code(&self) -> bool {
+        matches!(self.role, SectionRole::EhFrame | SectionRole::StackMaps) || self.about_code
+    }
+
+    /// Leaves nothing of it in the graph but its name.
+    pub(super) fn take_out(&mut self) {
+        self.role = SectionRole::Ignored;
+        self.size = 0;
+        self.bytes = Cow::Borrowed(&[]);
+        self.edges = Vec::new();
+        self.list = None;
     }
 
     /// The size in bytes, zero fill included.
@@ -333,6 +401,12 @@ impl Symbol<'_> {
     #[must_use]
     pub fn definition(&self) -> Definition {
         self.definition
+    }
+
+    /// Its size in bytes; 0 where that is not known.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Who may name it.

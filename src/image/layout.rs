@@ -1,10 +1,8 @@
 //! Where everything goes, relative to three segments whose addresses are not known yet.
 //!
-//! Sections of one role follow each other in the file's order. Behind the code come stubs, one for every
-//! symbol outside the graph that a branch leads to; behind the read-only data the global offset table, with
-//! an entry for every symbol that a relocation or a stub wants one for. On PowerPC the table starts with the objects' own
-//! parts of it, the `.toc` sections. Whether a stub is used is decided when the addresses are known; its room is there in any
-//! case. Cost: linear in sections and edges.
+//! Sections of one role follow each other in the graph's order, so those that passes have added come last: among them the
+//! stubs and the global offset table ([`super::tables`]). On PowerPC the objects' own parts of the table, the `.toc`
+//! sections, stand before it. Cost: linear in sections and edges.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,9 +10,9 @@ use core::fmt;
 use super::MAX_SIZE;
 use super::descriptors::Descriptors;
 use super::elf::is_toc;
-use super::graph::{Definition, Edge, Graph, SectionRole, SymbolId};
+use super::graph::{Graph, SectionId, SectionRole};
 use super::pairs::Pairs;
-use super::relocation::Formula;
+use super::tables::ENTRY;
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
 
@@ -94,7 +92,7 @@ impl SegmentAddrs {
     }
 }
 
-/// The place of a section, stub or entry.
+/// The place of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) segment: SegmentKind,
@@ -113,60 +111,14 @@ pub struct Layout<'data> {
     pub(super) stack_maps_size: u32,
     /// The global offset table's start in the read-only segment.
     pub(super) got_start: u32,
-    pub(super) got: Slots,
-    pub(super) stubs: Slots,
     reach: Reach,
-}
-
-/// Numbered slots that some symbols have: entries of the global offset table, or stubs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Slots {
-    pub(super) place: u32,
-    /// Of one, in bytes.
-    pub(super) size: u32,
-    /// The symbol of each slot.
-    pub(super) owners: Vec<SymbolId>,
-    by_symbol: Vec<Option<u32>>,
+    /// Whether sections were given other places than the layout's.
+    pub(super) moved: bool,
 }
 
 /// The zero that ends unwind information in memory, for whoever walks it from its address without knowing its
 /// size (`__register_frame`). Compilers leave it to the linker.
-const EH_FRAME_END: u64 = 4;
-
-/// The size of an entry of the global offset table.
-const ENTRY: u32 = 8;
-
-/// The alignment of the stubs.
-const STUBS_ALIGN: u32 = 16;
-
-impl Slots {
-    fn new(symbols: usize, size: u32) -> Self {
-        Self {
-            place: 0,
-            size,
-            owners: Vec::new(),
-            by_symbol: alloc::vec![None; symbols],
-        }
-    }
-
-    fn want(&mut self, symbol: SymbolId) {
-        let next = self.owners.len() as u32;
-        if let Some(slot @ None) = self.by_symbol.get_mut(symbol.index()) {
-            *slot = Some(next);
-            self.owners.push(symbol);
-        }
-    }
-
-    /// The offset of the symbol's slot in its segment.
-    pub(super) fn offset(&self, symbol: SymbolId) -> Option<u32> {
-        let slot = self.by_symbol.get(symbol.index()).copied().flatten()?;
-        self.place.checked_add(slot.checked_mul(self.size)?)
-    }
-
-    fn total(&self) -> u64 {
-        self.owners.len() as u64 * u64::from(self.size)
-    }
-}
+pub(super) const EH_FRAME_END: u64 = 4;
 
 /// A segment that grows.
 struct Growing {
@@ -201,11 +153,12 @@ impl<'data> Graph<'data> {
     /// The image would be larger than 1 GiB; a relocation that comes in a pair has no other half; what was changed in the graph
     /// does not hold together.
     pub fn layout(mut self) -> Result<Layout<'data>> {
+        self.complete_tables()?;
         self.check()?;
         self.place_commons()?;
         self.descriptors = Descriptors::find(&self);
         self.pairs = Pairs::find(&self)?;
-        let (got, stubs, reach) = self.slots();
+        let reach = self.reach();
         let growing = |kind| Growing {
             kind,
             size: 0,
@@ -223,16 +176,16 @@ impl<'data> Graph<'data> {
             stack_maps: Vec::new(),
             stack_maps_size: 0,
             got_start: 0,
-            got,
-            stubs,
             reach,
+            moved: false,
             graph: self,
         };
         let [code, read_only, data] = &mut segments;
-        let toc = |name: &str| layout.graph.arch.is_powerpc() && is_toc(name);
+        let table: Vec<bool> = layout.graph.in_table().collect();
+        let in_table = |index: usize| table.get(index) == Some(&true);
         for (index, (section, place)) in layout.graph.sections.iter().zip(&mut layout.places).enumerate() {
             let segment = match section.role {
-                SectionRole::ReadOnly if toc(&section.name) => continue,
+                SectionRole::ReadOnly if in_table(index) => continue,
                 SectionRole::Code => &mut *code,
                 SectionRole::ReadOnly | SectionRole::EhFrame => &mut *read_only,
                 SectionRole::Data => &mut *data,
@@ -250,17 +203,13 @@ impl<'data> Graph<'data> {
             };
             *place = Some(segment.push(u64::from(section.size) + terminator, section.align)?);
         }
-        if !layout.stubs.owners.is_empty() {
-            layout.stubs.place = code.push(layout.stubs.total(), STUBS_ALIGN)?.offset;
-        }
         // Without entries, too, the table has an address for what is relative to it.
         let start = read_only.push(0, layout.graph.arch.got_align())?.offset;
-        for (section, place) in layout.graph.sections.iter().zip(&mut layout.places) {
-            if section.role == SectionRole::ReadOnly && toc(&section.name) {
+        for (index, (section, place)) in layout.graph.sections.iter().zip(&mut layout.places).enumerate() {
+            if section.role == SectionRole::ReadOnly && in_table(index) {
                 *place = Some(read_only.push(u64::from(section.size), section.align.max(ENTRY))?);
             }
         }
-        layout.got.place = read_only.push(layout.got.total(), ENTRY)?.offset;
         layout.got_start = start;
         layout.stack_maps_size = size_of(&maps)?;
         layout.check_total(&segments)?;
@@ -271,57 +220,22 @@ impl<'data> Graph<'data> {
         Ok(layout)
     }
 
-    /// Which symbols need an entry or a stub, and whether addresses must fit into 32 bits.
-    fn slots(&self) -> (Slots, Slots, Reach) {
-        let count = self.symbols.len();
-        let mut got = Slots::new(count, ENTRY);
-        let mut stubs = Slots::new(count, self.arch.stub_size());
-        let mut reach = Reach::Anywhere;
-        for edge in self.sections.iter().flat_map(|section| &section.edges) {
-            if edge.relocation.formula().needs_got() {
-                got.want(edge.target);
-            }
-            if edge.relocation.formula().is_branch() && self.may_need_stub(edge) {
-                stubs.want(edge.target);
-                if self.arch.stub_needs_got() {
-                    got.want(edge.target);
-                }
-            }
-            if edge.relocation.needs_low() && self.is_inside(edge) {
-                reach = Reach::Low2GiB;
-            }
-        }
-        (got, stubs, reach)
+    /// By section: whether it is a part of the global offset table.
+    fn in_table(&self) -> impl Iterator<Item = bool> + '_ {
+        let built = self.tables.entries.section;
+        (0..)
+            .map(SectionId)
+            .zip(&self.sections)
+            .map(move |(id, section)| Some(id) == built || self.arch.is_powerpc() && is_toc(&section.name))
     }
 
-    fn is_inside(&self, edge: &Edge) -> bool {
-        let symbol = self.symbols.get(edge.target.index());
-        matches!(
-            symbol.map(|symbol| symbol.definition),
-            Some(Definition::Section(..) | Definition::GotBase)
-        )
-    }
-
-    /// Whether a branch may have to go through a stub: to the outside always, within the graph where caller and callee do
-    /// not agree about the TOC pointer.
-    fn may_need_stub(&self, edge: &Edge) -> bool {
-        !self.is_inside(edge) || self.needs_toc_stub(edge)
-    }
-
-    /// Whether a branch within the graph has to go through a stub because its caller has no TOC pointer and its callee
-    /// needs one, or the caller has one that the callee may change (ELFv2 ABI, section 3.4.1: 1 in the three bits).
-    pub(super) fn needs_toc_stub(&self, edge: &Edge) -> bool {
-        let other = self
-            .symbols
-            .get(edge.target.index())
-            .map_or(0, |symbol| symbol.other);
-        if !self.arch.is_powerpc() || self.arch.has_descriptors() {
-            return false;
-        }
-        match edge.relocation.formula() {
-            Formula::Branch => other >> 5 == 1,
-            Formula::BranchNoToc => other >> 5 > 1,
-            _ => false,
+    /// Whether addresses must fit into 32 bits.
+    fn reach(&self) -> Reach {
+        let mut edges = self.sections.iter().flat_map(|section| &section.edges);
+        if edges.any(|edge| edge.relocation.needs_low() && self.is_inside(edge)) {
+            Reach::Low2GiB
+        } else {
+            Reach::Anywhere
         }
     }
 }

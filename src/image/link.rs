@@ -7,8 +7,11 @@ use core::fmt;
 use std::collections::HashMap;
 
 use super::descriptors::Spot;
+use super::format::ObjectFormat;
 use super::graph::{Definition, Edge, Graph, Scope, Section, SectionRole};
+use super::init::Lists;
 use super::layout::{Layout, Place, Reach, SegmentAddrs, SegmentKind};
+use super::tables::Slots;
 use super::{CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
@@ -39,8 +42,21 @@ pub struct LinkedImage {
     pub segments: Vec<Segment>,
     /// What is registered.
     pub image: Image,
+    /// The functions that the objects want called before their others, in this order: of a function what a pointer to it holds.
+    /// Nothing calls them but the runtime, once their code is in memory and registered. They take no arguments; GNU's C
+    /// library gives its own `argc`, `argv` and `envp`.
+    ///
+    /// Constructors of C++ may call `__cxa_atexit`, with the address of `__dso_handle`, to have destructors called at the
+    /// end: the resolver says where both are.
+    pub constructors: Vec<CodeAddr>,
+    /// The functions that the objects want called after all others, in this order, before the memory is given back.
+    pub destructors: Vec<CodeAddr>,
     got: CodeAddr,
+    image_base: CodeAddr,
     symbols: HashMap<String, CodeAddr>,
+    /// By the symbol that they stand for.
+    entries: HashMap<String, CodeAddr>,
+    stubs: HashMap<String, CodeAddr>,
 }
 
 impl LinkedImage {
@@ -58,6 +74,27 @@ impl LinkedImage {
     pub fn got(&self) -> Option<CodeAddr> {
         let holds = |segment: &Segment| segment.kind == SegmentKind::ReadOnly;
         self.segments.iter().any(holds).then_some(self.got)
+    }
+
+    /// The address of the entry in the global offset table that stands for a symbol, wherever the symbol is: of those of one name
+    /// that are local to files, for the first that has an entry.
+    #[must_use]
+    pub fn got_entry(&self, symbol: &str) -> Option<CodeAddr> {
+        self.entries.get(symbol).copied()
+    }
+
+    /// The address of the stub that stands for a symbol, as [`got_entry`](Self::got_entry).
+    #[must_use]
+    pub fn stub(&self, symbol: &str) -> Option<CodeAddr> {
+        self.stubs.get(symbol).copied()
+    }
+
+    /// The lowest address of all segments: what COFF's 32-bit addresses count from, and the symbol `__ImageBase`. On Windows,
+    /// `RtlAddFunctionTable` takes it with the table of functions, which is the `.pdata` among
+    /// [`Image::code_tables`].
+    #[must_use]
+    pub fn image_base(&self) -> CodeAddr {
+        self.image_base
     }
 
     /// All symbols that the graph defines for others, not hidden from them, in no order.
@@ -82,6 +119,8 @@ pub(super) struct Linker<'a, 'data> {
     pub(super) values: &'a [Value],
     /// The address that stands for the global offset table; on PowerPC the TOC pointer.
     pub(super) got: u64,
+    /// The lowest address of all segments.
+    pub(super) image_base: u64,
 }
 
 impl<'a, 'data> Linker<'a, 'data> {
@@ -97,11 +136,14 @@ impl<'a, 'data> Linker<'a, 'data> {
             .get()
             .wrapping_add(u64::from(layout.got_start))
             .wrapping_add(layout.graph.arch.got_bias());
+        let placed = layout.segments.iter().filter(|request| request.size.get() != 0);
+        let image_base = placed.map(|request| addrs.get(request.kind).get()).min();
         Self {
             layout,
             addrs,
             values,
             got,
+            image_base: image_base.unwrap_or(0),
         }
     }
 }
@@ -129,6 +171,7 @@ impl Layout<'_> {
     }
 
     pub(super) fn check_segments(&self, addrs: &SegmentAddrs) -> Result<()> {
+        self.check_overlaps()?;
         let misplaced = |segment, reason| Error::SegmentMisplaced {
             segment,
             addr: addrs.get(segment),
@@ -231,6 +274,7 @@ impl Linker<'_, '_> {
                 .map(|(symbol, wanted)| match symbol.definition {
                     Definition::Absolute(value) => Value::Known(value),
                     Definition::GotBase => Value::Known(self.got),
+                    Definition::ImageBase => Value::Known(self.image_base),
                     Definition::Refused(reason) => Value::Refused(reason),
                     Definition::Section(section, offset) => match self.layout.places.get(section.index()) {
                         Some(Some(place)) => {
@@ -261,6 +305,7 @@ impl Linker<'_, '_> {
         let trap = self.layout.graph.arch.trap();
         fill_with(code, trap);
         let (mut eh_frames, mut code_tables) = (Vec::new(), Vec::new());
+        let mut lists = Lists::default();
         for (section, place) in self.layout.graph.sections.iter().zip(&self.layout.places) {
             let Some(place) = place else { continue };
             let at = self.address(*place);
@@ -268,6 +313,7 @@ impl Linker<'_, '_> {
                 continue;
             };
             self.apply_all(section, Some(at), bytes)?;
+            lists.add(section, bytes, self.layout.graph.endian());
             if section.role == SectionRole::EhFrame {
                 eh_frames.push(EhFrame {
                     addr: CodeAddr::new(at),
@@ -283,7 +329,6 @@ impl Linker<'_, '_> {
             }
         }
         let stack_maps = self.stack_maps()?;
-        self.fill_slots(&mut buffers)?;
         let segments = SegmentKind::ALL
             .into_iter()
             .zip(buffers)
@@ -301,6 +346,7 @@ impl Linker<'_, '_> {
             .filter_map(|segment| CodeRange::new(segment.addr, segment.bytes.len() as u64));
         let image = Image {
             arch: self.layout.graph.arch(),
+            windows: self.layout.graph.format == ObjectFormat::Coff,
             endian: self.layout.graph.endian(),
             stack_maps,
             functions: self.functions(),
@@ -308,11 +354,17 @@ impl Linker<'_, '_> {
             code_tables,
             code: code.collect(),
         };
+        let (constructors, destructors) = lists.in_order();
         Ok(LinkedImage {
             segments,
             image,
+            constructors,
+            destructors,
             got: CodeAddr::new(self.got),
+            image_base: CodeAddr::new(self.image_base),
             symbols: self.symbols(),
+            entries: self.named(&self.layout.graph.tables.entries),
+            stubs: self.named(&self.layout.graph.tables.stubs),
         })
     }
 
@@ -421,6 +473,18 @@ impl Linker<'_, '_> {
         }
         functions.reverse();
         functions
+    }
+
+    /// The addresses of entries or stubs, by their symbols' names.
+    fn named(&self, slots: &Slots) -> HashMap<String, CodeAddr> {
+        let mut named = HashMap::new();
+        for (symbol, spot) in slots.all() {
+            if let Some(addr) = self.spot(spot) {
+                let name = self.layout.graph.symbol_name(symbol);
+                named.entry(name).or_insert(CodeAddr::new(addr));
+            }
+        }
+        named
     }
 
     fn symbols(&self) -> HashMap<String, CodeAddr> {

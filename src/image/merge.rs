@@ -2,7 +2,9 @@
 //!
 //! The first symbol of a name is the one that edges lead to; a definition that outranks the one there takes its place, and
 //! the loser the place of the newcomer, where nobody finds it. So the edges that are there already stay as they are,
-//! and each file's are changed once, when it is added. Cost: linear in what is added.
+//! and each file's are changed once, when it is added. Tables about code (unwind information, stack maps) are led to the losers:
+//! they describe the code of their own file. Cost: linear in what is added; where a later strong definition replaces a weak
+//! one, in the tables that are there, too.
 //!
 //! Invariant: of each name that is not local, one symbol has edges and a scope other than local.
 
@@ -13,6 +15,7 @@ use core::mem;
 use std::collections::HashMap;
 
 use super::MAX_SIZE;
+use super::comdat::Choice;
 use super::file::Object;
 use super::graph::{Definition, Graph, Scope, SectionId, Strength, Symbol, SymbolId};
 use crate::error::{Error, Result};
@@ -33,51 +36,112 @@ impl<'data> Graph<'data> {
     ///
     /// Of definitions of one name a strong one counts before a common one, and that before a weak one; of common ones
     /// the larger, of others the first. A name is as visible as the file says that says least. What is local to a file
-    /// stays so.
+    /// stays so. Of groups of one name one is kept, by the rule of [`Selection`](super::Selection).
     ///
     /// # Errors
-    /// Both define a symbol strongly, or the object is for another architecture: nothing is added then.
+    /// Both define a symbol strongly, their groups of one name are not to be chosen from, or the object is for another
+    /// architecture or of another format: nothing is added then.
     pub fn add(&mut self, name: impl Into<String>, object: Object<'data>) -> Result<()> {
-        let name = name.into();
-        let Graph {
-            arch,
-            sections,
-            symbols,
-            ..
-        } = object.graph;
-        if arch != self.arch {
+        let mut file = object.graph;
+        file.files = alloc::vec![name.into()];
+        self.check_arch(&file)?;
+        self.index();
+        let choice = self.choose(&file)?;
+        let name = file.files.first().map_or("", String::as_str);
+        self.check_duplicates(name, &file.symbols, &choice)?;
+        self.take(file, choice).map(|_| ())
+    }
+
+    /// Whether the other graph is for the same architecture and of the same format; one without files is of any.
+    pub(super) fn check_arch(&self, other: &Graph<'_>) -> Result<()> {
+        let first = |graph: &Graph<'_>| graph.files.first().cloned().unwrap_or_default();
+        if other.arch != self.arch {
             return Err(Error::ObjectsDiffer {
-                first: self.files.first().cloned().unwrap_or_default(),
+                first: first(self),
                 arch: self.arch,
-                second: name,
-                found: arch,
+                second: first(other),
+                found: other.arch,
             });
         }
-        self.index();
-        self.check_duplicates(&name, &symbols)?;
-        let bases = self.bases(sections.len(), symbols.len())?;
-        self.files.push(name);
-        let ids = self.take_symbols(symbols, &bases);
-        for mut section in sections {
-            section.file = bases.file;
+        let both = !self.files.is_empty() && !other.files.is_empty();
+        if both && other.format != self.format {
+            return Err(Error::ObjectFormatsDiffer {
+                first: first(self),
+                format: self.format,
+                second: first(other),
+                found: other.format,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes all that is in another graph over, but the groups that are not kept. Returns where the edges to each of its
+    /// symbols lead from now on.
+    pub(super) fn take(&mut self, mut other: Graph<'data>, choice: Choice) -> Result<Vec<SymbolId>> {
+        let bases = self.bases(other.sections.len(), other.symbols.len())?;
+        self.carry_out(choice, &mut other, &bases);
+        if self.files.is_empty() {
+            self.format = other.format;
+        }
+        self.files.append(&mut other.files);
+        self.changed |= other.changed;
+        self.tables.complete = false;
+        let ids = self.take_symbols(other.symbols, &bases);
+        self.stay_with_losers(&ids, &bases);
+        for mut section in other.sections {
+            section.file = bases.file_of(section.file);
+            let describes_code = section.describes_code();
             // An index that is not there stays one that nothing is under.
             section.about = section
                 .about
                 .map(|SectionId(id)| SectionId(id.saturating_add(bases.section)));
             for edge in &mut section.edges {
-                // The reader has checked the index.
-                edge.target = ids.get(edge.target.index()).copied().unwrap_or(edge.target);
+                let own = SymbolId(edge.target.0.saturating_add(bases.symbol));
+                edge.target = match self.symbols.get(own.index()) {
+                    Some(symbol) if describes_code && symbol.is_in_file(section.file) => own,
+                    // The reader has checked the index.
+                    _ => ids.get(edge.target.index()).copied().unwrap_or(edge.target),
+                };
             }
             self.sections.push(section);
         }
-        Ok(())
+        Ok(ids)
     }
 
-    /// Looks the first file's names up; of one file alone nobody asks for them.
+    /// Leads tables that are there to the definitions of their files for which those of the newcomer count now: these took
+    /// the newcomer's places. Looks at all tables, if there are such definitions.
+    fn stay_with_losers(&mut self, ids: &[SymbolId], bases: &Bases) {
+        let mut losers = HashMap::new();
+        for (own, first) in (bases.symbol..).map(SymbolId).zip(ids) {
+            let symbol = self.symbols.get(own.index()).filter(|_| own != *first);
+            if let Some(symbol) =
+                symbol.filter(|symbol| symbol.file < bases.file && symbol.is_in_file(symbol.file))
+            {
+                losers.insert((symbol.file, *first), own);
+            }
+        }
+        if losers.is_empty() {
+            return;
+        }
+        let tables = self
+            .sections
+            .iter_mut()
+            .filter(|section| section.describes_code());
+        for section in tables {
+            for edge in &mut section.edges {
+                if let Some(loser) = losers.get(&(section.file, edge.target)) {
+                    edge.target = *loser;
+                }
+            }
+        }
+    }
+
+    /// Looks up the first file's names; of one file alone nobody asks for them.
     pub(super) fn index(&mut self) {
         if !self.names.is_empty() {
             return;
         }
+        self.index_groups();
         for (id, symbol) in (0..).map(SymbolId).zip(&self.symbols) {
             if symbol.is_shared() {
                 self.names.entry(symbol.name.clone()).or_insert(id);
@@ -85,16 +149,16 @@ impl<'data> Graph<'data> {
         }
     }
 
-    pub(super) fn check_duplicates(&self, file: &str, symbols: &[Symbol<'_>]) -> Result<()> {
-        let strong = symbols
-            .iter()
-            .filter(|symbol| symbol.is_shared() && symbol.strength == Strength::Strong);
+    pub(super) fn check_duplicates(&self, file: &str, symbols: &[Symbol<'_>], choice: &Choice) -> Result<()> {
+        let strong = symbols.iter().filter(|symbol| {
+            symbol.is_shared() && symbol.strength == Strength::Strong && !choice.drops(symbol)
+        });
         for symbol in strong {
             let id = self.names.get(&symbol.name);
             let Some(first) = id.and_then(|id| self.symbols.get(id.index())) else {
                 continue;
             };
-            if first.strength == Strength::Strong {
+            if first.strength == Strength::Strong && !choice.replaces(first) {
                 return Err(Error::SymbolDuplicate {
                     symbol: symbol.name.clone().into_owned(),
                     first: self
@@ -130,7 +194,7 @@ impl<'data> Graph<'data> {
         let mut ids = Vec::with_capacity(symbols.len());
         self.symbols.reserve(symbols.len());
         for (id, mut symbol) in (bases.symbol..).map(SymbolId).zip(symbols) {
-            symbol.file = bases.file;
+            symbol.file = bases.file_of(symbol.file);
             if let Definition::Section(SectionId(section), _) = &mut symbol.definition {
                 *section += bases.section;
             }
@@ -156,10 +220,22 @@ pub(super) struct Bases {
     pub(super) symbol: u32,
 }
 
+impl Bases {
+    /// The index of a file; what a pass has added stays so.
+    pub(super) fn file_of(&self, file: u32) -> u32 {
+        file.saturating_add(self.file)
+    }
+}
+
 impl Symbol<'_> {
     /// Whether other files may mean it by its name.
-    fn is_shared(&self) -> bool {
+    pub(super) fn is_shared(&self) -> bool {
         self.scope != Scope::Local && !self.name.is_empty()
+    }
+
+    /// Whether it is defined in a section, by this file.
+    fn is_in_file(&self, file: u32) -> bool {
+        self.file == file && matches!(self.definition, Definition::Section(..))
     }
 
     /// Makes this symbol what both of the name together are, and the other one what nobody names.

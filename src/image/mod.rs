@@ -62,40 +62,57 @@ use crate::stackmap::Endian;
 mod adopt;
 mod align;
 mod apply;
+mod bypass;
 mod calls;
+mod checks;
+mod coff;
+mod comdat;
 mod common;
 mod cut;
 mod descriptors;
 mod edit;
 mod elf;
 mod file;
+mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
 mod graph;
+mod harness;
+mod init;
 mod layout;
 mod link;
 mod machine;
+mod macho;
 mod merge;
 mod pairs;
 mod parts;
 mod passes;
 mod phases;
+mod place;
 mod prune;
 mod relax;
 mod relocation;
 mod session;
 mod stubs;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod unused;
+mod uses;
 
 pub use adopt::{AdoptedCode, Adoption};
+pub use bypass::Bypass;
 pub use calls::RecordedCall;
+pub use comdat::{Group, Selection};
 pub use file::Object;
+pub use format::ObjectFormat;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_body;
 pub use graph::{
     Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
+pub use harness::{Interposed, Replaced};
 pub use layout::{Layout, Reach, SegmentAddrs, SegmentKind, SegmentRequest};
 pub use link::{LinkedImage, Segment};
 pub use passes::Passes;
@@ -103,6 +120,8 @@ pub use phases::{Allocated, Fixed, FixedSection, Resolved};
 pub use relax::relax;
 pub use relocation::Relocation;
 pub use session::{Linked, Lookup, MemoryManager, at_once, link};
+pub use tls::emulated_tls;
+pub use unused::UnusedTables;
 
 /// The largest image that is loaded, in bytes: within it, everything reaches everything.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;
@@ -115,6 +134,9 @@ pub(crate) const MAX_ALIGN: u32 = 1 << 16;
 pub struct Image {
     /// The architecture of the code.
     pub arch: Arch,
+    /// Whether the code has the C convention of Windows, as that of COFF objects has. Patchpoints of that convention and entry
+    /// sites are not registered then, as their registers are others than those of the engine's sequences.
+    pub windows: bool,
     /// The byte order of the stack maps.
     pub endian: Endian,
     /// The stack map section, with the functions' addresses as they are in memory: those of code, never of descriptors.

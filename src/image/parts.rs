@@ -93,7 +93,9 @@ impl Reader<'_, '_> {
     fn code_at(&self, offset: u32) -> Option<SectionId> {
         let index = *self.order.get(self.first_edge(offset))?;
         let edge = self.section.edges.get(index as usize)?;
-        let (section, _) = self.graph.spot(edge.target.index(), edge.addend)?;
+        let spot = self.graph.spot(edge.target.index(), edge.addend)?;
+        // Descriptors are not known before there is a need.
+        let (section, _) = self.graph.descriptors.code(spot).unwrap_or(spot);
         (edge.offset == offset).then_some(section)
     }
 

@@ -4,6 +4,7 @@
 //! | phase | type | what may be changed |
 //! |---|---|---|
 //! | before and after pruning | [`Graph`] | everything |
+//! | before allocation | [`Layout`] | places |
 //! | after allocation | [`Allocated`] | bytes and edges; not sizes and places |
 //! | before fix-ups | [`Resolved`] | those, and the addresses of symbols |
 //! | after fix-ups | [`Fixed`] | the final bytes |
@@ -12,7 +13,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::calls::RecordedCall;
-use super::descriptors::Descriptors;
+use super::descriptors::{Descriptors, Spot};
 use super::edit::ADDED;
 use super::graph::Symbol;
 use super::graph::{Definition, Edge, Graph, Section, SectionId, SymbolId};
@@ -82,6 +83,22 @@ impl<'data> Allocated<'data> {
         self.layout.graph.section_mut(id).map(FixedSection)
     }
 
+    /// The address of the entry in the global offset table that stands for a symbol.
+    #[must_use]
+    pub fn got_entry_addr(&self, id: SymbolId) -> Option<CodeAddr> {
+        self.spot_addr(self.graph().got_entry(id)?)
+    }
+
+    /// The address of the stub that stands for a symbol.
+    #[must_use]
+    pub fn stub_addr(&self, id: SymbolId) -> Option<CodeAddr> {
+        self.spot_addr(self.graph().stub(id)?)
+    }
+
+    fn spot_addr(&self, (section, offset): Spot) -> Option<CodeAddr> {
+        self.section_addr(section)?.plus(Len::new(offset))
+    }
+
     /// Adds a symbol with an address, for edges to lead to.
     pub fn add_absolute(&mut self, name: impl Into<Cow<'data, str>>, addr: CodeAddr) -> SymbolId {
         let id = SymbolId(self.layout.graph.symbols.len() as u32);
@@ -139,6 +156,18 @@ impl<'data> Resolved<'data> {
         }
     }
 
+    /// The address of the entry in the global offset table that stands for a symbol.
+    #[must_use]
+    pub fn got_entry_addr(&self, id: SymbolId) -> Option<CodeAddr> {
+        self.allocated.got_entry_addr(id)
+    }
+
+    /// The address of the stub that stands for a symbol.
+    #[must_use]
+    pub fn stub_addr(&self, id: SymbolId) -> Option<CodeAddr> {
+        self.allocated.stub_addr(id)
+    }
+
     /// The calls of every function for which `wanted` returns true: see [`Layout::calls`].
     pub fn calls(&self, wanted: impl FnMut(&str) -> bool) -> Vec<RecordedCall> {
         self.allocated.layout.calls(&self.allocated.addrs, wanted)
@@ -155,13 +184,17 @@ impl<'data> Resolved<'data> {
         self.allocated.section_mut(id)
     }
 
+    pub(super) fn linker(&self) -> Linker<'_, 'data> {
+        Linker::new(&self.allocated.layout, self.allocated.addrs, &self.values)
+    }
+
     /// Relocates all bytes.
     ///
     /// # Errors
     /// What a pass has changed does not hold together; a symbol has no address; a target is out of a relocation's reach.
     pub fn link(&mut self) -> Result<LinkedImage> {
         self.allocated.layout.recheck()?;
-        Linker::new(&self.allocated.layout, self.allocated.addrs, &self.values).link()
+        self.linker().link()
     }
 }
 

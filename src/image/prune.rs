@@ -3,7 +3,7 @@
 //! Problem: a section is needed if one that is needed refers to it, but tables refer to all functions there are. Approach:
 //! tables are taken apart ([`super::parts`]); a part is needed with its function. So unwind information of a function goes
 //! with it, and what it refers to stays with it; of a stack map the functions and records that are left stay, its numbers
-//! changed. Sections about others (`SHF_LINK_ORDER`) stay with those.
+//! changed. Sections about others (`SHF_LINK_ORDER`) stay with those, and sections of a group with each other.
 //!
 //! The unit is the section: functions of one section live together (compile with `-ffunction-sections` to have them
 //! apart). So do the functions of an object of PowerPC ELFv1, whose descriptors are one section.
@@ -14,6 +14,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use std::collections::{HashMap, HashSet};
 
+use super::comdat::Group;
 use super::cut::Cuts;
 use super::graph::{Definition, Edge, Graph, Scope, SectionId, SectionRole};
 use super::parts::{Table, mend_frames, mend_maps};
@@ -54,6 +55,7 @@ impl Graph<'_> {
 
     fn sweep(&mut self, live: &[bool], named: &[bool]) {
         let is_live = |id: SectionId| live.get(id.index()) == Some(&true);
+        self.tables.retain(is_live);
         for (symbol, named) in self.symbols.iter_mut().zip(named) {
             match symbol.definition {
                 Definition::Section(id, _) if !is_live(id) => {
@@ -67,15 +69,13 @@ impl Graph<'_> {
         }
         for (section, live) in self.sections.iter_mut().zip(live) {
             if !live {
-                section.role = SectionRole::Ignored;
-                section.size = 0;
-                section.bytes = Cow::Borrowed(&[]);
-                section.edges = Vec::new();
+                section.take_out();
             }
         }
     }
 
-    fn cut_tables(&mut self, tables: Vec<(Table, Vec<bool>)>, live: &[bool]) {
+    /// Takes out the parts of tables that are not live. `live` says so of each section.
+    pub(super) fn cut_tables(&mut self, tables: Vec<(Table, Vec<bool>)>, live: &[bool]) {
         let mut cuts: Vec<Cuts> = Vec::new();
         cuts.resize_with(self.sections.len(), Cuts::default);
         let endian = self.endian();
@@ -120,6 +120,8 @@ struct Marks<'a, 'data> {
     /// The parts about each section, as table and part; and the sections about it.
     parts: HashMap<SectionId, Vec<(usize, usize)>>,
     about: HashMap<SectionId, Vec<SectionId>>,
+    /// The group that a section is in, by its index.
+    group: HashMap<SectionId, usize>,
     /// By section: whether it is a table.
     is_table: Vec<bool>,
     waiting: Vec<SectionId>,
@@ -134,9 +136,13 @@ impl<'a, 'data> Marks<'a, 'data> {
             tables: Vec::new(),
             parts: HashMap::new(),
             about: HashMap::new(),
+            group: HashMap::new(),
             is_table: alloc::vec![false; graph.sections.len()],
             waiting: Vec::new(),
         };
+        for (index, group) in graph.groups.iter().enumerate() {
+            marks.group.extend(group.sections.iter().map(|id| (*id, index)));
+        }
         for (index, section) in graph.sections.iter().enumerate() {
             let id = SectionId(index as u32);
             if section.retained {
@@ -181,6 +187,15 @@ impl<'a, 'data> Marks<'a, 'data> {
                 self.follow(edges.unwrap_or_default().iter());
             }
             self.waiting.extend(self.about.get(&id).into_iter().flatten());
+            // Once for each group.
+            let group = self
+                .group
+                .get(&id)
+                .and_then(|group| self.graph.groups.get(*group));
+            for id in group.map(Group::sections).unwrap_or_default() {
+                self.group.remove(id);
+                self.waiting.push(*id);
+            }
             for (table, part) in self.parts.get(&id).cloned().unwrap_or_default() {
                 self.part(table, part);
             }
@@ -213,6 +228,8 @@ impl<'a, 'data> Marks<'a, 'data> {
             if let Some(named) = self.named.get_mut(target) {
                 *named = true;
             }
+            let tables = self.graph.tables_of(edge);
+            self.waiting.extend(tables.into_iter().flatten());
             let symbol = self.graph.symbols.get(target);
             if let Some(Definition::Section(id, _)) = symbol.map(|symbol| symbol.definition) {
                 self.waiting.push(id);

@@ -14,7 +14,7 @@ use core::task::{Context, Poll, Waker};
 
 use super::graph::Graph;
 use super::layout::{Reach, SegmentAddrs, SegmentRequest};
-use super::link::{LinkedImage, Segment};
+use super::link::LinkedImage;
 use super::passes::Passes;
 use super::phases::Fixed;
 use crate::addr::CodeAddr;
@@ -34,11 +34,11 @@ pub trait MemoryManager {
         reach: Reach,
     ) -> impl Future<Output = Result<(Self::Memory, SegmentAddrs)>>;
 
-    /// Writes the segments' bytes and gives each its protection. What fails gives the room back.
+    /// Writes the image's segments and gives each its protection. What fails gives the room back.
     fn finalize(
         &self,
         memory: Self::Memory,
-        segments: &[Segment],
+        image: &LinkedImage,
     ) -> impl Future<Output = Result<Self::Finalized>>;
 
     /// Takes back the memory of a link that does not come to its end.
@@ -83,7 +83,8 @@ pub async fn link<M: MemoryManager, L: Lookup>(
     lookup: &L,
 ) -> Result<Linked<M::Finalized>> {
     passes.on_graph(&mut graph)?;
-    let layout = graph.layout()?;
+    let mut layout = graph.layout()?;
+    passes.on_layout(&mut layout)?;
     let (held, addrs) = memory.allocate(layout.segments(), layout.reach()).await?;
     let held = Held {
         manager: memory,
@@ -96,7 +97,7 @@ pub async fn link<M: MemoryManager, L: Lookup>(
     passes.on_resolved(&mut resolved)?;
     let mut image = resolved.link()?;
     passes.on_fixed(&mut Fixed::new(&resolved, &mut image))?;
-    let memory = held.finalize(&image.segments).await?;
+    let memory = held.finalize(&image).await?;
     Ok(Linked { image, memory })
 }
 
@@ -107,9 +108,9 @@ struct Held<'m, M: MemoryManager> {
 }
 
 impl<M: MemoryManager> Held<'_, M> {
-    async fn finalize(mut self, segments: &[Segment]) -> Result<M::Finalized> {
+    async fn finalize(mut self, image: &LinkedImage) -> Result<M::Finalized> {
         match self.memory.take() {
-            Some(memory) => self.manager.finalize(memory, segments).await,
+            Some(memory) => self.manager.finalize(memory, image).await,
             // It is taken here only.
             None => Err(Error::LinkUnfinished {
                 waiting_for: String::from("its memory"),

@@ -10,7 +10,12 @@
 
 use alloc::vec::Vec;
 
+use object::elf;
+
+use super::relocation::Relocation;
+use crate::addr::CodeAddr;
 use crate::arch::Arch;
+use crate::stackmap::Endian;
 
 /// The word at which the TOC pointer is saved in a caller's frame, and the instructions that save and restore it.
 struct TocSave {
@@ -37,22 +42,59 @@ pub(super) const fn toc_restore(descriptors: bool) -> u32 {
 }
 
 /// What compilers leave behind a PowerPC call for that: a nop, or one of two older forms.
-pub(super) const TOC_RESTORE_ROOM: [u32; 3] = [0x6000_0000, 0x4def_7b82, 0x4fff_fb82];
+const TOC_RESTORE_ROOM: [u32; 3] = [0x6000_0000, 0x4def_7b82, 0x4fff_fb82];
+
+/// Whether the bytes start with a PowerPC branch that links, and that room behind it.
+pub(super) fn has_room_to_restore(arch: Arch, bytes: &[u8]) -> bool {
+    let word = |bytes: &[u8; 4]| match arch.endian() {
+        Endian::Big => u32::from_be_bytes(*bytes),
+        Endian::Little => u32::from_le_bytes(*bytes),
+    };
+    let Some((call, rest)) = bytes.split_first_chunk::<4>() else {
+        return false;
+    };
+    let next = rest.first_chunk::<4>();
+    word(call) & 1 != 0 && next.is_some_and(|next| TOC_RESTORE_ROOM.contains(&word(next)))
+}
+
+/// A stub before relocation: its bytes, trapping where none of its instructions is, and the edges that fill them.
+pub(super) struct StubShape {
+    pub(super) bytes: &'static [u8],
+    pub(super) edges: &'static [StubEdge],
+}
+
+/// An edge of a stub.
+pub(super) struct StubEdge {
+    /// From the stub's start, in bytes.
+    pub(super) offset: u32,
+    /// The relocation's number in the architecture's ELF supplement.
+    pub(super) relocation: u32,
+    pub(super) target: StubTarget,
+    pub(super) addend: i64,
+}
+
+/// Where an edge of a stub leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum StubTarget {
+    /// To the symbol that the stub stands for.
+    Symbol,
+    /// To the start of the stub.
+    Itself,
+}
+
+const fn edge(offset: u32, relocation: u32, addend: i64) -> StubEdge {
+    StubEdge {
+        offset,
+        relocation,
+        target: StubTarget::Symbol,
+        addend,
+    }
+}
 
 impl Arch {
     /// The room for one stub, in bytes.
     pub(super) const fn stub_size(self) -> u32 {
-        match self {
-            Self::X86_64 | Self::SystemZ => 8,
-            Self::AArch64 | Self::RiscV64 => 16,
-            Self::PowerPc64 => 48,
-            Self::PowerPc64Le => 32,
-        }
-    }
-
-    /// Whether a stub loads its target from the global offset table.
-    pub(super) const fn stub_needs_got(self) -> bool {
-        !self.is_powerpc()
+        self.stub().bytes.len() as u32
     }
 
     /// How far into a stub those enter who have no TOC pointer to save.
@@ -60,126 +102,225 @@ impl Arch {
         if self.is_powerpc() { 4 } else { 0 }
     }
 
-    /// A stub at `at` that goes to `target`, whose address also stands at `entry`. Image and stub are within 2 GiB of
-    /// each other.
-    pub(super) fn stub(self, at: u64, entry: u64, target: u64) -> Vec<u8> {
-        let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+    /// The stub by which a call leaves for a function whose TOC pointer may be another, named as function pointers name
+    /// it; `None` where calls keep nothing.
+    pub(crate) fn leaving_stub(self, to: CodeAddr) -> Option<Vec<u8>> {
+        self.is_powerpc().then_some(())?;
+        let shape = self.stub();
+        let mut bytes = shape.bytes.to_vec();
+        for edge in shape.edges {
+            let relocation = Relocation::from_elf(self, edge.relocation)?;
+            let field = bytes.get_mut(edge.offset as usize..)?.get_mut(..2)?;
+            relocation.insert(field, self.endian(), to.get());
+        }
+        Some(bytes)
+    }
+
+    /// What stands behind a call that leaves by such a stub.
+    pub(crate) fn restore_behind_leaving(self) -> Option<[u8; 4]> {
+        let word = toc_restore(self.has_descriptors());
+        let bytes = match self.endian() {
+            Endian::Big => word.to_be_bytes(),
+            Endian::Little => word.to_le_bytes(),
+        };
+        self.is_powerpc().then_some(bytes)
+    }
+
+    /// What its stubs are made of.
+    pub(super) const fn stub(self) -> StubShape {
         match self {
-            Self::X86_64 => x86_64(at, entry),
-            Self::AArch64 => words(&aarch64(at, entry)),
-            Self::RiscV64 => words(&riscv64(at, entry)),
-            Self::SystemZ => s390x(at, entry),
-            Self::PowerPc64 => elf_v1(target).into_iter().flat_map(u32::to_be_bytes).collect(),
-            Self::PowerPc64Le => words(&elf_v2(target)),
+            Self::X86_64 => X86_64,
+            Self::AArch64 => AARCH64,
+            Self::RiscV64 => RISCV64,
+            Self::SystemZ => SYSTEMZ,
+            Self::PowerPc64 => STUB_V1,
+            Self::PowerPc64Le => STUB_V2,
+        }
+    }
+
+    /// The relocation that writes an address into 8 bytes: what an entry of the global offset table has.
+    pub(super) const fn absolute_64(self) -> u32 {
+        match self {
+            Self::X86_64 => elf::R_X86_64_64,
+            Self::AArch64 => elf::R_AARCH64_ABS64,
+            Self::RiscV64 => elf::R_RISCV_64,
+            Self::SystemZ => elf::R_390_64,
+            Self::PowerPc64 | Self::PowerPc64Le => elf::R_PPC64_ADDR64,
         }
     }
 }
 
-/// `jmp *[rip + distance]`
-fn x86_64(at: u64, entry: u64) -> Vec<u8> {
-    let [d0, d1, d2, d3] = (entry.wrapping_sub(at).wrapping_sub(6) as u32).to_le_bytes();
-    alloc::vec![0xff, 0x25, d0, d1, d2, d3]
-}
+/// `jmp *[rip + entry]`, and two bytes of trap.
+const X86_64: StubShape = StubShape {
+    bytes: &[0xff, 0x25, 0, 0, 0, 0, 0xcc, 0xcc],
+    edges: &[edge(2, elf::R_X86_64_GOTPCREL, -4)],
+};
 
-/// `adrp x16, page; ldr x16, [x16, low]; br x16`
-fn aarch64(at: u64, entry: u64) -> [u32; 3] {
-    let pages = (entry >> 12).wrapping_sub(at >> 12) as u32;
-    let (low, high) = (pages & 3, pages >> 2 & 0x7_ffff);
-    let doubles = (entry as u32 & 0xfff) >> 3;
-    [
-        0x9000_0010 | low << 29 | high << 5,
-        0xf940_0210 | doubles << 10,
-        0xd61f_0200,
-    ]
-}
+/// `adrp x16, entry; ldr x16, [x16, low]; br x16; brk #0`
+const AARCH64: StubShape = StubShape {
+    bytes: &little::<4, 16>([0x9000_0010, 0xf940_0210, 0xd61f_0200, 0xd420_0000]),
+    edges: &[
+        edge(0, elf::R_AARCH64_ADR_GOT_PAGE, 0),
+        edge(4, elf::R_AARCH64_LD64_GOT_LO12_NC, 0),
+    ],
+};
 
-/// `auipc t3, upper; ld t3, lower(t3); jr t3`
-fn riscv64(at: u64, entry: u64) -> [u32; 3] {
-    let distance = entry.wrapping_sub(at) as u32;
-    let (upper, lower) = (distance.wrapping_add(0x800) & 0xffff_f000, distance & 0xfff);
-    [0x0000_0e17 | upper, 0x000e_3e03 | lower << 20, 0x000e_0067]
-}
+/// `auipc t3, upper; ld t3, lower(t3); jr t3`, and four bytes of trap.
+const RISCV64: StubShape = StubShape {
+    bytes: &little::<4, 16>([0x0000_0e17, 0x000e_3e03, 0x000e_0067, 0]),
+    edges: &[
+        edge(0, elf::R_RISCV_GOT_HI20, 0),
+        StubEdge {
+            target: StubTarget::Itself,
+            ..edge(4, elf::R_RISCV_PCREL_LO12_I, 0)
+        },
+    ],
+};
 
 /// `lgrl %r1, entry; br %r1`
-fn s390x(at: u64, entry: u64) -> Vec<u8> {
-    let halfwords = (entry.wrapping_sub(at) as i64 >> 1) as u32;
-    let [d0, d1, d2, d3] = halfwords.to_be_bytes();
-    alloc::vec![0xc4, 0x18, d0, d1, d2, d3, 0x07, 0xf1]
-}
+const SYSTEMZ: StubShape = StubShape {
+    bytes: &[0xc4, 0x18, 0, 0, 0, 0, 0x07, 0xf1],
+    edges: &[edge(2, elf::R_390_GOTENT, 2)],
+};
 
-/// `lis; ori; sldi 32; oris; ori` of the address into r12 (ELFv2) or r11.
-fn powerpc_address(register: u32, address: u64) -> [u32; 5] {
-    let part = |shift: u32| (address >> shift) as u32 & 0xffff;
-    let both = register << 21 | register << 16;
-    [
-        0x3c00_0000 | register << 21 | part(48),
-        0x6000_0000 | both | part(32),
-        0x7800_07c6 | both, // rldicr register, register, 32, 31
-        0x6400_0000 | both | part(16),
-        0x6000_0000 | both | part(0),
-    ]
-}
-
-/// Saves the TOC pointer and goes to the global entry, with its address in r12 as that entry wants.
-fn elf_v2(target: u64) -> Vec<u32> {
-    let mut words = alloc::vec![ELF_V2.save];
-    words.extend(powerpc_address(12, target));
-    words.extend([0x7d89_03a6 /* mtctr r12 */, 0x4e80_0420 /* bctr */]);
-    words
-}
-
-/// Saves the TOC pointer and goes to the code of the descriptor at `target`, with its TOC and environment pointers.
-fn elf_v1(target: u64) -> Vec<u32> {
-    let mut words = alloc::vec![ELF_V1.save];
-    words.extend(powerpc_address(11, target));
-    words.extend([
+/// Saves the TOC pointer and goes to the code of the descriptor at the target, with its TOC and environment pointers.
+const STUB_V1: StubShape = StubShape {
+    bytes: &big::<12, 48>([
+        ELF_V1.save,
+        ADDRESS_TO_R11[0],
+        ADDRESS_TO_R11[1],
+        ADDRESS_TO_R11[2],
+        ADDRESS_TO_R11[3],
+        ADDRESS_TO_R11[4],
         0xe98b_0000, // ld r12, 0(r11)
         0x7d89_03a6, // mtctr r12
         0xe84b_0008, // ld r2, 8(r11)
         0xe96b_0010, // ld r11, 16(r11)
         0x4e80_0420, // bctr
-    ]);
-    words
+        0x7fe0_0008, // trap
+    ]),
+    edges: &[
+        edge(6, elf::R_PPC64_ADDR16_HIGHEST, 0),
+        edge(10, elf::R_PPC64_ADDR16_HIGHER, 0),
+        edge(18, elf::R_PPC64_ADDR16_HIGH, 0),
+        edge(22, elf::R_PPC64_ADDR16_LO, 0),
+    ],
+};
+
+/// Saves the TOC pointer and goes to the global entry, with its address in r12 as that entry wants.
+const STUB_V2: StubShape = StubShape {
+    bytes: &little::<8, 32>([
+        ELF_V2.save,
+        ADDRESS_TO_R12[0],
+        ADDRESS_TO_R12[1],
+        ADDRESS_TO_R12[2],
+        ADDRESS_TO_R12[3],
+        ADDRESS_TO_R12[4],
+        0x7d89_03a6, // mtctr r12
+        0x4e80_0420, // bctr
+    ]),
+    edges: &[
+        edge(4, elf::R_PPC64_ADDR16_HIGHEST, 0),
+        edge(8, elf::R_PPC64_ADDR16_HIGHER, 0),
+        edge(16, elf::R_PPC64_ADDR16_HIGH, 0),
+        edge(20, elf::R_PPC64_ADDR16_LO, 0),
+    ],
+};
+
+const ADDRESS_TO_R11: [u32; 5] = powerpc_address(11);
+const ADDRESS_TO_R12: [u32; 5] = powerpc_address(12);
+
+/// `lis; ori; sldi 32; oris; ori` of an address into a register.
+const fn powerpc_address(register: u32) -> [u32; 5] {
+    let both = register << 21 | register << 16;
+    [
+        0x3c00_0000 | register << 21,
+        0x6000_0000 | both,
+        0x7800_07c6 | both, // rldicr register, register, 32, 31
+        0x6400_0000 | both,
+        0x6000_0000 | both,
+    ]
+}
+
+const fn little<const WORDS: usize, const BYTES: usize>(words: [u32; WORDS]) -> [u8; BYTES] {
+    bytes(words, false)
+}
+
+const fn big<const WORDS: usize, const BYTES: usize>(words: [u32; WORDS]) -> [u8; BYTES] {
+    bytes(words, true)
+}
+
+/// The words' bytes. Evaluated when the crate is compiled: a wrong length does not compile.
+#[expect(clippy::indexing_slicing, reason = "evaluated when the crate is compiled")]
+const fn bytes<const WORDS: usize, const BYTES: usize>(words: [u32; WORDS], big: bool) -> [u8; BYTES] {
+    assert!(BYTES == 4 * WORDS, "four bytes to a word");
+    let mut all = [0; BYTES];
+    let mut at = 0;
+    while at < BYTES {
+        let word = words[at / 4];
+        let ordered = if big {
+            word.to_be_bytes()
+        } else {
+            word.to_le_bytes()
+        };
+        all[at] = ordered[at % 4];
+        at += 1;
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
+    use alloc::vec;
+
+    use super::super::tests::build::{OUTSIDE, code, object};
+    use super::super::{Object, SegmentAddrs};
     use super::*;
 
-    #[test]
-    fn every_stub_fits_its_room() {
-        for arch in [
-            Arch::X86_64,
-            Arch::AArch64,
-            Arch::RiscV64,
-            Arch::SystemZ,
-            Arch::PowerPc64,
-            Arch::PowerPc64Le,
-        ] {
-            let stub = arch.stub(0x1000, 0x2000, 0x1234_5678_9abc_def0);
-            assert!(stub.len() <= arch.stub_size() as usize, "{arch:?}");
-        }
+    /// A stub at an address, with its entry and its target at others.
+    fn stub(arch: Arch, at: u64, entry: u64, target: u64) -> String {
+        let (call, number): (&[u8], u32) = match arch {
+            Arch::X86_64 => (&[0, 0, 0, 0], elf::R_X86_64_PLT32),
+            Arch::AArch64 => (&[0, 0, 0, 0x94], elf::R_AARCH64_CALL26),
+            Arch::RiscV64 => (&[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0], elf::R_RISCV_CALL),
+            Arch::SystemZ => (&[0; 4], elf::R_390_PLT32DBL),
+            Arch::PowerPc64 => (&[0x48, 0, 0, 1, 0x60, 0, 0, 0], elf::R_PPC64_REL24),
+            Arch::PowerPc64Le => (&[1, 0, 0, 0x48, 0, 0, 0, 0x60], elf::R_PPC64_REL24),
+        };
+        let mut bytes = call.to_vec();
+        bytes.resize(16, 0);
+        let object = object(arch, &[code(bytes, vec![(0, number, 1, 0)])], &[OUTSIDE]);
+        let addrs = SegmentAddrs {
+            code: CodeAddr::new(at - 16),
+            // PowerPC aligns the table more strictly, and has no entry.
+            read_only: CodeAddr::new(if arch.is_powerpc() { entry & !0xff } else { entry }),
+            data: CodeAddr::new(0),
+        };
+        let layout = Object::parse(&object).unwrap().layout().unwrap();
+        let linked = layout.link(&addrs, &|_| Some(CodeAddr::new(target))).unwrap();
+        assert_eq!(linked.stub("outside"), Some(CodeAddr::new(at)));
+        let entry = (!arch.is_powerpc()).then_some(CodeAddr::new(entry));
+        assert_eq!(linked.got_entry("outside"), entry);
+        let stub = linked.segments[0].bytes[16..].iter();
+        stub.map(|byte| alloc::format!("{byte:02x}")).collect()
     }
 
     /// As llvm-mc 19 encodes them, with operands that cross every boundary of their fields.
     #[test]
     fn stubs_are_what_the_assembler_makes() {
-        let hex = |bytes: Vec<u8>| -> alloc::string::String {
-            bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
-        };
-        let (at, entry, target) = (0x7000_0ff0, 0x7123_4ff8, 0x1234_5678_9abc_def0);
-        let stub = |arch: Arch| hex(arch.stub(at, entry, target));
-        assert_eq!(stub(Arch::X86_64), "ff2502402301");
+        let stub = |arch| stub(arch, 0x7000_0ff0, 0x7123_4ff8, 0x1234_5678_9abc_def0);
+        assert_eq!(stub(Arch::X86_64), "ff2502402301cccc");
         // adrp x16, 0x1234000; ldr x16, [x16, #4088]; br x16
-        assert_eq!(stub(Arch::AArch64), "b091009010fe47f900021fd6");
+        assert_eq!(stub(Arch::AArch64), "b091009010fe47f900021fd6000020d4");
         // auipc t3, 0x1234; ld t3, 8(t3); jr t3
-        assert_eq!(stub(Arch::RiscV64), "174e2301033e8e0067000e00");
+        assert_eq!(stub(Arch::RiscV64), "174e2301033e8e0067000e0000000000");
         // lgrl %r1, .+0x1234008; br %r1
         assert_eq!(stub(Arch::SystemZ), "c4180091a00407f1");
         // std r2, 40(r1); the address into r11; ld r12, 0(r11); mtctr r12; ld r2, 8(r11); ld r11, 16(r11); bctr
         assert_eq!(
             stub(Arch::PowerPc64),
-            "f84100283d601234616b5678796b07c6656b9abc616bdef0e98b00007d8903a6e84b0008e96b00104e800420"
+            "f84100283d601234616b5678796b07c6656b9abc616bdef0e98b00007d8903a6e84b0008e96b00104e8004207fe00008"
         );
         // std r2, 24(r1); the address into r12; mtctr r12; bctr
         assert_eq!(

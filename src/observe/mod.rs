@@ -10,6 +10,7 @@
 //! | [`JitDump`] | `perf inject --jit` | told apart by time | yes, for `perf annotate` |
 //! | `Gdb` (feature `backtrace`; not on big-endian PowerPC64) | GDB, when it stops | told when they are given back | no: names and frames |
 //! | `Unwinder` (feature `backtrace`) | backtraces within the process | told when they are given back | no: frames |
+//! | `Unwound` (feature `backtrace`) | exceptions and backtraces through graphs linked without an engine | taken back first | no: frames |
 //! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
 //!
 //! Names: a function has its own; out-of-line code has that of its site, what it is, and the change that it was made
@@ -38,6 +39,8 @@ mod tests;
 mod tracing;
 #[cfg(all(feature = "backtrace", target_os = "linux"))]
 mod unwinder;
+#[cfg(all(feature = "backtrace", target_os = "linux"))]
+mod unwound;
 
 #[cfg(all(
     feature = "backtrace",
@@ -53,3 +56,5 @@ pub use perf_map::PerfMap;
 pub use tracing::Tracing;
 #[cfg(all(feature = "backtrace", target_os = "linux"))]
 pub use unwinder::Unwinder;
+#[cfg(all(feature = "backtrace", target_os = "linux"))]
+pub use unwound::{Registered, Unwound};

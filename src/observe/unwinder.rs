@@ -106,7 +106,7 @@ impl fmt::Debug for Unwinder {
 }
 
 /// A registered section.
-struct Section {
+pub(super) struct Section {
     start: *const c_void,
     /// What holds it.
     _bytes: Holder,
@@ -115,6 +115,8 @@ struct Section {
 enum Holder {
     Own(#[expect(dead_code, reason = "it is held, not read")] Box<[u8]>),
     Module(#[expect(dead_code, reason = "it is held, not read")] Module),
+    /// The memory, which its owner drops later.
+    Other,
 }
 
 // SAFETY: the section is not changed, and the unwinder has a lock of its own.
@@ -134,17 +136,33 @@ impl Section {
         }
     }
 
+    /// Registers a section that somebody else holds.
+    ///
+    /// # Safety
+    /// The section is at that address with its terminator until this is dropped.
+    pub(super) unsafe fn in_memory(at: CodeAddr) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::registered(at, Holder::Other) }
+    }
+
     /// Registers a section of a module's.
     ///
     /// # Safety
     /// The section is at that address with its terminator, as long as the module exists.
     unsafe fn of_module(module: &Module, at: CodeAddr) -> Self {
-        let start = std::ptr::with_exposed_provenance(at.get() as usize);
         // SAFETY: as the caller promises; the module exists until this is dropped.
+        unsafe { Self::registered(at, Holder::Module(module.clone())) }
+    }
+
+    /// # Safety
+    /// The section is at that address with its terminator as long as the holder exists, or until this is dropped.
+    unsafe fn registered(at: CodeAddr, holder: Holder) -> Self {
+        let start = std::ptr::with_exposed_provenance(at.get() as usize);
+        // SAFETY: as the caller promises.
         unsafe { __register_frame(start) };
         Self {
             start,
-            _bytes: Holder::Module(module.clone()),
+            _bytes: holder,
         }
     }
 }

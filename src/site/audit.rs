@@ -347,7 +347,10 @@ fn audit_function<S: IntoShape>(
                 .unwrap_or_default(),
         };
         let audited = shape(&candidate).into_shape().and_then(|shape| {
-            let audit = |shape| Ok((shape, audit_record(&candidate, shape, function, next, found)?));
+            let audit = |shape| {
+                audit_convention(parts, shape, || record_name(function, record))?;
+                Ok((shape, audit_record(&candidate, shape, function, next, found)?))
+            };
             shape.map(audit).transpose()
         });
         let (shape, bytes) = match audited {
@@ -361,6 +364,14 @@ fn audit_function<S: IntoShape>(
         let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize()).unwrap_or(0);
         let site = Entry::new(record.id(), addr, Some(*reference), index, overhang);
         found.push(site, shape, bytes)?;
+    }
+    Ok(())
+}
+
+/// Sites of the C convention are filled for that of the architecture, not for that of Windows.
+fn audit_convention(parts: &ModuleParts, shape: CallShape, name: impl Fn() -> Box<SiteName>) -> Result<()> {
+    if parts.windows && shape.convention() == Convention::C {
+        return Err(Error::SiteConvention { site: name() });
     }
     Ok(())
 }
@@ -564,6 +575,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
     if reserved.get() == 0 {
         return Err(Error::SiteEmpty { site: name() });
     }
+    audit_convention(parts, spec.shape, name)?;
     let code = read_function(parts, &function)?;
     let start = spec.offset.get() as usize;
     let bytes = start

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::audit::Found;
 use super::module::{Entry, ModuleParts};
-use crate::addr::{CodeAddr, FnOffset, RecordId};
+use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::RecordedCall;
@@ -43,6 +43,18 @@ fn links_as_usual(bytes: &[u8]) -> bool {
     matches!(last >> 7 & 31, 0 | 1)
 }
 
+/// Whether a call may go to a function with any TOC pointer: where there are such, the caller restores its own behind the
+/// call. A jump does not come back to that.
+fn leaves(arch: Arch, area: &CodeArea, addr: CodeAddr, bytes: &[u8]) -> bool {
+    let Some(restore) = arch.restore_behind_leaving() else {
+        return true;
+    };
+    let mut next = [0; 4];
+    let behind = addr.plus(Len::new(bytes.len() as u32));
+    let read = behind.is_some_and(|behind| area.memory().read(behind, &mut next).is_ok());
+    read && next == restore && arch.call_links(bytes)
+}
+
 /// A call becomes a site if it is in a function, and leads somewhere.
 pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> Result<()> {
     let RecordedCall { callee, addr, len } = &spec.call;
@@ -67,10 +79,10 @@ pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> 
         }),
         why,
     };
-    if matches!(parts.arch, Arch::PowerPc64 | Arch::PowerPc64Le) {
+    if !leaves(parts.arch, area, *addr, &bytes) {
         return Err(fixed(
-            "on PowerPC the caller would have to save and restore its TOC pointer: give the function an entry site, and \
-             redirect that",
+            "it does not restore the TOC pointer behind it, as calls do that leave the objects linked together: give the \
+             function an entry site, and redirect that",
         ));
     }
     if parts.arch == Arch::RiscV64 && !links_as_usual(&bytes) {
@@ -95,7 +107,7 @@ pub(crate) mod testing {
 
     use super::super::{Functions, Module, ModuleId, ModuleParts, Unrecorded, UnwindBy, register};
     use super::*;
-    use crate::addr::{CodeRange, Len};
+    use crate::addr::CodeRange;
     use crate::image::FunctionRange;
     use crate::memory::{CodeMemory, Snapshot};
     use crate::stackmap::OwnedMaps;
@@ -118,6 +130,7 @@ pub(crate) mod testing {
         let parts = ModuleParts {
             id: ModuleId(0),
             arch,
+            windows: false,
             functions: Functions::new(&[function])?,
             maps: OwnedMaps::new(Vec::new(), arch.endian())?,
             areas: [CodeArea::new(CodeRange::new(addr, 128).unwrap(), &memory)?].into(),
@@ -175,16 +188,25 @@ mod tests {
         assert!(matches!(outside, Error::CallOutsideFunctions { .. }), "{outside}");
         let overlap = module(Arch::X86_64, &CALL, &[(0, 5), (3, 5)]).unwrap_err();
         assert!(matches!(overlap, Error::SitesOverlap { .. }), "{overlap}");
-        // bl, which nothing saves the TOC pointer around; auipc t0 and jalr t0, of a millicode routine.
-        let toc = [0xbd, 0x0a, 0, 0x48];
+        // auipc t0 and jalr t0, of a millicode routine.
         let millicode = [0x97, 0x02, 0, 0, 0xe7, 0x82, 0x02, 0x10];
-        for (arch, code) in [
-            (Arch::PowerPc64Le, &toc[..]),
-            (Arch::RiscV64, &millicode),
-            (Arch::AArch64, &[0; 2]),
+        // bl and nop; b and ld r2,24(r1).
+        let (local, jump) = (
+            [0xbd, 0x0a, 0, 0x48, 0, 0, 0, 0x60],
+            [0xbc, 0x0a, 0, 0x48, 0x18, 0, 0x41, 0xe8],
+        );
+        for (arch, code, len) in [
+            (Arch::PowerPc64Le, &local[..], 4),
+            (Arch::PowerPc64Le, &jump, 4),
+            (Arch::RiscV64, &millicode, 8),
+            (Arch::AArch64, &[0; 2], 2),
         ] {
-            let fixed = module(arch, code, &[(0, code.len())]).unwrap_err();
+            let fixed = module(arch, code, &[(0, len)]).unwrap_err();
             assert!(matches!(fixed, Error::CallFixed { .. }), "{arch}: {fixed}");
         }
+        // bl and ld r2,24(r1): the caller restores its TOC pointer.
+        let leaves = [0xbd, 0x0a, 0, 0x48, 0x18, 0, 0x41, 0xe8];
+        let module = module(Arch::PowerPc64Le, &leaves, &[(0, 4)]).unwrap();
+        assert_eq!(module.calls_of("g").count(), 1);
     }
 }

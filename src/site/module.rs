@@ -69,6 +69,8 @@ impl Entry {
 pub(crate) struct ModuleParts {
     pub(crate) id: ModuleId,
     pub(crate) arch: Arch,
+    /// Its C convention is that of Windows.
+    pub(crate) windows: bool,
     pub(crate) functions: Functions,
     pub(crate) maps: OwnedMaps,
     /// Sorted by address.

@@ -93,6 +93,7 @@ pub fn survey_with<S: IntoShape>(
     let parts = ModuleParts {
         id: ModuleId(u32::MAX),
         arch: image.arch,
+        windows: image.windows,
         maps: OwnedMaps::new(image.stack_maps, image.endian)?,
         functions: Functions::new(&image.functions)?,
         areas,

@@ -304,6 +304,7 @@ mod tests {
         let parts = ModuleParts {
             id: ModuleId(number as u32),
             arch: Arch::X86_64,
+            windows: false,
             functions: Functions::new(&[function]).unwrap(),
             maps: OwnedMaps::new(map, Endian::Little).unwrap(),
             areas: [CodeArea::new(CodeRange::new(addr, len).unwrap(), &memory).unwrap()].into(),

@@ -114,6 +114,7 @@ fn nops(map: &[u8]) -> (Image, Vec<Segment>) {
     let range = CodeRange::new(addr, 128).unwrap();
     let image = Image {
         arch: Arch::X86_64,
+        windows: false,
         endian: Endian::Little,
         stack_maps: map.to_vec(),
         functions: std::vec![FunctionRange {

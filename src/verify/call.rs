@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::check::isa;
 use super::facts::{Constant, Dest, Facts, Flow};
+use super::powerpc64;
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::error::{Error, Result, SiteName};
@@ -37,6 +38,22 @@ pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) 
     }
 }
 
+/// Checks that a stub at `at`, to which a PowerPC call goes, leaves for the function `to`: it saves the TOC pointer where the
+/// caller restores it from, and changes nothing that the function or its caller could miss.
+///
+/// # Errors
+/// [`Error::VerifyCall`].
+pub(crate) fn check_leaving(site: &SiteContext<'_>, at: CodeAddr, stub: &[u8], to: CodeAddr) -> Result<()> {
+    let big = site.arch == Arch::PowerPc64;
+    match powerpc64::leaving(big, at.get(), stub) {
+        Some(target) if target == to.get() => Ok(()),
+        _ => Err(Error::VerifyCall {
+            site: SiteName::of(site),
+            what: "its stub does not leave for the function as calls do",
+        }),
+    }
+}
+
 /// Which bits of a call of that length are its distance.
 fn operand(arch: Arch, len: usize) -> Option<Vec<u8>> {
     let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
@@ -44,6 +61,8 @@ fn operand(arch: Arch, len: usize) -> Option<Vec<u8>> {
         (Arch::X86_64, 5) => [0, 255, 255, 255, 255].to_vec(),
         (Arch::X86_64 | Arch::SystemZ, 6) => [0, 0, 255, 255, 255, 255].to_vec(),
         (Arch::AArch64, 4) => words(&[0x03ff_ffff]),
+        (Arch::PowerPc64Le, 4) => words(&[0x03ff_fffc]),
+        (Arch::PowerPc64, 4) => [0x03, 255, 255, 0xfc].to_vec(),
         (Arch::RiscV64, 4) => words(&[0xffff_f000]),
         (Arch::RiscV64, 8) => words(&[0xffff_f000, 0xfff0_0000]),
         _ => return None,
@@ -100,20 +119,64 @@ mod tests {
     use crate::arch::CallShape;
     use crate::stackmap::Constants;
 
-    fn check(arch: Arch, old: &[u8], new: &[u8], to: u64) -> Result<()> {
-        let site = SiteContext {
+    fn site(arch: Arch, len: usize) -> SiteContext<'static> {
+        SiteContext {
             arch,
             id: Default::default(),
             function: None,
             offset: Default::default(),
             addr: CodeAddr::new(0x1000_0000),
-            shape: CallShape::call(old.len() as u32),
+            shape: CallShape::call(len as u32),
             record: None,
             constants: Constants::NONE,
             landings: &[],
             trust_live_outs: false,
-        };
-        check_call(&site, old, new, CodeAddr::new(to))
+        }
+    }
+
+    fn check(arch: Arch, old: &[u8], new: &[u8], to: u64) -> Result<()> {
+        check_call(&site(arch, old.len()), old, new, CodeAddr::new(to))
+    }
+
+    /// Of both conventions: the stub that calls leave by, and one for each word that is another.
+    #[test]
+    fn a_stub_that_leaves_does_just_that() {
+        for arch in [Arch::PowerPc64, Arch::PowerPc64Le] {
+            for to in [0x1234_5678_9abc_def0, 0xffff_ffff_ffff_fff0, 0x1000_0000, 0] {
+                let site = site(arch, 4);
+                let (at, to) = (CodeAddr::new(0x7000_0000), CodeAddr::new(to));
+                let stub = arch.leaving_stub(to).unwrap();
+                check_leaving(&site, at, &stub, to).unwrap();
+                assert!(check_leaving(&site, at, &stub, CodeAddr::new(to.get() + 4)).is_err());
+                for word in 0..stub.len() / 4 {
+                    // Of the instructions that make the address, their numbers; of the shift nothing, whose mask may differ.
+                    let bits = match word {
+                        1 | 2 | 4 | 5 => 0..16,
+                        3 => 0..0,
+                        _ => 0..32,
+                    };
+                    for bit in bits {
+                        let mut other = stub.clone();
+                        let byte = if arch == Arch::PowerPc64 {
+                            3 - bit / 8
+                        } else {
+                            bit / 8
+                        };
+                        other[word * 4 + byte] ^= 1 << (bit % 8);
+                        let checked = check_leaving(&site, at, &other, to);
+                        assert!(checked.is_err(), "{arch} word {word}, bit {bit}: {other:02x?}");
+                    }
+                    let mut short = stub.clone();
+                    short.drain(word * 4..word * 4 + 4);
+                    // Without an instruction that adds nothing the address is the same.
+                    let adds = to.get() == 0x1234_5678_9abc_def0;
+                    assert!(
+                        !adds || check_leaving(&site, at, &short, to).is_err(),
+                        "{arch} {word}"
+                    );
+                }
+            }
+        }
     }
 
     type Case = (Arch, &'static [u8], &'static [u8], &'static [&'static [u8]]);
@@ -121,7 +184,19 @@ mod tests {
     /// Of each architecture: a call of +0x100, the same of +0x104, and what is no such change.
     #[test]
     fn only_the_target_of_a_call_may_change() {
-        let cases: [Case; 6] = [
+        let cases: [Case; 8] = [
+            (
+                Arch::PowerPc64,
+                &[0x48, 0, 0x01, 0x01],
+                &[0x48, 0, 0x01, 0x05],
+                &[&[0x48, 0, 0x01, 0x04], &[0x48, 0, 0x01, 0x07]],
+            ),
+            (
+                Arch::PowerPc64Le,
+                &[0x01, 0x01, 0, 0x48],
+                &[0x05, 0x01, 0, 0x48],
+                &[&[0x04, 0x01, 0, 0x48]],
+            ),
             (
                 Arch::X86_64,
                 &[0xe8, 0xfb, 0, 0, 0],

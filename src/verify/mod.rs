@@ -68,6 +68,8 @@ mod facts;
 #[cfg(feature = "std")]
 mod listing;
 #[cfg(feature = "std")]
+mod operands;
+#[cfg(feature = "std")]
 mod original;
 #[cfg(feature = "std")]
 mod policy;
@@ -86,12 +88,15 @@ mod x86_64;
 
 #[cfg(feature = "std")]
 pub use call::check_call;
+pub(crate) use call::check_leaving;
 #[cfg(feature = "std")]
 pub use check::{Checked, Chunk, check};
 #[cfg(feature = "std")]
 pub use exchange::{check_exchange, check_trap};
 #[cfg(feature = "std")]
 pub use listing::{Line, disassemble};
+#[cfg(feature = "std")]
+pub use operands::{Operand, operands};
 #[cfg(feature = "std")]
 pub(crate) use original::Outline;
 #[cfg(feature = "std")]

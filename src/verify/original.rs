@@ -1,6 +1,7 @@
 //! What stands in a site before anything was patched.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::facts::{Dest, Facts, Flow};
 use crate::addr::{CodeAddr, Len};
@@ -124,8 +125,8 @@ impl Outline {
             let Err(fault) = (super::check::isa(arch).decode)(from.get(), rest, &mut code) else {
                 return Self(code);
             };
-            let next = known.iter().find(|known| known.get() > fault.addr);
-            match next {
+            let next = known.partition_point(|known| known.get() <= fault.addr);
+            match known.get(next) {
                 Some(next) => from = *next,
                 None => return Self(code),
             }
@@ -141,14 +142,20 @@ impl Outline {
 
     /// The first branch that leads between these addresses, with its target.
     pub(crate) fn branch_between(&self, start: CodeAddr, end: CodeAddr) -> Option<(CodeAddr, CodeAddr)> {
-        let target = |facts: &Facts| match facts.flow {
+        let mut branches = self
+            .branches()
+            .map(|(from, to)| (CodeAddr::new(from.start), CodeAddr::new(to)));
+        branches.find(|(_, to)| start < *to && *to < end)
+    }
+
+    /// The branches whose targets the instruction says: the addresses of the instruction, and that of its target.
+    pub(crate) fn branches(&self) -> impl Iterator<Item = (Range<u64>, u64)> + '_ {
+        self.0.iter().filter_map(|facts| match facts.flow {
             Flow::Jump(Dest::Address(to))
             | Flow::Branch(Dest::Address(to))
-            | Flow::Call(Dest::Address(to)) => Some((CodeAddr::new(facts.addr), CodeAddr::new(to))),
+            | Flow::Call(Dest::Address(to)) => Some((facts.addr..facts.end(), to)),
             _ => None,
-        };
-        let mut branches = self.0.iter().filter_map(target);
-        branches.find(|(_, to)| start < *to && *to < end)
+        })
     }
 }
 

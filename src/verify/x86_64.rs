@@ -5,6 +5,8 @@
 //!
 //! Registers and conventions: System V ABI, AMD64 supplement, sections 3.2.1 to 3.2.3, DWARF numbers figure 3.36.
 
+pub(super) mod operands;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 

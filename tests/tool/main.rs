@@ -1,4 +1,4 @@
-//! The commands `sites`, `plan`, `check`, `run` and `completions` as a user meets them, on the objects that are checked in,
+//! The commands `sites`, `plan`, `check`, `run`, `link` and `completions` as a user meets them, on the objects that are checked in,
 //! for every architecture. `inspect` has its own file.
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +9,10 @@
 
 mod check;
 mod corpus;
+mod link;
+mod link_llvm;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod link_run;
 mod plan;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod run;
@@ -57,7 +61,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-const COMMANDS: [&str; 6] = ["inspect", "sites", "plan", "check", "run", "completions"];
+const COMMANDS: [&str; 7] = ["inspect", "sites", "plan", "check", "run", "link", "completions"];
 
 #[test]
 fn every_command_has_help_with_examples() {

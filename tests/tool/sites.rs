@@ -165,8 +165,8 @@ fn linked_and_foreign_files_are_shown_too() {
         ("linked-riscv64.so", "linked", "get"),
         ("linked-coff.dll", "linked", "get"),
         ("linked-macho.dylib", "linked", "_get"),
-        ("macho-arm64-19.o", "unlinked", "_get"),
-        ("coff-x86_64-19.o", "unlinked", "get"),
+        ("macho-arm64-19.o", "loaded", "_get"),
+        ("coff-x86_64-19.o", "loaded", "get"),
         ("joined-x86_64.o", "loaded", "get"),
     ] {
         let path = format!("asm-tests/objects/inspect/{file}");
@@ -185,6 +185,15 @@ fn linked_and_foreign_files_are_shown_too() {
             .filter(|site| site["state"] == "registered")
             .map(|site| site["id"].as_u64().unwrap())
             .collect();
+        if file == "coff-x86_64-19.o" {
+            // A shape without a convention is of C's, which is another one on Windows.
+            let why = sites[0]["why"].as_str().unwrap();
+            assert!(
+                registered.is_empty() && why.contains("convention of Windows"),
+                "{why}"
+            );
+            continue;
+        }
         assert!(registered.starts_with(&[7, 8]), "{file}: {report}");
     }
 }

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -5,6 +6,7 @@ use patchpoint::sequence::Sequence;
 use patchpoint::stackmap::VersionTwo;
 use patchpoint::stackmap::flat::Dialect;
 
+use crate::link::Link;
 use crate::shapes::{Told, record_id};
 use crate::tables::PcSpec;
 
@@ -21,6 +23,7 @@ Examples:
   patchpoint check get.o --ir get.ll --format json
   patchpoint run get.o --ir get.ll --call get --args '[0,0x17,0,1234]' \\
       --only-after --patch '78=result = u64[arg(0)+24]'
+  patchpoint link main.o list.o --args one two
 
 More in patchpoint COMMAND --help. Output is in colours on a terminal, unless NO_COLOR is set. What cannot be done is said in \
 one line on the standard error stream, and with --format json printed as {file, error}, too."
@@ -37,20 +40,22 @@ pub(crate) enum Command {
     Plan(Plan),
     Check(Check),
     Run(Run),
+    Link(Link),
     Completions(Completions),
 }
 
 impl Command {
-    /// The file that it is about, for what goes wrong.
-    pub(crate) fn file(&self) -> &str {
-        match self {
+    /// The file that it is about, or the files, for what goes wrong.
+    pub(crate) fn file(&self) -> Cow<'_, str> {
+        Cow::Borrowed(match self {
             Self::Inspect(inspect) => &inspect.file,
             Self::Sites(sites) => &sites.code.file,
             Self::Plan(plan) => &plan.code.file,
             Self::Check(check) => &check.code.file,
             Self::Run(run) => &run.code.file,
+            Self::Link(link) => return Cow::Owned(link.files.join(", ")),
             Self::Completions(_) => "completions",
-        }
+        })
     }
 
     /// Whether a program reads what is printed.
@@ -61,6 +66,7 @@ impl Command {
             Self::Plan(plan) => plan.code.format,
             Self::Check(check) => check.code.format,
             Self::Run(run) => run.code.format,
+            Self::Link(link) => link.format,
             Self::Completions(_) => return false,
         };
         format == Output::Json

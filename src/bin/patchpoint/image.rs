@@ -127,6 +127,7 @@ impl Code {
             end: code.last().map_or(0, |range| range.end().get()),
             image: Image {
                 arch,
+                windows: false,
                 endian: file.endian(),
                 stack_maps,
                 functions,

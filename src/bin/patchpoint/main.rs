@@ -4,13 +4,16 @@
 //! would, [`symbols`] knows names and ends of functions, [`tables`] reads what is no stack map, [`report`] puts together what is to be said, and [`text`] and
 //! [`json`] say it; [`llvm`] prints the unrelocated section as `llvm-readobj` does. The other commands see code as the engine
 //! does: [`shapes`] knows what stack maps do not hold, [`image`] places the code, [`survey`] lets the library audit it; then
-//! [`sites`], [`check`] and [`plan`] say what came of it, for any architecture, and [`run`] executes it on this one.
+//! [`sites`], [`check`] and [`plan`] say what came of it, for any architecture, and [`run`] executes it on this one. [`link`] is about
+//! several files, and about all code in them.
 
 mod args;
+mod call;
 mod check;
 mod disassemble;
 mod image;
 mod json;
+mod link;
 mod llvm;
 mod names;
 mod object_file;
@@ -32,6 +35,7 @@ mod tables_text;
 mod tests;
 mod text;
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -49,8 +53,10 @@ use tables::Tables;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Fine,
-    /// `check` found something, or `plan` was refused.
+    /// `check` found something, `plan` was refused, or a check of `link` does not hold.
     Found,
+    /// The program that was run ended with this status.
+    Ended(u8),
 }
 
 fn main() -> ExitCode {
@@ -60,11 +66,13 @@ fn main() -> ExitCode {
     match done {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::FAILURE,
+        Ok(Outcome::Ended(status)) => ExitCode::from(status),
         Err(problem) => {
+            let file = problem.file().map_or_else(|| command.file(), Cow::Borrowed);
             // Where not even this can be written, the exit status is all that is left.
-            let _ = writeln!(io::stderr(), "patchpoint: {}: {problem}", command.file());
+            let _ = writeln!(io::stderr(), "patchpoint: {file}: {problem}");
             if command.is_json() {
-                let value = serde_json::json!({ "file": command.file(), "error": problem.to_string() });
+                let value = serde_json::json!({ "file": file, "error": problem.to_string() });
                 let _ = json::print(&value).and_then(|text| print(&text));
             }
             match command {
@@ -82,7 +90,10 @@ fn run_command(command: &Command, paint: Paint) -> Result<(String, Outcome), Pro
         clap_complete::generate(completions.shell, &mut Args::command(), "patchpoint", &mut out);
         return Ok((String::from_utf8_lossy(&out).into_owned(), Outcome::Fine));
     }
-    let data = fs::read(command.file()).map_err(Problem::Read)?;
+    if let Command::Link(link) = command {
+        return link::render(link, paint);
+    }
+    let data = fs::read(&*command.file()).map_err(Problem::Read)?;
     let found = |(output, found)| (output, if found { Outcome::Found } else { Outcome::Fine });
     let fine = |output| (output, Outcome::Fine);
     match command {
@@ -91,7 +102,7 @@ fn run_command(command: &Command, paint: Paint) -> Result<(String, Outcome), Pro
         Command::Plan(plan) => plan::render(plan, &data, paint).map(found),
         Command::Check(check) => check::render(check, &data, paint).map(found),
         Command::Run(run) => run::render(run, &data, paint).map(fine),
-        Command::Completions(_) => Ok(fine(String::new())),
+        Command::Link(_) | Command::Completions(_) => Ok(fine(String::new())),
     }
 }
 

@@ -1,5 +1,7 @@
 use std::io;
 
+use patchpoint::arch::Arch;
+
 /// Why there is nothing to print. The name of the file stands before it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
@@ -48,6 +50,39 @@ pub(crate) enum Problem {
     Write(io::Error),
     #[error("{0}")]
     Run(String),
+    #[error("does not define {}: give --define NAME=ADDRESS{}", .0.join(", "), .1)]
+    Undefined(Vec<String>, &'static str),
+    #[error("cannot be loaded: {0}: give the name of a shared library, such as libm.so.6")]
+    SharedLibrary(String),
+    #[error(
+        "is for {0}, and this machine executes {host}: give --noexec to link without executing",
+        host = .1.map_or("nothing that this tool knows".to_owned(), |host| host.to_string())
+    )]
+    Foreign(Arch, Option<Arch>),
+    #[error("has no function `{entry}` that others may call: give --entry {have}")]
+    NoEntry { entry: String, have: String },
+    #[error("has no check: write one in a line such as # {0}: *{{8}}(got_addr(a.o, puts)) = puts")]
+    NoChecks(String),
+    #[error("the argument {0:?} has a zero byte, which ends a string of C")]
+    ZeroByte(String),
+    /// With one file of several.
+    #[error("{1}")]
+    Of(String, Box<Problem>),
+}
+
+impl Problem {
+    /// It is one of this file.
+    pub(crate) fn of(self, file: &str) -> Self {
+        Self::Of(file.to_owned(), Box::new(self))
+    }
+
+    /// The file that it is one of, where it is not one of all that the command is about.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match self {
+            Self::Of(file, _) => Some(file),
+            _ => None,
+        }
+    }
 }
 
 impl From<patchpoint::Error> for Problem {

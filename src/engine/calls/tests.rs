@@ -5,17 +5,21 @@ use crate::arch::Arch;
 use crate::site::testing::{START, module};
 
 /// A call of +0x100 of each architecture, one of which is where its distance can be exchanged, and the reach of gates.
-const CALLS: [(Arch, &[u8], u32, u64); 5] = [
+const CALLS: [(Arch, &[u8], u32, u64); 7] = [
     (Arch::X86_64, &[0xe8, 0xfb, 0, 0, 0], 0, 1 << 31),
     (Arch::X86_64, &[0x0f, 0x85, 0xfa, 0, 0, 0], 6, 1 << 31),
     (Arch::AArch64, &[0x40, 0, 0, 0x94], 4, 1 << 27),
     (Arch::SystemZ, &[0xc0, 0xe5, 0, 0, 0, 0x80], 2, 1 << 32),
     (Arch::RiscV64, &[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0x10], 4, 1 << 20),
+    (Arch::PowerPc64, &[0x48, 0, 0x01, 0x01], 4, 1 << 25),
+    (Arch::PowerPc64Le, &[0x01, 0x01, 0, 0x48], 8, 1 << 25),
 ];
 
 /// The call at this offset of a function.
 fn site(arch: Arch, call: &[u8], offset: u32) -> Site {
-    let code = [&vec![0; offset as usize][..], call].concat();
+    let restore = arch.restore_behind_leaving();
+    let behind = restore.as_ref().map_or(&[][..], |word| word);
+    let code = [&vec![0; offset as usize][..], call, behind].concat();
     let module = module(arch, &code, &[(offset, call.len())]).unwrap();
     module.calls_of("g").next().unwrap()
 }
@@ -43,6 +47,21 @@ fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
         assert_eq!(site.head().is_ok(), arch != Arch::RiscV64);
         let far = plus(site.addr(), 1 << 40);
         assert_eq!(Branch::Call.to(&site, call, far).unwrap(), None);
+    }
+}
+
+/// On PowerPC both are one aligned word, but a jump keeps no return address.
+#[test]
+fn a_call_is_not_exchanged_for_a_jump() {
+    for (arch, call, offset, _) in CALLS {
+        if arch.restore_behind_leaving().is_none() {
+            continue;
+        }
+        let site = site(arch, call, offset);
+        let mut jump = call.to_vec();
+        jump[if arch == Arch::PowerPc64 { 3 } else { 0 }] &= !1;
+        let refused = verify::check_exchange(&Branch::Call.context(&site), call, &jump);
+        assert!(matches!(refused, Err(Error::VerifyExchange { .. })), "{arch}");
     }
 }
 

@@ -18,7 +18,7 @@ const fn word(parts: &'static [Part]) -> Field {
 }
 
 /// B, BL: imm26.
-const IMM26: Field = word(&[part(2, 26, 0)]);
+pub(super) const IMM26: Field = word(&[part(2, 26, 0)]);
 /// B.cond, CBZ, LDR (literal): imm19.
 const IMM19: Field = word(&[part(2, 19, 5)]);
 /// TBZ, TBNZ: imm14.
@@ -26,14 +26,14 @@ const IMM14: Field = word(&[part(2, 14, 5)]);
 /// ADR: immlo, immhi.
 const ADR: Field = word(&[part(0, 2, 29), part(2, 19, 5)]);
 /// ADRP: the same of a number of pages.
-const ADRP: Field = word(&[part(12, 2, 29), part(14, 19, 5)]);
+pub(super) const ADRP: Field = word(&[part(12, 2, 29), part(14, 19, 5)]);
 /// ADD (immediate), and loads and stores of a byte: imm12.
-const LOW12: Field = word(&[part(0, 12, 10)]);
+pub(super) const LOW12: Field = word(&[part(0, 12, 10)]);
 /// Loads and stores of 2, 4, 8 and 16 bytes: imm12 in units of the size.
-const LOW12_BY_2: Field = word(&[part(1, 11, 10)]);
-const LOW12_BY_4: Field = word(&[part(2, 10, 10)]);
-const LOW12_BY_8: Field = word(&[part(3, 9, 10)]);
-const LOW12_BY_16: Field = word(&[part(4, 8, 10)]);
+pub(super) const LOW12_BY_2: Field = word(&[part(1, 11, 10)]);
+pub(super) const LOW12_BY_4: Field = word(&[part(2, 10, 10)]);
+pub(super) const LOW12_BY_8: Field = word(&[part(3, 9, 10)]);
+pub(super) const LOW12_BY_16: Field = word(&[part(4, 8, 10)]);
 /// LDR of 8 bytes with an offset below 32 KiB: all of imm12.
 const LOW15_BY_8: Field = word(&[part(3, 12, 10)]);
 /// MOVZ, MOVK: imm16 of each group of 16 bits.

@@ -1,6 +1,6 @@
 //! Relocations: what each computes, which values fit, and where their bits go.
 //!
-//! Problem: five architectures with some hundred relocations, most of which differ in nothing but the bits of
+//! Problem: five architectures and three formats with some hundred relocations, most of which differ in nothing but the bits of
 //! an instruction that they fill. Approach: a relocation is a row of its architecture's table: a [`Formula`], a
 //! [`Fit`], and a [`Field`] that moves runs of bits. One loop applies them all.
 //!
@@ -16,6 +16,8 @@ use crate::arch::Arch;
 use crate::stackmap::Endian;
 
 mod aarch64;
+pub(super) mod coff;
+pub(super) mod macho;
 mod powerpc64;
 mod riscv64;
 mod s390x;
@@ -66,6 +68,14 @@ pub(super) enum Formula {
     UlebSet,
     /// S + A of the [`Formula::UlebSet`] before it, less S + A.
     UlebSub,
+    /// Nothing: S is what [`Formula::Difference`], which follows at the same place, subtracts.
+    Subtrahend,
+    /// S + A, less S of the [`Formula::Subtrahend`] before it.
+    Difference,
+    /// S + A - B, where B is the lowest address of the image.
+    FromImageBase,
+    /// S + A, less the address of the section that S is in.
+    FromSection,
 }
 
 impl Formula {
@@ -307,8 +317,7 @@ struct Refused {
     reason: &'static str,
 }
 
-const TLS: &str =
-    "thread-local storage needs a thread runtime; keep such data in memory that the runtime passes";
+pub(super) const TLS: &str = "it is of thread-local storage, which only the system's loader can lay out";
 const DYNAMIC: &str = "it belongs into linked files, not into objects";
 
 /// Rows are written `NAME: Formula, field, fit;`, ascending by number.
@@ -341,7 +350,37 @@ macro_rules! refused {
 }
 use refused;
 
-/// The type of an edge: a relocation of its architecture's ELF supplement.
+/// The same for formats whose numbers are of other types. A number may have several rows.
+macro_rules! numbered {
+    ($table:ident: $($name:ident: $formula:ident, $field:expr, $fit:expr;)*) => {
+        const $table: &[super::Row] = &[
+            $(super::Row {
+                number: $name as u32,
+                name: stringify!($name),
+                formula: super::Formula::$formula,
+                field: $field,
+                fit: $fit,
+            },)*
+        ];
+    };
+}
+use numbered;
+
+macro_rules! refused_numbers {
+    ($table:ident: $($reason:ident => $($name:ident)*;)*) => {
+        const $table: &[super::Refused] = &[
+            $($(super::Refused {
+                number: $name as u32,
+                name: stringify!($name),
+                reason: $reason,
+            },)*)*
+        ];
+    };
+}
+use refused_numbers;
+
+/// The type of an edge: a relocation of its architecture in one of the formats. A graph of one format may have edges of
+/// another's, which a pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Relocation(&'static Row);
 
@@ -360,13 +399,21 @@ impl Relocation {
         table.get(index).map(Self)
     }
 
-    /// The number in ELF.
+    /// Whether a graph of this architecture may have it.
+    pub(super) fn is_of(self, arch: Arch) -> bool {
+        let coff = if arch == Arch::X86_64 { coff::table() } else { &[] };
+        coff.contains(self.0)
+            || Self::from_elf(arch, self.number()) == Some(self)
+            || macho::table(arch).contains(self.0)
+    }
+
+    /// The number in its format.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0.number
     }
 
-    /// The ABI's name.
+    /// The format's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0.name
@@ -435,8 +482,16 @@ pub(super) fn why_refused(arch: Arch, number: u32) -> (String, &'static str) {
         Arch::SystemZ => (s390x::REFUSED, s390x::UNKNOWN),
         Arch::RiscV64 => (riscv64::REFUSED, riscv64::UNKNOWN),
     };
-    match refused.iter().find(|refused| refused.number == number) {
-        Some(refused) => (refused.name.into(), refused.reason),
+    reason(refused, &[], number, unknown)
+}
+
+/// The name of a number and why it is refused: one for which there are rows is, where none of them suits.
+fn reason(refused: &[Refused], rows: &[Row], number: u32, unknown: &'static str) -> (String, &'static str) {
+    if let Some(refused) = refused.iter().find(|refused| refused.number == number) {
+        return (refused.name.into(), refused.reason);
+    }
+    match rows.iter().find(|row| row.number == number) {
+        Some(row) => (row.name.into(), unknown),
         None => (format!("relocation type {number}"), unknown),
     }
 }

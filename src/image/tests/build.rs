@@ -6,42 +6,42 @@ use alloc::vec::Vec;
 use crate::arch::Arch;
 use crate::stackmap::Endian;
 
-pub(super) const CODE: u64 = 0x6;
-pub(super) const DATA: u64 = 0x3;
-pub(super) const READ_ONLY: u64 = 0x2;
+pub(in crate::image) const CODE: u64 = 0x6;
+pub(in crate::image) const DATA: u64 = 0x3;
+pub(in crate::image) const READ_ONLY: u64 = 0x2;
 
 /// Where the relocation is, its number, the index of the symbol, the addend.
-pub(super) type Rela = (u64, u32, u32, i64);
+pub(in crate::image) type Rela = (u64, u32, u32, i64);
 
-pub(super) struct Section {
-    pub(super) name: &'static str,
-    pub(super) flags: u64,
-    pub(super) align: u64,
-    pub(super) bytes: Vec<u8>,
-    pub(super) relas: Vec<Rela>,
+pub(in crate::image) struct Section {
+    pub(in crate::image) name: &'static str,
+    pub(in crate::image) flags: u64,
+    pub(in crate::image) align: u64,
+    pub(in crate::image) bytes: Vec<u8>,
+    pub(in crate::image) relas: Vec<Rela>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Symbol {
-    pub(super) name: &'static str,
+pub(in crate::image) struct Symbol {
+    pub(in crate::image) name: &'static str,
     /// The index of the section, from 1 on in the order given; 0 for undefined symbols.
-    pub(super) section: u16,
-    pub(super) value: u64,
-    pub(super) size: u64,
+    pub(in crate::image) section: u16,
+    pub(in crate::image) value: u64,
+    pub(in crate::image) size: u64,
     /// `STT_FUNC` is 2, `STT_TLS` 6; with [`WEAK`] or [`LOCAL`] if it is not global.
-    pub(super) kind: u8,
-    pub(super) other: u8,
+    pub(in crate::image) kind: u8,
+    pub(in crate::image) other: u8,
 }
 
 /// `STB_WEAK`, in the upper half of `st_info`.
-pub(super) const WEAK: u8 = 0x20;
+pub(in crate::image) const WEAK: u8 = 0x20;
 /// Stands for `STB_LOCAL`, which is 0.
-pub(super) const LOCAL: u8 = 0xf0;
-pub(super) const ABSOLUTE: u16 = 0xfff1;
-pub(super) const COMMON: u16 = 0xfff2;
+pub(in crate::image) const LOCAL: u8 = 0xf0;
+pub(in crate::image) const ABSOLUTE: u16 = 0xfff1;
+pub(in crate::image) const COMMON: u16 = 0xfff2;
 
 /// An undefined symbol.
-pub(super) const OUTSIDE: Symbol = Symbol {
+pub(in crate::image) const OUTSIDE: Symbol = Symbol {
     name: "outside",
     section: 0,
     value: 0,
@@ -50,7 +50,7 @@ pub(super) const OUTSIDE: Symbol = Symbol {
     other: 0,
 };
 
-pub(super) fn code(bytes: Vec<u8>, relas: Vec<Rela>) -> Section {
+pub(in crate::image) fn code(bytes: Vec<u8>, relas: Vec<Rela>) -> Section {
     Section {
         name: ".text",
         flags: CODE,
@@ -61,7 +61,7 @@ pub(super) fn code(bytes: Vec<u8>, relas: Vec<Rela>) -> Section {
 }
 
 /// A byte of data for a symbol to be at.
-pub(super) fn data() -> Section {
+pub(in crate::image) fn data() -> Section {
     Section {
         name: ".data",
         flags: DATA,
@@ -71,7 +71,7 @@ pub(super) fn data() -> Section {
     }
 }
 
-pub(super) fn hex(text: &str) -> Vec<u8> {
+pub(in crate::image) fn hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2)
         .map(|index| u8::from_str_radix(&text[2 * index..2 * index + 2], 16).unwrap())
         .collect()
@@ -110,8 +110,16 @@ impl Writer {
     }
 }
 
+/// A section group: its flags, the index of its symbol, and those of its sections.
+pub(super) type Group<'a> = (u32, u32, &'a [u32]);
+
 /// An object with these sections and symbols. Symbol 0 is the null symbol; the first given has index 1.
-pub(super) fn object(arch: Arch, sections: &[Section], symbols: &[Symbol]) -> Vec<u8> {
+pub(in crate::image) fn object(arch: Arch, sections: &[Section], symbols: &[Symbol]) -> Vec<u8> {
+    grouped(arch, sections, symbols, &[])
+}
+
+/// An object with groups of its sections, too.
+pub(super) fn grouped(arch: Arch, sections: &[Section], symbols: &[Symbol], groups: &[Group<'_>]) -> Vec<u8> {
     let big = arch.endian() == Endian::Big;
     let new = || Writer {
         bytes: Vec::new(),
@@ -163,6 +171,12 @@ pub(super) fn object(arch: Arch, sections: &[Section], symbols: &[Symbol]) -> Ve
     headers.push((name(".symtab"), 2, 0, table.bytes, symtab + 1, 1, 8, 24));
     let strtab = name(".strtab");
     headers.push((strtab, 3, 0, names, 0, 0, 1, 0));
+    for (flags, symbol, members) in groups {
+        let mut words = new();
+        words.put((*flags).into(), 4);
+        members.iter().for_each(|member| words.put((*member).into(), 4));
+        headers.push((0, 17, 0, words.bytes, symtab, u64::from(*symbol), 4, 4));
+    }
     let (machine, flags) = machine(arch);
     let contents: u64 = headers.iter().map(|header| header.3.len() as u64).sum();
     out.bytes

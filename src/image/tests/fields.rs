@@ -356,7 +356,7 @@ fn thread_local_storage_is_refused_by_name() {
     for (arch, number, name) in cases {
         let bytes = object(arch, &[code(vec![0; 8], vec![(0, number, 1, 0)])], &[OUTSIDE]);
         let error = Object::parse(&bytes).unwrap_err().to_string();
-        let expected = alloc::format!("{name} at .text+0x0 cannot be applied: thread-local storage");
+        let expected = alloc::format!("`outside` ({name} at .text+0x0) is thread-local, ");
         assert!(error.starts_with(&expected), "{error}");
         // A thread-local symbol under an innocent relocation.
         let symbol = Symbol { kind: 6, ..OUTSIDE };

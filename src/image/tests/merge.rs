@@ -257,3 +257,35 @@ fn objects_of_two_architectures_are_refused() {
         "1.o is for AArch64, but 0.o is for X86_64: link them apart"
     );
 }
+
+/// A stack map speaks of the function of its own file, whichever of that name counts.
+#[test]
+fn stack_maps_stay_with_their_own_functions() {
+    let file = |kind, value| {
+        let mut map = vec![3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        map.resize(40, 0);
+        let maps = Section {
+            name: ".llvm_stackmaps",
+            flags: super::build::READ_ONLY,
+            align: 8,
+            relas: vec![(16, R_X86_64_64, 1, 0)],
+            bytes: map,
+        };
+        let code = code(vec![0x90; 16], vec![(0, R_X86_64_64, 1, 0)]);
+        object(Arch::X86_64, &[code, maps], &[at("f", value, kind | 2)])
+    };
+    let [weak, strong] = [file(WEAK, 0), file(0, 1)];
+    for (files, counts) in [([&weak[..], &strong], 24), ([&strong, &weak], 8)] {
+        let joined = link(join(&files).unwrap());
+        assert_eq!(joined.exported("f"), Some(counts));
+        // What is no table leads to the one that counts.
+        assert_eq!([joined.slots()[0], joined.slots()[2]], [counts; 2]);
+        let image = &joined.linked.image;
+        let maps = crate::stackmap::StackMaps::parse(&image.stack_maps, image.endian).unwrap();
+        let functions = maps.maps().iter().flat_map(|map| map.functions());
+        let found: Vec<_> = functions
+            .map(|function| function.address() - CODE.get())
+            .collect();
+        assert_eq!(found, if counts == 24 { [0, 24] } else { [8, 16] });
+    }
+}

@@ -6,11 +6,17 @@ use super::*;
 use crate::error::Error;
 use crate::stackmap::StackMaps;
 
-mod build;
+mod branches;
+pub(super) mod build;
+mod comdat;
 mod damage;
 mod fields;
+mod formats;
+mod harness;
+mod init;
 mod merge;
 mod passes;
+mod place;
 mod powerpc64;
 mod prune;
 mod relax;
@@ -133,7 +139,7 @@ fn what_is_no_object_is_named() {
     let cases: [(&[u8], &str); 3] = [
         (
             b"",
-            "cannot load bytes that do not start with the ELF magic number",
+            "cannot load bytes that start neither as ELF nor as Mach-O nor as COFF",
         ),
         (
             b"\x7fELF\x01\x01\x01",

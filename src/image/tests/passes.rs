@@ -27,7 +27,7 @@ impl MemoryManager for At {
         Ok(((), addrs))
     }
 
-    async fn finalize(&self, (): (), _: &[Segment]) -> Result<()> {
+    async fn finalize(&self, (): (), _: &LinkedImage) -> Result<()> {
         Ok(())
     }
 

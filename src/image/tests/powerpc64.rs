@@ -56,8 +56,11 @@ fn a_call_out_restores_the_toc_pointer_behind_it() {
             let words = call(arch, &[BL, room], REL24, OUTSIDE).unwrap();
             assert_eq!(words[..2], [BL | 16, restore], "{arch}");
             let stub = bytes_of(arch, &words[4..]);
-            let expected = arch.stub(BASE + 16, 0, FAR);
-            assert_eq!(stub[..expected.len()], expected, "{arch}");
+            assert_eq!(
+                stub[..4],
+                arch.stub().bytes[..4],
+                "{arch}: it saves the TOC pointer"
+            );
         }
     }
 }
@@ -249,4 +252,45 @@ fn descriptors_stand_for_their_code() {
     assert_eq!(double(&linked.image.stack_maps, 8), BASE);
     assert_eq!(double(&linked.segments[2].bytes, 0), READ_ONLY + 24);
     assert_eq!(words_of(arch, &linked.segments[0].bytes)[..2], [BL | 8, NOP]);
+}
+
+/// Calls that are recorded keep the TOC pointer, also those of a function of the same object; others do not.
+#[test]
+fn recorded_calls_leave_by_stubs() {
+    const OBJECTS: [&[u8]; 2] = [
+        include_bytes!("../../../asm-tests/objects/calls/inside.powerpc64.o"),
+        include_bytes!("../../../asm-tests/objects/calls/inside.powerpc64le.o"),
+    ];
+    for (object, wanted) in OBJECTS
+        .into_iter()
+        .flat_map(|object| [(object, true), (object, false)])
+    {
+        let mut graph = Graph::new("inside", Object::parse(object).unwrap());
+        let by_stub = graph.call_by_stubs(|name| wanted && name == "inside").unwrap();
+        let layout = graph.layout().unwrap();
+        let (addrs, _) = layout
+            .contiguous(CodeAddr::new(0x1000_0000), Len::new(1 << 16))
+            .unwrap();
+        let mut resolved = layout.allocate(addrs).unwrap().resolve(|_| None).unwrap();
+        by_stub.resolve(&mut resolved);
+        let calls = resolved.calls(|name| name == "inside");
+        let image = resolved.link().unwrap();
+        assert_eq!(calls.len(), 1);
+        let (arch, code) = (image.image.arch, &image.segments[0]);
+        let at = (calls[0].addr.get() - code.addr.get()) as usize;
+        let (call, behind) = (&code.bytes[at..at + 4], &code.bytes[at + 4..at + 8]);
+        assert_eq!(
+            wanted,
+            arch.restore_behind_leaving().unwrap() == *behind,
+            "{arch}"
+        );
+        let target = arch.call_target(calls[0].addr, call).unwrap();
+        assert_eq!(wanted, image.stub("inside") == Some(target), "{arch}");
+        if wanted {
+            let start = (target.get() - code.addr.get()) as usize;
+            let to = image.symbol("inside").unwrap();
+            let stub = arch.leaving_stub(to).unwrap();
+            assert_eq!(code.bytes[start..start + stub.len()], stub, "{arch}");
+        }
+    }
 }

@@ -127,3 +127,31 @@ fn stack_maps_that_are_not_understood_are_kept_whole() {
     assert_eq!(map(3, 2), kept);
     assert_eq!(map(9, 1), kept);
 }
+
+/// Of any kind: the specification lets nobody keep a part of one.
+#[test]
+fn groups_stay_or_go_as_a_whole() {
+    let sections = [
+        section(ROOT, build::CODE, vec![(0, R_X86_64_PC32, 2, 0)]),
+        section("first", build::CODE, Vec::new()),
+        section("second", build::READ_ONLY, vec![(0, R_X86_64_PC32, 3, 0)]),
+        section("third", build::CODE, Vec::new()),
+        section("fourth", build::DATA, Vec::new()),
+    ];
+    let symbols = [at("root", 1), at("second", 3), at("third", 4)];
+    for flags in [0, 1] {
+        let groups: [build::Group<'_>; 2] = [(flags, 2, &[2, 3]), (flags, 3, &[4, 5])];
+        for (groups, kept) in [
+            (&groups[..0], &[ROOT, "second", "third"][..]),
+            (&groups[..1], &[ROOT, "first", "second", "third"]),
+            (&groups[..], &[ROOT, "first", "second", "third", "fourth"]),
+        ] {
+            let bytes = build::grouped(Arch::X86_64, &sections, &symbols, groups);
+            let mut graph = Graph::new("it", Object::parse(&bytes).unwrap());
+            graph.prune(["root"]).unwrap();
+            let left = graph.sections().iter();
+            let left = left.filter(|section| section.role() != SectionRole::Ignored);
+            assert_eq!(left.map(|section| section.name()).collect::<Vec<_>>(), kept);
+        }
+    }
+}

@@ -48,7 +48,7 @@ impl MemoryManager for Later {
         Ok((number, addrs))
     }
 
-    async fn finalize(&self, memory: u64, _: &[Segment]) -> Result<u64> {
+    async fn finalize(&self, memory: u64, _: &LinkedImage) -> Result<u64> {
         let ready = |_: &mut Context<'_>| match self.finals.get() {
             true => Poll::Ready(()),
             false => Poll::Pending,

@@ -1,223 +1,232 @@
-//! Global offset tables and stubs: where they are, what is in them, when they are used.
+//! The global offset table and the stubs as sections that passes see, change, replace and add to.
 
-use super::build::{OUTSIDE, Symbol, code, data, object};
+use core::cell::RefCell;
+
+use super::build::{OUTSIDE, Symbol as Made, code, hex, object};
 use super::*;
-use crate::stackmap::Endian;
+use crate::error::Result;
 
-const BASE: u64 = 0x7000_0000_0000;
-const READ_ONLY: u64 = BASE + 0x1234_5000;
-/// Nothing near reaches it.
-const FAR: u64 = 0x1234_5678_9abc_def0;
+const CODE: u64 = 0x7000_0000_0000;
+const TARGET: u64 = 0x1234_5678_9abc_def0;
+const GOTPCREL: u32 = 9;
+const PLT32: u32 = 4;
 
 const ADDRS: SegmentAddrs = SegmentAddrs {
-    code: CodeAddr::new(BASE),
-    read_only: CodeAddr::new(READ_ONLY),
-    data: CodeAddr::new(BASE + 0x4000_0000),
+    code: CodeAddr::new(CODE),
+    read_only: CodeAddr::new(CODE + 0x1000),
+    data: CodeAddr::new(CODE + 0x2000),
 };
 
-/// Links instructions with relocations of one symbol outside.
-fn link(arch: Arch, text: &[u8], relas: &[(u64, u32, i64)], target: u64) -> LinkedImage {
-    let relas = relas
-        .iter()
-        .map(|(at, number, addend)| (*at, *number, 1, *addend))
-        .collect();
-    let bytes = object(arch, &[code(text.to_vec(), relas)], &[OUTSIDE]);
-    let layout = Object::parse(&bytes).unwrap().layout().unwrap();
-    layout.link(&ADDRS, &|_| Some(CodeAddr::new(target))).unwrap()
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
-}
-
-fn double(image: &LinkedImage, addr: u64) -> u64 {
-    let holds = |segment: &&Segment| {
-        CodeAddr::new(addr).is_within(segment.addr, Len::new(segment.bytes.len() as u32))
+/// `mov rax, [rip + entry of outside]; call outside`, and the same of `other`, which is not there.
+fn graph() -> Graph<'static> {
+    let text = hex("488b0500000000e800000000488b0500000000e800000000");
+    let relas = vec![
+        (3, GOTPCREL, 1, -4),
+        (8, PLT32, 1, -4),
+        (15, GOTPCREL, 2, -4),
+        (20, PLT32, 2, -4),
+    ];
+    let other = Made {
+        name: "other",
+        ..OUTSIDE
     };
-    let segment = image
-        .segments
-        .iter()
-        .find(holds)
-        .unwrap_or_else(|| panic!("nothing at {addr:#x}"));
-    let at = (addr - segment.addr.get()) as usize;
-    let bytes = segment.bytes[at..at + 8].try_into().unwrap();
-    match image.image.endian {
-        Endian::Little => u64::from_le_bytes(bytes),
-        Endian::Big => u64::from_be_bytes(bytes),
+    let bytes = object(Arch::X86_64, &[code(text, relas)], &[OUTSIDE, other]).leak();
+    Graph::new("it.o", Object::parse(bytes).unwrap())
+}
+
+/// Memory at one place.
+struct Here;
+
+impl MemoryManager for Here {
+    type Memory = ();
+    type Finalized = ();
+
+    async fn allocate(&self, _: &[SegmentRequest; 3], _: Reach) -> Result<((), SegmentAddrs)> {
+        Ok(((), ADDRS))
+    }
+
+    async fn finalize(&self, (): (), _: &LinkedImage) -> Result<()> {
+        Ok(())
+    }
+
+    fn abandon(&self, (): ()) {}
+
+    fn deallocate(&self, (): ()) -> Result<()> {
+        Ok(())
     }
 }
 
-/// What `adrp` at `at` and the load behind it read.
-fn aarch64_entry(text: &[u8], at: usize) -> u64 {
-    let (adrp, load) = (word(text, at), word(text, at + 4));
-    let pages = i64::from((((adrp >> 5 & 0x7_ffff) << 2 | adrp >> 29 & 3) << 11) as i32 >> 11);
-    let page = ((BASE + at as u64) & !0xfff).wrapping_add_signed(pages << 12);
-    page + u64::from(load >> 10 & 0xfff) * 8
+fn run(mut passes: Passes<'_>) -> Result<LinkedImage> {
+    let resolve = |_: &str| Some(CodeAddr::new(TARGET));
+    at_once(super::super::link(graph(), &mut passes, &Here, &resolve)).map(|linked| linked.image)
 }
 
-/// What `auipc` at `at` and the 12-bit displacement of the instruction behind it lead to.
-fn riscv64_address(text: &[u8], at: usize) -> u64 {
-    let (auipc, second) = (word(text, at), word(text, at + 4));
-    let upper = i64::from((auipc & 0xffff_f000) as i32);
-    (BASE + at as u64).wrapping_add_signed(upper + i64::from(second as i32 >> 20))
+fn bytes_at(image: &LinkedImage, addr: u64, len: usize) -> &[u8] {
+    let holds =
+        |segment: &&Segment| CodeAddr::new(addr).is_within(segment.addr, Len::of(&segment.bytes).unwrap());
+    let segment = image.segments.iter().find(holds).unwrap();
+    &segment.bytes[(addr - segment.addr.get()) as usize..][..len]
 }
 
-/// Where a relative long instruction of SystemZ at `at` leads.
-fn systemz_address(text: &[u8], at: usize) -> u64 {
-    let halfwords = i32::from_be_bytes(text[at + 2..at + 6].try_into().unwrap());
-    (BASE + at as u64).wrapping_add_signed(i64::from(halfwords) * 2)
+/// Where a 32-bit distance at `at` leads.
+fn leads_to(image: &LinkedImage, at: u64) -> u64 {
+    let distance = i32::from_le_bytes(bytes_at(image, at, 4).try_into().unwrap());
+    (at + 4).wrapping_add_signed(i64::from(distance))
 }
 
-#[test]
-fn an_entry_of_the_table_holds_the_address() {
-    // adrp x0; ldr x0, [x0]
-    let text = [0x00, 0x00, 0x00, 0x90, 0x00, 0x00, 0x40, 0xf9];
-    let image = link(Arch::AArch64, &text, &[(0, 311, 0), (4, 312, 0)], FAR);
-    assert_eq!(double(&image, aarch64_entry(&image.segments[0].bytes, 0)), FAR);
-    assert_eq!(image.got(), Some(CodeAddr::new(READ_ONLY)));
-    // lgrl %r1
-    let image = link(Arch::SystemZ, &[0xc4, 0x18, 0, 0, 0, 0], &[(2, 26, 2)], FAR);
-    assert_eq!(double(&image, systemz_address(&image.segments[0].bytes, 0)), FAR);
-    // larl %r12 of the table, and a 20-bit displacement from it.
-    let text = [0xc0, 0xc0, 0, 0, 0, 0, 0xe3, 0x10, 0xc0, 0, 0, 0x04];
-    let image = link(Arch::SystemZ, &text, &[(2, 21, 2), (8, 58, 0)], FAR);
-    let text = &image.segments[0].bytes;
-    let got = systemz_address(text, 0);
-    let displacement = u64::from(text[8] & 0xf) << 8 | u64::from(text[9]) | u64::from(text[10]) << 12;
-    assert_eq!(double(&image, got + displacement), FAR);
-    // pld r3, 0(0), 1: of 34 bits.
-    let text = [0x00, 0x00, 0x10, 0x04, 0x00, 0x00, 0x60, 0xe4];
-    let image = link(Arch::PowerPc64Le, &text, &[(0, 133, 0)], FAR);
-    let text = &image.segments[0].bytes;
-    let distance = (word(text, 0) & 0x3_ffff) << 16 | word(text, 4) & 0xffff;
-    assert_eq!(double(&image, BASE + u64::from(distance)), FAR);
-    assert_eq!(image.got(), Some(CodeAddr::new(READ_ONLY + 0x8000)));
+fn double(image: &LinkedImage, addr: u64) -> u64 {
+    u64::from_le_bytes(bytes_at(image, addr, 8).try_into().unwrap())
 }
 
-/// A branch, its relocation and where it goes, by architecture: how far it reaches, and how its target is read.
-struct Branch {
-    arch: Arch,
-    text: &'static [u8],
-    rela: (u64, u32, i64),
-    /// A target that it reaches itself.
-    near: u64,
-    goes_to: fn(&[u8]) -> u64,
-    /// What the stub at this offset reads its target from.
-    entry: fn(&[u8], usize) -> u64,
+fn absolute() -> Relocation {
+    Relocation::from_elf(Arch::X86_64, 1).unwrap()
 }
 
-fn branches() -> [Branch; 3] {
-    [
-        Branch {
-            arch: Arch::AArch64,
-            text: &[0, 0, 0, 0x94],
-            rela: (0, 283, 0),
-            near: BASE + 0x7ff_fffc,
-            goes_to: |text| BASE.wrapping_add_signed(i64::from((word(text, 0) << 6) as i32 >> 4)),
-            entry: aarch64_entry,
-        },
-        Branch {
-            arch: Arch::RiscV64,
-            // auipc ra; jalr ra
-            text: &[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0],
-            rela: (0, 19, 0),
-            near: BASE + 0x7fff_f7fe,
-            goes_to: |text| riscv64_address(text, 0),
-            entry: riscv64_address,
-        },
-        Branch {
-            arch: Arch::SystemZ,
-            // brasl %r14
-            text: &[0xc0, 0xe5, 0, 0, 0, 0],
-            rela: (2, 20, 2),
-            near: BASE + 0xffff_fffe,
-            goes_to: |text| systemz_address(text, 0),
-            entry: systemz_address,
-        },
-    ]
+fn outside(graph: &Graph<'_>) -> SymbolId {
+    graph.find("outside").unwrap()
 }
 
 #[test]
-fn branches_go_directly_to_the_last_byte_they_reach_and_through_a_stub_beyond() {
-    for Branch {
-        arch,
-        text,
-        rela,
-        near,
-        goes_to,
-        entry,
-    } in branches()
-    {
-        let image = link(arch, text, &[rela], near);
-        assert_eq!(goes_to(&image.segments[0].bytes), near, "{arch}");
-        for target in [near + if arch == Arch::AArch64 { 4 } else { 2 }, FAR] {
-            let image = link(arch, text, &[rela], target);
-            let text = &image.segments[0].bytes;
-            assert_eq!(goes_to(text), BASE + 16, "{arch}: the stub is behind the code");
-            assert_eq!(double(&image, entry(text, 16)), target, "{arch}");
+fn a_pass_sees_entries_and_stubs_and_leads_them_elsewhere() {
+    let seen = RefCell::new(Vec::new());
+    let passes = Passes::new()
+        .after_pruning(|graph| {
+            let id = outside(graph);
+            let ((got, entry), (stubs, stub)) = (graph.got_entry(id).unwrap(), graph.stub(id).unwrap());
+            let name = |id: SectionId| graph.sections()[id.index()].name().to_string();
+            seen.borrow_mut().push((name(got), entry, name(stubs), stub));
+            let hook = Symbol::new("hook", Definition::Absolute(0x77));
+            let hook = graph.add_symbol(hook)?;
+            let edges = graph.section_mut(got).unwrap().edges_mut();
+            let edge = edges.iter_mut().find(|edge| edge.offset() == entry).unwrap();
+            assert_eq!((edge.target(), edge.relocation()), (id, absolute()));
+            *edge = edge.to(hook, 1);
+            Ok(())
+        })
+        .after_allocation(|allocated| {
+            let id = outside(allocated.graph());
+            assert_eq!(allocated.got_entry_addr(id), Some(CodeAddr::new(CODE + 0x1000)));
+            assert_eq!(allocated.stub_addr(id), Some(CodeAddr::new(CODE + 0x20)));
+            Ok(())
+        })
+        .before_fix_ups(|resolved| {
+            let id = outside(resolved.graph());
+            assert_eq!(resolved.got_entry_addr(id), Some(CodeAddr::new(CODE + 0x1000)));
+            assert_eq!(resolved.stub_addr(id), Some(CodeAddr::new(CODE + 0x20)));
+            Ok(())
+        });
+    let image = run(passes).unwrap();
+    assert_eq!(*seen.borrow(), [(".got".into(), 0, ".stubs".into(), 0)]);
+    // The code reads the entry that the pass has changed, and so does the stub.
+    let entry = leads_to(&image, CODE + 3);
+    assert_eq!((entry, double(&image, entry)), (CODE + 0x1000, 0x78));
+    let stub = leads_to(&image, CODE + 8);
+    assert_eq!((stub, leads_to(&image, stub + 2)), (CODE + 0x20, entry));
+    assert_eq!(image.got_entry("outside"), Some(CodeAddr::new(entry)));
+    assert_eq!(image.stub("outside"), Some(CodeAddr::new(stub)));
+    assert_eq!(image.got_entry("nobody"), None);
+    assert_eq!(double(&image, leads_to(&image, CODE + 15)), TARGET);
+}
+
+/// One symbol's entry and stub are a pass's own; the other's the built-in pass makes.
+#[test]
+fn a_pass_replaces_what_the_built_in_one_would_add() {
+    let passes = Passes::new().build_tables_with(|graph| {
+        let id = outside(graph);
+        let mut table = Section::new("my table", SectionRole::Data, vec![0; 24]);
+        table.edges_mut().push(Edge::new(16, absolute(), id, 0));
+        let table = graph.add_section(table)?;
+        graph.set_got_entry(id, table, 16);
+        // mov rax, imm64; jmp rax
+        let mut stub = Section::new("my stub", SectionRole::Code, hex("cc48b80000000000000000ffe0"));
+        stub.edges_mut().push(Edge::new(3, absolute(), id, 0));
+        let stub = graph.add_section(stub)?;
+        graph.set_stub(id, stub, 1);
+        Ok(())
+    });
+    let image = run(passes).unwrap();
+    let entry = leads_to(&image, CODE + 3);
+    assert_eq!((entry, double(&image, entry)), (CODE + 0x2010, TARGET));
+    let stub = leads_to(&image, CODE + 8);
+    assert_eq!(stub, CODE + 0x21);
+    assert_eq!(double(&image, stub + 2), TARGET);
+    assert_eq!(image.got_entry("outside"), Some(CodeAddr::new(entry)));
+    assert_eq!(image.stub("outside"), Some(CodeAddr::new(stub)));
+    let others = leads_to(&image, CODE + 15);
+    assert_eq!((others, double(&image, others)), (CODE + 0x1000, TARGET));
+    assert_ne!(leads_to(&image, CODE + 20), stub);
+}
+
+/// What a pass adds behind the built-in one gets what it needs in the sections that are there.
+#[test]
+fn what_a_later_pass_adds_gets_entries_and_stubs_too() {
+    let passes = Passes::new().after_pruning(|graph| {
+        let late = graph.add_symbol(Symbol::new("late", Definition::Undefined { weak: false }))?;
+        let mut more = Section::new("more", SectionRole::Code, hex("488b0500000000e800000000"));
+        let of = |number| Relocation::from_elf(Arch::X86_64, number).unwrap();
+        more.edges_mut().push(Edge::new(3, of(GOTPCREL), late, -4));
+        more.edges_mut().push(Edge::new(8, of(PLT32), late, -4));
+        graph.add_section(more).map(|_| ())
+    });
+    let image = run(passes).unwrap();
+    assert_eq!(image.got_entry("late"), Some(CodeAddr::new(CODE + 0x1010)));
+    assert_eq!(image.stub("late"), Some(CodeAddr::new(CODE + 0x30)));
+    assert_eq!(double(&image, CODE + 0x1010), TARGET);
+    assert_eq!(leads_to(&image, CODE + 0x32), CODE + 0x1010);
+    assert_eq!(double(&image, CODE + 0x1000), TARGET);
+}
+
+#[test]
+fn an_entry_or_stub_that_is_not_in_its_section_is_refused() {
+    let text = || graph().section_ids().nth(1).unwrap();
+    for (set, room) in [
+        (
+            (|graph, id, section, at| graph.set_got_entry(id, section, at))
+                as fn(&mut Graph<'_>, SymbolId, SectionId, u32),
+            24 - 8,
+        ),
+        (|graph, id, section, at| graph.set_stub(id, section, at), 24 - 1),
+    ] {
+        for (at, refused) in [(room, false), (room + 1, true), (u32::MAX, true)] {
+            let passes = Passes::new().after_pruning(move |graph| {
+                let id = outside(graph);
+                set(graph, id, text(), at);
+                Ok(())
+            });
+            let found = run(passes);
+            assert_eq!(found.is_err(), refused, "{at}: {found:?}");
+            if let Err(error) = found {
+                assert!(error.to_string().contains("of `outside` is at"), "{error}");
+            }
         }
     }
 }
 
-/// One stub and one entry serve all branches to a symbol.
+/// When it is pruned afterwards, what is left keeps its entries, and what is gone can get new ones.
 #[test]
-fn stubs_are_shared() {
-    for Branch { arch, text, rela, .. } in branches() {
-        let second = text.len() as u64 + rela.0;
-        let image = link(arch, &text.repeat(2), &[rela, (second, rela.1, rela.2)], FAR);
-        let sizes: Vec<_> = image.segments.iter().map(|segment| segment.bytes.len()).collect();
-        assert_eq!(sizes, [16 + arch.stub_size() as usize, 8], "{arch}");
-    }
-}
-
-/// Code that runs off its end traps.
-#[test]
-fn what_is_between_sections_traps() {
-    let traps: [(Arch, &[u8]); 6] = [
-        (Arch::X86_64, &[0xcc; 4]),
-        (Arch::AArch64, &[0, 0, 0x20, 0xd4]),
-        (Arch::PowerPc64, &[0x7f, 0xe0, 0, 8]),
-        (Arch::PowerPc64Le, &[8, 0, 0xe0, 0x7f]),
-        (Arch::SystemZ, &[0, 0, 0, 0]),
-        (Arch::RiscV64, &[0, 0, 0, 0]),
-    ];
-    for (arch, trap) in traps {
-        let mut second = code(vec![1; 4], vec![]);
-        second.align = 8;
-        let bytes = object(arch, &[code(vec![1; 4], vec![]), second, data()], &[]);
-        let layout = Object::parse(&bytes).unwrap().layout().unwrap();
-        let linked = layout.link(&ADDRS, &|_| None).unwrap();
-        assert_eq!(&linked.segments[0].bytes[4..8], trap, "{arch}");
-    }
-}
-
-/// Addresses of 32 bits pin the whole image into low memory.
-#[test]
-fn absolute_parts_ask_for_low_memory() {
-    let cases = [
-        (Arch::RiscV64, 26, Reach::Low2GiB),
-        (Arch::RiscV64, 1, Reach::Low2GiB),
-        (Arch::RiscV64, 2, Reach::Anywhere),
-        (Arch::RiscV64, 23, Reach::Anywhere),
-        (Arch::PowerPc64, 6, Reach::Low2GiB),
-        (Arch::SystemZ, 4, Reach::Low2GiB),
-        (Arch::SystemZ, 19, Reach::Anywhere),
-        (Arch::AArch64, 258, Reach::Low2GiB),
-        (Arch::AArch64, 275, Reach::Anywhere),
-    ];
-    for (arch, number, reach) in cases {
-        let inside = Symbol {
-            section: 2,
-            ..OUTSIDE
-        };
-        let bytes = object(
-            arch,
-            &[code(vec![0; 8], vec![(0, number, 1, 0)]), data()],
-            &[inside],
-        );
-        let layout = Object::parse(&bytes).unwrap().layout().unwrap();
-        assert_eq!(layout.reach(), reach, "{arch} {number}");
-        let found = layout.link(&ADDRS, &|_| None);
-        assert_eq!(found.is_err(), reach == Reach::Low2GiB, "{arch} {number}");
-    }
+fn pruning_keeps_the_tables_that_are_needed() {
+    let pruned = |passes: Passes<'_>| run(passes).unwrap();
+    let start = |graph: &mut Graph<'_>| {
+        let text = graph.section_ids().nth(1).unwrap();
+        graph.add_symbol(Symbol::new("start", Definition::Section(text, 0)))
+    };
+    let kept = pruned(Passes::new().after_pruning(|graph| {
+        start(graph)?;
+        graph.prune(["start"])?;
+        // That very one: it may be a pass's own.
+        assert!(graph.got_entry(outside(graph)).is_some());
+        Ok(())
+    }));
+    assert_eq!(double(&kept, leads_to(&kept, CODE + 3)), TARGET);
+    let again = pruned(Passes::new().after_pruning(|graph| {
+        let lone = graph.add_symbol(Symbol::new("lone", Definition::Absolute(0)))?;
+        graph.prune(["lone"])?;
+        assert_eq!(graph.got_entry(outside(graph)), None);
+        let mut more = Section::new("more", SectionRole::Code, hex("488b0500000000"));
+        let got = Relocation::from_elf(Arch::X86_64, GOTPCREL).unwrap();
+        more.edges_mut().push(Edge::new(3, got, lone, -4));
+        graph.add_section(more).map(|_| ())
+    }));
+    assert_eq!(leads_to(&again, CODE + 3), CODE + 0x1000);
+    assert_eq!(again.got_entry("outside"), None);
 }

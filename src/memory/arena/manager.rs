@@ -6,7 +6,7 @@ use std::vec::Vec;
 use super::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 use crate::addr::CodeAddr;
 use crate::error::Result;
-use crate::image::{self, MemoryManager, SegmentAddrs, SegmentKind, SegmentRequest};
+use crate::image::{self, LinkedImage, MemoryManager, SegmentAddrs, SegmentKind, SegmentRequest};
 
 impl MemoryManager for Arena {
     type Memory = Placement;
@@ -29,12 +29,9 @@ impl MemoryManager for Arena {
         ready(placed)
     }
 
-    fn finalize(
-        &self,
-        mut memory: Placement,
-        segments: &[image::Segment],
-    ) -> impl Future<Output = Result<Placed>> {
-        let filled: Result<Vec<()>> = segments
+    fn finalize(&self, mut memory: Placement, image: &LinkedImage) -> impl Future<Output = Result<Placed>> {
+        let filled: Result<Vec<()>> = image
+            .segments
             .iter()
             .map(|segment| memory.fill(segment.addr, &segment.bytes))
             .collect();

@@ -8,6 +8,7 @@
 
 mod decode;
 mod facts;
+pub(super) mod operands;
 mod text;
 
 #[cfg(test)]

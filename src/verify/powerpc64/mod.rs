@@ -37,6 +37,7 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::constants::Constants;
 use super::facts::{
     Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
@@ -82,6 +83,7 @@ const fn range(first: u16, last: u16) -> RegSet {
 }
 
 const R2: DwarfReg = reg(2);
+const R11: DwarfReg = reg(11);
 const R12: DwarfReg = reg(12);
 const LR: DwarfReg = reg(65);
 const CTR: DwarfReg = reg(66);
@@ -133,6 +135,17 @@ const SAVE: u32 = 0xf841_0000;
 const RESTORE: u32 = 0xe841_0000;
 /// `mtctr r12`, `bctrl`.
 const ENTER: [u32; 2] = [0x7d89_03a6, 0x4e80_0421];
+/// `mtctr r12; bctr`.
+const LEAVE_V2: [u32; 2] = [ENTER[0], 0x4e80_0420];
+/// `ld r12,0(r11); mtctr r12; ld r2,8(r11); ld r11,16(r11); bctr; trap`.
+const LEAVE_V1: [u32; 6] = [
+    0xe98b_0000,
+    ENTER[0],
+    0xe84b_0008,
+    0xe96b_0010,
+    0x4e80_0420,
+    0x7fe0_0008,
+];
 /// `b .+8`.
 const OVER: u32 = 0x4800_0008;
 /// `ori r0,r0,0`.
@@ -309,14 +322,45 @@ fn patchpoint_call(convention: &Convention, addr: u64, bytes: &[u8]) -> Option<(
 }
 
 /// One aligned word (Power ISA book II, 1.9, concurrent modification: an aligned word is stored at once, and nothing
-/// is executed that is neither the old nor the new instruction) that is a nop or a direct jump in both.
+/// is executed that is neither the old nor the new instruction) that is a nop or a direct jump in both, or a direct call in
+/// both, of a call site.
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
-    let exchangeable =
-        |facts: &Facts| facts.len == 4 && (facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_))));
-    match exchangeable(exchange.before) && exchangeable(exchange.after) {
+    let both = |is: fn(&Facts) -> bool| {
+        let mut sides = [exchange.before, exchange.after].into_iter();
+        sides.all(|facts| facts.len == 4 && is(facts))
+    };
+    let plain = |facts: &Facts| facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)));
+    match both(plain) || both(|facts| matches!(facts.flow, Flow::Call(Dest::Address(_)))) {
         true => Ok(()),
-        false => Err("an instruction changes that is no nop or direct jump"),
+        false => Err("an instruction changes that is no nop or direct jump, nor a direct call in both"),
     }
+}
+
+/// Where a stub leads that a call leaves by: it saves r2, puts the address into r12 (ELFv2) or the descriptor's into r11
+/// (ELFv1), and goes there as calls do; nothing else.
+pub(super) fn leaving(big: bool, addr: u64, bytes: &[u8]) -> Option<u64> {
+    let (convention, register) = if big { (&V1, R11) } else { (&V2, R12) };
+    let end: &[u32] = if big { &LEAVE_V1 } else { &LEAVE_V2 };
+    let middle = bytes.len().checked_sub(4 * (1 + end.len()))?;
+    let (save, rest) = bytes.split_at_checked(4)?;
+    let (address, last) = rest.split_at_checked(middle)?;
+    let exact = last.len() == 4 * end.len()
+        && convention.starts_with(save, &[SAVE + convention.slot])
+        && convention.starts_with(last, end);
+    let mut code = Vec::new();
+    decode(convention, addr.wrapping_add(4), address, &mut code).ok()?;
+    let only = RegSet::of(&[register]);
+    let builds = |facts: &Facts| {
+        facts.flow == Flow::Next
+            && facts.refused.is_none()
+            && facts.store == StackStore::None
+            && facts.stack == StackPointer::Keep
+            && facts.writes.difference(only).is_empty()
+    };
+    let constants = code
+        .iter()
+        .fold(Constants::default(), |known, facts| known.after(facts));
+    (exact && code.iter().all(builds)).then(|| constants.get(register))?
 }
 
 fn register(reg: DwarfReg) -> Option<&'static str> {

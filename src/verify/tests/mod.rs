@@ -4,6 +4,7 @@ mod branches;
 mod decoding;
 mod heads;
 mod landings;
+mod operands;
 mod original;
 mod random;
 mod registers;

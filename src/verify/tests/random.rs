@@ -2,7 +2,7 @@ use super::*;
 use crate::verify::{disassemble, original};
 
 /// Numbers that look random and are the same in every run (xorshift, Marsaglia 2003).
-struct Numbers(u64);
+pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
     fn next(&mut self) -> u64 {
@@ -12,7 +12,7 @@ impl Numbers {
         self.0
     }
 
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub(super) fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| (self.next() >> 32) as u8).collect()
     }
 }

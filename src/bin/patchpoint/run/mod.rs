@@ -1,6 +1,5 @@
 //! The command `run`: an engine with one module, a call before and a call after it was changed.
 
-mod call;
 mod show;
 
 use std::collections::HashSet;
@@ -14,6 +13,7 @@ use patchpoint::verify::{self, Original};
 use patchpoint::{Engine, Error};
 
 use crate::args::{Argument, Arguments, Output, Run};
+use crate::call;
 use crate::names::{Listed, Names};
 use crate::object_file::ObjectFile;
 use crate::paint::Paint;

@@ -1,0 +1,3 @@
+#include "inline.h"
+
+extern "C" long third(void) { return shared.n; }

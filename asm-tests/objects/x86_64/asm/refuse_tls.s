@@ -1,4 +1,0 @@
-# Thread-local data.
-    .section .tdata,"awT",@progbits
-variable:
-    .quad 1

@@ -1,0 +1,121 @@
+//! What the readers of all formats check alike: names, sizes, alignments and places.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::cell::Cell;
+
+use super::graph::{Definition, Section, SectionId, SectionRole};
+use super::relocation::Relocation;
+use super::{MAX_ALIGN, MAX_SIZE};
+use crate::addr::ByteOffset;
+use crate::error::{Error, Result};
+
+/// How many bytes of names there may be for each byte of the file. Names may share bytes, so their sum is not
+/// bounded by the file's size; linkers that share tails stay far below this.
+const NAMES_PER_BYTE: u64 = 16;
+
+/// Turns bytes to names, as long as they are not too many.
+pub(super) struct Texts {
+    /// The bytes that names may still have.
+    left: Cell<u64>,
+}
+
+impl Texts {
+    /// For a file of this many bytes.
+    pub(super) fn of_file(len: usize) -> Self {
+        Self {
+            left: Cell::new(NAMES_PER_BYTE.saturating_mul(len as u64)),
+        }
+    }
+
+    /// A name as text, if all names up to it are not too many bytes.
+    pub(super) fn text<'n>(&self, name: &'n [u8]) -> Result<Cow<'n, str>> {
+        let Some(left) = self.left.get().checked_sub(name.len() as u64) else {
+            let reason = "they share their bytes so often that they are many times the file";
+            return Err(contradiction("names", reason.into()));
+        };
+        self.left.set(left);
+        Ok(String::from_utf8_lossy(name))
+    }
+}
+
+/// The file cannot be read at `what`.
+pub(super) fn malformed(what: &'static str) -> impl Fn(object::read::Error) -> Error {
+    move |reason| contradiction(what, reason.to_string())
+}
+
+/// The file can be read, but what it says cannot be.
+pub(super) fn contradiction(what: &'static str, reason: String) -> Error {
+    Error::ObjectMalformed { what, reason }
+}
+
+pub(super) fn refuse(section: &str, reason: &'static str) -> Error {
+    Error::SectionRefused {
+        section: section.into(),
+        reason,
+    }
+}
+
+/// The size of a section that is kept.
+pub(super) fn size(size: u64) -> Result<u32> {
+    u32::try_from(size).map_err(|_| Error::ImageTooLarge {
+        size,
+        limit: MAX_SIZE,
+    })
+}
+
+/// The alignment of a section that is kept.
+pub(super) fn alignment(section: &str, align: u64) -> Result<u32> {
+    match u32::try_from(align.max(1)) {
+        Ok(align) if align.is_power_of_two() && align <= MAX_ALIGN => Ok(align),
+        _ => Err(refuse(section, "its alignment is no power of two up to 65536")),
+    }
+}
+
+/// The place of a symbol in a section, by the section's index and the offset in it.
+pub(super) fn in_section(
+    sections: &[Section<'_>],
+    index: usize,
+    value: u64,
+    name: &str,
+) -> Result<Definition> {
+    let Some(section) = sections.get(index) else {
+        let reason = format!("section {index} of symbol `{name}` is not there");
+        return Err(contradiction("a symbol's section", reason));
+    };
+    if section.role == SectionRole::Ignored {
+        return Ok(Definition::Refused("its section is not loaded"));
+    }
+    let offset = u32::try_from(value).ok().filter(|offset| *offset <= section.size);
+    let (Some(offset), Ok(id)) = (offset, u32::try_from(index)) else {
+        let reason = format!("{value:#x} of `{name}` is outside {}", section.name);
+        return Err(contradiction("a symbol's offset", reason));
+    };
+    Ok(Definition::Section(SectionId(id), offset))
+}
+
+/// A common symbol of this alignment.
+pub(super) fn common(name: &str, align: u64) -> Result<Definition> {
+    match u32::try_from(align.max(1)) {
+        Ok(align) if align.is_power_of_two() && align <= MAX_ALIGN => Ok(Definition::Common { align }),
+        _ => Err(refuse(
+            name,
+            "the alignment of a common symbol is no power of two up to 65536",
+        )),
+    }
+}
+
+/// The offset of an edge, if all that it changes is in the section's bytes.
+pub(super) fn place(section: &Section<'_>, relocation: Relocation, offset: u64) -> Result<u32> {
+    let place = u32::try_from(offset).ok().filter(|_| {
+        let end = offset.checked_add(u64::from(relocation.width()));
+        end.is_some_and(|end| end <= section.bytes.len() as u64)
+    });
+    place.ok_or_else(|| Error::RelocationOutsideSection {
+        relocation: relocation.name(),
+        section: section.name.clone().into_owned(),
+        offset: ByteOffset::new(offset),
+        size: section.bytes.len() as u64,
+    })
+}
