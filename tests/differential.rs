@@ -9,6 +9,8 @@
 
 #[path = "../examples/differential/compare.rs"]
 mod compare;
+#[path = "../examples/elsewhere/mod.rs"]
+mod elsewhere;
 #[path = "../examples/tiny_language/language/mod.rs"]
 mod language;
 #[path = "../examples/differential/program.rs"]
@@ -29,7 +31,7 @@ fn random_programs_do_the_same_on_patched_code() {
         threads: THREADS,
         seed: 1_000_000,
     };
-    let found = compare(config, |_| {}).unwrap();
+    let found = compare(config, &elsewhere::Host::Here, |_| {}).unwrap();
     println!("seeds {} and on: {found:#?}", config.seed);
     assert_eq!(found.differences, [""; 0]);
     let shared = (THREADS > 0).then_some(found.shared);

@@ -11,6 +11,8 @@
 
 #[path = "../examples/objects/mod.rs"]
 mod compiled;
+#[path = "../examples/elsewhere/mod.rs"]
+mod elsewhere;
 #[path = "../examples/live_stress/stress.rs"]
 mod stress;
 
@@ -22,7 +24,7 @@ fn readers_get_the_old_answer_or_the_new_one() {
         readers: cores.saturating_sub(1).max(2),
         seed: 1,
     };
-    let totals = stress::run(config).unwrap();
+    let totals = stress::run(config, &elsewhere::Host::Here).unwrap();
     println!("{config:?}\n{totals:#?}");
     assert_eq!(totals.failures, 0);
     for exercised in [

@@ -20,6 +20,13 @@ const EFFORT: Effort = Effort {
     operations: 64,
 };
 
+/// A transaction of a batch is a thousand times one patch.
+const BATCHES: Effort = Effort {
+    batches: 201,
+    operations: 8,
+};
+const BATCH: usize = 64;
+
 /// What makes this program the executor.
 pub const AS_EXECUTOR: &str = "executor";
 
@@ -83,6 +90,31 @@ impl Side {
         })
     }
 
+    /// All sites of a batch in one transaction each.
+    fn batches(&self, others: &[Site]) -> Duration {
+        time(|| {
+            for number in 0..BATCHES.operations {
+                let hit = subject::hit(8 * (1 + (number & 1) as i32));
+                let sites = others.iter().chain([&self.site]);
+                let mut transaction = self.engine.transaction();
+                for site in sites {
+                    transaction = transaction.patch_site(site, &hit).unwrap();
+                }
+                transaction.commit().unwrap();
+            }
+        })
+    }
+
+    /// The same code so many more times.
+    fn more(&self, count: usize) -> Vec<Site> {
+        let more = |_| {
+            let code = subject::load(&self.engine, subject::INLINE_CACHE);
+            let module = self.engine.registration(code).register(subject::shape).unwrap();
+            subject::reads(&module).remove(0)
+        };
+        (0..count).map(more).collect()
+    }
+
     fn get(&self) -> CodeAddr {
         self.module.function("get").unwrap().entry()
     }
@@ -111,19 +143,26 @@ pub fn all() -> Vec<Row> {
             immediate_here.patches()
         }],
     );
+    let [batch_there, batch_here] = [&immediate_there, &immediate_here].map(|side| side.more(BATCH - 1));
+    let batch = interleave(
+        BATCHES,
+        [&mut || immediate_there.batches(&batch_there), &mut || {
+            immediate_here.batches(&batch_here)
+        }],
+    );
     let data = executor.share(4096).unwrap();
     let shapes = [u64::from(SHAPE), u64::from(SHAPE) + 1];
     let objects = shapes.map(|shape| object(&data, shape));
     let [hits, misses] = objects.map(|object| calls(&mut thread, &there, &here, object));
     vec![
         Row::against(
-            "patch_site, quiescent, in another process",
+            "patch_site, quiescent, Eventual, in another process",
             quiescent,
             "in this process",
             None,
         ),
         Row::against(
-            "patch_site, live, in another process",
+            "patch_site, live, Eventual, in another process",
             live,
             "in this process",
             None,
@@ -131,6 +170,12 @@ pub fn all() -> Vec<Row> {
         Row::against(
             "patch_site, quiescent, Immediate, in another process",
             immediate,
+            "in this process",
+            None,
+        ),
+        Row::against(
+            "64 sites in one transaction, Immediate, in another process",
+            batch,
             "in this process",
             None,
         ),

@@ -11,6 +11,7 @@ use crate::language::runtime::Runtime;
 use crate::language::tier::Options;
 
 use super::program::{Outcome, Program};
+use crate::elsewhere::Host;
 
 /// How many programs follow each other in one runtime: its code and caches are those that the programs before left.
 const PER_RUNTIME: u64 = 64;
@@ -62,7 +63,7 @@ impl Tally {
 ///
 /// # Errors
 /// An engine cannot be built here.
-pub(crate) fn compare(config: Config, mut progress: impl FnMut(&Found)) -> Result<Found> {
+pub(crate) fn compare(config: Config, host: &Host, mut progress: impl FnMut(&Found)) -> Result<Found> {
     let mut found = Found::default();
     let end = config.seed + config.programs;
     let mut seed = config.seed;
@@ -70,14 +71,14 @@ pub(crate) fn compare(config: Config, mut progress: impl FnMut(&Found)) -> Resul
         let seeds = seed..end.min(seed + PER_RUNTIME);
         seed = seeds.end;
         let programs: Vec<Program> = seeds.map(Program::new).collect();
-        some(&programs, config.threads, &mut found)?;
+        some(&programs, config.threads, host, &mut found)?;
         progress(&found);
     }
     Ok(found)
 }
 
 /// The programs of one runtime.
-fn some(programs: &[Program], threads: usize, found: &mut Found) -> Result<()> {
+fn some(programs: &[Program], threads: usize, host: &Host, found: &mut Found) -> Result<()> {
     let plain = Runtime::plain();
     let isolate = Isolate::new(&plain, 0);
     let expected: Vec<Outcome> = programs.iter().map(|program| program.run(&isolate)).collect();
@@ -94,7 +95,7 @@ fn some(programs: &[Program], threads: usize, found: &mut Found) -> Result<()> {
         patience: 10,
         counting: counting[(programs[0].seed / PER_RUNTIME % 3) as usize],
     };
-    let runtime = Runtime::tiered(options)?;
+    let runtime = Runtime::tiered(options, host)?;
     found
         .differences
         .extend(on_patched(&runtime, 0, programs, &expected, 0));
@@ -103,10 +104,11 @@ fn some(programs: &[Program], threads: usize, found: &mut Found) -> Result<()> {
     if threads == 0 {
         return Ok(());
     }
-    let runtime = Runtime::tiered(Options {
+    let shared = Options {
         threads: true,
         ..options
-    })?;
+    };
+    let runtime = Runtime::tiered(shared, host)?;
     let differences = std::thread::scope(|scope| {
         let start = |thread: usize| {
             let (runtime, expected) = (&runtime, &expected);

@@ -8,6 +8,8 @@
 //!
 //!     cargo run --release --example differential -- --programs 100000 --threads 2 --seed 1
 //!
+//! With the feature `remote` and `--remote` in front, another process executes the patched code.
+//!
 //! One program again: `--programs 1 --seed` and its seed; though what the programs before it left in the caches is not
 //! there then. Those that share a runtime with it begin at a multiple of 64 behind the first seed.
 #![allow(
@@ -19,6 +21,8 @@
 )]
 
 mod compare;
+#[path = "../elsewhere/mod.rs"]
+mod elsewhere;
 #[path = "../tiny_language/language/mod.rs"]
 mod language;
 mod program;
@@ -28,18 +32,31 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use compare::{Config, Found, Tally, compare};
+use elsewhere::Host;
 
 fn main() -> ExitCode {
-    let config = match parse(std::env::args().skip(1)) {
-        Ok(config) => config,
+    let mut args = std::env::args().skip(1).peekable();
+    let set_up = match args.peek().map(String::as_str) {
+        Some(elsewhere::AS_EXECUTOR) => {
+            let served = elsewhere::serve(&[]);
+            return ExitCode::from(u8::from(served.is_err()));
+        }
+        Some("--remote") => elsewhere::spawn().and_then(|executor| {
+            args.next();
+            Ok((Host::There(executor), parse(args)?))
+        }),
+        _ => parse(args).map(|config| (Host::Here, config)),
+    };
+    let (host, config) = match set_up {
+        Ok(set_up) => set_up,
         Err(what) => {
-            eprintln!("{what}\nusage: differential [--programs N] [--threads T] [--seed X]");
+            eprintln!("{what}\nusage: differential [--remote] [--programs N] [--threads T] [--seed X]");
             return ExitCode::from(2);
         }
     };
     let start = Instant::now();
     let mut shown = 0;
-    let found = compare(config, |found| {
+    let found = compare(config, &host, |found| {
         found
             .differences
             .iter()

@@ -18,6 +18,12 @@ use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, Engine, Result};
 
 use super::compiled;
+use super::elsewhere::{Host, Seen};
+
+mod running;
+
+pub(crate) use running::symbols;
+use running::{Batch, KINDS, Kind, Random, Running, SITES, batch, kind};
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]
@@ -40,80 +46,18 @@ pub(crate) struct Totals {
     pub(crate) failures: u64,
 }
 
-/// Functions per convention, and sites in all.
-const KINDS: usize = 8;
-const SITES: usize = 2 * KINDS;
 /// How many commits a module lives.
 const COMMITS_PER_MODULE: u64 = 4000;
-/// How many calls a reader makes between two looks at what is current.
-const BATCH: u64 = 64;
-/// What LLVM's callee, where it has left a call, and the callee of sequences add.
-const CALLEE: u64 = 1 << 40;
-const SLOW: u64 = 1 << 41;
-
-extern "C" fn callee(x: u64) -> u64 {
-    x + CALLEE
-}
-
-/// Blocks now and then, while its caller may be patched.
-extern "C" fn slow(x: u64) -> u64 {
-    if x % 256 == 0 {
-        std::thread::sleep(Duration::from_micros(20));
-    }
-    x + SLOW
-}
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
-
-/// What a version of a site is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Restored,
-    Calls,
-    Adds,
-}
-
-fn kind(site: usize, version: u64) -> Kind {
-    match (site >= KINDS, version % 8) {
-        (true, 0) => Kind::Restored,
-        (true, 1) => Kind::Calls,
-        _ => Kind::Adds,
-    }
-}
-
-/// What a version of a site adds to its argument.
-fn value(site: usize, version: u64) -> u64 {
-    match kind(site, version) {
-        Kind::Restored if compiled::HAS_CALLEE => CALLEE,
-        Kind::Restored => 0,
-        Kind::Calls => SLOW + version,
-        Kind::Adds => version,
-    }
-}
+/// How many executions a reader makes between two reports that it is outside of all code. A call into another process
+/// takes as long as a thousand of them.
+const BATCH: u32 = 64;
+const BATCH_THERE: u32 = 1 << 14;
 
 /// The sequence of a version, with a random number of guards and additions.
-fn sequence(site: usize, version: u64, random: &mut Random) -> Sequence {
+fn sequence(site: usize, version: u64, slow: CodeAddr, random: &mut Random) -> Sequence {
     if kind(site, version) == Kind::Calls {
         return Sequence::new()
-            .call(CodeAddr::new(slow as *const () as u64), OnReturn::FollowsC)
+            .call(slow, OnReturn::FollowsC)
             .add(result(), version);
     }
     let never = Label::new(0);
@@ -131,19 +75,11 @@ fn sequence(site: usize, version: u64, random: &mut Random) -> Sequence {
     sequence.add(result(), rest).jump(Target::End).bind(never).trap()
 }
 
-/// A module that readers execute.
-struct Running {
-    number: u64,
-    functions: [extern "C" fn(u64) -> u64; SITES],
-    /// By site: the last version that may be there, and the last that certainly is.
-    announced: [AtomicU64; SITES],
-    confirmed: [AtomicU64; SITES],
-}
-
 /// What writer and readers share.
 struct Shared {
     engine: Engine,
-    current: Mutex<Arc<Running>>,
+    host: Host,
+    current: Mutex<Arc<Seen<Running>>>,
     /// The number of the module that is current.
     number: AtomicU64,
     /// By reader: the module that it executes, and no earlier one; its calls; its failures.
@@ -156,19 +92,23 @@ struct Shared {
 /// Runs the stress.
 ///
 /// # Errors
-/// What the engine refuses.
-pub(crate) fn run(config: Config) -> Result<Totals> {
+/// What the engine refuses; the executor is gone.
+pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
     let deoptimized = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&deoptimized);
     let ramps = Ramps::new().on_deopt(move |frame| {
         count.fetch_add(1, Ordering::Relaxed);
         frame.resume()
     });
-    let engine = Engine::builder().world(NeverStopped).exits(ramps).build()?;
+    let engine = host.engine().world(NeverStopped).exits(ramps).build()?;
+    let [callee, slow, _] = symbols();
     let mut writer = Writer {
         random: Random::new(config.seed),
         totals: Totals::default(),
         engine: engine.clone(),
+        host: host.clone(),
+        callee: host.symbol(callee)?,
+        slow: host.symbol(slow)?,
         next: 1,
         // SAFETY: readers attach before they execute, report `quiescent` outside of all calls only, and nobody else
         // executes code while this is used.
@@ -177,6 +117,7 @@ pub(crate) fn run(config: Config) -> Result<Totals> {
     let (mut module, running) = writer.module()?;
     let shared = Shared {
         engine,
+        host: host.clone(),
         number: AtomicU64::new(running.number),
         current: Mutex::new(running),
         at: (0..config.readers).map(|_| AtomicU64::new(0)).collect(),
@@ -185,21 +126,24 @@ pub(crate) fn run(config: Config) -> Result<Totals> {
         stop: AtomicBool::new(false),
     };
     let end = Instant::now() + Duration::from_secs_f64(config.seconds);
-    let written = std::thread::scope(|scope| {
-        for reader in 0..config.readers {
+    std::thread::scope(|scope| {
+        let start = |reader| {
             let shared = &shared;
-            scope.spawn(move || read(shared, reader, config.seed));
-        }
+            scope.spawn(move || read_until_stopped(shared, reader, config.seed))
+        };
+        let readers: Vec<_> = (0..config.readers).map(start).collect();
         let written = (|| {
-            while Instant::now() < end {
+            while Instant::now() < end && !shared.stop.load(Ordering::Acquire) {
                 module = writer.life_of(&shared, module, end)?;
             }
             Ok(())
         })();
         shared.stop.store(true, Ordering::Release);
-        written
-    });
-    written?;
+        let read = readers
+            .into_iter()
+            .map(|reader| reader.join().expect("no reader panics"));
+        read.fold(written, |all, one| all.and(one))
+    })?;
     // The readers are gone: everything that is retired can be freed.
     writer.reclaim()?;
     writer.reclaim()?;
@@ -211,9 +155,21 @@ pub(crate) fn run(config: Config) -> Result<Totals> {
     })
 }
 
+fn read_until_stopped(shared: &Shared, reader: usize, seed: u64) -> Result<()> {
+    let read = read(shared, reader, seed);
+    // The writer waits for nobody who is not there any more.
+    shared.at[reader].store(u64::MAX, Ordering::Release);
+    if read.is_err() {
+        shared.stop.store(true, Ordering::Release);
+    }
+    read
+}
+
 /// One reader: executes sites without pause.
-fn read(shared: &Shared, reader: usize, seed: u64) {
+fn read(shared: &Shared, reader: usize, seed: u64) -> Result<()> {
     let handle = shared.engine.attach_thread();
+    let [.., loops] = symbols();
+    let (mut caller, loops) = (shared.host.caller()?, shared.host.symbol(loops)?);
     let mut random = Random::new(seed ^ (reader as u64 + 1) << 32);
     let mut running = Arc::clone(&shared.current.lock().unwrap());
     while !shared.stop.load(Ordering::Acquire) {
@@ -222,31 +178,19 @@ fn read(shared: &Shared, reader: usize, seed: u64) {
             running = Arc::clone(&shared.current.lock().unwrap());
         }
         shared.at[reader].store(running.number, Ordering::Release);
-        for _ in 0..BATCH {
-            execute(shared, &running, &mut random);
-            handle.checkpoint();
-        }
-        shared.executions[reader].fetch_add(BATCH, Ordering::Relaxed);
+        let done = match shared.host {
+            Host::Here => batch(&running, &mut random, BATCH, || handle.checkpoint()),
+            Host::There(_) => {
+                let args = [running.addr(), random.next(), u64::from(BATCH_THERE)];
+                // SAFETY: the function is one of these arguments; what it executes stays until the writer has seen
+                // this reader at a later module.
+                Batch::of_number(unsafe { caller.call(loops, args) }?)
+            }
+        };
+        shared.executions[reader].fetch_add(done.executions.into(), Ordering::Relaxed);
+        shared.failures.fetch_add(done.failures.into(), Ordering::Relaxed);
     }
-    shared.at[reader].store(u64::MAX, Ordering::Release);
-}
-
-#[inline]
-fn execute(shared: &Shared, running: &Running, random: &mut Random) {
-    let number = random.next();
-    let (site, x) = ((number >> 60) as usize % SITES, number & 0xf_ffff);
-    let from = running.confirmed[site].load(Ordering::Acquire);
-    let found = running.functions[site](x).wrapping_sub(x);
-    let to = running.announced[site].load(Ordering::Acquire);
-    if !(from..=to).any(|version| value(site, version) == found) {
-        let failures = shared.failures.fetch_add(1, Ordering::Relaxed);
-        if failures < 10 {
-            eprintln!(
-                "module {}, site {site}: {x:#x} became {found:#x} more, in versions {from}..={to}",
-                running.number
-            );
-        }
-    }
+    Ok(())
 }
 
 /// The writer.
@@ -254,15 +198,19 @@ struct Writer {
     random: Random,
     totals: Totals,
     engine: Engine,
+    host: Host,
+    /// What LLVM's calls, where it has left some, and those of sequences lead to.
+    callee: CodeAddr,
+    slow: CodeAddr,
     next: u64,
     attached: Attached,
 }
 
 impl Writer {
     /// Loads and registers a module, patches what has no original behaviour, and makes its functions callable.
-    fn module(&mut self) -> Result<(Module, Arc<Running>)> {
+    fn module(&mut self) -> Result<(Module, Arc<Seen<Running>>)> {
         let code = self.engine.load(compiled::LIVE_STRESS, |name| {
-            (name == "callee").then_some(CodeAddr::new(callee as *const () as u64))
+            (name == "callee").then_some(self.callee)
         })?;
         let shapes: HashMap<_, _> = (0..KINDS as u32)
             .flat_map(|k| {
@@ -281,7 +229,7 @@ impl Writer {
         assert!(missing.is_empty(), "{missing:?}");
         let sites = sites(&module);
         for (number, site) in sites.iter().enumerate().take(KINDS) {
-            let sequence = sequence(number, 1, &mut self.random);
+            let sequence = sequence(number, 1, self.slow, &mut self.random);
             self.engine.patch_site(site, &sequence)?;
         }
         let entry = |number: usize| {
@@ -289,17 +237,11 @@ impl Writer {
                 0..KINDS => format!("any_{number}"),
                 _ => format!("call_{}", number - KINDS),
             };
-            let entry = module.function(&name).expect("the object has it").entry();
-            // SAFETY: the IR gives every function this signature; the module stays registered while readers use it.
-            unsafe { std::mem::transmute::<usize, extern "C" fn(u64) -> u64>(entry.get() as usize) }
+            module.function(&name).expect("the object has it").entry().get()
         };
-        let version = |number: usize| AtomicU64::new(u64::from(number < KINDS));
-        let running = Running {
-            number: self.next,
-            functions: std::array::from_fn(entry),
-            announced: std::array::from_fn(version),
-            confirmed: std::array::from_fn(version),
-        };
+        // SAFETY: the IR gives every function this signature; the module stays registered while readers use it.
+        let running = unsafe { Running::new(self.next, std::array::from_fn(entry)) };
+        let running = self.host.place(running)?;
         self.next += 1;
         self.totals.modules += 1;
         Ok((module, Arc::new(running)))
@@ -330,6 +272,7 @@ impl Writer {
         let number = current.number;
         *shared.current.lock().unwrap() = current;
         shared.number.store(number, Ordering::Release);
+        running.end();
         while shared.at.iter().any(|at| at.load(Ordering::Acquire) < number) {
             std::thread::yield_now();
         }
@@ -351,7 +294,10 @@ impl Writer {
             let version = running.announced[site].load(Ordering::Relaxed) + 1;
             transaction = match kind(site, version) {
                 Kind::Restored => transaction.restore(&sites[site])?,
-                _ => transaction.patch_site(&sites[site], &sequence(site, version, &mut self.random))?,
+                _ => {
+                    let sequence = sequence(site, version, self.slow, &mut self.random);
+                    transaction.patch_site(&sites[site], &sequence)?
+                }
             };
         }
         let prepared = transaction.prepare()?;

@@ -8,6 +8,11 @@
 //!
 //!     cargo run --release --example tiny_language
 //!
+//! With the feature `remote` and `--remote`, another process executes the compiled code, and cannot write it. The
+//! interpreter and the runtime stay here: misses and deoptimizations come here and go back.
+//!
+//!     cargo run --release --features remote --example tiny_language -- --remote
+//!
 //! The language is in `language/`; begin with its `mod.rs`.
 #![allow(
     unsafe_code,
@@ -17,12 +22,15 @@
     clippy::panic
 )]
 
+#[path = "../elsewhere/mod.rs"]
+mod elsewhere;
 mod language;
 mod story;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use elsewhere::Host;
 use language::figures::Events;
 use language::isolate::Isolate;
 use language::runtime::Runtime;
@@ -33,7 +41,13 @@ use story::{Done, STEPS};
 const THREADS: u32 = 4;
 
 fn main() -> ExitCode {
-    match tell() {
+    let done = match std::env::args().nth(1).as_deref() {
+        None => run(&Host::Here),
+        Some("--remote") => elsewhere::spawn().and_then(|executor| run(&Host::There(executor))),
+        Some(elsewhere::AS_EXECUTOR) => elsewhere::serve(&[]).map(|()| true),
+        Some(other) => Err(format!("{other} is no option\nusage: tiny_language [--remote]")),
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!("a result is not the interpreter's");
@@ -46,8 +60,12 @@ fn main() -> ExitCode {
     }
 }
 
+fn run(host: &Host) -> Result<bool, String> {
+    tell(host).map_err(|error| error.to_string())
+}
+
 /// Runs and reports. Returns whether all results are right.
-fn tell() -> patchpoint::Result<bool> {
+fn tell(host: &Host) -> patchpoint::Result<bool> {
     let (expected, heap) = story::run(&Isolate::new(&Runtime::plain(), 0));
     let is_right = |(done, end): &(Vec<Done>, Vec<String>)| {
         *end == heap
@@ -64,7 +82,7 @@ fn tell() -> patchpoint::Result<bool> {
     };
 
     println!("One thread: sites are patched in place");
-    let runtime = Runtime::tiered(options)?;
+    let runtime = Runtime::tiered(options, host)?;
     let isolate = Isolate::new(&runtime, 0);
     let single = story::run(&isolate);
     let mut right = is_right(&single);
@@ -72,11 +90,12 @@ fn tell() -> patchpoint::Result<bool> {
     costs(&runtime);
 
     println!("\n{THREADS} threads: sites are live, and nobody is stopped");
-    let runtime = Runtime::tiered(Options {
+    let shared = Options {
         threads: true,
         counting: Counting::Atomic,
         ..options
-    })?;
+    };
+    let runtime = Runtime::tiered(shared, host)?;
     right &= together(&runtime).iter().all(is_right);
     costs(&runtime);
     let verdict = if right {

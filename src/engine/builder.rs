@@ -10,7 +10,7 @@ use super::state::States;
 use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
-use crate::memory::{Arena, StubPool};
+use crate::memory::{Arena, SharedCounters, StubPool};
 use crate::publish::{Epochs, Publisher, World};
 use crate::site::SiteTable;
 
@@ -66,7 +66,7 @@ impl Builder {
     /// Makes the engine.
     ///
     /// # Errors
-    /// [`Error::NoWorld`] without a world; [`Error::NoHost`] where this machine is none that code can run on;
+    /// [`Error::NoWorld`] without a world, where this process executes the code; [`Error::NoHost`] where this machine is none that code can run on;
     /// [`Error::NoBarrier`] if the world's threads cannot be made to see changed code. Where another process executes the
     /// code: [`Error::NotElsewhere`] for a world or for ramps that know only threads of this one.
     #[cfg_attr(
@@ -75,11 +75,9 @@ impl Builder {
     )]
     pub fn build(mut self) -> Result<Engine> {
         #[cfg(all(feature = "remote", target_os = "linux"))]
-        let elsewhere = self.elsewhere.take();
+        let elsewhere = self.elsewhere.take().map(|elsewhere| self.prepare_for(elsewhere));
         #[cfg(all(feature = "remote", target_os = "linux"))]
-        if let Some(elsewhere) = &elsewhere {
-            self.prepare_for(elsewhere)?;
-        }
+        let elsewhere = elsewhere.transpose()?;
         let world = self.world.ok_or(Error::NoWorld)?;
         let arch = Arch::host().ok_or(Error::NoHost {
             host: std::env::consts::ARCH,
@@ -107,6 +105,7 @@ impl Builder {
             stops_anywhere,
             publisher,
             is_elsewhere,
+            counters: SharedCounters::default(),
             exits: self.exits,
             observers: self.observers,
             table: RwLock::new(SiteTable::default()),
@@ -128,17 +127,28 @@ impl Builder {
 
     /// Takes what the other process has for what was not given, and refuses what does not work there.
     #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn prepare_for(&mut self, elsewhere: &super::elsewhere::Elsewhere) -> Result<()> {
+    fn prepare_for(&mut self, elsewhere: super::elsewhere::Elsewhere) -> Result<There> {
         if self.world.as_ref().is_some_and(|world| world.stops_anywhere()) {
             return Err(Error::NotElsewhere {
                 what: "a world that stops the threads of this process anywhere",
-                mend: "stop the threads that call into the other process before they call, or use live modules",
+                mend: "give none, which stops those of the other process between messages; or use live modules",
             });
         }
         if let Some(exits) = &mut self.exits {
             exits.executed_elsewhere(elsewhere.capture)?;
         }
-        self.arena = Some(elsewhere.arena.clone());
-        Ok(())
+        self.arena = Some(elsewhere.arena);
+        self.world.get_or_insert(elsewhere.world);
+        Ok(There {
+            publisher: elsewhere.publisher,
+            engines: elsewhere.engines,
+        })
     }
+}
+
+/// What of the other process is left to be used when the engine is built.
+#[cfg(all(feature = "remote", target_os = "linux"))]
+struct There {
+    publisher: Publisher,
+    engines: Arc<super::elsewhere::Engines>,
 }

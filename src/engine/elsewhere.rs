@@ -8,7 +8,7 @@ use super::{Builder, Engine, ExitElsewhere, WeakEngine};
 use crate::addr::CodeAddr;
 use crate::error::Result;
 use crate::memory::Arena;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, World};
 
 /// What an engine has of the process that executes its code.
 pub(crate) struct Elsewhere {
@@ -18,6 +18,8 @@ pub(crate) struct Elsewhere {
     pub(crate) capture: CodeAddr,
     /// Where the engine is found when a thread there leaves its code.
     pub(crate) engines: Arc<Engines>,
+    /// What stops the threads of that process, if nothing else is said.
+    pub(crate) world: Box<dyn World>,
 }
 
 /// The engines whose code a process executes.
@@ -42,6 +44,13 @@ impl Engines {
             }
         }
         Ok(None)
+    }
+}
+
+impl Engine {
+    /// Its own memory, which tells who executes its code.
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.shared.arena
     }
 }
 

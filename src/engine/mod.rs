@@ -62,7 +62,7 @@ pub use transaction::Transaction;
 use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
-use crate::memory::{Arena, StubPool, StubStats};
+use crate::memory::{Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{Attached, Drained, Epochs, Level, Publisher, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Site, SiteTable, Sites};
@@ -113,6 +113,7 @@ struct Shared {
     publisher: Publisher,
     /// Whether another process executes the code.
     is_elsewhere: bool,
+    counters: SharedCounters,
     exits: Option<Box<dyn Exits>>,
     observers: Observers,
     table: RwLock<SiteTable>,
@@ -275,6 +276,17 @@ impl Engine {
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(Status::Original, |state| state.standing.status)
+    }
+
+    /// A counter for code of this engine's to count in.
+    ///
+    /// # Errors
+    /// As [`Arena::place`], where another process executes the code.
+    pub(crate) fn counter(&self) -> Result<Counter> {
+        match self.shared.is_elsewhere {
+            true => self.shared.counters.make(&self.shared.arena),
+            false => Ok(Counter::own()),
+        }
     }
 
     /// How much memory stubs and ramps use.

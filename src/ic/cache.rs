@@ -7,12 +7,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::caches::Settings;
 use super::entry::{Entry, Key};
-use super::lower::{self, Counter};
+use super::lower::{self, Counter as Counts};
 use super::policy::{Decision, History};
 use super::stats::{CacheStats, Counting, Order};
-use crate::addr::CodeAddr;
 use crate::engine::{Engine, Status};
 use crate::error::{Error, Result};
+use crate::memory::Counter;
 use crate::sequence::{Sequence, Target};
 use crate::site::Site;
 
@@ -79,7 +79,7 @@ pub(super) struct Inner {
     entries: Vec<Installed>,
     /// All counters that the site's code has ever used. Those that no entry uses are used again: code that still
     /// counts there adds a few hits to the wrong entry, but never to freed memory.
-    counters: Vec<Arc<AtomicU64>>,
+    counters: Vec<Counter>,
     /// The misses when the state last changed.
     changed_at: u64,
     /// No entry is installed before that many misses.
@@ -98,13 +98,13 @@ pub(super) struct Inner {
 struct Installed {
     entry: Arc<Entry>,
     /// Where it counts, and what was there when it began.
-    counter: Option<(Arc<AtomicU64>, u64)>,
+    counter: Option<(Counter, u64)>,
 }
 
 impl Installed {
     fn hits(&self) -> Option<u64> {
         let (counter, from) = self.counter.as_ref()?;
-        Some(counter.load(Ordering::Relaxed).wrapping_sub(*from))
+        Some(counter.get().wrapping_sub(*from))
     }
 }
 
@@ -150,8 +150,10 @@ impl Cell {
 
     pub(super) fn stats(&self, engine: Option<&Engine>) -> CacheStats {
         let inner = self.lock();
-        let count = |counter: &Arc<AtomicU64>| counter.load(Ordering::Relaxed);
-        let hits: u64 = inner.counters.iter().map(count).sum();
+        let hits = inner
+            .counters
+            .iter()
+            .fold(0_u64, |sum, counter| sum.wrapping_add(counter.get()));
         CacheStats {
             state: inner.state,
             entries: inner.entries.len(),
@@ -177,7 +179,13 @@ impl Inner {
     }
 
     /// What becomes of the cache with an entry that a lookup has handed over; `None` if nothing changes.
-    pub(super) fn learn(&mut self, cell: &Cell, entry: Entry, settings: &Settings) -> Result<Option<Next>> {
+    pub(super) fn learn(
+        &mut self,
+        engine: &Engine,
+        cell: &Cell,
+        entry: Entry,
+        settings: &Settings,
+    ) -> Result<Option<Next>> {
         let all_misses = cell.misses.load(Ordering::Relaxed);
         let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
         if self.is_dead() || all_misses < self.patient_until || self.entries.iter().any(known) {
@@ -199,7 +207,7 @@ impl Inner {
         };
         let new = Installed {
             entry: Arc::new(entry),
-            counter: self.counter(settings.counting, &kept),
+            counter: self.counter(engine, settings.counting, &kept)?,
         };
         let mut entries = kept;
         match settings.order {
@@ -247,11 +255,10 @@ impl Inner {
             _ => State::Polymorphic,
         };
         let listed = entries.iter().map(|installed| {
-            let at = |counter: &Arc<AtomicU64>| CodeAddr::new(counter.as_ptr() as u64);
             let counter = match (&installed.counter, settings.counting) {
-                (Some((counter, _)), Counting::Plain) => Counter::Plain(at(counter)),
-                (Some((counter, _)), Counting::Atomic) => Counter::Atomic(at(counter)),
-                _ => Counter::Off,
+                (Some((counter, _)), Counting::Plain) => Counts::Plain(counter.addr()),
+                (Some((counter, _)), Counting::Atomic) => Counts::Atomic(counter.addr()),
+                _ => Counts::Off,
             };
             (installed.entry.as_ref(), counter)
         });
@@ -274,22 +281,30 @@ impl Inner {
     }
 
     /// A counter that none of the kept entries uses.
-    fn counter(&mut self, counting: Counting, kept: &[Installed]) -> Option<(Arc<AtomicU64>, u64)> {
+    fn counter(
+        &mut self,
+        engine: &Engine,
+        counting: Counting,
+        kept: &[Installed],
+    ) -> Result<Option<(Counter, u64)>> {
         if counting == Counting::Off {
-            return None;
+            return Ok(None);
         }
-        let used = |counter: &Arc<AtomicU64>| {
+        let used = |counter: &Counter| {
             let mut others = kept.iter().filter_map(|installed| installed.counter.as_ref());
-            others.any(|(other, _)| Arc::ptr_eq(other, counter))
+            others.any(|(other, _)| other.is(counter))
         };
         let free = self.counters.iter().find(|counter| !used(counter)).cloned();
-        let counter = free.unwrap_or_else(|| {
-            let new = Arc::new(AtomicU64::new(0));
-            self.counters.push(Arc::clone(&new));
-            new
-        });
-        let from = counter.load(Ordering::Relaxed);
-        Some((counter, from))
+        let counter = match free {
+            Some(counter) => counter,
+            None => {
+                let new = engine.counter()?;
+                self.counters.push(new.clone());
+                new
+            }
+        };
+        let from = counter.get();
+        Ok(Some((counter, from)))
     }
 
     /// The site has become what was planned.

@@ -348,12 +348,14 @@ impl Shared {
         if self.retractions.load(Ordering::SeqCst) != seen {
             return;
         }
-        let done = inner.learn(cell, entry, &self.settings).and_then(|next| {
-            if let Some(next) = &next {
-                engine.patch_site(&cell.site, &next.sequence)?;
-            }
-            Ok(next)
-        });
+        let done = inner
+            .learn(&engine, cell, entry, &self.settings)
+            .and_then(|next| {
+                if let Some(next) = &next {
+                    engine.patch_site(&cell.site, &next.sequence)?;
+                }
+                Ok(next)
+            });
         match done {
             Ok(Some(next)) => inner.become_next(cell, next),
             Ok(None) => {}
@@ -463,6 +465,16 @@ impl Exits for CacheExits {
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
         self.ramps.check_leavable(site)
+    }
+
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    fn executed_elsewhere(&mut self, capture: CodeAddr) -> Result<()> {
+        self.ramps.executed_elsewhere(capture)
+    }
+
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    fn exit(&self, exit: &crate::engine::ExitElsewhere) -> Result<Option<u64>> {
+        self.ramps.exit(exit)
     }
 
     fn forget(&self, module: ModuleId) {

@@ -94,6 +94,13 @@ impl Arena {
         Self::with(chunk_len, Some(elsewhere))
     }
 
+    /// Whether it is this process that executes its code.
+    #[cfg(all(feature = "remote", target_os = "linux"))]
+    pub(super) fn is_executed_by(&self, other: &Elsewhere) -> bool {
+        let executor = self.shared.elsewhere.as_ref();
+        executor.is_some_and(|executor| core::ptr::addr_eq(Arc::as_ptr(&executor.0), Arc::as_ptr(&other.0)))
+    }
+
     fn with(chunk_len: u64, elsewhere: Option<Elsewhere>) -> Self {
         Self {
             shared: Arc::new(Shared {

@@ -20,6 +20,8 @@ pub enum Strategy {
     ProcMem,
     /// Protection changed before and after.
     Toggle,
+    /// Writes to another process's memory as a file.
+    Foreign,
     /// The runtime's own [`CodeMemory`].
     Runtime,
 }
@@ -32,6 +34,7 @@ impl Strategy {
             Self::Alias => "Alias",
             Self::ProcMem => "ProcMem",
             Self::Toggle => "Toggle",
+            Self::Foreign => "another process's memory",
             Self::Runtime => "the runtime's own memory",
         }
     }

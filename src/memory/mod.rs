@@ -12,6 +12,8 @@
 //! | [`ProcMem`] | foreign, private | `pwrite` to `/proc/self/mem` | yes |
 //! | [`Toggle`] | foreign | read-execute to read-write and back, once per run of pages | no: stopped world |
 //!
+//! Code of a process that knows nothing of this library is written by [`foreign`] (feature `remote`).
+//!
 //! [`adopt()`] takes the first of these that works for foreign memory and says why. Code that other threads
 //! may be executing is only ever written through [`LiveMemory`], which Toggle does not implement; everything
 //! else needs a [`Stopped`](crate::publish::Stopped), which only a stopped [`World`](crate::publish::World)
@@ -30,11 +32,14 @@ mod area;
 mod arena;
 mod chunk;
 mod code;
+mod counters;
 #[cfg(all(feature = "remote", target_os = "linux"))]
 pub(crate) mod elsewhere;
 #[cfg(not(all(feature = "remote", target_os = "linux")))]
 #[path = "nowhere.rs"]
 mod elsewhere;
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub mod foreign;
 mod fork;
 mod pieces;
 mod proc_mem;
@@ -57,6 +62,7 @@ pub use alias::Alias;
 pub use area::CodeArea;
 pub use arena::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 pub use code::{CodeMemory, LiveMemory, Strategy};
+pub(crate) use counters::{Counter, SharedCounters};
 pub use pieces::Pieces;
 pub(crate) use pieces::{Side, Sides, Stretch};
 pub use proc_mem::ProcMem;

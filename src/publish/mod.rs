@@ -9,6 +9,8 @@
 //! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`Drained`] are the proofs
 //! that functions ask for, so that a missing stop does not compile.
 
+#[cfg(all(feature = "remote", target_os = "linux"))]
+pub(crate) mod calls;
 mod clock;
 #[cfg(all(feature = "remote", target_os = "linux"))]
 pub(crate) mod elsewhere;

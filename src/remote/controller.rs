@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use crate::error::{Errno, Error, Result};
 use crate::memory::elsewhere::{Access, Elsewhere as ForArena, OtherProcess as Mapping, View};
 use crate::memory::socket::{Socket, Trouble};
 use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::publish::calls::{CallWorld, Calls};
 use crate::publish::elsewhere::{Elsewhere as ForPublisher, OtherProcess as Publishing};
 use crate::publish::{Level, Publisher};
 
@@ -41,12 +42,14 @@ const COHERENT: bool = cfg!(all(
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     deadline: Duration,
+    patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(10),
+            patience: Duration::from_secs(1),
         }
     }
 }
@@ -63,6 +66,14 @@ impl Options {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// How long a change of a quiescent module may wait for calls to end or to leave by a ramp, where a second does not
+    /// suit. It bounds the wait of [engines](Executor::engine) without a world of their own.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -113,6 +124,11 @@ pub(super) struct Shared {
     threads: Mutex<Vec<Weak<Socket>>>,
     child: Mutex<Option<Child>>,
     deadline: Duration,
+    /// Which of its threads are in a call.
+    pub(super) calls: Arc<Calls>,
+    patience: Duration,
+    /// The number of the thread that was started last.
+    pub(super) last_thread: AtomicI32,
 }
 
 impl Executor {
@@ -136,6 +152,9 @@ impl Executor {
             traps: Mutex::default(),
             child: Mutex::new(child),
             deadline: options.deadline,
+            calls: Arc::default(),
+            patience: options.patience,
+            last_thread: AtomicI32::new(0),
         });
         let during = "it was started";
         let host = match shared.request(&Message::Hello, None, during)? {
@@ -167,7 +186,8 @@ impl Executor {
         })
     }
 
-    /// Starts to describe an engine whose code is executed there. Its arena is [this one](Self::arena).
+    /// Starts to describe an engine whose code is executed there. Its arena is [this one](Self::arena). If it is given no
+    /// [world](Builder::world), its world stops the executor's threads between messages, as the [module](super) says.
     pub fn engine(&self) -> Builder {
         let publishing = Arc::clone(&self.shared) as Arc<dyn Publishing>;
         Engine::builder().executed_by(ForEngine {
@@ -175,6 +195,10 @@ impl Executor {
             publisher: Publisher::elsewhere(ForPublisher(publishing)),
             capture: CodeAddr::new(self.host.capture),
             engines: Arc::clone(&self.engines),
+            world: Box::new(CallWorld {
+                calls: Arc::clone(&self.shared.calls),
+                patience: self.shared.patience,
+            }),
         })
     }
 

@@ -29,18 +29,25 @@
 //! [`ThreadHandle`](crate::publish::ThreadHandle), and handlers run on it. Every thread of the executor serializes
 //! whenever it goes on after a message.
 //!
+//! **Stopping them.** An [engine](Executor::engine) that is given no world has one that stops the executor's threads between
+//! messages: no call begins, no handler's answer is sent, and those under way are waited for until they return or leave by
+//! a ramp. Of a thread that waits for its handler the stack is looked through, so that nothing changes into which it
+//! returns. That is enough to change quiescent modules in place with any number of threads; code that loops for long
+//! without a ramp on its way keeps a stop from coming about, and wants live modules.
+//!
 //! **When one ends.** The end of a process ends its connections. Every call on the other side then fails, by
 //! [`Error::ExecutorGone`](crate::Error::ExecutorGone) or [`Error::ControllerGone`](crate::Error::ControllerGone); a
 //! transaction that was about to be published is taken back. An executor that does not answer in time, or not in the
 //! protocol's words, is given up: its connections are cut, and it is killed if it was started by
 //! [`Executor::spawn`]. Memory files have no name and go with the last process that maps them.
 //!
-//! **Limits.** Worlds that stop threads at any instruction, lean ramps, replaced frames and walks to callers are for code
-//! of this process; each is refused by type, but for lean ramps, in whose place whole ones are made. The live invalidation
+//! **Limits.** Worlds that stop threads of this process at any instruction, lean ramps, replaced frames and walks to callers
+//! are for code of this process; each is refused by type, but for lean ramps, in whose place whole ones are made. The live invalidation
 //! of a shadow installs the handler of traps in the executor. Both processes are of one machine, one user and one version of this crate.
 
 mod channel;
 mod controller;
+mod foreign;
 mod listen;
 mod protocol;
 mod service;

@@ -41,7 +41,8 @@ impl Service {
     }
 
     /// Gives something of this process a name, by which the controller finds its address: a function for compiled code to
-    /// call, say.
+    /// call, say. Such a function runs on a stack that both processes map: it must not fork, as the child would run on the
+    /// very same.
     #[must_use]
     pub fn symbol(mut self, name: impl Into<String>, addr: CodeAddr) -> Self {
         self.symbols.insert(name.into(), addr);

@@ -1,6 +1,7 @@
 //! A thread of the executor, as who calls it sees it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::channel::Channel;
@@ -9,10 +10,10 @@ use super::protocol::{ARGS, Message};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::engine::ExitElsewhere;
 use crate::engine::elsewhere::Engines;
-use crate::error::{Error, Result};
-use crate::memory::elsewhere::{Access, OtherProcess};
+use crate::error::{Errno, Error, Result};
+use crate::memory::elsewhere::{Access, OtherProcess, SharedStack};
+use crate::memory::page_size;
 use crate::memory::socket::Socket;
-use crate::memory::{Placed, page_size};
 
 const CALLING: &str = "a function was called";
 const STARTING: &str = "a thread was started";
@@ -28,39 +29,44 @@ pub struct Thread {
     stack: CodeRange,
     patience: Option<Duration>,
     /// Owns the stack; given back when the thread has ended.
-    memory: Option<Placed>,
+    memory: Option<Arc<SharedStack>>,
+    number: i32,
 }
 
 impl Thread {
     pub(super) fn start(executor: &Executor, engines: Arc<Engines>, stack: u64) -> Result<Self> {
         let page = page_size();
         let len = stack.max(64 << 10).next_multiple_of(page);
-        // A page below the stack that nobody can touch.
-        let memory = executor.share(len.saturating_add(page))?;
-        let whole = memory.segments().first().map(|segment| segment.range);
-        let whole = whole.unwrap_or_default();
-        let stack = CodeRange::new(CodeAddr::new(whole.start().get() + page), len).unwrap_or_default();
         let shared = Arc::clone(&executor.shared);
-        if let Some(guard) = CodeRange::new(whole.start(), page) {
+        let refused = |why| {
+            move |errno| Error::ExecutorRefused {
+                during: STARTING,
+                why,
+                errno,
+            }
+        };
+        // A page below the stack that nobody can touch.
+        let memory = SharedStack::new(executor.share(len.saturating_add(page))?, page);
+        let memory = memory
+            .ok_or(Errno(libc::ENOMEM))
+            .map_err(refused("there is no stack for it"))?;
+        if let Some(guard) = memory.guard() {
             shared.protect(guard, Access::None)?;
         }
-        let refused = |errno| Error::ExecutorRefused {
-            during: STARTING,
-            why: "there is no connection for it",
-            errno,
-        };
-        let (ours, theirs) = Socket::pair().map_err(refused)?;
+        let stack = memory.range();
+        let (ours, theirs) = Socket::pair().map_err(refused("there is no connection for it"))?;
         shared.order(&Message::Thread { stack }, Some(theirs.into_fd()), STARTING)?;
         let socket = Arc::new(ours);
         shared.watch(&socket);
         Ok(Self {
             channel: Channel::new(Arc::clone(&socket)),
             socket,
+            number: shared.last_thread.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
             shared,
             engines,
             stack,
             patience: None,
-            memory: Some(memory),
+            memory: Some(Arc::new(memory)),
         })
     }
 
@@ -68,6 +74,12 @@ impl Thread {
     /// executor that takes longer is given up. Without, a function may run as long as the executor lives.
     pub fn set_deadline(&mut self, deadline: Option<Duration>) {
         self.patience = deadline;
+    }
+
+    /// Its number among the executor's, from 1 on, by which errors name it.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        self.number
     }
 
     /// Its stack, which is mapped in both processes.
@@ -94,6 +106,8 @@ impl Thread {
         };
         given.copy_from_slice(args);
         self.shared.check_known(CALLING)?;
+        let calls = Arc::clone(&self.shared.calls);
+        let call = calls.enter(self.number);
         let mut message = Message::Call {
             at: function,
             args: all,
@@ -110,7 +124,11 @@ impl Thread {
                     });
                 }
                 Message::Exit { context, raw, save } => {
+                    if let Some(stack) = &self.memory {
+                        call.wait(stack, raw.min(save));
+                    }
                     let word = self.exit(context, raw, save)?;
+                    call.go_on();
                     message = Message::Go { word };
                 }
                 _ => return Err(self.shared.unexpected(CALLING)),

@@ -17,7 +17,7 @@ use patchpoint::site::{Candidate, Module};
 use patchpoint::{CallShape, Engine};
 
 #[path = "../../examples/objects/mod.rs"]
-mod compiled;
+pub(crate) mod compiled;
 
 pub(crate) const EXECUTOR: &str = "PATCHPOINT_TEST_EXECUTOR";
 
@@ -214,10 +214,14 @@ pub(crate) struct Objects {
 
 impl Objects {
     pub(crate) fn new(executor: &Executor) -> Self {
-        Self {
-            memory: executor.share(64 << 10).unwrap(),
+        Self::try_new(executor).unwrap()
+    }
+
+    pub(crate) fn try_new(executor: &Executor) -> patchpoint::Result<Self> {
+        Ok(Self {
+            memory: executor.share(64 << 10)?,
             used: Mutex::new(0),
-        }
+        })
     }
 
     /// Puts words there, and says where.

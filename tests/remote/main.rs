@@ -12,14 +12,35 @@
 mod attack;
 mod changes;
 mod common;
+#[path = "../../examples/differential/compare.rs"]
+mod compare;
+#[path = "../../examples/elsewhere/mod.rs"]
+mod elsewhere;
+#[path = "../../examples/tiny_language/language/mod.rs"]
+mod language;
 mod listening;
+#[path = "../../examples/differential/program.rs"]
+mod program;
+#[path = "../../examples/differential/random.rs"]
+mod random;
+#[allow(dead_code, reason = "the times are for the example")]
+#[path = "../../examples/tiny_language/story.rs"]
+mod story;
+mod stressed;
+#[path = "../../examples/tiny_language/told.rs"]
+mod told;
 mod views;
+mod worlds;
+
+use patchpoint::addr::CodeAddr;
 
 /// No test: the executor that the tests start, which is this program.
 #[test]
 fn executor_process() {
     common::be_executor(|service| {
-        let service = service.symbol("attack", attack::addr());
-        service.symbol("shorten", attack::addr_of_shorten())
+        let symbols = stressed::symbols().into_iter().chain(attack::symbols());
+        symbols.fold(service, |service, (name, at)| {
+            service.symbol(name, CodeAddr::new(at as u64))
+        })
     });
 }

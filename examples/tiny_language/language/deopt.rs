@@ -12,14 +12,7 @@ use super::interpreter;
 use super::isolate::Isolate;
 use super::value::Word;
 
-/// The isolate of a frame: the first live value.
-pub(crate) fn isolate_of<'i>(frame: &Frame<'_>) -> Result<&'i Isolate, Error> {
-    let word = frame.live_value(0)?.u64().unwrap_or_default();
-    // SAFETY: the compiled code was called with its isolate, which outlives the call.
-    Ok(unsafe { &*(word as *const Isolate) })
-}
-
-/// The interpreter's registers of a frame: the other live values.
+/// The interpreter's registers of a frame: all live values but the first, which is the isolate's globals.
 fn registers_of(frame: &Frame<'_>) -> Result<Vec<Word>, Error> {
     let word = |value: patchpoint::deopt::Value| Word(value.u64().unwrap_or_default());
     let values = frame.live_values().skip(1);
@@ -34,7 +27,7 @@ pub(crate) fn leave<'f>(frame: &mut Frame<'f>) -> Answer<'f> {
 
 fn try_leave<'f>(frame: &Frame<'f>) -> Result<Answer<'f>, Error> {
     let place = *frame.description::<Place>().expect("every site is described");
-    let isolate = isolate_of(frame)?;
+    let isolate = Isolate::current();
     let mut registers = registers_of(frame)?;
     let runtime = isolate.runtime();
     match (place.kind, runtime.tiers()) {

@@ -3,15 +3,19 @@
 //! What code was compiled, or caches filled, for is told to the runtime where it changes: classes and `scale`.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ptr;
 use std::sync::Arc;
 
+use patchpoint::addr::CodeAddr;
 use patchpoint::publish::ThreadHandle;
 
 use super::bytecode::{FunctionId, Method};
+use super::heap::Heap;
 use super::interpreter;
 use super::object::{ClassId, NAMES, Name, Object, Shape};
 use super::runtime::Runtime;
 use super::value::Word;
+use crate::elsewhere::{Caller, Host, Seen};
 
 /// How many classes an isolate sees.
 pub(crate) const CLASSES: usize = 6;
@@ -59,16 +63,27 @@ impl Class {
     }
 }
 
-/// See above. Compiled code finds `scale` at its start.
+/// What compiled code knows as its isolate.
+#[derive(Default)]
 #[repr(C)]
-pub(crate) struct Isolate {
+struct Globals {
     scale: Cell<Word>,
+}
+
+thread_local! {
+    /// The isolate whose compiled code this thread is in.
+    static CURRENT: Cell<*const Isolate> = const { Cell::new(ptr::null()) };
+}
+
+/// See above.
+pub(crate) struct Isolate {
+    globals: Seen<Globals>,
     classes: [Class; CLASSES],
-    // Boxes, as compiled code and other objects have their addresses.
-    #[allow(clippy::vec_box)]
-    objects: RefCell<Vec<Box<Object>>>,
+    objects: RefCell<Heap>,
     runtime: Arc<Runtime>,
     thread: OnceCell<ThreadHandle>,
+    /// Threads that call compiled code: as many as calls have been inside each other, from a lookup or a handler.
+    callers: RefCell<Vec<Caller>>,
 }
 
 impl Isolate {
@@ -78,13 +93,26 @@ impl Isolate {
         if let Some(tiers) = runtime.tiers() {
             thread.get_or_init(|| tiers.attach_thread());
         }
-        Self {
+        let host = runtime.tiers().map_or(&Host::Here, |tiers| tiers.host());
+        let globals = Globals {
             scale: Cell::new(Word::ONE),
+        };
+        Self {
+            globals: host.place(globals).expect("there is memory"),
             classes: std::array::from_fn(|index| Class::new(number, index)),
-            objects: RefCell::default(),
+            objects: RefCell::new(Heap::new(host)),
             runtime: Arc::clone(runtime),
             thread,
+            callers: RefCell::default(),
         }
+    }
+
+    /// The isolate whose compiled code this thread is in: for what such code, or the way out of it, calls.
+    pub(crate) fn current<'i>() -> &'i Self {
+        let current = CURRENT.get();
+        assert!(!current.is_null(), "this thread is in no compiled code");
+        // SAFETY: `enter` has put it there and has not returned, as this is called from within.
+        unsafe { &*current }
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -111,15 +139,9 @@ impl Isolate {
     pub(crate) fn create(&self, class: usize) -> Word {
         let fields = Vec::new();
         let class = self.classes[class].id;
-        let mut objects = self.objects.borrow_mut();
-        let object = Box::new(Object {
-            shape: Cell::new(self.runtime.shapes.number(Shape { class, fields })),
-            number: objects.len() as u32,
-            slots: [const { Cell::new(Word::NIL) }; NAMES.len()],
-        });
-        let word = Word::pointer(&object);
-        objects.push(object);
-        word
+        let shape = self.runtime.shapes.number(Shape { class, fields });
+        let created = self.objects.borrow_mut().create(shape);
+        created.expect("there is memory")
     }
 
     pub(crate) fn shape_of(&self, word: Word) -> Option<(u32, Arc<Shape>)> {
@@ -195,11 +217,11 @@ impl Isolate {
     // ---- globals ----
 
     pub(crate) fn scale(&self) -> Word {
-        self.scale.get()
+        self.globals.scale.get()
     }
 
     pub(crate) fn set_scale(&self, value: Word) {
-        let before = self.scale.replace(value);
+        let before = self.globals.scale.replace(value);
         if let Some(tiers) = self.runtime.tiers() {
             match (before == Word::ONE, value == Word::ONE) {
                 (true, false) => tiers.scale_set(),
@@ -223,9 +245,25 @@ impl Isolate {
     pub(crate) fn invoke(&self, function: FunctionId, args: [Word; 2]) -> Word {
         let entry = self.runtime.tiers().and_then(|tiers| tiers.entry(function));
         match entry {
-            Some(entry) => entry.call(self, args),
+            Some(entry) => self.enter(entry.addr(), args),
             None => interpreter::call(self, function, args),
         }
+    }
+
+    /// Calls compiled code.
+    fn enter(&self, at: CodeAddr, args: [Word; 2]) -> Word {
+        let free = self.callers.borrow_mut().pop();
+        let mut caller = free.unwrap_or_else(|| {
+            let host = self.runtime.tiers().map_or(&Host::Here, |tiers| tiers.host());
+            host.caller().expect("there are threads")
+        });
+        let outer = CURRENT.replace(self);
+        // SAFETY: an entry is a function of an isolate and two words in the IR, and modules stay registered as long as
+        // there are isolates.
+        let result = unsafe { caller.call(at, [self.globals.addr(), args[0].0, args[1].0]) };
+        CURRENT.set(outer);
+        self.callers.borrow_mut().push(caller);
+        Word(result.expect("whoever executes the code lives"))
     }
 
     // ---- results ----
@@ -234,7 +272,7 @@ impl Isolate {
     pub(crate) fn show(&self, word: Word) -> String {
         match (word.as_integer(), word.object()) {
             (Some(value), _) => value.to_string(),
-            (_, Some(object)) => format!("#{}", object.number),
+            (_, Some(object)) => format!("#{}", object.number.get()),
             _ => "nil".to_owned(),
         }
     }
@@ -248,10 +286,14 @@ impl Isolate {
                 .map(|(name, slot)| format!("{name:?}: {}", self.show(slot.get())))
                 .collect();
             let class = shape.class.0 as usize % CLASSES;
-            format!("#{} of class {class} {{ {} }}", object.number, fields.join(", "))
+            format!(
+                "#{} of class {class} {{ {} }}",
+                object.number.get(),
+                fields.join(", ")
+            )
         };
-        let mut lines: Vec<String> = self.objects.borrow().iter().map(|one| object(one)).collect();
-        lines.push(format!("scale {}", self.show(self.scale.get())));
+        let mut lines: Vec<String> = self.objects.borrow().objects().map(object).collect();
+        lines.push(format!("scale {}", self.show(self.scale())));
         lines
     }
 }

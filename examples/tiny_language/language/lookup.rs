@@ -6,7 +6,6 @@ use patchpoint::{Error, arch};
 
 use super::bytecode::{FunctionId, Method, Op};
 use super::compiled::Place;
-use super::deopt::isolate_of;
 use super::isolate::Isolate;
 use super::object::{ClassId, Name, SHAPE_AT, slot_at};
 use super::value::{TAG_BITS, Word};
@@ -31,7 +30,7 @@ fn try_lookup<'f>(miss: &mut Miss<'_, 'f>) -> Result<Learn<'f>, Error> {
         .frame()
         .description::<Place>()
         .expect("every site is described");
-    let isolate = isolate_of(miss.frame())?;
+    let isolate = Isolate::current();
     let word = |miss: &Miss<'_, 'f>, index| Ok::<_, Error>(Word(miss.arg(index)?.u64().unwrap_or_default()));
     // An entry is made before the operation is done, which may change what it depends on: the caches then see that
     // something was taken back meanwhile, and do not install it.

@@ -14,6 +14,11 @@
 //! [`tier`] makes code of them and gives it up; [`lookup`] answers the misses of inline caches; [`deopt`] carries frames
 //! over into the interpreter.
 //!
+//! Who executes the compiled code is the runtime's [`Host`](crate::elsewhere::Host): this process, or another. What
+//! compiled code reads is in memory that the host sees: objects, and of an isolate the globals. The interpreter, the
+//! lookups and the handlers are here in any case. They follow pointers that they find in objects, and so trust that compiled
+//! code writes no others: what another process cannot change is code.
+//!
 //! A runtime's threads each have an [`isolate`]: objects and classes of their own. They share shapes, code, caches and
 //! assumptions, so that what one does changes the code under the others, but never their results.
 #![allow(dead_code, reason = "two examples and their tests each use a part")]
@@ -22,6 +27,7 @@ pub(crate) mod bytecode;
 pub(crate) mod compiled;
 pub(crate) mod deopt;
 pub(crate) mod figures;
+pub(crate) mod heap;
 pub(crate) mod interpreter;
 pub(crate) mod isolate;
 pub(crate) mod lookup;

@@ -19,13 +19,22 @@ pub(crate) enum Name {
 pub(crate) const NAMES: [Name; 5] = [Name::Width, Name::Height, Name::Base, Name::Mark, Name::Captured];
 
 /// An object. Only its isolate's thread uses it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Object {
     pub(crate) shape: Cell<u32>,
     /// How many objects the isolate made before: what stands for it in results.
-    pub(crate) number: u32,
+    pub(crate) number: Cell<u32>,
     pub(crate) slots: [Cell<Word>; NAMES.len()],
+}
+
+impl Object {
+    /// Makes it a new one.
+    pub(crate) fn begin(&self, shape: u32, number: u32) {
+        self.shape.set(shape);
+        self.number.set(number);
+        self.slots.iter().for_each(|slot| slot.set(Word::NIL));
+    }
 }
 
 /// Where guards find the shape, in bytes.

@@ -7,6 +7,7 @@ use patchpoint::Result;
 use super::figures::Figures;
 use super::object::Shapes;
 use super::tier::{Options, Tiers};
+use crate::elsewhere::Host;
 
 /// Shapes and, unless it is a plain interpreter, compiled code.
 #[derive(Default)]
@@ -22,10 +23,10 @@ impl Runtime {
         Arc::default()
     }
 
-    /// A runtime whose hot functions are compiled.
-    pub(crate) fn tiered(options: Options) -> Result<Arc<Self>> {
+    /// A runtime whose hot functions are compiled, and executed by that process.
+    pub(crate) fn tiered(options: Options, host: &Host) -> Result<Arc<Self>> {
         let figures = Arc::default();
-        let tiers = Some(Tiers::new(options, &figures)?);
+        let tiers = Some(Tiers::new(options, host, &figures)?);
         let shapes = Shapes::default();
         Ok(Arc::new(Self {
             shapes,

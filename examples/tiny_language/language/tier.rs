@@ -23,6 +23,7 @@ use super::isolate::Isolate;
 use super::lookup::{class_key, code_key, lookup};
 use super::object::ClassId;
 use super::value::Word;
+use crate::elsewhere::Host;
 
 /// What the hopeful version of `total` takes for granted: that no isolate has another `scale`.
 const SCALE_IS_ONE: &str = "scale is 1";
@@ -47,14 +48,6 @@ impl Entry {
     pub(crate) fn addr(self) -> CodeAddr {
         self.0
     }
-
-    pub(crate) fn call(self, isolate: &Isolate, args: [Word; 2]) -> Word {
-        type Compiled = extern "C" fn(&Isolate, Word, Word) -> Word;
-        // SAFETY: that is the signature of every function in the IR, and modules stay registered as long as there are
-        // isolates.
-        let call: Compiled = unsafe { std::mem::transmute(self.0.get() as usize) };
-        call(isolate, args[0], args[1])
-    }
 }
 
 /// What callers see of a function's code.
@@ -75,6 +68,7 @@ struct State {
 
 /// See above.
 pub(crate) struct Tiers {
+    host: Host,
     engine: Engine,
     caches: Caches,
     assumptions: Assumptions,
@@ -86,7 +80,7 @@ pub(crate) struct Tiers {
 }
 
 impl Tiers {
-    pub(crate) fn new(options: Options, figures: &Arc<Figures>) -> Result<Self> {
+    pub(crate) fn new(options: Options, host: &Host, figures: &Arc<Figures>) -> Result<Self> {
         let policy = Chain {
             cool_down: 64,
             ..Chain::default()
@@ -97,11 +91,12 @@ impl Tiers {
             .lookup(lookup);
         let exits = caches.exits(Ramps::new().on_deopt(super::deopt::leave));
         let builder = match options.threads {
-            true => Engine::builder().world(NeverStopped),
+            true => host.engine().world(NeverStopped),
             // SAFETY: the runtime's only isolate is on one thread.
-            false => Engine::builder().world(unsafe { SingleThreaded::promise() }),
+            false => host.engine().world(unsafe { SingleThreaded::promise() }),
         };
         Ok(Self {
+            host: host.clone(),
             engine: builder.exits(exits).build()?,
             caches,
             assumptions: Assumptions::new(),
@@ -112,6 +107,11 @@ impl Tiers {
             attached: unsafe { Attached::promise() },
             figures: Arc::clone(figures),
         })
+    }
+
+    /// Who executes the code.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -256,7 +256,10 @@ impl Tiers {
         tier.calls.store(0, Ordering::Relaxed);
         tier.rare.store(0, Ordering::Relaxed);
         let mut change = self.engine.transaction().invalidate(&code)?;
-        if code.sites().any(|site| !site.is_recorded()) {
+        // Who enters nevertheless, in a call that was on its way, interprets from the start. Another process cannot jump to
+        // the interpreter: there the first site is a way out all the same.
+        let is_here = matches!(self.host, Host::Here);
+        if is_here && code.sites().any(|site| !site.is_recorded()) {
             change = change.redirect(&code, bridge(function))?;
         }
         change.commit()?;
@@ -304,11 +307,11 @@ impl Drop for Tiers {
 
 /// What a redirected entry leads to: a function that interprets.
 fn bridge(function: FunctionId) -> CodeAddr {
-    extern "C" fn interpret<const FUNCTION: u64>(isolate: &Isolate, a: Word, b: Word) -> Word {
+    extern "C" fn interpret<const FUNCTION: u64>(_globals: u64, a: Word, b: Word) -> Word {
         let function = FunctionId::from_number(FUNCTION).expect("it is one of `FUNCTIONS`");
-        interpreter::call(isolate, function, [a, b])
+        interpreter::call(Isolate::current(), function, [a, b])
     }
-    let bridge: extern "C" fn(&Isolate, Word, Word) -> Word = match function {
+    let bridge: extern "C" fn(u64, Word, Word) -> Word = match function {
         FunctionId::Area => interpret::<{ FunctionId::Area as u64 }>,
         FunctionId::Grow => interpret::<{ FunctionId::Grow as u64 }>,
         FunctionId::Total => interpret::<{ FunctionId::Total as u64 }>,

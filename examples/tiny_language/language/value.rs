@@ -3,7 +3,7 @@
 use super::object::Object;
 
 /// A value, as registers, fields and compiled code hold it: bit 0 set in integers, bits 0 and 1 clear in pointers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Word(pub(crate) u64);
 

@@ -1,5 +1,6 @@
 //! Linux: sealed memory files, reservations, and the process's own memory as a file.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -165,7 +166,7 @@ pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &O
 /// against further ones, and only then another can be mapped; the kernel takes the right to become writable away from
 /// a shared mapping of a file sealed so.
 pub(in crate::memory) fn code_file(len: u64) -> Result<(OwnedFd, u64), Refused> {
-    let file = memory_file().map_err(|e| ("memfd_create", e))?;
+    let file = memory_file(c"patchpoint code").map_err(|e| ("memfd_create", e))?;
     set_len(&file, len)?;
     let rw_prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the place is the kernel's choice, so nothing is replaced.
@@ -208,7 +209,7 @@ fn seal(file: &OwnedFd, seals: i32) -> Result<(), Refused> {
 /// A memory file for data that two processes share.
 #[cfg(feature = "remote")]
 pub(in crate::memory) fn data_file(len: u64) -> Result<OwnedFd, Refused> {
-    let file = memory_file().map_err(|e| ("memfd_create", e))?;
+    let file = memory_file(c"patchpoint data").map_err(|e| ("memfd_create", e))?;
     set_len(&file, len)?;
     seal(&file, LENGTH_SEALS)?;
     Ok(file)
@@ -246,13 +247,13 @@ pub(in crate::memory) unsafe fn discard_shared(at: u64, len: u64) -> Outcome<()>
 }
 
 /// A memory file that can be sealed and is closed on exec.
-fn memory_file() -> Outcome<OwnedFd> {
+fn memory_file(name: &CStr) -> Outcome<OwnedFd> {
     // MFD_NOEXEC_SEAL: the file never becomes executable as a program, which `vm.memfd_noexec=2` demands;
     // mapping it executable stays allowed. Kernels before 6.3 do not know the flag.
     let sealable = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let create = |flags| {
         // SAFETY: the name is a C string that outlives the call.
-        let fd = unsafe { libc::memfd_create(c"patchpoint code".as_ptr(), flags) };
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
         if fd < 0 {
             return Err(last_errno());
         }

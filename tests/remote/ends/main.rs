@@ -1,6 +1,9 @@
 //! What one side finds when the other ends, at whatever moment: a typed error, soon, and nothing is left behind.
 //!
-//! The short form kills some dozen times. `PATCHPOINT_REMOTE_KILLS=1000` in the environment says how often instead.
+//! The short form kills some dozen times on each side. `PATCHPOINT_REMOTE_KILLS=1000` in the environment says how often
+//! instead:
+//!
+//!     PATCHPOINT_REMOTE_KILLS=1000 cargo test --features remote --test remote_ends killed -- --nocapture
 #![cfg(target_os = "linux")]
 #![allow(
     unsafe_code,
@@ -14,13 +17,14 @@
 #[path = "../common.rs"]
 mod common;
 mod controller;
+mod executor;
+mod moments;
 mod silent;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Handlers, Setup, hit, setup_in};
+use common::{Handlers, hit, setup_in};
 use patchpoint::Error;
 
 /// Longer than anything here takes.
@@ -35,10 +39,11 @@ fn executor_process() {
     common::be_executor(|service| service);
 }
 
-/// How often somebody is killed.
+/// How often somebody is killed: three times at each moment, if nothing is said.
 fn kills() -> u64 {
     let said = std::env::var("PATCHPOINT_REMOTE_KILLS").ok();
-    said.and_then(|text| text.parse().ok()).unwrap_or(25)
+    let said = said.and_then(|text| text.parse().ok());
+    said.unwrap_or(3 * moments::MOMENTS.len() as u64)
 }
 
 fn kill(process: u32) {
@@ -78,77 +83,16 @@ fn shared_memory() -> u64 {
     line.trim().split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Everything that an executor is asked, over and over, until it fails.
-fn work(setup: &mut Setup, done: &AtomicBool) -> Error {
-    let objects = [0x17, 0x18].map(|shape| setup.objects.put(&[0, shape, 111, 1234]));
+/// Waits until memory files take no more than before, but for a few pages that others may use; how much more they take.
+fn left_of_memory(before: u64) -> u64 {
     let until = Instant::now() + SOON;
-    let result = (|| {
-        for round in 0.. {
-            assert!(Instant::now() < until, "it was not noticed");
-            setup.engine.patch(78, &hit(0x17, 16 + round % 2 * 8))?;
-            for at in objects {
-                let value = setup.get(at)?;
-                assert!([7, 111, 1234].contains(&value), "{value}");
-            }
-            if round % 16 == 0 {
-                drop(setup.executor.share(8192)?);
-                drop(setup.executor.thread(64 << 10)?);
-                setup.engine.restore(78)?;
-            }
-            setup.executor.check()?;
+    loop {
+        let grown = shared_memory().saturating_sub(before);
+        if grown < 64 || Instant::now() > until {
+            return grown;
         }
-        Ok(())
-    })();
-    done.store(true, Ordering::Relaxed);
-    result.unwrap_err()
-}
-
-/// An executor is killed after so many microseconds of work; how the controller's work ended.
-fn killed_after(micros: u64, live: bool, immediate: bool) -> Error {
-    let executor = common::executor();
-    let id = executor.id().unwrap();
-    let handlers = Handlers {
-        immediate,
-        ..Handlers::default()
-    };
-    let mut setup = setup_in(executor, handlers, live);
-    let done = AtomicBool::new(false);
-    let error = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_micros(micros));
-            kill(id);
-        });
-        work(&mut setup, &done)
-    });
-    // Whatever is asked from now on fails the same way.
-    let again = setup.engine.patch(78, &hit(0x23, 24)).unwrap_err();
-    assert!(matches!(again, Error::ExecutorGone { .. }), "{again:?}");
-    let again = setup.get(0).unwrap_err();
-    assert!(matches!(again, Error::ExecutorGone { .. }), "{again:?}");
-    error
-}
-
-#[test]
-fn a_killed_executor_is_a_typed_error_and_leaves_nothing() {
-    let _turn = TURN.lock();
-    let mut random = Random(0x1234_5678_9abc_def1);
-    drop(common::executor());
-    let (before, memory) = ((descriptors(), views()), shared_memory());
-    assert_eq!(before.1, 0);
-    let mut during = std::collections::BTreeSet::new();
-    for round in 0..kills() {
-        let began = Instant::now();
-        let error = killed_after(random.below(20_000), round % 2 == 0, round % 4 < 2);
-        let Error::ExecutorGone { during: moment } = error else {
-            panic!("{error:?}");
-        };
-        during.insert(moment);
-        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-        assert_eq!((descriptors(), views()), before);
+        std::thread::sleep(Duration::from_millis(10));
     }
-    eprintln!("found when {during:?}");
-    let grown = shared_memory().saturating_sub(memory);
-    assert!(grown < 64 << 10, "{grown} kB of memory files are left");
 }
 
 /// What finds it out may be a patch for which nothing is asked of the executor.

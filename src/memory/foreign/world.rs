@@ -1,0 +1,144 @@
+//! The world of a foreign process, and what else an engine of it needs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::threads::AllStopped;
+use super::{Process, Shared, look, system};
+use crate::addr::{CodeAddr, CodeRange};
+use crate::error::{Error, Result};
+use crate::memory::Arena;
+use crate::memory::elsewhere::{Access, Elsewhere as ForArena, OtherProcess as Mapping, View};
+use crate::publish::elsewhere::{Elsewhere as ForPublisher, OtherProcess as Publishing};
+use crate::publish::{Level, Publisher, Stopped, Vacated, World};
+
+/// How long threads go on that were found inside before they are stopped again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+
+impl Process {
+    /// The arena of an engine of it, which has no room.
+    pub(crate) fn arena(&self) -> Arena {
+        Arena::executed_by(self.mapping(), 2 << 20)
+    }
+
+    /// Whether an arena is that of an engine of it.
+    pub(crate) fn has(&self, arena: &Arena) -> bool {
+        arena.is_executed_by(&self.mapping())
+    }
+
+    fn mapping(&self) -> ForArena {
+        let process = Arc::clone(&self.0);
+        ForArena(process)
+    }
+
+    /// What publishes its code.
+    pub(crate) fn publisher(&self) -> Publisher {
+        let process = Arc::clone(&self.0);
+        Publisher::elsewhere(ForPublisher(process))
+    }
+
+    /// Its threads.
+    pub(crate) fn world(&self) -> Box<dyn World> {
+        Box::new(ForeignWorld(Arc::clone(&self.0)))
+    }
+}
+
+/// The threads of the process.
+#[derive(Debug)]
+struct ForeignWorld(Arc<Shared>);
+
+impl ForeignWorld {
+    /// Stops all threads where none is in what is to be vacated.
+    fn stop_outside(&self, vacated: &[Vacated]) -> Result<AllStopped> {
+        let until = Instant::now() + self.0.patience;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            // Each stop has all of the time: one that begins late must not be taken for one that does not come about.
+            let stopped = AllStopped::stop(&self.0, Instant::now() + self.0.patience)?;
+            let found = stopped.ids().try_for_each(|thread| self.check(thread, vacated));
+            match found {
+                Ok(()) => return Ok(stopped),
+                Err(inside @ (Error::ThreadInside { .. } | Error::ThreadElsewhere { .. })) => {
+                    drop(stopped);
+                    if Instant::now() + pause >= until {
+                        return Err(inside);
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn check(&self, thread: i32, vacated: &[Vacated]) -> Result<()> {
+        let registers = system::registers(thread);
+        let registers =
+            registers.map_err(|errno| self.0.refused("the registers of a thread were read", errno))?;
+        look::check(&self.0, thread, &registers, vacated)
+    }
+}
+
+// SAFETY: the work is called once on this thread, or not at all with an error. While it runs all threads of the process
+// are stopped, and were found outside of what is vacated: by what was promised when it was opened, of no other stack. Two
+// stops of this process's follow each other; of those of two processes the kernel refuses one.
+unsafe impl World for ForeignWorld {
+    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+        let _turn = self.0.turn.lock();
+        let _stopped = self.stop_outside(vacated)?;
+        // SAFETY: as above; they are let go when the guard is dropped.
+        work(&unsafe { Stopped::promise() });
+        Ok(())
+    }
+
+    fn stops_anywhere(&self) -> bool {
+        true
+    }
+}
+
+/// Nothing is mapped in the process.
+impl Mapping for Shared {
+    fn map(&self, _: CodeRange, _: View, _: std::os::fd::OwnedFd) -> Result<bool> {
+        Err(Error::NotElsewhere {
+            what: "memory for loaded code, a stub or a ramp",
+            mend: "use quiescent modules of adopted code, and sequences without exits that fit in their sites",
+        })
+    }
+
+    fn protect(&self, _: CodeRange, _: Access) -> Result<()> {
+        Ok(())
+    }
+
+    fn unmap(&self, _: CodeRange) {}
+}
+
+/// The kernel does it where it writes, and the threads are stopped: see the module's head.
+impl Publishing for Shared {
+    fn check(&self, _: Level) -> Result<()> {
+        self.check_alive()
+    }
+
+    fn has_ended(&self) -> bool {
+        system::has_ended(&self.handle)
+    }
+
+    fn trap(&self, _: CodeAddr) -> Option<CodeAddr> {
+        None
+    }
+
+    fn set_trap(&self, _: CodeAddr, _: Option<CodeAddr>) -> Result<()> {
+        Err(Error::NotElsewhere {
+            what: "a trap",
+            mend: "register the module as quiescent",
+        })
+    }
+
+    fn maintain(&self, _: &[CodeRange]) -> Result<()> {
+        Ok(())
+    }
+
+    fn publish(&self, _: &[CodeRange], _: Level) -> Result<()> {
+        Ok(())
+    }
+}
