@@ -96,7 +96,7 @@ pub(super) fn sequence(to: CodeAddr) -> Sequence {
 
 /// Prepares the change of a call site.
 pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
-    let site = preparation.site.clone();
+    let site = preparation.site;
     let armed = preparation.state.lasting.live.as_ref();
     let branch = match armed.and_then(|armed| armed.gate.as_ref()) {
         Some(gate) => Branch::Gate(gate),
@@ -115,15 +115,15 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
         _ => return Err(Error::CallSiteOnly { site: site.name() }),
     };
     preparation.put(&new, &[]);
-    preparation.made(status, sequence);
+    preparation.stand_for(status, sequence);
     let used = Len::new(new.len() as u32);
     let Some(armed) = preparation.state.lasting.live.as_ref() else {
         return Ok(used);
     };
     let (old, new) = preparation.sides();
-    verify::check_exchange(&branch.context(&site), old, new)?;
+    verify::check_exchange(&branch.context(site), old, new)?;
     let (Some(old), Some(new)) = (armed.head.of_site(old), armed.head.of_site(new)) else {
-        return Err(no_head(&site));
+        return Err(no_head(site));
     };
     let (memory, elsewhere) = match &branch {
         Branch::Call => (Arc::clone(site.memory()?), None),
@@ -132,8 +132,8 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
             (Arc::clone(&memory), Some((gate.range, memory)))
         }
     };
-    preparation.live = Some(HeadExchange::new(memory, armed.head.addr, (&old, &new), None));
-    preparation.elsewhere = elsewhere;
+    preparation.made.live = Some(HeadExchange::new(memory, armed.head.addr, (&old, &new), None));
+    preparation.made.elsewhere = elsewhere;
     Ok(used)
 }
 
@@ -144,20 +144,20 @@ fn lead(
     original: &[u8],
     to: CodeAddr,
 ) -> Result<Vec<u8>> {
-    let site = preparation.site.clone();
+    let site = preparation.site;
     if site.module().arch().restore_behind_leaving().is_none() {
-        if let Some(bytes) = branch.to(&site, original, to)? {
+        if let Some(bytes) = branch.to(site, original, to)? {
             return Ok(bytes);
         }
     }
-    let (slot, code) = far(preparation.shared, &site, branch.range(&site), to)?;
+    let (slot, code) = far(preparation.shared, site, branch.range(site), to)?;
     let addr = slot.addr();
     let mut stub = Stub::empty(slot, preparation.owner());
     // It jumps: its callee returns to the caller.
     (stub.code, stub.calls) = (code, false);
-    preparation.stub = Some(stub);
+    preparation.made.stub = Some(stub);
     branch
-        .to(&site, original, addr)?
+        .to(site, original, addr)?
         .ok_or_else(|| Error::StubOutOfReach {
             site: site.name(),
             stub: addr,

@@ -6,7 +6,7 @@
 use super::group::{Group, Held};
 use super::work::Work;
 use crate::error::{Error, Result, SiteName};
-use crate::memory::{CodeMemory, Pieces, Side, Sides};
+use crate::memory::{CodeMemory, Pieces, Side, Write};
 
 /// What went wrong.
 pub(super) enum Fault {
@@ -68,8 +68,8 @@ impl Found {
     /// Compares the sites of a group with one of their sides, and notes what stands in the first that has something
     /// else.
     #[inline]
-    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, (side, sides): (Side, &Sides)) -> Outcome {
-        let pieces = sides.pieces(side, &group.stretch);
+    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, (side, writes): (Side, &[Write])) -> Outcome {
+        let pieces = group.pieces(writes, side);
         match group.memory().first_unlike(pieces) {
             Ok(None) => Ok(()),
             Ok(Some(at)) => Err(self.changed(group, at, (side, pieces))),
@@ -82,7 +82,7 @@ impl Found {
         let (addr, expected) = pieces.iter().nth(at).unwrap_or_default();
         let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();
         let read = group.memory().read(addr, room);
-        let changed = |()| Fault::Changed(group.stretch.places.start + at, side);
+        let changed = |()| Fault::Changed(group.numbers.start + at, side);
         self.note(read.map_or_else(Fault::Refused, changed))
     }
 }
@@ -117,11 +117,7 @@ pub(super) fn explain(work: &mut Work) -> Error {
 
 fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
     let item = work.items.get(number)?;
-    let (_, old, new) = work.groups.sides().nth(number)?;
-    let expected = match side {
-        Side::Old => old,
-        Side::New => new,
-    };
+    let (_, expected) = Pieces::of(work.groups.writes(), side).iter().nth(number)?;
     Some(Error::BytesChanged {
         site: item.site.name(),
         expected: expected.to_vec(),

@@ -1,14 +1,15 @@
 //! The sites of a transaction by the memory in which they are.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::state::States;
 use super::work::{Item, Part, push};
-use crate::addr::{CodeAddr, CodeRange};
+use crate::addr::CodeRange;
 use crate::error::{Fate, Result};
-use crate::memory::{Alias, CodeMemory, PageRun, Sides, Stretch};
+use crate::memory::{Alias, CodeMemory, PageRun, Pieces, Side, Write, short};
 
 /// The items of one memory: all of them live, or none.
 pub(super) struct Group<M> {
@@ -16,7 +17,7 @@ pub(super) struct Group<M> {
     /// The pages that are written while the world is stopped.
     pub(super) runs: SmallVec<[PageRun; 1]>,
     /// Which items they are, in the order of their addresses.
-    pub(super) stretch: Stretch,
+    pub(super) numbers: Range<usize>,
     /// Whether its pages are as they should be at this point of a roll-back.
     pub(super) good: bool,
 }
@@ -65,8 +66,8 @@ pub(super) enum Groups {
 pub(super) struct List<M> {
     groups: Vec<Group<M>>,
     quiescent: usize,
-    /// The bytes of all items.
-    sides: Sides,
+    /// What is written of all items.
+    writes: Vec<Write>,
 }
 
 impl Groups {
@@ -75,15 +76,15 @@ impl Groups {
     /// # Errors
     /// [`Error::OutsideMemory`](crate::Error::OutsideMemory) for a site whose pages do not exist.
     pub(super) fn fill(&mut self, items: &[Item], parts: &[Part], states: &States) -> Result<()> {
-        let changes = Changes { items, parts, states };
+        let all = Grouped { items, parts, states };
         self.clear();
         if let Self::Own(own) = self {
-            if own.fill(changes, |memory| memory.as_alias().cloned())? {
+            if own.fill(all, |memory| memory.as_alias().cloned())? {
                 return Ok(());
             }
         }
         let mut any = List::default();
-        any.fill(changes, |memory| Some(Arc::clone(memory)))?;
+        any.fill(all, |memory| Some(Arc::clone(memory)))?;
         *self = Self::Any(any);
         Ok(())
     }
@@ -97,12 +98,11 @@ impl Groups {
     }
 
     /// Of each item: the address of its site, and the bytes before and after.
-    pub(super) fn sides(&self) -> impl Iterator<Item = (CodeAddr, &[u8], &[u8])> {
-        let sides = match self {
-            Self::Own(own) => &own.sides,
-            Self::Any(any) => &any.sides,
-        };
-        sides.all()
+    pub(super) fn writes(&self) -> &[Write] {
+        match self {
+            Self::Own(own) => &own.writes,
+            Self::Any(any) => &any.writes,
+        }
     }
 }
 
@@ -117,14 +117,14 @@ impl<M> Default for List<M> {
         Self {
             groups: Vec::new(),
             quiescent: 0,
-            sides: Sides::default(),
+            writes: Vec::new(),
         }
     }
 }
 
-/// The changes that are grouped.
+/// What is grouped.
 #[derive(Clone, Copy)]
-struct Changes<'a> {
+struct Grouped<'a> {
     items: &'a [Item],
     parts: &'a [Part],
     states: &'a States,
@@ -132,7 +132,7 @@ struct Changes<'a> {
 
 impl<M: Held> List<M> {
     /// Makes the groups of the items, unless one of their memories cannot be held so.
-    fn fill(&mut self, all: Changes<'_>, hold: impl Fn(&Arc<dyn CodeMemory>) -> Option<M>) -> Result<bool> {
+    fn fill(&mut self, all: Grouped<'_>, hold: impl Fn(&Arc<dyn CodeMemory>) -> Option<M>) -> Result<bool> {
         let mut start = 0;
         for items in all
             .items
@@ -152,13 +152,13 @@ impl<M: Held> List<M> {
                 if M::OPENS {
                     memory.make_room(runs.len());
                 }
-                self.sides.add(sides(parts, all.states));
-                let before = self.groups.last().map(|group| group.stretch.clone());
-                let stretch = self.sides.after(&before.unwrap_or_default());
+                for part in parts {
+                    push(&mut self.writes, || write(part, all.states));
+                }
                 push(&mut self.groups, || Group {
                     memory: held,
                     runs,
-                    stretch,
+                    numbers: start..start + items.len(),
                     good: true,
                 });
                 self.quiescent += usize::from(!first.is_live);
@@ -171,21 +171,21 @@ impl<M: Held> List<M> {
     fn clear(&mut self) {
         self.groups.clear();
         self.quiescent = 0;
-        self.sides.clear();
+        self.writes.clear();
     }
 
-    /// The quiescent groups, and the bytes of all.
+    /// The quiescent groups, and the changes of all.
     #[inline]
-    pub(super) fn quiescent(&mut self) -> (&mut [Group<M>], &Sides) {
+    pub(super) fn quiescent(&mut self) -> (&mut [Group<M>], &[Write]) {
         let groups = self.groups.get_mut(..self.quiescent).unwrap_or_default();
-        (groups, &self.sides)
+        (groups, &self.writes)
     }
 
-    /// The live groups, and the bytes of all.
+    /// The live groups, and the changes of all.
     #[inline]
-    pub(super) fn live(&self) -> (&[Group<M>], &Sides) {
+    pub(super) fn live(&self) -> (&[Group<M>], &[Write]) {
         let groups = self.groups.get(self.quiescent..).unwrap_or_default();
-        (groups, &self.sides)
+        (groups, &self.writes)
     }
 }
 
@@ -198,13 +198,15 @@ fn runs(parts: &[Part]) -> Result<SmallVec<[PageRun; 1]>> {
     PageRun::cover(&mut ranges)
 }
 
-/// What stands in the sites of a group, and what is to. As many new bytes as old ones: the checker has seen to it.
-fn sides<'a>(parts: &'a [Part], states: &'a States) -> impl Iterator<Item = (CodeAddr, &'a [u8], &'a [u8])> {
-    parts.iter().map(|part| {
-        let now = states.at(part.place).map(|state| state.standing.bytes.as_slice());
-        let new = part.standing.bytes.as_slice();
-        (part.range.start(), now.unwrap_or_default(), new)
-    })
+/// What stands in a site, and what is to. As many new bytes as old ones: the checker has seen to it.
+#[inline]
+fn write(part: &Part, states: &States) -> Write {
+    let old = states.at(part.place).map(|state| state.standing.bytes.as_slice());
+    Write {
+        at: part.range.start(),
+        old: short::of(old.unwrap_or_default()),
+        new: short::of(&part.standing.bytes),
+    }
 }
 
 impl<M: Held> Group<M> {
@@ -213,13 +215,19 @@ impl<M: Held> Group<M> {
         self.memory.get()
     }
 
+    /// One side of what is written of its items.
+    #[inline]
+    pub(super) fn pieces<'a>(&self, writes: &'a [Write], side: Side) -> Pieces<'a> {
+        Pieces::of(writes.get(self.numbers.clone()).unwrap_or_default(), side)
+    }
+
     /// What a site is after its roll-back, unless that is what it should be.
-    pub(super) fn fate(&self, (addr, old, new): (CodeAddr, &[u8], &[u8])) -> Option<Fate> {
-        let holds = |bytes| self.memory().holds(addr, bytes) == Ok(true);
-        match (holds(old), self.good) {
+    pub(super) fn fate(&self, write: &Write) -> Option<Fate> {
+        let holds = |bytes| self.memory().holds(write.at, bytes) == Ok(true);
+        match (holds(&write.old), self.good) {
             (true, true) => None,
             (true, false) => Some(Fate::OldNotExecutable),
-            (false, _) if holds(new) => Some(Fate::New),
+            (false, _) if holds(&write.new) => Some(Fate::New),
             (false, _) => Some(Fate::Unknown),
         }
     }

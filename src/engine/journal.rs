@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::state::{Bytes, Status};
+use super::state::Status;
 use crate::addr::CodeAddr;
 use crate::error::SiteName;
+use crate::memory::short::{self, Bytes};
 use crate::publish::CoarseTime;
-use crate::sequence::assign;
 use crate::site::SiteKey;
 
 /// How many changes are kept where nothing else is asked for.
@@ -147,8 +147,8 @@ impl Kept {
             site: record.site,
             addr: record.addr,
             became: record.became,
-            before: Bytes::from_slice(record.before),
-            after: Bytes::from_slice(record.after),
+            before: short::of(record.before),
+            after: short::of(record.after),
             time,
         }
     }
@@ -162,8 +162,8 @@ impl Kept {
         self.site = record.site;
         self.addr = record.addr;
         self.became = record.became;
-        assign(&mut self.before, record.before);
-        assign(&mut self.after, record.after);
+        short::assign(&mut self.before, record.before);
+        short::assign(&mut self.after, record.after);
     }
 
     fn entry(&self) -> JournalEntry {

@@ -95,7 +95,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
 }
 
 fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, status: Status) -> Result<Len> {
-    let site = preparation.site.clone();
+    let site = preparation.site;
     if sequence.is_in_place_only() {
         return Err(Error::LiveInPlace { site: site.name() });
     }
@@ -104,7 +104,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, sta
     let len = sequence::stub_len(sequence, &context, &environment)?;
     let slot = preparation.shared.stubs.alloc(len, site.range())?;
     let addr = slot.addr();
-    preparation.stub = Some(Stub::empty(slot, preparation.owner()));
+    preparation.made.stub = Some(Stub::empty(slot, preparation.owner()));
     let stage = latency::enter(Stage::Assemble);
     let body = sequence::assemble_stub(sequence, &context, &environment, addr)?;
     stage.end();
@@ -117,7 +117,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, sta
         used: head.end(),
     };
     lead(preparation, head, addr, assembled)?;
-    preparation.made(status, Some(sequence));
+    preparation.stand_for(status, Some(sequence));
     finish(preparation, head)
 }
 
@@ -140,7 +140,7 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
     };
     lead(preparation, head, ramp, assembled)?;
     let standing = preparation.standing_sequence();
-    preparation.made(Status::Invalidated, standing.as_ref());
+    preparation.stand_for(Status::Invalidated, standing.as_ref());
     finish(preparation, head)
 }
 
@@ -148,7 +148,7 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
 fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
     let armed = &preparation.state.lasting.original;
     preparation.put(armed, &[]);
-    preparation.made(Status::Original, None);
+    preparation.stand_for(Status::Original, None);
     finish(preparation, head)
 }
 
@@ -161,9 +161,9 @@ fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
 
 /// Puts what is to stand in the site, whose head jumps to `to`.
 fn lead(preparation: &mut Preparation<'_>, head: Head, to: CodeAddr, mut assembled: Assembled) -> Result<()> {
-    let site = preparation.site.clone();
-    let live = backend(&site);
-    assembled.code = head.armed(live, site.reserved(), jump(&site, head, to)?);
+    let site = preparation.site;
+    let live = backend(site);
+    assembled.code = head.armed(live, site.reserved(), jump(site, head, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
     preparation.put(&assembled.code, &assembled.landings);
     Ok(())
@@ -171,7 +171,7 @@ fn lead(preparation: &mut Preparation<'_>, head: Head, to: CodeAddr, mut assembl
 
 /// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the change.
 fn finish(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
-    let site = &preparation.site;
+    let site = preparation.site;
     let (old, new) = preparation.sides();
     verify::check_exchange(&site.context(&[]), old, new)?;
     let (Some(old), Some(new)) = (head.of_site(old), head.of_site(new)) else {
@@ -181,7 +181,7 @@ fn finish(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
         return Err(refused(site, "its head is no nop or jump that may be exchanged"));
     }
     let memory = Arc::clone(site.memory()?);
-    preparation.live = Some(HeadExchange::new(memory, head.addr, (&old, &new), None));
+    preparation.made.live = Some(HeadExchange::new(memory, head.addr, (&old, &new), None));
     Ok(head.end())
 }
 

@@ -12,11 +12,11 @@ impl fmt::Debug for Prepared<'_> {
         let Some(work) = self.work() else {
             return Ok(());
         };
-        for (number, ((item, part), (_, before, after))) in work.both().zip(work.groups.sides()).enumerate() {
+        for (number, ((item, part), write)) in work.both().zip(work.groups.writes()).enumerate() {
             if number > 0 {
                 writeln!(f)?;
             }
-            show(f, item, part, [("before", before), ("after", after)])?;
+            show(f, item, part, [("before", &write.old), ("after", &write.new)])?;
         }
         Ok(())
     }

@@ -2,13 +2,14 @@
 //! here; nothing that is executed is touched.
 
 use std::cell::RefCell;
+use std::mem;
 use std::sync::Arc;
 
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
 use super::live::{self, HeadExchange};
 use super::observe::Owner;
-use super::state::{self, Bytes, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
+use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::templates::Templates;
 use super::transaction::{Change, Changes};
 use super::work::{Item, Memories, OldStub, Part, Work, push};
@@ -17,7 +18,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
-use crate::memory::CodeMemory;
+use crate::memory::{CodeMemory, short};
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target, Variant};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
@@ -57,18 +58,28 @@ fn collect(
                 states.place_of(&site)?
             }
         };
-        let range = site.range();
-        let own = memories.number(site.memory_at(range.start())?);
+        let own = memories.number(site.memory_at(site.addr())?);
         let state = states.at(place).ok_or_else(|| foreign(&site))?;
-        let room = work.room.pop();
-        let mut preparation = Preparation::new(shared, states, (place, state), (site, range), drained);
-        preparation.new = room;
-        let done = preparation.change(&change);
-        let memory = match &preparation.elsewhere {
-            Some((_, memory)) => memories.number(memory),
-            None => own,
+        let mut made = Made {
+            new: work.room.pop(),
+            ..Made::default()
         };
-        preparation.finish(done, memory, work)?;
+        let mut preparation = Preparation::new(shared, states, state, &site, drained, &mut made);
+        let done = preparation.change(&change);
+        match done {
+            Ok(Some(used)) => {
+                let memory = match &made.elsewhere {
+                    Some((_, memory)) => memories.number(memory),
+                    None => own,
+                };
+                made.add_to(work, (place, state), (site, memory), used);
+            }
+            Ok(None) => shared.release(made.ramps, made.stub),
+            Err(error) => {
+                shared.release(made.ramps, made.stub);
+                return Err(error);
+            }
+        }
     }
     Ok(())
 }
@@ -79,17 +90,13 @@ pub(super) fn foreign(site: &Site) -> Error {
     Error::SiteForeign { site: site.name() }
 }
 
-/// One site being prepared, with what has been allocated for it so far.
-pub(super) struct Preparation<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) state: &'a SiteState,
-    templates: &'a RefCell<Templates>,
-    place: Place,
-    pub(super) site: Site,
-    range: CodeRange,
+/// What a change of a site is made of. It stays where it is: moving it takes longer than filling it.
+#[derive(Default)]
+pub(super) struct Made {
+    /// Offsets to which return addresses may point while the new bytes stand there.
     landings: Landings,
-    drained: bool,
-    may_have_run: bool,
+    /// Whether it would have been prepared otherwise, had its code been run.
+    until_run: bool,
     pub(super) ramps: Vec<Ramp>,
     pub(super) stub: Option<Box<Stub>>,
     /// What is to stand in the site, or room for it.
@@ -100,32 +107,79 @@ pub(super) struct Preparation<'a> {
     pub(super) elsewhere: Option<(CodeRange, Arc<dyn CodeMemory>)>,
 }
 
+impl Made {
+    /// Adds the change to the transaction.
+    #[inline]
+    fn add_to(
+        &mut self,
+        work: &mut Work,
+        (place, state): (Place, &SiteState),
+        (site, memory): (Site, usize),
+        used: Len,
+    ) {
+        let old = &state.standing;
+        let mut standing = self.new.take().unwrap_or_default();
+        standing.landings = mem::take(&mut self.landings);
+        standing.stub = self.stub.take();
+        standing.generation = old.generation + 1;
+        let (is_live, status) = (self.live.is_some(), standing.status);
+        if let Some(live) = self.live.take() {
+            work.exchanges.push(live.of_item(work.items.len()));
+        }
+        let (range, elsewhere) = match self.elsewhere.take() {
+            Some((range, memory)) => (range, Some(memory)),
+            None => (site.range(), None),
+        };
+        push(&mut work.parts, || Part {
+            range,
+            old_stub: OldStub::of(old, &standing, is_live),
+            place,
+            version: state.version(),
+            standing,
+        });
+        push(&mut work.items, || Item {
+            site,
+            status,
+            used,
+            ramps: mem::take(&mut self.ramps),
+            until_run: self.until_run,
+            is_live,
+            memory,
+            elsewhere,
+            fate: None,
+        });
+    }
+}
+
+/// One site being prepared, with what has been allocated for it so far.
+pub(super) struct Preparation<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) state: &'a SiteState,
+    templates: &'a RefCell<Templates>,
+    pub(super) site: &'a Site,
+    pub(super) made: &'a mut Made,
+}
+
 impl<'a> Preparation<'a> {
     #[inline]
     pub(super) fn new(
         shared: &'a Shared,
         states: &'a States,
-        (place, state): (Place, &'a SiteState),
-        (site, range): (Site, CodeRange),
+        state: &'a SiteState,
+        site: &'a Site,
         drained: bool,
+        made: &'a mut Made,
     ) -> Self {
-        let may_have_run = site.module().may_have_run();
-        let landings = state.standing.landings_in_force(may_have_run, drained);
+        let (may_have_run, old) = (site.module().may_have_run(), &state.standing);
+        made.landings = old.landings_in_force(may_have_run, drained);
+        // While its code has not been run, none are in force yet.
+        made.until_run = !may_have_run && !old.landings_in_force(true, drained).is_empty();
         Self {
             shared,
             state,
             templates: &states.templates,
-            place,
             site,
-            range,
-            landings,
-            drained,
-            may_have_run,
-            ramps: Vec::new(),
-            stub: None,
-            new: None,
-            live: None,
-            elsewhere: None,
+            made,
         }
     }
 
@@ -135,62 +189,6 @@ impl<'a> Preparation<'a> {
             site: self.site.key(),
             generation: self.state.standing.generation + 1,
         }
-    }
-
-    /// Adds the change to the transaction if it was made: see [`change`](Self::change).
-    #[inline]
-    fn finish(self, done: Result<Option<Len>>, memory: usize, work: &mut Work) -> Result<()> {
-        match done {
-            Ok(Some(used)) => {
-                self.add_to(work, used, memory);
-                Ok(())
-            }
-            Ok(None) => {
-                self.shared.release(self.ramps, self.stub);
-                Ok(())
-            }
-            Err(error) => {
-                self.shared.release(self.ramps, self.stub);
-                Err(error)
-            }
-        }
-    }
-
-    #[inline]
-    fn add_to(self, work: &mut Work, used: Len, memory: usize) {
-        let old = &self.state.standing;
-        // While its code has not been run, none are in force yet.
-        let until_run = !self.may_have_run && !old.landings_in_force(true, self.drained).is_empty();
-        let mut standing = self.new.unwrap_or_default();
-        standing.landings = self.landings;
-        standing.stub = self.stub;
-        standing.generation = old.generation + 1;
-        let (is_live, status) = (self.live.is_some(), standing.status);
-        if let Some(live) = self.live {
-            work.exchanges.push(live.of_item(work.items.len()));
-        }
-        let (range, elsewhere) = match self.elsewhere {
-            Some((range, memory)) => (range, Some(memory)),
-            None => (self.range, None),
-        };
-        push(&mut work.parts, || Part {
-            range,
-            old_stub: OldStub::of(old, &standing, is_live),
-            place: self.place,
-            version: self.state.version(),
-            standing,
-        });
-        push(&mut work.items, || Item {
-            site: self.site,
-            status,
-            used,
-            ramps: self.ramps,
-            until_run,
-            is_live,
-            memory,
-            elsewhere,
-            fate: None,
-        });
     }
 
     /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as asked for.
@@ -209,7 +207,7 @@ impl<'a> Preparation<'a> {
                     return Ok(None);
                 }
             }
-            _ => state::check_changeable(&self.site, status)?,
+            _ => state::check_changeable(self.site, status)?,
         }
         if self.state.lasting.is_call {
             return calls::change(self, change).map(Some);
@@ -233,12 +231,16 @@ impl<'a> Preparation<'a> {
         let stage = latency::enter(Stage::Assemble);
         let kind = self.kind().filter(|_| sequence.outline().is_whole());
         if let Some(kind) = kind {
-            let (site, templates) = (&self.site, self.templates.borrow());
-            let new = self.new.get_or_insert_default();
+            let (site, templates) = (self.site, self.templates.borrow());
+            let new = self.made.new.get_or_insert_default();
             let asked = sequence.outline();
-            let filled = templates.fill((kind, asked), self.range, &environment, &mut new.bytes, || {
-                site.name()
-            })?;
+            let filled = templates.fill(
+                (kind, asked),
+                self.site.range(),
+                &environment,
+                &mut new.bytes,
+                || site.name(),
+            )?;
             if let Some(filled) = filled {
                 new.returns.clear();
                 new.returns.extend(filled.returns);
@@ -249,32 +251,32 @@ impl<'a> Preparation<'a> {
         stage.end();
         let assembled = self.assemble(sequence, &environment)?;
         let _stage = latency::enter(Stage::Assemble);
-        if let Some(kind) = kind.filter(|_| self.stub.is_none()) {
+        if let Some(kind) = kind.filter(|_| self.made.stub.is_none()) {
             let context = self.site.context(&[]);
             let mut templates = self.templates.borrow_mut();
             templates.learn((kind, sequence), &context, &environment, &assembled);
         }
         self.put(&assembled.code, &assembled.landings);
-        self.made(status, Some(sequence));
+        self.stand_for(status, Some(sequence));
         Ok(assembled.used)
     }
 
     /// Puts what is to stand in the site, and the offsets to which calls of it return.
     pub(super) fn put(&mut self, bytes: &[u8], returns: &[u32]) {
-        let new = self.new.get_or_insert_default();
-        new.bytes = Bytes::from_slice(bytes);
+        let new = self.made.new.get_or_insert_default();
+        new.bytes = short::of(bytes);
         new.returns = returns.to_vec();
     }
 
     /// What is [put](Self::put) there stands for a sequence, or for what was there.
-    pub(super) fn made(&mut self, status: Status, sequence: Option<&Sequence>) {
-        let new = self.new.get_or_insert_default();
+    pub(super) fn stand_for(&mut self, status: Status, sequence: Option<&Sequence>) {
+        let new = self.made.new.get_or_insert_default();
         new.stand_for(status, sequence.map(Variant::from));
     }
 
     /// What stands in the site, and what has been put to stand there.
     pub(super) fn sides(&self) -> (&[u8], &[u8]) {
-        let new = self.new.as_ref().map(|new| new.bytes.as_slice());
+        let new = self.made.new.as_ref().map(|new| new.bytes.as_slice());
         (&self.state.standing.bytes, new.unwrap_or_default())
     }
 
@@ -285,7 +287,7 @@ impl<'a> Preparation<'a> {
 
     /// The kind of site for which there may be templates.
     fn kind(&self) -> Option<u32> {
-        if !self.landings.is_empty() {
+        if !self.made.landings.is_empty() {
             return None;
         }
         let kind = &self.state.lasting.kind;
@@ -299,23 +301,23 @@ impl<'a> Preparation<'a> {
         let assembled = self.assemble(&sequence, &environment)?;
         self.put(&assembled.code, &assembled.landings);
         let standing = self.standing_sequence();
-        self.made(Status::Invalidated, standing.as_ref());
+        self.stand_for(Status::Invalidated, standing.as_ref());
         Ok(assembled.used)
     }
 
     /// The original bytes go through no assembler; what must hold for them is that they keep the landings.
     fn restore(&mut self) -> Result<Len> {
         let lasting = &self.state.lasting;
-        let returns = state::returns_of(&self.site, &lasting.displaced)?;
-        state::check_keeps_landings(&self.site, &lasting.original, &returns, &self.landings)?;
+        let returns = state::returns_of(self.site, &lasting.displaced)?;
+        state::check_keeps_landings(self.site, &lasting.original, &returns, &self.made.landings)?;
         self.put(&lasting.original, &returns);
-        self.made(Status::Original, None);
+        self.stand_for(Status::Original, None);
         Ok(self.site.reserved())
     }
 
     fn assemble(&mut self, sequence: &Sequence, environment: &Environment) -> Result<Assembled> {
-        // Cloning the handle lets the stub be recorded while the context borrows the site.
-        let (site, landings) = (self.site.clone(), self.landings.clone());
+        // Cloning them lets the stub be recorded while the context borrows them.
+        let (site, landings) = (self.site, self.made.landings.clone());
         let context = site.context(&landings);
         let stage = latency::enter(Stage::Assemble);
         let assembled = match sequence::assemble(sequence, &context, environment)? {
@@ -323,7 +325,7 @@ impl<'a> Preparation<'a> {
             Fit::OutOfLine { stub_len } => {
                 let slot = self.shared.stubs.alloc(stub_len, site.range())?;
                 let addr = slot.addr();
-                self.stub = Some(Stub::empty(slot, self.owner()));
+                self.made.stub = Some(Stub::empty(slot, self.owner()));
                 sequence::assemble_out_of_line(sequence, &context, environment, addr)?
             }
         };
@@ -346,7 +348,7 @@ impl<'a> Preparation<'a> {
         stage.end();
         // Of what the bytes do, the checker is believed.
         assembled.landings = checked.landings;
-        if let (Some(stub), Some(code)) = (&mut self.stub, assembled.stub.take()) {
+        if let (Some(stub), Some(code)) = (&mut self.made.stub, assembled.stub.take()) {
             stub.calls = assembled
                 .declared
                 .targets
@@ -400,12 +402,12 @@ impl<'a> Preparation<'a> {
     pub(super) fn copy_out_of_line(&mut self, sequence: &Sequence) -> Result<CodeAddr> {
         let sequence = &sequence.anywhere();
         let environment = self.environment(sequence, None)?;
-        let site = self.site.clone();
+        let site = self.site;
         let context = site.context(&[]);
         let len = sequence::stub_len(sequence, &context, &environment)?;
         let slot = self.shared.stubs.alloc(len, site.range())?;
         let addr = slot.addr();
-        self.stub = Some(Stub::empty(slot, self.owner()));
+        self.made.stub = Some(Stub::empty(slot, self.owner()));
         let assembled = sequence::assemble_out_of_line(sequence, &context, &environment, addr)?;
         self.check_and_fill(&context, assembled)?;
         Ok(addr)
@@ -414,6 +416,7 @@ impl<'a> Preparation<'a> {
     /// The ramp of that kind, made if the site has none yet.
     fn ramp(&mut self, kind: RampKind, resumption: Resumption<'_>) -> Result<CodeAddr> {
         let made = self
+            .made
             .ramps
             .iter()
             .find(|ramp| ramp.kind == kind)
@@ -434,10 +437,10 @@ impl<'a> Preparation<'a> {
         let slot = self
             .shared
             .stubs
-            .alloc(exits.bound(&self.site, role, resumption)?, self.site.range())?;
+            .alloc(exits.bound(self.site, role, resumption)?, self.site.range())?;
         let at = slot.addr();
         let made = exits.encode(&ExitRequest {
-            site: &self.site,
+            site: self.site,
             role,
             at,
             resumption,
@@ -445,7 +448,7 @@ impl<'a> Preparation<'a> {
         let made = made.and_then(|code| self.shared.stubs.fill(&slot, &code.bytes).map(|()| code));
         match made {
             Ok(ExitCode { keep, stack, .. }) => {
-                self.ramps.push(Ramp {
+                self.made.ramps.push(Ramp {
                     kind,
                     slot,
                     owner: self.owner(),

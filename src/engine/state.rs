@@ -7,8 +7,6 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
@@ -20,6 +18,7 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
+use crate::memory::short::{self, Bytes};
 use crate::sequence::{Outline, Sequence, Variant};
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
@@ -63,9 +62,6 @@ pub(super) struct Ramp {
 
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
 pub(super) type Landings = Vec<u32>;
-
-/// The bytes of a site. Most sites are short.
-pub(super) type Bytes = SmallVec<[u8; 32]>;
 
 /// What stands in a site, and what is known of it: what a commit exchanges, by its pointer.
 pub(super) struct Standing {
@@ -162,7 +158,7 @@ impl Standing {
     pub(super) fn original(bytes: &[u8], returns: &[u32]) -> Self {
         Self {
             status: Status::Original,
-            bytes: Bytes::from_slice(bytes),
+            bytes: short::of(bytes),
             landings: Landings::new(),
             returns: returns.to_vec(),
             sequence: None,

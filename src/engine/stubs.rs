@@ -1,7 +1,7 @@
 //! Stubs that the runtime publishes for a site, for sequences of the site to lead to.
 
 use super::observe::{CodeKind, Owner};
-use super::prepare::{Preparation, foreign};
+use super::prepare::{Made, Preparation, foreign};
 use super::state::Ramp;
 use super::{Engine, state};
 use crate::addr::CodeAddr;
@@ -27,16 +27,11 @@ impl Engine {
         let mut states = shared.states.lock();
         let place = states.place_of(site)?;
         let state = states.at(place).ok_or_else(|| foreign(site))?;
-        let mut preparation = Preparation::new(
-            shared,
-            &states,
-            (place, state),
-            (site.clone(), site.range()),
-            false,
-        );
+        let mut made = Made::default();
+        let mut preparation = Preparation::new(shared, &states, state, site, false, &mut made);
         let placed = state::check_changeable(site, preparation.state.standing.status)
             .and_then(|()| preparation.copy_out_of_line(sequence));
-        let (ramps, stub) = (preparation.ramps, preparation.stub);
+        let (ramps, stub) = (made.ramps, made.stub);
         let range = stub.as_ref().map(|stub| stub.slot.range()).unwrap_or_default();
         let published =
             placed.and_then(|addr| shared.publisher.publish(&[range], shared.level).map(|()| addr));

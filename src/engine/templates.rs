@@ -18,11 +18,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use smallvec::SmallVec;
 
-use super::state::Bytes;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{SiteContext, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::latency::{self, Stage};
+use crate::memory::short::{self, Bytes};
 use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target, Values};
 use crate::stackmap::{Constants, Location, Place};
 use crate::verify::{self, Content, Field, Template};
@@ -337,7 +337,7 @@ impl Learnt {
 
     /// Makes the code for a site at that address; `None` if a field cannot hold what has to be there.
     fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
-        sequence::assign(code, self.template.code());
+        short::assign(code, self.template.code());
         for (field, from) in self.template.fields().iter().zip(&self.sources) {
             match asked.content(*from)? {
                 Content::Value { value, signed } => {

@@ -315,15 +315,15 @@ impl Work {
     /// Puts what was committed into the journal.
     pub(super) fn file(&self, journal: &mut Journal) {
         let mut chapter = journal.chapter(self.parts.len(), self.time);
-        for ((item, part), (addr, before, after)) in self.both().zip(self.groups.sides()) {
+        for ((item, part), write) in self.both().zip(self.groups.writes()) {
             chapter.add(&Record {
                 site: item.site.key(),
-                addr,
+                addr: write.at,
                 // What has been replaced is in its place.
                 generation: part.standing.generation + 1,
                 became: item.status,
-                before,
-                after,
+                before: &write.old,
+                after: &write.new,
             });
         }
     }

@@ -10,15 +10,15 @@
 use super::fault::{Found, Outcome};
 use super::group::{Group, Groups, Held};
 use super::work::{Item, Work};
-use crate::addr::{CodeAddr, CodeRange};
+use crate::addr::CodeRange;
 use crate::error::Fate;
 use crate::latency::{self, Stage};
-use crate::memory::{CodeMemory, Side, Sides};
+use crate::memory::{CodeMemory, Side, Write};
 use crate::publish::{Level, Publisher, Stopped};
 
 /// Compares every site of these groups with one of its sides.
 #[inline]
-fn compare<M: Held>(groups: &[Group<M>], side: (Side, &Sides), found: &mut Found) -> Outcome {
+fn compare<M: Held>(groups: &[Group<M>], side: (Side, &[Write]), found: &mut Found) -> Outcome {
     let _stage = latency::enter(Stage::Write);
     for group in groups {
         found.compare(group, side)?;
@@ -32,12 +32,12 @@ impl Work {
     pub(super) fn compare_live(&mut self, side: Side) -> Outcome {
         match &self.groups {
             Groups::Own(list) => {
-                let (groups, sides) = list.live();
-                compare(groups, (side, sides), &mut self.found)
+                let (groups, writes) = list.live();
+                compare(groups, (side, writes), &mut self.found)
             }
             Groups::Any(list) => apart(|| {
-                let (groups, sides) = list.live();
-                compare(groups, (side, sides), &mut self.found)
+                let (groups, writes) = list.live();
+                compare(groups, (side, writes), &mut self.found)
             }),
         }
     }
@@ -79,35 +79,35 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     #[inline]
-    fn run<M: Held>(mut self, (groups, sides): (&mut [Group<M>], &Sides)) -> Outcome {
-        compare(groups, (Side::Old, sides), self.found)?;
-        self.begin(groups, sides)?;
-        let written = self.write(groups, sides);
+    fn run<M: Held>(mut self, (groups, writes): (&mut [Group<M>], &[Write])) -> Outcome {
+        compare(groups, (Side::Old, writes), self.found)?;
+        self.begin(groups, writes)?;
+        let written = self.write(groups, writes);
         if written.is_err() {
-            self.roll_back(groups, sides, Open::Yes);
+            self.roll_back(groups, writes, Open::Yes);
             return written;
         }
-        let done = self.finish(groups, sides);
+        let done = self.finish(groups, writes);
         if done.is_err() {
-            self.roll_back(groups, sides, Open::No);
+            self.roll_back(groups, writes, Open::No);
         }
         done
     }
 
     #[inline]
-    fn finish<M: Held>(&mut self, groups: &[Group<M>], sides: &Sides) -> Outcome {
+    fn finish<M: Held>(&mut self, groups: &[Group<M>], writes: &[Write]) -> Outcome {
         self.end(groups)?;
         let published = self.publisher.publish(self.ranges, self.level);
         self.found.check(published)?;
-        compare(groups, (Side::New, sides), self.found)
+        compare(groups, (Side::New, writes), self.found)
     }
 
     #[inline]
-    fn begin<M: Held>(&mut self, groups: &[Group<M>], sides: &Sides) -> Outcome {
+    fn begin<M: Held>(&mut self, groups: &[Group<M>], writes: &[Write]) -> Outcome {
         let _stage = latency::enter(Stage::Permission);
         for (at, group) in groups.iter().enumerate() {
             if let Err(cause) = group.memory().begin(&group.runs, self.stopped) {
-                self.close_unwritten(groups.get(..at).unwrap_or_default(), sides);
+                self.close_unwritten(groups.get(..at).unwrap_or_default(), writes);
                 return self.found.check(Err(cause));
             }
         }
@@ -116,19 +116,19 @@ impl Writing<'_> {
 
     /// Nothing has been written: the groups that were begun only need their protection back.
     #[cold]
-    fn close_unwritten<M: Held>(&mut self, begun: &[Group<M>], sides: &Sides) {
+    fn close_unwritten<M: Held>(&mut self, begun: &[Group<M>], writes: &[Write]) {
         for group in begun {
             if group.memory().end(&group.runs).is_err() {
-                set_fates(self.items, group, sides, |_| Some(Fate::OldNotExecutable));
+                set_fates(self.items, group, writes, |_| Some(Fate::OldNotExecutable));
             }
         }
     }
 
     #[inline]
-    fn write<M: Held>(&mut self, groups: &[Group<M>], sides: &Sides) -> Outcome {
+    fn write<M: Held>(&mut self, groups: &[Group<M>], writes: &[Write]) -> Outcome {
         let _stage = latency::enter(Stage::Write);
         for group in groups {
-            let written = group.memory().write_all(sides.pieces(Side::New, &group.stretch));
+            let written = group.memory().write_all(group.pieces(writes, Side::New));
             self.found.check(written)?;
         }
         Ok(())
@@ -149,12 +149,12 @@ impl Writing<'_> {
     /// Writes the old bytes of every group again and notes what came of it. A transaction is taken back that has
     /// begun to write.
     #[cold]
-    fn roll_back<M: Held>(&mut self, groups: &mut [Group<M>], sides: &Sides, open: Open) {
-        restore(groups, sides, open, self.stopped);
+    fn roll_back<M: Held>(&mut self, groups: &mut [Group<M>], writes: &[Write], open: Open) {
+        restore(groups, writes, open, self.stopped);
         let published = self.publisher.publish_again(self.ranges, self.level);
         for group in &*groups {
-            set_fates(self.items, group, sides, |site| match &published {
-                Ok(()) => group.fate(site),
+            set_fates(self.items, group, writes, |write| match &published {
+                Ok(()) => group.fate(write),
                 // The old bytes are in place, but a core may go on executing the new ones.
                 Err(_) => Some(Fate::Unknown),
             });
@@ -166,12 +166,12 @@ impl Writing<'_> {
 /// bytes are there is then a matter of looking.
 ///
 /// All groups are written before the first ends: two memories may share a page.
-fn restore<M: Held>(groups: &mut [Group<M>], sides: &Sides, open: Open, stopped: &Stopped) {
+fn restore<M: Held>(groups: &mut [Group<M>], writes: &[Write], open: Open, stopped: &Stopped) {
     for group in groups.iter_mut() {
         group.good = open == Open::Yes || group.memory().begin(&group.runs, stopped).is_ok();
     }
     for group in groups.iter().filter(|group| group.good) {
-        for (addr, bytes) in sides.pieces(Side::Old, &group.stretch).iter() {
+        for (addr, bytes) in group.pieces(writes, Side::Old).iter() {
             // A refused write leaves bytes that the comparison afterwards finds.
             let _ = group.memory().write(addr, bytes);
         }
@@ -185,12 +185,13 @@ fn restore<M: Held>(groups: &mut [Group<M>], sides: &Sides, open: Open, stopped:
 fn set_fates<M>(
     items: &mut [Item],
     group: &Group<M>,
-    sides: &Sides,
-    fate: impl Fn((CodeAddr, &[u8], &[u8])) -> Option<Fate>,
+    writes: &[Write],
+    fate: impl Fn(&Write) -> Option<Fate>,
 ) {
-    let items = items.get_mut(group.stretch.places.clone()).unwrap_or_default();
-    for (item, site) in items.iter_mut().zip(sides.iter(&group.stretch)) {
-        item.fate = fate(site);
+    let items = items.get_mut(group.numbers.clone()).unwrap_or_default();
+    let writes = writes.get(group.numbers.clone()).unwrap_or_default();
+    for (item, write) in items.iter_mut().zip(writes) {
+        item.fate = fate(write);
     }
 }
 

@@ -8,6 +8,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::short;
+
 /// Copies `bytes` to `at`. Bytes inside one aligned quadword are written by one store.
 ///
 /// # Safety
@@ -72,33 +74,7 @@ pub(super) unsafe fn holds(at: u64, expected: &[u8]) -> bool {
     let from = ptr::with_exposed_provenance::<u8>(at as usize);
     // SAFETY: mapped by the caller's promise, and not written while the slice lives, which is during the comparison.
     let found = unsafe { core::slice::from_raw_parts(from, expected.len()) };
-    same(found, expected)
-}
-
-/// Whether as many bytes are the same. A site has few, for which a call is most of what comparing them takes. They
-/// are looked at in pieces in which copying has written them: a piece that lies across two would wait for both.
-#[inline]
-fn same(a: &[u8], b: &[u8]) -> bool {
-    match a.len() {
-        len if len != b.len() => false,
-        16..=32 => ends(a) == ends(b),
-        33..=64 => halves(a) == halves(b),
-        _ => *a == *b,
-    }
-}
-
-/// The first and the last 16 bytes.
-#[inline]
-fn ends(bytes: &[u8]) -> [Option<u128>; 2] {
-    let both = [bytes.first_chunk(), bytes.last_chunk()];
-    both.map(|bytes| bytes.map(|bytes| u128::from_ne_bytes(*bytes)))
-}
-
-/// The ends of the first and the last 32 bytes.
-#[inline]
-fn halves(bytes: &[u8]) -> [[Option<u128>; 2]; 2] {
-    let both = [bytes.first_chunk::<32>(), bytes.last_chunk::<32>()];
-    both.map(|half| half.map_or([None; 2], |half| ends(half)))
+    short::same(found, expected)
 }
 
 /// Exchanges an aligned quadword if it holds `old`; otherwise returns what it holds.

@@ -47,5 +47,5 @@ pub use operand::{
     Field, Mem, Operand, Part, Source, Target, arg, float_arg, float_result, live, location, reg, result,
     temp,
 };
-pub(crate) use outline::{Outline, Values, assign, class, is_single};
+pub(crate) use outline::{Outline, Values, class, is_single};
 pub(crate) use variant::Variant;

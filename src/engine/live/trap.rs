@@ -29,22 +29,22 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Resu
 }
 
 fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
-    let site = preparation.site.clone();
+    let site = preparation.site;
     if preparation.shared.publisher.traps_elsewhere().is_none() {
-        table::check(&site)?;
+        table::check(site)?;
     }
-    let trap = backend(&site).trap();
+    let trap = backend(site).trap();
     let ramp = preparation.invalidation_ramp()?;
     let mut new = preparation.state.lasting.original.to_vec();
-    let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(&site, trap))?;
+    let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(site, trap))?;
     let old = changed.to_vec();
     changed.copy_from_slice(trap);
     verify::check_trap(&site.context(&[]), &preparation.state.lasting.original, &new)?;
     let len = Len::new(trap.len() as u32);
     preparation.put(&new, &[]);
-    preparation.made(Status::Invalidated, None);
-    let memory = super::arm::exchangeable_memory(&site)?;
-    preparation.live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
+    preparation.stand_for(Status::Invalidated, None);
+    let memory = super::arm::exchangeable_memory(site)?;
+    preparation.made.live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
     Ok(len)
 }
 

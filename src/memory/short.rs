@@ -1,0 +1,116 @@
+//! Short lists of bytes, as most sites hold: a call is most of what comparing or copying them takes.
+//!
+//! Those of 16 to 32 bytes are taken as their first and their last 16, which may overlap. Whoever compares looks at
+//! them in the pieces in which copying has written them: a piece that lies across two would wait for both.
+
+use smallvec::SmallVec;
+
+/// The bytes of a site, or to be put there. Most have as many as this, or fewer.
+pub(crate) type Bytes = SmallVec<[u8; 32]>;
+
+/// A list of these bytes.
+#[inline]
+pub(crate) fn of(bytes: &[u8]) -> Bytes {
+    let mut room = [0; 32];
+    match room.get_mut(..bytes.len()) {
+        Some(to) => {
+            copy(to, bytes);
+            Bytes::from_buf_and_len(room, bytes.len())
+        }
+        None => Bytes::from_slice(bytes),
+    }
+}
+
+/// Makes a list one of these bytes.
+#[inline]
+pub(crate) fn assign(list: &mut Bytes, bytes: &[u8]) {
+    match list.len() == bytes.len() {
+        true => copy(list, bytes),
+        false => *list = of(bytes),
+    }
+}
+
+/// Copies as many bytes.
+#[inline]
+fn copy(to: &mut [u8], from: &[u8]) {
+    match (to.len(), from.len()) {
+        (16..=32, 16..=32) => {
+            let (first, last) = (from.first_chunk::<16>(), from.last_chunk::<16>());
+            if let (Some(to), Some(first)) = (to.first_chunk_mut(), first) {
+                *to = *first;
+            }
+            if let (Some(to), Some(last)) = (to.last_chunk_mut(), last) {
+                *to = *last;
+            }
+        }
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Whether as many bytes are the same.
+#[inline]
+pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
+    match (a.len(), b.len()) {
+        (16..=32, 16..=32) => a.len() == b.len() && ends(a) == ends(b),
+        _ => same_longer(a, b),
+    }
+}
+
+/// The same for others. What it needs of registers, those who mostly compare the usual length can keep.
+#[inline(never)]
+fn same_longer(a: &[u8], b: &[u8]) -> bool {
+    match (a.len(), b.len()) {
+        (33..=64, 33..=64) => a.len() == b.len() && halves(a) == halves(b),
+        _ => *a == *b,
+    }
+}
+
+/// The first and the last 16 bytes.
+#[inline]
+fn ends(bytes: &[u8]) -> [Option<u128>; 2] {
+    let both = [bytes.first_chunk(), bytes.last_chunk()];
+    both.map(|bytes| bytes.map(|bytes| u128::from_ne_bytes(*bytes)))
+}
+
+/// The ends of the first and the last 32 bytes.
+#[inline]
+fn halves(bytes: &[u8]) -> [[Option<u128>; 2]; 2] {
+    let both = [bytes.first_chunk::<32>(), bytes.last_chunk::<32>()];
+    both.map(|half| half.map_or([None; 2], |half| ends(half)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Of every length around those that are treated apart, from and to every other.
+    #[test]
+    fn lists_become_others_whole() {
+        for len in 0..=70_u8 {
+            let bytes: Vec<u8> = (1..=len).collect();
+            assert_eq!(of(&bytes)[..], bytes[..]);
+            for before in [0, 1, 15, 16, 24, 32, 33, 70, len] {
+                let mut list = of(&std::vec![0xff; before.into()]);
+                assign(&mut list, &bytes);
+                assert_eq!(list[..], bytes[..], "{before} to {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_byte_is_compared() {
+        for len in 0..=100_usize {
+            let bytes: Vec<u8> = (0..len as u8).collect();
+            assert!(same(&bytes, &bytes.clone()));
+            for other in 0..len {
+                let mut damaged = bytes.clone();
+                damaged[other] ^= 0x80;
+                assert!(!same(&bytes, &damaged), "byte {other} of {len}");
+            }
+            // They begin alike, and end alike.
+            let (shorter, longer) = (std::vec![7; len], std::vec![7; len + 1]);
+            assert!(!same(&shorter, &longer) && !same(&longer, &shorter), "{len}");
+        }
+    }
+}
