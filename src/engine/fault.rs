@@ -69,17 +69,18 @@ impl Found {
     /// else.
     #[inline]
     pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, (side, writes): (Side, &[Write])) -> Outcome {
-        let pieces = group.pieces(writes, side);
-        match group.memory().first_unlike(pieces) {
+        match group.memory().first_unlike(group.pieces(writes, side)) {
             Ok(None) => Ok(()),
-            Ok(Some(at)) => Err(self.changed(group, at, (side, pieces))),
+            Ok(Some(at)) => Err(self.changed(group, at, (side, writes))),
             Err(error) => Err(self.note(Fault::Refused(error))),
         }
     }
 
+    // What it is told is what its caller has anyway, and need not keep.
     #[cold]
-    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, (side, pieces): (Side, Pieces<'_>)) -> Noted {
-        let (addr, expected) = pieces.iter().nth(at).unwrap_or_default();
+    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, (side, writes): (Side, &[Write])) -> Noted {
+        let mut pieces = group.pieces(writes, side).iter();
+        let (addr, expected) = pieces.nth(at).unwrap_or_default();
         let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();
         let read = group.memory().read(addr, room);
         let changed = |()| Fault::Changed(group.numbers.start + at, side);

@@ -9,7 +9,7 @@ use super::state::States;
 use super::work::{Item, Part, push};
 use crate::addr::CodeRange;
 use crate::error::{Fate, Result};
-use crate::memory::{Alias, CodeMemory, PageRun, Pieces, Side, Write, short};
+use crate::memory::{Alias, CodeMemory, PageRun, Pieces, Side, Write};
 
 /// The items of one memory: all of them live, or none.
 pub(super) struct Group<M> {
@@ -202,11 +202,7 @@ fn runs(parts: &[Part]) -> Result<SmallVec<[PageRun; 1]>> {
 #[inline]
 fn write(part: &Part, states: &States) -> Write {
     let old = states.at(part.place).map(|state| state.standing.bytes.as_slice());
-    Write {
-        at: part.range.start(),
-        old: short::of(old.unwrap_or_default()),
-        new: short::of(&part.standing.bytes),
-    }
+    Write::new(part.range.start(), old.unwrap_or_default(), &part.standing.bytes)
 }
 
 impl<M: Held> Group<M> {
@@ -224,10 +220,10 @@ impl<M: Held> Group<M> {
     /// What a site is after its roll-back, unless that is what it should be.
     pub(super) fn fate(&self, write: &Write) -> Option<Fate> {
         let holds = |bytes| self.memory().holds(write.at, bytes) == Ok(true);
-        match (holds(&write.old), self.good) {
+        match (holds(write.side(Side::Old)), self.good) {
             (true, true) => None,
             (true, false) => Some(Fate::OldNotExecutable),
-            (false, _) if holds(&write.new) => Some(Fate::New),
+            (false, _) if holds(write.side(Side::New)) => Some(Fate::New),
             (false, _) => Some(Fate::Unknown),
         }
     }

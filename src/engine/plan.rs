@@ -5,6 +5,7 @@ use core::fmt;
 use super::commit::Prepared;
 use super::work::{Item, Part};
 use crate::addr::CodeAddr;
+use crate::memory::Side;
 use crate::verify::{self, Line};
 
 impl fmt::Debug for Prepared<'_> {
@@ -16,7 +17,15 @@ impl fmt::Debug for Prepared<'_> {
             if number > 0 {
                 writeln!(f)?;
             }
-            show(f, item, part, [("before", &write.old), ("after", &write.new)])?;
+            show(
+                f,
+                item,
+                part,
+                [
+                    ("before", write.side(Side::Old)),
+                    ("after", write.side(Side::New)),
+                ],
+            )?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use super::live::HeadExchange;
 use super::state::{Place, Ramp, Standing, States, Status, Stub};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
-use crate::memory::CodeMemory;
+use crate::memory::{CodeMemory, Side};
 use crate::publish::{CoarseTime, Level, Rest};
 use crate::site::{Module, Site};
 
@@ -322,8 +322,8 @@ impl Work {
                 // What has been replaced is in its place.
                 generation: part.standing.generation + 1,
                 became: item.status,
-                before: &write.old,
-                after: &write.new,
+                before: write.side(Side::Old),
+                after: write.side(Side::New),
             });
         }
     }

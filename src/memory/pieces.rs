@@ -1,6 +1,6 @@
 //! Bytes for several addresses at once.
 
-use super::short::Bytes;
+use super::short::{self, Bytes};
 use crate::addr::CodeAddr;
 
 /// Bytes for several addresses: what a [`CodeMemory`](super::CodeMemory) is asked to write, or to compare.
@@ -25,11 +25,11 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Which of two sides a piece of code is to have in memory.
+/// Which of two sides a piece of code is to have in memory: the number of one of a [`Write`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    Old,
-    New,
+    Old = 0,
+    New = 1,
 }
 
 /// An address with as many bytes before a write as after it. They lie beside each other, so that whoever goes through
@@ -37,16 +37,22 @@ pub(crate) enum Side {
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) at: CodeAddr,
-    pub(crate) old: Bytes,
-    pub(crate) new: Bytes,
+    sides: [Bytes; 2],
 }
 
 impl Write {
     #[inline]
-    fn side(&self, side: Side) -> &[u8] {
+    pub(crate) fn new(at: CodeAddr, old: &[u8], new: &[u8]) -> Self {
+        let sides = [short::of(old), short::of(new)];
+        Self { at, sides }
+    }
+
+    #[inline]
+    pub(crate) fn side(&self, side: Side) -> &[u8] {
+        let [old, new] = &self.sides;
         match side {
-            Side::Old => &self.old,
-            Side::New => &self.new,
+            Side::Old => old,
+            Side::New => new,
         }
     }
 }
@@ -64,11 +70,7 @@ mod tests {
             (0x3000, &[7], &[8]),
         ];
         let writes: Vec<Write> = writes
-            .map(|(at, old, new)| Write {
-                at: CodeAddr::new(at),
-                old: old.into(),
-                new: new.into(),
-            })
+            .map(|(at, old, new)| Write::new(CodeAddr::new(at), old, new))
             .into();
         let found: Vec<_> = Pieces::of(&writes, Side::New).iter().collect();
         let expected: [(u64, &[u8]); 3] = [(0x1000, &[3, 4]), (0x2000, &[6; 40]), (0x3000, &[8])];
