@@ -178,7 +178,7 @@ set_up() { # arch
     if [ -n "$package" ]; then unpack "libstd-rust-web-dev:$package"; else build_std "$(target "$1")"; fi
 }
 
-# cargo for an architecture.
+# cargo for an architecture. What tests run meanwhile goes first: some wait for threads of theirs, and give up.
 cross() { # arch, arguments..
     local arch=$1 name
     shift
@@ -188,7 +188,7 @@ cross() { # arch, arguments..
         CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_INCREMENTAL=0 \
         "${name}_LINKER=$arch-linux-gnu-gcc" CARGO_TERM_COLOR=never \
         "${name}_RUNNER=qemu-$(qemu "$arch")-static -L /usr/$arch-linux-gnu" \
-        cargo "$@"
+        nice cargo "$@"
 }
 
 # The test programs of asm-tests that run what they load.

@@ -17,6 +17,9 @@ use patchpoint::site::{Module, Site};
 #[cfg(target_arch = "x86_64")]
 mod stepping;
 
+/// Longer than a thread waits for its turn on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Each test asks the threads of all.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -75,7 +78,8 @@ impl Lab {
     /// The function with site 600, whose result is multiplied with the second parameter.
     fn new(when_inside: WhenInside) -> Self {
         // SAFETY: every thread that calls the code attaches, and does so on its own stack.
-        let world = unsafe { SignalWorld::new() }.unwrap().when_inside(when_inside);
+        let world = unsafe { SignalWorld::new() }.unwrap();
+        let world = world.when_inside(when_inside).patience(PATIENCE);
         let ramps = Ramps::new()
             .on_miss(|frame| frame.resume())
             .on_deopt(|frame| frame.resume());
@@ -291,7 +295,7 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     let _alone = alone();
     let lab = Lab::new(WhenInside::Fail);
     // SAFETY: as for the lab's.
-    let world = unsafe { SignalWorld::new() }.unwrap();
+    let world = unsafe { SignalWorld::new() }.unwrap().patience(PATIENCE);
     let own: std::sync::Arc<std::sync::OnceLock<patchpoint::engine::WeakEngine>> = std::sync::Arc::default();
     let weak = own.clone();
     let ramps = Ramps::new().on_miss(move |frame| {

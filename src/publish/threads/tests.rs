@@ -22,7 +22,9 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 fn world() -> SignalWorld {
     // SAFETY: threads of these tests that execute code made by hand attach.
-    unsafe { SignalWorld::new() }.unwrap()
+    let world = unsafe { SignalWorld::new() }.unwrap();
+    // Longer than a thread waits for its turn on a machine that does much else. What patience is for has its own tests.
+    world.patience(Duration::from_secs(60))
 }
 
 /// Where the code that calls back stands, behind the code that spins.
@@ -318,7 +320,7 @@ fn threads_that_come_and_go_while_they_are_asked_hang_nobody() {
 #[test]
 fn a_thread_that_exits_while_it_is_asked_is_not_waited_for() {
     assert!(in_child(|| {
-        let world = world().patience(Duration::from_secs(5));
+        let world = world();
         let (tell, told) = mpsc::channel();
         let other = world.clone();
         let thread = std::thread::spawn(move || {
