@@ -67,9 +67,21 @@ struct Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
+        // SAFETY: nobody refers to it any more.
+        unsafe { self.free() };
+    }
+}
+
+impl Copy {
+    /// Frees its bytes.
+    ///
+    /// # Safety
+    ///
+    /// They are not used afterwards.
+    unsafe fn free(&mut self) {
         #[cfg(test)]
         tests::freed(self.layout.size());
-        // SAFETY: `start` was allocated with this layout by `Control::copy`, and is freed here alone.
+        // SAFETY: `start` was allocated with this layout by `Control::copy`, and the caller gives it up.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }

@@ -4,7 +4,7 @@ use crate::addr::CodeRange;
 use crate::error::Result;
 
 /// The process that executes the code of an arena.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Elsewhere {}
 
 /// What may be done with pages of data.
@@ -15,19 +15,19 @@ pub(crate) enum Access {
 }
 
 impl Elsewhere {
-    pub(super) fn map_chunk(self, _: CodeRange, _: CodeRange) -> Result<Option<u64>> {
-        match self {}
+    pub(super) fn map_chunk(&self, _: CodeRange, _: CodeRange) -> Result<Option<u64>> {
+        match *self {}
     }
 
-    pub(super) fn protect(self, _: CodeRange, _: Access) -> Result<()> {
-        match self {}
+    pub(super) fn protect(&self, _: CodeRange, _: Access) -> Result<()> {
+        match *self {}
     }
 
-    pub(super) fn renew(self, _: CodeRange) -> Result<()> {
-        match self {}
+    pub(super) fn renew(&self, _: CodeRange) -> Result<()> {
+        match *self {}
     }
 
-    pub(super) fn unmap(self, _: CodeRange) {
-        match self {}
+    pub(super) fn unmap(&self, _: CodeRange) {
+        match *self {}
     }
 }
