@@ -131,7 +131,8 @@ registers! {
 
 fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecodable> {
     let mut decoder = Decoder::with_ip(64, bytes, addr, DecoderOptions::NONE);
-    let mut infos = InstructionInfoFactory::new();
+    // Most sites hold nops, of which all is known.
+    let mut infos = None;
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
@@ -145,7 +146,9 @@ fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecoda
             Mnemonic::Nop => nop(&instruction),
             _ => facts(
                 &instruction,
-                infos.info(&instruction),
+                infos
+                    .get_or_insert_with(InstructionInfoFactory::new)
+                    .info(&instruction),
                 ambiguous(bytes, addr, &instruction),
             ),
         });
