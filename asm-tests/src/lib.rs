@@ -23,6 +23,7 @@
 
 pub mod files;
 mod folder;
+pub mod frames;
 mod ir;
 pub mod jitlink;
 pub mod live;

@@ -12,10 +12,11 @@
 use std::collections::BTreeMap;
 
 use asm_tests::files::{self, Files};
+use asm_tests::frames;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::deopt::UnwindInfo;
 use patchpoint::image::{Graph, Image, LinkedImage, Object, Scope, Selection};
-use patchpoint::stackmap::{Endian, StackMaps};
+use patchpoint::stackmap::StackMaps;
 
 const FOLDER: &str = "link/comdat";
 const BASE: CodeAddr = CodeAddr::new(0x1000_0000);
@@ -29,21 +30,6 @@ fn link(graph: Graph<'_>) -> LinkedImage {
 
 /// The functions that unwind information is for, by their addresses; the number of entries they have.
 fn unwound(image: &Image) -> (usize, Vec<&str>) {
-    let word = |bytes: &[u8], at: usize| {
-        let raw = bytes[at..at + 4].try_into().unwrap();
-        match image.endian {
-            Endian::Little => u32::from_le_bytes(raw),
-            Endian::Big => u32::from_be_bytes(raw),
-        }
-    };
-    let mut entries = 0;
-    for frame in &image.eh_frames {
-        let mut at = 0;
-        while at < frame.bytes.len() {
-            entries += usize::from(word(&frame.bytes, at + 4) != 0);
-            at += 4 + word(&frame.bytes, at) as usize;
-        }
-    }
     let infos: Vec<_> = image
         .eh_frames
         .iter()
@@ -53,7 +39,7 @@ fn unwound(image: &Image) -> (usize, Vec<&str>) {
     let unwound = functions
         .filter(|function| infos.iter().any(|info| info.can_return(function.addr).is_ok()))
         .map(|function| function.name.as_str());
-    (entries, unwound.collect())
+    (frames::entries(image), unwound.collect())
 }
 
 /// How often each function is defined, over all files by themselves, and whether its frames can be left.

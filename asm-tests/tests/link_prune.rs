@@ -11,10 +11,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use asm_tests::frames;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::deopt::UnwindInfo;
 use patchpoint::image::{Definition, Graph, LinkedImage, Object, SectionRole};
-use patchpoint::stackmap::{Endian, StackMaps};
+use patchpoint::stackmap::StackMaps;
 
 const BASE: CodeAddr = CodeAddr::new(0x1000_0000);
 
@@ -99,27 +100,6 @@ fn known(linked: &LinkedImage, name: &str) -> Known {
     Known { records, unwinds }
 }
 
-/// How many entries there are for functions.
-fn entries(linked: &LinkedImage) -> usize {
-    let image = &linked.image;
-    let word = |bytes: &[u8], at: usize| {
-        let raw = bytes[at..at + 4].try_into().unwrap();
-        match image.endian {
-            Endian::Little => u32::from_le_bytes(raw),
-            Endian::Big => u32::from_be_bytes(raw),
-        }
-    };
-    let mut count = 0;
-    for frame in &image.eh_frames {
-        let mut at = 0;
-        while at < frame.bytes.len() {
-            count += usize::from(word(&frame.bytes, at + 4) != 0);
-            at += 4 + word(&frame.bytes, at) as usize;
-        }
-    }
-    count
-}
-
 #[test]
 fn what_is_left_is_what_the_root_leads_to() {
     let (mut all, mut left) = (0, 0);
@@ -149,7 +129,7 @@ fn what_is_left_is_what_the_root_leads_to() {
                 assert_eq!(known(&pruned, live), known(&whole, live), "{name}: {live}");
                 unwinding += usize::from(known(&pruned, live).unwinds);
             }
-            assert_eq!(entries(&pruned), unwinding, "{name}");
+            assert_eq!(frames::entries(&pruned.image), unwinding, "{name}");
             let maps = StackMaps::parse(&pruned.image.stack_maps, pruned.image.endian).unwrap();
             for function in maps.maps().iter().flat_map(|map| map.functions()) {
                 let addr = CodeAddr::new(function.address());
@@ -184,7 +164,7 @@ fn other_files_go() {
         linked.symbols().map(|(name, _)| name).collect::<Vec<_>>(),
         ["length"]
     );
-    assert_eq!(entries(&linked), 1);
+    assert_eq!(frames::entries(&linked.image), 1);
     assert!(
         linked
             .segments
