@@ -50,6 +50,25 @@ pub(super) fn contradiction(what: &'static str, reason: String) -> Error {
     Error::ObjectMalformed { what, reason }
 }
 
+/// How many more relocations a file can have: each stands in bytes of its own, so that a few bytes which many sections
+/// claim do not make lists without end.
+pub(super) struct Room(usize);
+
+impl Room {
+    /// That of a file of so many bytes, of which a relocation takes so many.
+    pub(super) fn of(file: &[u8], relocation: usize) -> Self {
+        Self(file.len() / relocation)
+    }
+
+    /// Takes room for so many.
+    pub(super) fn take(&mut self, relocations: usize) -> Result<()> {
+        let reason = "they are more than the file has room for: sections overlap";
+        let left = self.0.checked_sub(relocations);
+        self.0 = left.ok_or_else(|| contradiction("relocations", reason.into()))?;
+        Ok(())
+    }
+}
+
 pub(super) fn refuse(section: &str, reason: &'static str) -> Error {
     Error::SectionRefused {
         section: section.into(),

@@ -12,7 +12,9 @@ use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 use object::{Endianness, SymbolIndex};
 
 use super::align;
-use super::checks::{self, Texts, alignment, common, contradiction, in_section, malformed, place, refuse};
+use super::checks::{
+    self, Room, Texts, alignment, common, contradiction, in_section, malformed, place, refuse,
+};
 use super::comdat::{self, Group, Members, Selection};
 use super::format::ObjectFormat;
 use super::graph::{
@@ -278,7 +280,7 @@ impl<'data> Reader<'data> {
 
     /// The relocations of every section that is placed or kept.
     fn edges(&self, graph: &mut Graph<'data>) -> Result<()> {
-        let mut left = self.bytes.len() / size_of::<Rela64<Endianness>>();
+        let mut room = Room::of(self.bytes, size_of::<Rela64<Endianness>>());
         for header in self.sections.iter() {
             let kind = header.sh_type.get(self.endian);
             if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL) {
@@ -305,11 +307,7 @@ impl<'data> Reader<'data> {
                 let reason = "they refer to another symbol table";
                 return Err(contradiction("relocations", reason.into()));
             }
-            let Some(rest) = left.checked_sub(edges.len()) else {
-                let reason = "they are more than the file has room for: sections overlap";
-                return Err(contradiction("relocations", reason.into()));
-            };
-            left = rest;
+            room.take(edges.len())?;
             section.edges.reserve(edges.len());
             for raw in edges {
                 let edge = self.edge(section, raw, &graph.symbols)?;

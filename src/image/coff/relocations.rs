@@ -14,7 +14,7 @@ use object::read::coff::CoffHeader;
 use super::Reader;
 use crate::addr::ByteOffset;
 use crate::error::{Error, Result};
-use crate::image::checks::{contradiction, malformed, place};
+use crate::image::checks::{Room, contradiction, malformed, place};
 use crate::image::graph::{Definition, Edge, Graph, Scope, Section, SectionRole, Strength, Symbol, SymbolId};
 use crate::image::relocation::{self, Formula};
 
@@ -28,7 +28,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
     /// The relocations of every section that is placed or kept.
     pub(super) fn edges(&self, graph: &mut Graph<'data>) -> Result<()> {
         let imports = imports(graph)?;
-        let mut left = self.bytes.len() / size_of::<ImageRelocation>();
+        let mut room = Room::of(self.bytes, size_of::<ImageRelocation>());
         let Graph {
             sections, symbols, ..
         } = graph;
@@ -39,11 +39,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
             let relocations = raw
                 .coff_relocations(self.bytes)
                 .map_err(malformed("relocations"))?;
-            let Some(rest) = left.checked_sub(relocations.len()) else {
-                let reason = "they are more than the file has room for: sections overlap";
-                return Err(contradiction("relocations", reason.into()));
-            };
-            left = rest;
+            room.take(relocations.len())?;
             section.edges.reserve(relocations.len());
             for relocation in relocations {
                 let offset = relocation

@@ -12,7 +12,7 @@ use super::{ENDIAN, RawSection, Reader, arm64, x86_64};
 use crate::addr::ByteOffset;
 use crate::arch::Arch;
 use crate::error::{Error, Result};
-use crate::image::checks::{contradiction, malformed, place};
+use crate::image::checks::{Room, contradiction, malformed, place};
 use crate::image::graph::{
     Definition, Edge, Graph, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
@@ -69,7 +69,7 @@ pub(super) const ADDS_NOTHING: &str = "the instruction's operand is not 0, and n
 impl<'data> Reader<'data> {
     /// The relocations of every section that is placed or kept.
     pub(super) fn edges(&self, graph: &mut Graph<'data>) -> Result<()> {
-        let mut left = self.bytes.len() / size_of::<macho::Relocation<LittleEndian>>();
+        let mut room = Room::of(self.bytes, size_of::<macho::Relocation<LittleEndian>>());
         let Graph {
             arch,
             sections,
@@ -84,11 +84,7 @@ impl<'data> Reader<'data> {
             let relocations = raw
                 .relocations(ENDIAN, self.bytes)
                 .map_err(malformed("relocations"))?;
-            let Some(rest) = left.checked_sub(relocations.len()) else {
-                let reason = "they are more than the file has room for: sections overlap";
-                return Err(contradiction("relocations", reason.into()));
-            };
-            left = rest;
+            room.take(relocations.len())?;
             section.edges.reserve(relocations.len());
             let mut fields = Fields {
                 reader: self,
