@@ -1,4 +1,4 @@
-//! What the readers of all formats check alike: names, sizes, alignments and places.
+//! What the readers of all formats check alike: names, sizes, alignments, places, and how much a file can claim.
 
 use alloc::borrow::Cow;
 use alloc::format;

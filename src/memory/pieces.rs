@@ -25,11 +25,11 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Which of two sides a piece of code is to have in memory: the number of one of a [`Write`]'s.
+/// Which of two sides a piece of code is to have in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    Old = 0,
-    New = 1,
+    Old,
+    New,
 }
 
 /// An address with as many bytes before a write as after it. They lie beside each other, so that whoever goes through

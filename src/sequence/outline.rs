@@ -32,7 +32,7 @@ pub(crate) struct Outline {
 
 /// Gives a list the items of another, in its place if there are as many: a list that is made elsewhere is moved.
 #[inline]
-pub(crate) fn assign<A: Array<Item: Copy>>(list: &mut SmallVec<A>, items: &[A::Item]) {
+pub(super) fn assign<A: Array<Item: Copy>>(list: &mut SmallVec<A>, items: &[A::Item]) {
     match list.len() == items.len() {
         true => list.copy_from_slice(items),
         false => *list = SmallVec::from_slice(items),
