@@ -1,7 +1,8 @@
 //! The sites of a module, as it keeps them.
 //!
-//! A site takes 16 bytes, of which a lookup waits for one cache line. Its ID and its locations stay in its record; what
-//! many sites of a module have in common, what they held and how they are called, is their form, which is kept once.
+//! A site takes 16 bytes. Those that a lookup by address waits for lie apart, so that a few sites are in one cache line.
+//! Its ID and its locations stay in its record; what many sites of a module have in common, what they held and how they
+//! are called, is their form, which is kept once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,16 +14,21 @@ use crate::addr::{CodeAddr, Len, RecordId};
 use crate::arch::CallShape;
 use crate::stackmap::RecordRef;
 
-/// A site.
+/// A site, as it is found by its address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     /// From the base that holds for it.
     offset: u32,
+    form: u32,
+}
+
+/// Where a site comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
     /// Where in the stack maps its record is; of an entry site, the number of its ID.
     pub(super) at: u32,
     /// The number of its function.
     pub(super) function: u32,
-    form: u32,
 }
 
 /// What a site has in common with others.
@@ -38,10 +44,14 @@ pub(super) struct Form {
     pub(super) recorded: bool,
 }
 
+/// So many sites are looked at together: as many as a cache line has.
+const AT_ONCE: usize = 8;
+
 /// The sites of a module, in ascending address.
 pub(super) struct Sites {
     /// The table of sites has a handle, too.
     pub(super) all: Arc<[Kept]>,
+    origins: Box<[Origin]>,
     /// From where the offsets of the first sites count.
     base: CodeAddr,
     /// Of a module that is spread over more than 4 GiB: further bases, each with the number of the first site for which
@@ -61,6 +71,7 @@ impl Sites {
         let mut forms = Forms::default();
         let first = base;
         let mut all = Vec::with_capacity(entries.len());
+        let mut origins = Vec::with_capacity(entries.len());
         for (index, entry) in (0..).zip(entries) {
             let offset = u32::try_from(entry.addr.distance_from(base)).unwrap_or_else(|_| {
                 base = entry.addr;
@@ -72,10 +83,12 @@ impl Sites {
                 entry_ids.len() as u32 - 1
             });
             let shape = shapes.get(usize::from(entry.shape));
-            all.push(Kept {
-                offset,
+            origins.push(Origin {
                 at,
                 function: entry.function,
+            });
+            all.push(Kept {
+                offset,
                 form: forms.number(Form {
                     original: entry.original,
                     reserved: shape.map_or(Len::default(), CallShape::reserved),
@@ -88,6 +101,7 @@ impl Sites {
         forms.all.shrink_to_fit();
         Self {
             all: all.into(),
+            origins: origins.into(),
             base: first,
             bases: bases.into(),
             forms: forms.all,
@@ -101,6 +115,10 @@ impl Sites {
 
     pub(super) fn get(&self, index: u32) -> Option<&Kept> {
         self.all.get(index as usize)
+    }
+
+    pub(super) fn origin(&self, index: u32) -> Option<&Origin> {
+        self.origins.get(index as usize)
     }
 
     /// What a site has in common with others.
@@ -118,12 +136,19 @@ impl Sites {
     /// From where the offset of a site counts.
     #[inline]
     fn base(&self, index: u32) -> CodeAddr {
+        self.span(index).0
+    }
+
+    /// The same, and the number of the first site behind for which another base holds.
+    #[inline]
+    fn span(&self, index: u32) -> (CodeAddr, u32) {
         if self.bases.is_empty() {
-            return self.base;
+            return (self.base, u32::MAX);
         }
         let holding = self.bases.partition_point(|(first, _)| *first <= index);
         let last = holding.checked_sub(1).and_then(|last| self.bases.get(last));
-        last.map_or(self.base, |(_, base)| *base)
+        let next = self.bases.get(holding).map_or(u32::MAX, |(first, _)| *first);
+        (last.map_or(self.base, |(_, base)| *base), next)
     }
 
     /// How many sites are before an address.
@@ -143,15 +168,56 @@ impl Sites {
     /// are few between them.
     #[inline]
     pub(super) fn containing(&self, all: &[Kept], first: u32, addr: CodeAddr) -> Option<u32> {
-        let from = all.get(first as usize..).unwrap_or_default();
-        let starts = |index: u32, site: &Kept| self.base(index).at(site.offset.into());
-        let later = (first..)
-            .zip(from)
-            .take_while(|(index, site)| starts(*index, site).is_some_and(|start| start <= addr));
-        let (index, site) = later.last()?;
-        let (start, form) = (starts(index, site)?, self.form(site)?);
+        let before = match self.bases.is_empty() {
+            true => starting_by(all.get(first as usize..).unwrap_or_default(), self.base, addr),
+            false => self.starting_by(all, first, addr),
+        };
+        let index = before.checked_sub(1)? + first;
+        let site = all.get(index as usize)?;
+        let (start, form) = (self.base(index).at(site.offset.into())?, self.form(site)?);
         addr.is_within(start, form.reserved).then_some(index)
     }
+
+    /// How many sites, from number `first` on, start at an address or before, where there are several bases.
+    #[inline(never)]
+    fn starting_by(&self, all: &[Kept], first: u32, addr: CodeAddr) -> u32 {
+        let mut next = first;
+        loop {
+            let (base, end) = self.span(next);
+            let end = (end as usize).min(all.len());
+            let some = all.get(next as usize..end).unwrap_or_default();
+            let before = starting_by(some, base, addr);
+            next += before;
+            if (before as usize) < some.len() || end == all.len() {
+                return next - first;
+            }
+        }
+    }
+}
+
+/// How many of these sites, which are in ascending order and count from `base`, start at an address or before.
+#[inline]
+fn starting_by(sites: &[Kept], base: CodeAddr, addr: CodeAddr) -> u32 {
+    let Some(distance) = addr.get().checked_sub(base.get()) else {
+        return 0;
+    };
+    let distance = distance.min(u32::MAX.into());
+    let by = |sites: &[Kept]| {
+        // The upper bit of a difference: of comparisons, compilers make more than ten instructions each to count them.
+        let behind = |site: &Kept| distance.wrapping_sub(site.offset.into()) >> 63;
+        sites.len() as u32 - sites.iter().map(behind).sum::<u64>() as u32
+    };
+    let (mut sites, mut count) = (sites, 0);
+    // A processor guesses badly which is the last one, so some are looked at in any case.
+    while let Some((some, rest)) = sites.split_first_chunk::<AT_ONCE>() {
+        let before = by(some);
+        count += before;
+        if (before as usize) < AT_ONCE {
+            return count;
+        }
+        sites = rest;
+    }
+    count + by(sites)
 }
 
 /// Numbers forms.
@@ -215,8 +281,8 @@ mod tests {
                 assert_ne!(containing(start + reserved), Some(index));
                 assert_ne!(containing(start - 1), Some(index));
             }
-            let site = sites.get(index).unwrap();
-            assert_eq!(sites.entry_ids[site.at as usize].get(), start);
+            let origin = sites.origin(index).unwrap();
+            assert_eq!(sites.entry_ids[origin.at as usize].get(), start);
         }
         assert_eq!(sites.addr(STARTS.len() as u32), CodeAddr::default());
         assert_eq!(sites.containing(&sites.all, 0, CodeAddr::new(0xfff)), None);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::calls::Callees;
 use super::describe::Descriptions;
 use super::functions::{FunctionView, Functions};
-use super::kept::{Form, Kept, Sites};
+use super::kept::{Form, Kept, Origin, Sites};
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::live::{Head, NoHead};
@@ -272,8 +272,7 @@ impl Module {
 
     /// The ID of every site, with its number.
     pub(super) fn ids(&self) -> impl Iterator<Item = (RecordId, u32)> + '_ {
-        let numbers = 0..self.0.sites.len() as u32;
-        numbers.filter_map(|index| Some((self.0.id(self.0.sites.get(index)?), index)))
+        (0..self.0.sites.len() as u32).map(|index| (self.0.id(index), index))
     }
 
     /// The site with that number, of which there has been one.
@@ -290,16 +289,21 @@ impl Module {
 }
 
 impl Inner {
-    fn id(&self, site: &Kept) -> RecordId {
-        let id = match self.is_recorded(site) {
-            true => self.parts.maps.at(site.at).map(|(record, _)| record.id()),
-            false => self.sites.entry_ids.get(site.at as usize).copied(),
-        };
+    /// That of nothing, if there is no such site.
+    fn id(&self, index: u32) -> RecordId {
+        let id = self
+            .sites
+            .origin(index)
+            .and_then(|origin| match self.is_recorded(index) {
+                true => self.parts.maps.at(origin.at).map(|(record, _)| record.id()),
+                false => self.sites.entry_ids.get(origin.at as usize).copied(),
+            });
         id.unwrap_or_default()
     }
 
-    fn is_recorded(&self, site: &Kept) -> bool {
-        self.sites.form(site).is_some_and(|form| form.recorded)
+    fn is_recorded(&self, index: u32) -> bool {
+        let form = self.sites.get(index).and_then(|site| self.sites.form(site));
+        form.is_some_and(|form| form.recorded)
     }
 }
 
@@ -403,11 +407,12 @@ pub struct Site {
 
 impl Site {
     fn form(&self) -> Option<&Form> {
-        self.module.0.sites.form(self.entry()?)
+        let sites = &self.module.0.sites;
+        sites.form(sites.get(self.index)?)
     }
 
-    fn entry(&self) -> Option<&Kept> {
-        self.module.0.sites.get(self.index)
+    fn origin(&self) -> Option<&Origin> {
+        self.module.0.sites.origin(self.index)
     }
 
     /// Its module's descriptions, its index there, and how many sites there are.
@@ -427,8 +432,7 @@ impl Site {
     /// The ID of its record, or the one that the runtime chose for it. Not unique.
     #[must_use]
     pub fn id(&self) -> RecordId {
-        self.entry()
-            .map_or(RecordId::default(), |entry| self.module.0.id(entry))
+        self.module.0.id(self.index)
     }
 
     /// The address of its first byte.
@@ -508,7 +512,7 @@ impl Site {
     pub fn function(&self) -> Function {
         Function {
             module: self.module.clone(),
-            index: self.entry().map_or(0, |entry| entry.function),
+            index: self.origin().map_or(0, |origin| origin.function),
         }
     }
 
@@ -517,8 +521,8 @@ impl Site {
     pub fn offset(&self) -> FnOffset {
         // Not by a handle of the function, which counts: every handler is told the offset.
         let function = self
-            .entry()
-            .and_then(|entry| self.module.0.parts.functions.addr(entry.function));
+            .origin()
+            .and_then(|origin| self.module.0.parts.functions.addr(origin.function));
         let start = function.unwrap_or_default();
         FnOffset::new(u32::try_from(self.addr().distance_from(start)).unwrap_or(0))
     }
@@ -532,8 +536,8 @@ impl Site {
     /// Its record with the constants that the record refers to; `None` for a site that no stack map records.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
-        let entry = self.entry().filter(|_| self.is_recorded())?;
-        self.module.0.parts.maps.at(entry.at)
+        let origin = self.origin().filter(|_| self.is_recorded())?;
+        self.module.0.parts.maps.at(origin.at)
     }
 
     /// Where its head stands, or would if its module were [live](crate::engine::Registration::live): of a call site, its operand.
@@ -588,10 +592,10 @@ impl Site {
     pub fn context<'a>(&'a self, landings: &'a [u32]) -> SiteContext<'a> {
         let record = self.record();
         let functions = &self.module.0.parts.functions;
-        let function = self.entry().and_then(|entry| functions.get(entry.function));
+        let function = self.origin().and_then(|origin| functions.get(origin.function));
         SiteContext {
             arch: self.module.arch(),
-            id: self.id(),
+            id: record.map_or_else(|| self.id(), |(record, _)| record.id()),
             function: function.map(|range| range.name),
             offset: self.offset(),
             addr: self.addr(),
