@@ -95,7 +95,7 @@ pub(super) fn sequence(to: CodeAddr) -> Sequence {
 }
 
 /// Prepares the change of a call site.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence>) -> Result<Len> {
     let site = preparation.site;
     let armed = preparation.state.lasting.live.as_ref();
     let branch = match armed.and_then(|armed| armed.gate.as_ref()) {

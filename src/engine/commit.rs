@@ -5,7 +5,7 @@
 //! see `work`.
 
 use std::mem;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::fault::{self, Fault, Outcome};
 use super::live;
@@ -45,13 +45,6 @@ impl<'e> Prepared<'e> {
     pub(super) fn be_immediate(&mut self) {
         if let Some(work) = self.work.as_deref_mut().filter(|work| work.is_live()) {
             work.level = Level::Immediate;
-        }
-    }
-
-    /// Notes how long it was prepared.
-    pub(super) fn took(&mut self, time: Duration) {
-        if let Some(work) = self.work.as_deref_mut() {
-            work.prepared = time;
         }
     }
 
@@ -292,9 +285,7 @@ fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
     let old = states.at(part.place).map(|state| &state.standing);
     let (start, end) = (part.range.start(), part.range.len() as u32);
     let kept = || part.standing.landings.iter().copied();
-    let landings = old
-        .map(|old| old.landings_in_force(true, false))
-        .unwrap_or_default();
+    let landings = old.map(|old| old.all_landings()).unwrap_or_default();
     let holes = std::iter::once(0).chain(kept()).map(|at| at + 1);
     let ends = kept().chain(std::iter::once(end));
     let parts = holes.zip(ends).filter_map(|(from, to)| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::state::States;
-use super::work::{Item, Part, push};
+use super::work::{Item, Part};
 use crate::addr::CodeRange;
 use crate::error::{Fate, Result};
 use crate::memory::{Alias, CodeMemory, PageRun, Pieces, Side, Write};
@@ -23,11 +23,17 @@ pub(super) struct Group<M> {
 }
 
 /// How the memory of a group is held.
-pub(super) trait Held {
+pub(super) trait Held: Sized {
     type Memory: CodeMemory + ?Sized;
 
     /// Whether its pages have to be opened for a write.
     const OPENS: bool;
+
+    /// A hold of a memory, if it can be held so.
+    fn of(memory: &Arc<dyn CodeMemory>) -> Option<Self>;
+
+    /// Whether it is one of this memory.
+    fn is_of(&self, memory: &Arc<dyn CodeMemory>) -> bool;
 
     fn get(&self) -> &Self::Memory;
 }
@@ -36,6 +42,15 @@ impl Held for Alias {
     type Memory = Self;
 
     const OPENS: bool = false;
+
+    fn of(memory: &Arc<dyn CodeMemory>) -> Option<Self> {
+        memory.as_alias().cloned()
+    }
+
+    #[inline]
+    fn is_of(&self, memory: &Arc<dyn CodeMemory>) -> bool {
+        memory.as_alias().is_some_and(|alias| alias.is_same(self))
+    }
 
     #[inline]
     fn get(&self) -> &Self {
@@ -47,6 +62,14 @@ impl Held for Arc<dyn CodeMemory> {
     type Memory = dyn CodeMemory;
 
     const OPENS: bool = true;
+
+    fn of(memory: &Arc<dyn CodeMemory>) -> Option<Self> {
+        Some(Self::clone(memory))
+    }
+
+    fn is_of(&self, memory: &Arc<dyn CodeMemory>) -> bool {
+        Self::ptr_eq(self, memory)
+    }
 
     #[inline]
     fn get(&self) -> &Self::Memory {
@@ -64,10 +87,15 @@ pub(super) enum Groups {
 
 /// Groups in the order of their items: quiescent ones, then live ones.
 pub(super) struct List<M> {
+    /// Those of the last time stay until others take their places: most transactions are of the memory of the one before,
+    /// and letting go of it and holding it again is a good part of what they take.
     groups: Vec<Group<M>>,
+    /// How many of them there are this time.
+    used: usize,
     quiescent: usize,
-    /// What is written of all items.
+    /// What is written of all items. Those of the last time stay as well, as room.
     writes: Vec<Write>,
+    written: usize,
 }
 
 impl Groups {
@@ -79,17 +107,17 @@ impl Groups {
         let all = Grouped { items, parts, states };
         self.clear();
         if let Self::Own(own) = self {
-            if own.fill(all, |memory| memory.as_alias().cloned())? {
+            if own.fill(all)? {
                 return Ok(());
             }
         }
         let mut any = List::default();
-        any.fill(all, |memory| Some(Arc::clone(memory)))?;
+        any.fill(all)?;
         *self = Self::Any(any);
         Ok(())
     }
 
-    /// Forgets all groups.
+    /// Forgets all items.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Own(own) => own.clear(),
@@ -100,8 +128,8 @@ impl Groups {
     /// Of each item: the address of its site, and the bytes before and after.
     pub(super) fn writes(&self) -> &[Write] {
         match self {
-            Self::Own(own) => &own.writes,
-            Self::Any(any) => &any.writes,
+            Self::Own(own) => own.writes(),
+            Self::Any(any) => any.writes(),
         }
     }
 }
@@ -116,8 +144,10 @@ impl<M> Default for List<M> {
     fn default() -> Self {
         Self {
             groups: Vec::new(),
+            used: 0,
             quiescent: 0,
             writes: Vec::new(),
+            written: 0,
         }
     }
 }
@@ -132,60 +162,94 @@ struct Grouped<'a> {
 
 impl<M: Held> List<M> {
     /// Makes the groups of the items, unless one of their memories cannot be held so.
-    fn fill(&mut self, all: Grouped<'_>, hold: impl Fn(&Arc<dyn CodeMemory>) -> Option<M>) -> Result<bool> {
+    fn fill(&mut self, all: Grouped<'_>) -> Result<bool> {
         let mut start = 0;
         for items in all
             .items
             .chunk_by(|a, b| (a.is_live, a.memory) == (b.is_live, b.memory))
         {
-            let parts = all.parts.get(start..start + items.len()).unwrap_or_default();
+            let numbers = start..start + items.len();
+            let parts = all.parts.get(numbers.clone()).unwrap_or_default();
             if let (Some(first), Some(part)) = (items.first(), parts.first()) {
                 let memory = first.written_in(part.range.start())?;
-                let Some(held) = hold(memory) else {
+                let Some(group) = self.group(memory, numbers.clone()) else {
                     self.clear();
                     return Ok(false);
                 };
-                let runs = match M::OPENS && !first.is_live {
-                    true => runs(parts)?,
-                    false => SmallVec::new(),
-                };
+                if M::OPENS && !first.is_live {
+                    group.runs = runs(parts)?;
+                }
                 if M::OPENS {
-                    memory.make_room(runs.len());
+                    memory.make_room(group.runs.len());
                 }
                 for part in parts {
-                    push(&mut self.writes, || write(part, all.states));
+                    self.write(part, all.states);
                 }
-                push(&mut self.groups, || Group {
-                    memory: held,
-                    runs,
-                    numbers: start..start + items.len(),
-                    good: true,
-                });
                 self.quiescent += usize::from(!first.is_live);
             }
-            start += items.len();
+            start = numbers.end;
         }
         Ok(true)
     }
 
+    /// The next group, of a memory, if that can be held so.
+    #[inline]
+    fn group(&mut self, memory: &Arc<dyn CodeMemory>, numbers: Range<usize>) -> Option<&mut Group<M>> {
+        let is_known = |group: &Group<M>| group.memory.is_of(memory);
+        if !self.groups.get(self.used).is_some_and(is_known) {
+            self.groups.truncate(self.used);
+            self.groups.push(Group {
+                memory: M::of(memory)?,
+                runs: SmallVec::new(),
+                numbers: 0..0,
+                good: true,
+            });
+        }
+        let group = self.groups.get_mut(self.used)?;
+        group.runs.clear();
+        (group.numbers, group.good) = (numbers, true);
+        self.used += 1;
+        Some(group)
+    }
+
     fn clear(&mut self) {
-        self.groups.clear();
+        self.used = 0;
         self.quiescent = 0;
-        self.writes.clear();
+        self.written = 0;
+    }
+
+    /// Adds what stands in a site, and what is to. As many new bytes as old ones: the checker has seen to it.
+    #[inline]
+    fn write(&mut self, part: &Part, states: &States) {
+        if self.writes.len() == self.written {
+            self.writes.push(Write::default());
+        }
+        if let Some(write) = self.writes.get_mut(self.written) {
+            let old = states.at(part.place).map(|state| state.standing.bytes.as_slice());
+            write.become_that(part.range.start(), old.unwrap_or_default(), &part.standing.bytes);
+            self.written += 1;
+        }
+    }
+
+    /// What is written of all items.
+    #[inline]
+    fn writes(&self) -> &[Write] {
+        self.writes.get(..self.written).unwrap_or_default()
     }
 
     /// The quiescent groups, and the changes of all.
     #[inline]
     pub(super) fn quiescent(&mut self) -> (&mut [Group<M>], &[Write]) {
+        let writes = self.writes.get(..self.written).unwrap_or_default();
         let groups = self.groups.get_mut(..self.quiescent).unwrap_or_default();
-        (groups, &self.writes)
+        (groups, writes)
     }
 
     /// The live groups, and the changes of all.
     #[inline]
     pub(super) fn live(&self) -> (&[Group<M>], &[Write]) {
-        let groups = self.groups.get(self.quiescent..).unwrap_or_default();
-        (groups, &self.writes)
+        let groups = self.groups.get(self.quiescent..self.used).unwrap_or_default();
+        (groups, self.writes())
     }
 }
 
@@ -196,13 +260,6 @@ fn runs(parts: &[Part]) -> Result<SmallVec<[PageRun; 1]>> {
     }
     let mut ranges: Vec<CodeRange> = parts.iter().map(|part| part.range).collect();
     PageRun::cover(&mut ranges)
-}
-
-/// What stands in a site, and what is to. As many new bytes as old ones: the checker has seen to it.
-#[inline]
-fn write(part: &Part, states: &States) -> Write {
-    let old = states.at(part.place).map(|state| state.standing.bytes.as_slice());
-    Write::new(part.range.start(), old.unwrap_or_default(), &part.standing.bytes)
 }
 
 impl<M: Held> Group<M> {

@@ -78,7 +78,7 @@ fn backend(site: &Site) -> &'static dyn Live {
 // ---- preparing ----
 
 /// Prepares the change of a site of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence>) -> Result<Len> {
     let Some(armed) = &preparation.state.lasting.live else {
         return trap::change(preparation, change);
     };

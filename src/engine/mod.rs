@@ -43,6 +43,7 @@ mod work;
 mod write;
 
 use std::fmt;
+use std::iter;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
@@ -69,6 +70,7 @@ use crate::site::{Function, Module, ModuleId, Site, SiteTable, Sites};
 use observe::Observers;
 use retire::Retiree;
 use state::{Ramp, States, Stub};
+use transaction::Change;
 
 /// Patches the sites of registered modules. Cloning clones a handle.
 #[derive(Clone)]
@@ -156,9 +158,8 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`], and as [`Transaction::commit`].
     pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
-        let mut transaction = self.transaction();
-        transaction.patch_all(id.into(), sequence)?;
-        transaction.make()
+        let sites = self.sites(id)?.into_iter();
+        self.change(sites.map(|site| (site, Change::Patch(sequence))))
     }
 
     /// Writes the sequence into one site.
@@ -166,7 +167,16 @@ impl Engine {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn patch_site(&self, site: &Site, sequence: &Sequence) -> Result<Receipt> {
-        self.transaction().patch_site(site, sequence)?.commit()
+        self.change(iter::once((site.clone(), Change::Patch(sequence))))
+    }
+
+    /// Changes sites that are different ones, as a transaction of them does, but without collecting them.
+    fn change<'s>(
+        &self,
+        changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>)>,
+    ) -> Result<Receipt> {
+        let mut states = self.shared.states.lock();
+        prepare::prepare(self, &mut states, changes, false)?.commit_with(&mut states)
     }
 
     /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be committed.
@@ -182,11 +192,8 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::SiteInvalidated`], and as [`Transaction::commit`].
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
-        let mut transaction = self.transaction();
-        for site in self.sites(id)? {
-            transaction = transaction.restore(&site)?;
-        }
-        transaction.commit()
+        let sites = self.sites(id)?.into_iter();
+        self.change(sites.map(|site| (site, Change::Restore)))
     }
 
     /// Puts the original bytes back into one site.
@@ -194,7 +201,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SiteInvalidated`], and as [`Transaction::commit`].
     pub fn restore_site(&self, site: &Site) -> Result<Receipt> {
-        self.transaction().restore(site)?.commit()
+        self.change(iter::once((site.clone(), Change::Restore)))
     }
 
     /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`], for good.
@@ -220,7 +227,7 @@ impl Engine {
     /// # Errors
     /// As [`invalidate`](Self::invalidate).
     pub fn invalidate_site(&self, site: &Site) -> Result<Receipt> {
-        self.transaction().invalidate_site(site)?.commit()
+        self.change(iter::once((site.clone(), Change::Invalidate)))
     }
 
     /// The sites with that ID.
@@ -405,8 +412,7 @@ impl Engine {
             return Err(Error::NotDrained { range: area.range() });
         }
         let mut states = self.shared.states.lock();
-        // They hold handles of modules.
-        states.file_leftovers();
+        states.let_go();
         let removed = self.shared.table.write().remove(&module);
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.shared.exits {

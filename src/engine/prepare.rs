@@ -1,6 +1,7 @@
 //! From a change to bytes: assemble, place stubs and ramps, check. Everything that can be refused is refused
 //! here; nothing that is executed is touched.
 
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::mem;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::live::{self, HeadExchange};
 use super::observe::Owner;
 use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::templates::Templates;
-use super::transaction::{Change, Changes};
+use super::transaction::Change;
 use super::work::{Item, Memories, OldStub, Part, Work, push};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -23,34 +24,38 @@ use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target, Varia
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
-pub(super) fn prepare<'e>(
+/// Prepares changes of sites that are different ones.
+pub(super) fn prepare<'e, S: Borrow<Sequence>>(
     engine: &'e Engine,
     states: &mut States,
-    changes: &mut Changes,
+    changes: impl ExactSizeIterator<Item = (Site, Change<S>)>,
     drained: bool,
 ) -> Result<Prepared<'e>> {
+    let shared = &engine.shared;
+    let since = shared.observers.now();
     states.file_leftovers();
     states.retired.make_room(changes.len());
     let mut work = states.room();
-    let collected = collect(&mut work, &engine.shared, states, changes, drained);
-    match collected.and_then(|()| work.seal(states, engine.shared.level)) {
-        Ok(()) => Ok(Prepared::new(engine, work)),
-        Err(error) => {
-            work.release(&engine.shared);
-            Err(error)
-        }
+    let collected = collect(&mut work, shared, states, changes, drained);
+    if let Err(error) = collected.and_then(|()| work.seal(states, shared.level)) {
+        work.release(shared);
+        return Err(shared.refused(states, error, since));
     }
+    if let Some(since) = since {
+        work.prepared = since.elapsed();
+    }
+    Ok(Prepared::new(engine, work))
 }
 
-fn collect(
+fn collect<S: Borrow<Sequence>>(
     work: &mut Work,
     shared: &Shared,
     states: &mut States,
-    changes: &mut Changes,
+    changes: impl Iterator<Item = (Site, Change<S>)>,
     drained: bool,
 ) -> Result<()> {
     let mut memories = Memories::default();
-    for (site, change) in changes.drain(..) {
+    for (site, change) in changes {
         let place = match states.known(&site) {
             Some(place) => place,
             None => {
@@ -58,21 +63,19 @@ fn collect(
                 states.place_of(&site)?
             }
         };
-        let own = memories.number(site.memory_at(site.addr())?);
         let state = states.at(place).ok_or_else(|| foreign(&site))?;
-        let mut made = Made {
-            new: work.room.pop(),
-            ..Made::default()
-        };
+        let own = memories.number(site.memory_at(state.lasting.range.start())?);
+        let mut made = work.made.take().unwrap_or_default();
+        made.new = work.room.pop();
         let mut preparation = Preparation::new(shared, states, state, &site, drained, &mut made);
-        let done = preparation.change(&change);
-        match done {
+        match preparation.change(change.lend()) {
             Ok(Some(used)) => {
                 let memory = match &made.elsewhere {
                     Some((_, memory)) => memories.number(memory),
                     None => own,
                 };
                 made.add_to(work, (place, state), (site, memory), used);
+                work.made = Some(made);
             }
             Ok(None) => shared.release(made.ramps, made.stub),
             Err(error) => {
@@ -90,7 +93,7 @@ pub(super) fn foreign(site: &Site) -> Error {
     Error::SiteForeign { site: site.name() }
 }
 
-/// What a change of a site is made of. It stays where it is: moving it takes longer than filling it.
+/// What a change of a site is made of. It stays where it is, also for the next: moving it takes longer than filling it.
 #[derive(Default)]
 pub(super) struct Made {
     /// Offsets to which return addresses may point while the new bytes stand there.
@@ -108,7 +111,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Adds the change to the transaction.
+    /// Adds the change to the transaction. What is left is as at the beginning, but for `until_run`, which is said each time.
     #[inline]
     fn add_to(
         &mut self,
@@ -128,7 +131,7 @@ impl Made {
         }
         let (range, elsewhere) = match self.elsewhere.take() {
             Some((range, memory)) => (range, Some(memory)),
-            None => (site.range(), None),
+            None => (state.lasting.range, None),
         };
         push(&mut work.parts, || Part {
             range,
@@ -171,9 +174,12 @@ impl<'a> Preparation<'a> {
         made: &'a mut Made,
     ) -> Self {
         let (may_have_run, old) = (site.module().may_have_run(), &state.standing);
-        made.landings = old.landings_in_force(may_have_run, drained);
+        let has_landings = !drained && old.has_landings();
         // While its code has not been run, none are in force yet.
-        made.until_run = !may_have_run && !old.landings_in_force(true, drained).is_empty();
+        made.until_run = has_landings && !may_have_run;
+        if has_landings && may_have_run {
+            made.landings = old.all_landings();
+        }
         Self {
             shared,
             state,
@@ -192,7 +198,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as asked for.
-    fn change(&mut self, change: &Change) -> Result<Option<Len>> {
+    fn change(&mut self, change: Change<&Sequence>) -> Result<Option<Len>> {
         let status = self.state.standing.status;
         match change {
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
@@ -235,8 +241,8 @@ impl<'a> Preparation<'a> {
             let new = self.made.new.get_or_insert_default();
             let asked = sequence.outline();
             let filled = templates.fill(
-                (kind, asked),
-                self.site.range(),
+                (kind, asked, &self.state.lasting.learnt),
+                self.state.lasting.range,
                 &environment,
                 &mut new.bytes,
                 || site.name(),
@@ -252,9 +258,8 @@ impl<'a> Preparation<'a> {
         let assembled = self.assemble(sequence, &environment)?;
         let _stage = latency::enter(Stage::Assemble);
         if let Some(kind) = kind.filter(|_| self.made.stub.is_none()) {
-            let context = self.site.context(&[]);
             let mut templates = self.templates.borrow_mut();
-            templates.learn((kind, sequence), &context, &environment, &assembled);
+            templates.learn((kind, sequence), self.site, &environment, &assembled);
         }
         self.put(&assembled.code, &assembled.landings);
         self.stand_for(status, Some(sequence));
@@ -323,7 +328,7 @@ impl<'a> Preparation<'a> {
         let assembled = match sequence::assemble(sequence, &context, environment)? {
             Fit::InPlace(assembled) => assembled,
             Fit::OutOfLine { stub_len } => {
-                let slot = self.shared.stubs.alloc(stub_len, site.range())?;
+                let slot = self.shared.stubs.alloc(stub_len, self.state.lasting.range)?;
                 let addr = slot.addr();
                 self.made.stub = Some(Stub::empty(slot, self.owner()));
                 sequence::assemble_out_of_line(sequence, &context, environment, addr)?
@@ -371,7 +376,8 @@ impl<'a> Preparation<'a> {
         for target in &sequence.outline().targets {
             match target {
                 Target::Miss => {
-                    environment.miss = Some(self.ramp(RampKind::Miss, Resumption::At(self.site.end()))?);
+                    environment.miss =
+                        Some(self.ramp(RampKind::Miss, Resumption::At(self.state.lasting.range.end()))?);
                 }
                 Target::Deopt if deopt.is_none() => {
                     let displaced = Resumption::Displaced(&self.state.lasting.displaced);
@@ -405,7 +411,7 @@ impl<'a> Preparation<'a> {
         let site = self.site;
         let context = site.context(&[]);
         let len = sequence::stub_len(sequence, &context, &environment)?;
-        let slot = self.shared.stubs.alloc(len, site.range())?;
+        let slot = self.shared.stubs.alloc(len, self.state.lasting.range)?;
         let addr = slot.addr();
         self.made.stub = Some(Stub::empty(slot, self.owner()));
         let assembled = sequence::assemble_out_of_line(sequence, &context, &environment, addr)?;
@@ -434,10 +440,10 @@ impl<'a> Preparation<'a> {
             site: self.site.name(),
             role: role.name(),
         })?;
-        let slot = self
-            .shared
-            .stubs
-            .alloc(exits.bound(self.site, role, resumption)?, self.site.range())?;
+        let slot = self.shared.stubs.alloc(
+            exits.bound(self.site, role, resumption)?,
+            self.state.lasting.range,
+        )?;
         let at = slot.addr();
         let made = exits.encode(&ExitRequest {
             site: self.site,

@@ -1,8 +1,7 @@
 //! What the engine remembers of sites that it has changed. A site that was never changed has no state.
 
 use core::any::Any;
-use core::cell::OnceCell;
-use core::cell::RefCell;
+use core::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use super::observe::Owner;
 use super::retire::{Limbo, Retiree};
 use super::templates::Templates;
 use super::work::Work;
-use crate::addr::{CodeAddr, Len};
+use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
@@ -91,6 +90,8 @@ pub(super) struct SiteState {
 pub(super) struct Lasting {
     /// The site's module, which is registered as long as this is here.
     module: Module,
+    /// The site's bytes.
+    pub(super) range: CodeRange,
     pub(super) original: Arc<[u8]>,
     /// The original instructions that lose bytes to a sequence: the original bytes, and of a shadow the rest of its
     /// last instruction.
@@ -108,6 +109,8 @@ pub(super) struct Lasting {
     pub(super) is_call: bool,
     /// The number of its kind, if it has one: see [`super::templates`].
     pub(super) kind: OnceCell<Option<u32>>,
+    /// Which code was filled into it last, by its number there.
+    pub(super) learnt: Cell<u32>,
 }
 
 /// Out-of-line code of a sequence.
@@ -167,17 +170,14 @@ impl Standing {
         }
     }
 
-    /// The landings that hold while these bytes are replaced.
+    /// Whether return addresses may point into it once its code has been run.
     #[inline]
-    pub(super) fn landings_in_force(&self, may_have_run: bool, drained: bool) -> Landings {
-        let none = self.landings.is_empty() && self.returns.is_empty();
-        match none || drained || !may_have_run {
-            true => Landings::new(),
-            false => self.all_landings(),
-        }
+    pub(super) fn has_landings(&self) -> bool {
+        !(self.landings.is_empty() && self.returns.is_empty())
     }
 
-    fn all_landings(&self) -> Landings {
+    /// Offsets to which return addresses may point then.
+    pub(super) fn all_landings(&self) -> Landings {
         let mut landings: Landings = self.landings.iter().chain(&self.returns).copied().collect();
         landings.sort_unstable();
         landings.dedup();
@@ -214,6 +214,7 @@ impl SiteState {
             standing: Box::new(Standing::original(&original, returns)),
             lasting: Box::new(Lasting {
                 module: site.module().clone(),
+                range: site.range(),
                 original,
                 displaced,
                 doubtful: None,
@@ -223,6 +224,7 @@ impl SiteState {
                 live,
                 is_call: site.shape().kind() == SiteKind::Call,
                 kind: OnceCell::new(),
+                learnt: Cell::default(),
             }),
         }
     }
@@ -327,7 +329,7 @@ pub(super) struct States {
     pub(super) templates: RefCell<Templates>,
     /// What commits have left over since the journal was last written, newest first.
     leftovers: Option<Box<Work>>,
-    /// The room that one of them took, for the next. It holds on to nothing.
+    /// The room that one of them took, for the next. It holds the memories of registered modules.
     spare: Option<Box<Work>>,
 }
 
@@ -450,6 +452,12 @@ impl States {
     /// What the last commit has left over.
     pub(super) fn newest(&self) -> Option<&Work> {
         self.leftovers.as_deref()
+    }
+
+    /// Lets go of what commits have left over: they hold modules and memories.
+    pub(super) fn let_go(&mut self) {
+        self.file_leftovers();
+        self.spare = None;
     }
 
     /// Writes what commits have left over into the journal, and frees the rest of it.

@@ -10,11 +10,13 @@
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those for which its code was
 //! checked, word by word, and that have no landings to keep. Each value that may vary has a field, each open field a
 //! value or a target; a sequence for which that cannot be found out is assembled each time. What cannot be filled
-//! (a value that its field does not hold, a target out of reach) is assembled, too; what was filled and is not
+//! (a value that its field does not hold, a target out of reach, or so near that a branch there is short) is assembled, too; what was filled and is not
 //! admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and [`SEQUENCES`] sequences are known.
 
+use core::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -24,6 +26,7 @@ use crate::error::{Error, Result, SiteName};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target, Values};
+use crate::site::Site;
 use crate::stackmap::{Constants, Location, Place};
 use crate::verify::{self, Content, Field, Template};
 
@@ -39,13 +42,14 @@ pub(super) struct Templates {
     sites: HashMap<Box<[u64]>, u32>,
     /// Of each kind, what is known of sequences, by the words of their outlines.
     known: Vec<HashMap<Box<[u64]>, Known, BuildHasherDefault<WordHasher>>>,
+    learnt: Vec<Learnt>,
     /// How many sequences are known.
     len: usize,
     /// Damages what was filled: a test of what finds it.
     #[cfg(test)]
     pub(super) damage: Option<fn(&mut [u8])>,
     #[cfg(test)]
-    filled: core::cell::Cell<usize>,
+    filled: Cell<usize>,
 }
 
 /// What is known of a sequence at a kind of site.
@@ -54,11 +58,14 @@ enum Known {
     Noted,
     /// It has to be assembled each time.
     Varies,
-    Learnt(Box<Learnt>),
+    /// It has this number.
+    Learnt(u32),
 }
 
 /// Code that can be filled.
 struct Learnt {
+    /// The kind of sites for which it was assembled.
+    kind: u32,
     template: Template,
     /// The sequence of which it was learnt.
     sequence: Sequence,
@@ -146,21 +153,40 @@ impl Templates {
         Some(number)
     }
 
-    /// Makes the code of a sequence at `range`, a site of that kind, if it has been learnt and can be filled.
+    /// What has been learnt of a sequence at a kind of site. It is often that of which the number was `last`.
+    #[inline]
+    fn learnt(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Learnt> {
+        let guess = self.learnt.get(last.get() as usize);
+        let is_it =
+            |learnt: &&Learnt| learnt.kind == kind && learnt.sequence.outline().words == outline.words;
+        guess.filter(is_it).or_else(|| self.find((kind, outline), last))
+    }
+
+    #[inline(never)]
+    fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Learnt> {
+        let known = self.known.get(kind as usize)?.get(&outline.words[..])?;
+        let Known::Learnt(number) = *known else {
+            return None;
+        };
+        last.set(number);
+        self.learnt.get(number as usize)
+    }
+
+    /// Makes the code of a sequence at `range`, a site of that kind, if it has been learnt and can be filled. `last` is of the
+    /// site.
     ///
     /// # Errors
     /// [`Error::VerifyFilled`]: what was filled is not what was asked for. `name` names the site then.
     #[inline]
     pub(super) fn fill(
         &self,
-        (kind, outline): (u32, &Outline),
+        (kind, outline, last): (u32, &Outline, &Cell<u32>),
         range: CodeRange,
         environment: &Environment,
         into: &mut Bytes,
         name: impl Fn() -> Box<SiteName>,
     ) -> Result<Option<Filled<'_>>> {
-        let known = self.known.get(kind as usize);
-        let Some(Known::Learnt(learnt)) = known.and_then(|known| known.get(&outline.words[..])) else {
+        let Some(learnt) = self.learnt((kind, outline), last) else {
             return Ok(None);
         };
         if outline.targets.len() > 1 && !are_apart(&outline.targets, environment) {
@@ -199,7 +225,7 @@ impl Templates {
     pub(super) fn learn(
         &mut self,
         (kind, sequence): (u32, &Sequence),
-        site: &SiteContext<'_>,
+        site: &Site,
         environment: &Environment,
         assembled: &Assembled,
     ) {
@@ -208,9 +234,15 @@ impl Templates {
             return;
         };
         match of_kind.get_mut(words) {
+            // A template of long branches may be learnt at another site.
+            Some(Known::Noted) if leads_near(site.range(), sequence, environment) => {}
             Some(known @ Known::Noted) => {
-                let learnt = Learnt::of(sequence, site, environment, assembled);
-                *known = learnt.map_or(Known::Varies, |learnt| Known::Learnt(Box::new(learnt)));
+                *known = Known::Varies;
+                let site = site.context(&[]);
+                if let Some(learnt) = Learnt::of((kind, sequence), &site, environment, assembled) {
+                    *known = Known::Learnt(self.learnt.len() as u32);
+                    self.learnt.push(learnt);
+                }
             }
             Some(Known::Varies | Known::Learnt(_)) => {}
             None => self.note(kind, words),
@@ -221,6 +253,7 @@ impl Templates {
         if self.len >= SEQUENCES {
             self.len = 0;
             self.known.iter_mut().for_each(HashMap::clear);
+            self.learnt.clear();
         }
         if let Some(of_kind) = self.known.get_mut(kind as usize) {
             self.len += 1;
@@ -266,7 +299,7 @@ impl Wanted<'_> {
 impl Learnt {
     /// Finds out where the values are, by assembling with others.
     fn of(
-        sequence: &Sequence,
+        (kind, sequence): (u32, &Sequence),
         site: &SiteContext<'_>,
         environment: &Environment,
         assembled: &Assembled,
@@ -299,6 +332,7 @@ impl Learnt {
         template.keep(&assembled.code, |field| source(field).is_some());
         let sources = template.fields().iter().filter_map(source).collect();
         let learnt = Self {
+            kind,
             template,
             sequence: sequence.clone(),
             sources,
@@ -350,7 +384,7 @@ impl Learnt {
                     let from = at.get().wrapping_add(field.branch_end? as u64);
                     let distance = to.get().wrapping_sub(from) as i64;
                     // The assembler takes a shorter instruction for what is near.
-                    if i32::try_from(distance).is_err() || (-NEAR..NEAR).contains(&distance) {
+                    if i32::try_from(distance).is_err() || NEAR.contains(&distance) {
                         return None;
                     }
                     field.put(distance as u64, code);
@@ -361,8 +395,19 @@ impl Learnt {
     }
 }
 
-/// How far away a target is to which a branch has the usual length, at least.
-const NEAR: i64 = 256;
+/// Where a target may be to which the assembler takes a short branch, from the end of a long one: it is behind that of the
+/// short one, by as many bytes as this branch and those before it are shorter.
+const NEAR: Range<i64> = -256..128;
+
+/// Whether the sequence may have a short branch that leaves the site.
+fn leads_near(site: CodeRange, sequence: &Sequence, environment: &Environment) -> bool {
+    let near = NEAR.start..NEAR.end + site.len() as i64;
+    let mut targets = sequence.outline().targets.iter();
+    targets.any(|target| {
+        let to = address(*target, environment);
+        to.is_some_and(|to| near.contains(&to.distance_from(site.start())))
+    })
+}
 
 /// Another value for each that may be another, no two alike.
 fn others(values: &[u64]) -> Option<Values> {

@@ -1,5 +1,6 @@
 //! Changes that are made together: collected, prepared, committed.
 
+use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::BuildHasherDefault;
@@ -22,19 +23,33 @@ const FEW: usize = 8;
 /// The sites of a transaction, each with what is to become of it.
 pub(super) type Changes = SmallVec<[(Site, Change); 1]>;
 
-/// What is to become of a site.
-#[derive(Clone, Debug)]
-pub(super) enum Change {
+/// What is to become of a site. A transaction has sequences of its own; whoever makes a change at once lends them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change<S = Sequence> {
     /// It gets this sequence.
-    Patch(Sequence),
+    Patch(S),
     /// It gets its original bytes back.
     Restore,
     /// It gets a way to its ramp, for good.
     Invalidate,
     /// It gets this sequence, which leads elsewhere, and from now on no other but of that kind.
-    Redirect(Sequence),
+    Redirect(S),
     /// It calls the function to which this sequence leads.
-    Retarget(Sequence),
+    Retarget(S),
+}
+
+impl<S: Borrow<Sequence>> Change<S> {
+    /// The same, lent.
+    #[inline]
+    pub(super) fn lend(&self) -> Change<&Sequence> {
+        match self {
+            Self::Patch(sequence) => Change::Patch(sequence.borrow()),
+            Self::Restore => Change::Restore,
+            Self::Invalidate => Change::Invalidate,
+            Self::Redirect(sequence) => Change::Redirect(sequence.borrow()),
+            Self::Retarget(sequence) => Change::Retarget(sequence.borrow()),
+        }
+    }
 }
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
@@ -68,25 +83,10 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
     pub fn patch(mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Self> {
-        self.patch_all(id.into(), sequence)?;
-        Ok(self)
-    }
-
-    /// The same, where it is.
-    pub(super) fn patch_all(&mut self, id: RecordId, sequence: &Sequence) -> Result<()> {
-        let (engine, before) = (self.engine, self.changes.len());
-        let mut twice = None;
-        engine.shared.table.read().each_of_id(id, |site| {
-            // A result is large, and is not moved where all is well.
-            if let Err(error) = self.add(site, Change::Patch(sequence.clone())) {
-                twice = Some(error);
-            }
-        });
-        match twice {
-            Some(error) => Err(error),
-            None if self.changes.len() > before => Ok(()),
-            None => Err(Error::NoSuchSite { id }),
+        for site in self.engine.sites(id)? {
+            self.add(site, Change::Patch(sequence.clone()))?;
         }
+        Ok(self)
     }
 
     /// The site gets the sequence.
@@ -201,16 +201,7 @@ impl<'e> Transaction<'e> {
         self
     }
 
-    #[inline]
     fn add(&mut self, site: Site, change: Change) -> Result<()> {
-        if self.changes.is_empty() {
-            self.changes.push((site, change));
-            return Ok(());
-        }
-        self.add_another(site, change)
-    }
-
-    fn add_another(&mut self, site: Site, change: Change) -> Result<()> {
         let key = site.key();
         let is_new = match self.changes.len() {
             0..FEW => self.changes.iter().all(|(other, _)| other.key() != key),
@@ -241,16 +232,10 @@ impl<'e> Transaction<'e> {
         if self.quiescent && !self.engine.shared.stops_anywhere {
             return Err(Error::WorldDoesNotLook);
         }
-        let shared = &self.engine.shared;
-        let since = shared.observers.now();
         // A proof that was found out holds for what nothing leads to; something leads to sites.
         let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
         let drained = promised || self.quiescent;
-        let prepared = prepare::prepare(self.engine, states, &mut self.changes, drained);
-        let mut prepared = prepared.map_err(|error| shared.refused(states, error, since))?;
-        if let Some(since) = since {
-            prepared.took(since.elapsed());
-        }
+        let mut prepared = prepare::prepare(self.engine, states, self.changes.drain(..), drained)?;
         if self.immediate {
             prepared.be_immediate();
         }
@@ -263,11 +248,6 @@ impl<'e> Transaction<'e> {
     /// As [`Transaction::prepare`] and [`Prepared::commit`]; no site has been changed then, unless the error is
     /// [`Error::RollBackFailed`].
     pub fn commit(mut self) -> Result<Receipt> {
-        self.make()
-    }
-
-    /// The same, where it is: a transaction of one site is made faster than it is moved.
-    pub(super) fn make(&mut self) -> Result<Receipt> {
         let engine = self.engine;
         let mut states = engine.shared.states.lock();
         self.prepare_with(&mut states)?.commit_with(&mut states)

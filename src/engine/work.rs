@@ -22,6 +22,7 @@ use super::fault::Found;
 use super::group::Groups;
 use super::journal::{Journal, Record};
 use super::live::HeadExchange;
+use super::prepare::Made;
 use super::state::{Place, Ramp, Standing, States, Status, Stub};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
@@ -195,6 +196,8 @@ pub(super) struct Work {
     pub(super) prepared: Duration,
     /// The one that was committed before, until both are in the journal.
     pub(super) next: Option<Box<Work>>,
+    /// What the next change is made of.
+    pub(super) made: Option<Box<Made>>,
     /// What stood in sites once: room for what is to stand in others.
     #[allow(clippy::vec_box)] // The boxes are the room.
     pub(super) room: Vec<Box<Standing>>,
@@ -222,6 +225,7 @@ impl Default for Work {
             time: CoarseTime::default(),
             prepared: Duration::ZERO,
             next: None,
+            made: None,
             room: Vec::new(),
         }
     }

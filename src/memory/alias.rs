@@ -27,6 +27,18 @@ impl Alias {
         Self { mapping }
     }
 
+    /// Whether it is a clone of this.
+    #[inline]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.mapping, &other.mapping)
+    }
+
+    /// How many clones there are, and others who keep the mappings.
+    #[cfg(test)]
+    pub(crate) fn holders(&self) -> usize {
+        Arc::strong_count(&self.mapping)
+    }
+
     /// The distance from an executed address to its writable view, and the check that there is one.
     #[inline]
     pub(super) fn writable(&self, at: CodeAddr, len: usize) -> Result<u64> {

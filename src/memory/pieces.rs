@@ -34,17 +34,20 @@ pub(crate) enum Side {
 
 /// An address with as many bytes before a write as after it. They lie beside each other, so that whoever goes through
 /// many of them reads memory in its order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Write {
     pub(crate) at: CodeAddr,
     sides: [Bytes; 2],
 }
 
 impl Write {
+    /// Becomes that of other bytes, in its room.
     #[inline]
-    pub(crate) fn new(at: CodeAddr, old: &[u8], new: &[u8]) -> Self {
-        let sides = [short::of(old), short::of(new)];
-        Self { at, sides }
+    pub(crate) fn become_that(&mut self, at: CodeAddr, old: &[u8], new: &[u8]) {
+        self.at = at;
+        let [before, after] = &mut self.sides;
+        short::assign(before, old);
+        short::assign(after, new);
     }
 
     #[inline]
@@ -69,9 +72,12 @@ mod tests {
             (0x2000, &[5; 40], &[6; 40]),
             (0x3000, &[7], &[8]),
         ];
-        let writes: Vec<Write> = writes
-            .map(|(at, old, new)| Write::new(CodeAddr::new(at), old, new))
-            .into();
+        let made = |(at, old, new): (u64, &[u8], &[u8])| {
+            let mut write = Write::default();
+            write.become_that(CodeAddr::new(at), old, new);
+            write
+        };
+        let writes: Vec<Write> = writes.map(made).into();
         let found: Vec<_> = Pieces::of(&writes, Side::New).iter().collect();
         let expected: [(u64, &[u8]); 3] = [(0x1000, &[3, 4]), (0x2000, &[6; 40]), (0x3000, &[8])];
         assert_eq!(found, expected.map(|(at, bytes)| (CodeAddr::new(at), bytes)));

@@ -201,16 +201,9 @@ impl SiteTable {
     /// The sites with that ID, in order of registration.
     pub(crate) fn by_id(&self, id: RecordId) -> Sites {
         let mut sites = Sites::default();
-        self.each_of_id(id, |site| sites.push(site));
-        sites
-    }
-
-    /// Does something for each of these, in the same order.
-    #[inline]
-    pub(crate) fn each_of_id(&self, id: RecordId, mut each: impl FnMut(Site)) {
         let mut found = |place: &Place| {
             if let Some(module) = self.module(place.module) {
-                each(module.handle(place.index));
+                sites.push(module.handle(place.index));
             }
         };
         match self.by_id.get(id.get()).map(Holder::from) {
@@ -218,6 +211,7 @@ impl SiteTable {
             Some(Holder::One(place)) => found(&place),
             Some(Holder::Several(list)) => self.shared.get(list).into_iter().flatten().for_each(found),
         }
+        sites
     }
 
     /// The site that contains `addr`.

@@ -76,7 +76,8 @@ pub(super) fn walk(
         policy,
         declared,
         parts: Vec::with_capacity(stubs.len() + 1),
-        code: Vec::with_capacity(code.len() / 2 + 1),
+        // As many as there mostly are: allocators are quick for a kilobyte, and not for much more.
+        code: Vec::with_capacity(code.len() / 6 + 1),
         states: Vec::new(),
         pending: Vec::with_capacity(4),
         clobbers: RegSet::EMPTY,

@@ -12,12 +12,12 @@ use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
 use super::super::transaction::Change;
 use super::super::work::Work;
-use super::{CodeAddr, Error, HeadExchange, Len, Result, Site, backend};
+use super::{CodeAddr, Error, HeadExchange, Len, Result, Sequence, Site, backend};
 use crate::publish::Publisher;
 use crate::verify;
 
 /// Prepares the change of a shadow of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: &Change) -> Result<Len> {
+pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence>) -> Result<Len> {
     match change {
         Change::Invalidate => invalidate(preparation),
         Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(_) => {

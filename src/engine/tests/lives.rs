@@ -209,6 +209,23 @@ fn a_site_or_module_of_another_engine_is_refused_and_harms_nothing() {
     other.engine.patch(1, &plus(7)).unwrap();
 }
 
+/// What a change was made with is room for the next one, and holds memory until then.
+#[test]
+fn the_memory_of_an_unregistered_module_is_let_go() {
+    let (lab, functions) = (Lab::new(), [identity(1)]);
+    let text = Text::new(&functions);
+    let memory = text.placed.memory();
+    let before = memory.holders();
+    let own: Arc<dyn CodeMemory> = Arc::new(memory.clone());
+    let code = lab.engine.adopt_with(text.adopted(&functions), &own).unwrap();
+    drop(own);
+    let module = lab.engine.register(code, |_| functions[0].shape).unwrap();
+    (1..4).for_each(|by| _ = lab.engine.patch(1, &plus(by)).unwrap());
+    assert!(memory.holders() > before);
+    lab.engine.unregister(module, &drained()).unwrap();
+    assert_eq!(memory.holders(), before);
+}
+
 #[test]
 fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
     let functions = [identity(1), identity(2)];

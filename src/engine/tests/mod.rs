@@ -171,7 +171,7 @@ fn plus_in_stub(by: u64) -> Sequence {
 
 /// Memory that fails on demand, with functions in it.
 struct Text {
-    _placed: Placed,
+    placed: Placed,
     memory: Arc<FailingMemory<Alias>>,
     range: CodeRange,
 }
@@ -196,7 +196,7 @@ impl Text {
         let memory = Arc::new(FailingMemory::new(placed.memory()));
         publish(range);
         Self {
-            _placed: placed,
+            placed,
             memory,
             range,
         }

@@ -142,6 +142,38 @@ fn what_is_filled_is_what_would_be_assembled() {
     );
 }
 
+/// Ramps of small modules are near their sites.
+#[test]
+fn what_leads_near_is_filled_where_the_assembler_takes_a_long_branch() {
+    let Sites {
+        lab,
+        sites,
+        text: _text,
+    } = sites(&[usual()]);
+    let site = &sites[0];
+    let leading = |distance: i64| {
+        let to = CodeAddr::new(site.end().get().wrapping_add_signed(distance));
+        Sequence::new()
+            .guard_eq(u32::at(arg(0), 0), 0x1234, Target::Addr(to))
+            .load(result(), u64::at(arg(0), 0x100))
+    };
+    // What is near first does not keep what is far from being learnt.
+    for distance in [3, 4, 5, 1000] {
+        lab.engine.patch_site(site, &leading(distance)).unwrap();
+    }
+    let reserved = i64::from(site.reserved().get());
+    for distance in (-400..-reserved).chain(1..400) {
+        let before = filled(&lab.engine);
+        lab.engine.patch_site(site, &leading(distance)).unwrap();
+        let context = site.context(&[]);
+        let fresh = sequence::assemble(&leading(distance), &context, &Environment::default());
+        let Ok(Fit::InPlace(fresh)) = fresh else { panic!() };
+        assert_eq!(bytes(site), fresh.code, "{distance}");
+        let is_filled = filled(&lab.engine) > before;
+        assert!(is_filled || distance < 128, "{distance} bytes behind the site");
+    }
+}
+
 fn hit(shape: u32, at: i32) -> Sequence {
     Sequence::new()
         .guard_eq(u32::at(arg(0), 0), shape, Target::Miss)
