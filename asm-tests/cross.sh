@@ -178,7 +178,8 @@ set_up() { # arch
     if [ -n "$package" ]; then unpack "libstd-rust-web-dev:$package"; else build_std "$(target "$1")"; fi
 }
 
-# cargo for an architecture. What tests run meanwhile goes first: some wait for threads of theirs, and give up.
+# cargo for an architecture. What tests run meanwhile goes first: some wait for threads of theirs, and give up. The library is
+# optimized a little, as most of what is emulated is in it; the tests with LLVM's objects are many programs, and short.
 cross() { # arch, arguments..
     local arch=$1 name
     shift
@@ -188,7 +189,7 @@ cross() { # arch, arguments..
         CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_INCREMENTAL=0 \
         "${name}_LINKER=$arch-linux-gnu-gcc" CARGO_TERM_COLOR=never \
         "${name}_RUNNER=qemu-$(qemu "$arch")-static -L /usr/$arch-linux-gnu" \
-        nice cargo "$@"
+        nice cargo --config 'profile.dev.package.asm-tests.opt-level=0' "$@"
 }
 
 # The test programs of asm-tests that run what they load.
@@ -232,21 +233,29 @@ build() { # arch
     cross "$1" test -p patchpoint --doc
 }
 
+# One by one: a child that a test forks waits for ever if a thread of another test was starting a thread at that moment, as
+# the emulator's own lock stays taken in the child. Of what passes one line is printed, so that what fails is found.
+run_tests() { # arch, folder, program, arguments..
+    local output=$cache/output-$1
+    say "$1: $3"
+    emulate "$@" --test-threads=1 >"$output" 2>&1 && grep '^test result' "$output" && return
+    if grep -q '^failures:$' "$output"; then sed -n '/^failures:$/,$p' "$output"; else tail -n 30 "$output"; fi
+    return 1
+}
+
 # Without cargo, which would wait for what is built meanwhile.
 run() { # arch
-    local arch=$1 skip=() name folder program failed=0
+    local arch=$1 skip=() name folder program failed=()
     for name in "${skipped[@]}"; do skip+=(--skip "$name"); done
-    # One by one: a child that a test forks waits for ever if a thread of another test was starting a thread at that
-    # moment, as the emulator's own lock stays taken in the child.
     while read -r folder program; do
-        say "$arch: $program"
-        emulate "$arch" "$folder" "$program" --test-threads=1 "${skip[@]}" || failed=1
+        run_tests "$arch" "$folder" "$program" "${skip[@]}" || failed+=("$program")
     done <"$cache/programs-$arch"
     for name in "${examples[@]}"; do
         say "$arch: example $name"
-        emulate "$arch" . "target/cross/$(target "$arch")/debug/examples/$name" || failed=1
+        emulate "$arch" . "target/cross/$(target "$arch")/debug/examples/$name" || failed+=("$name")
     done
-    return $failed
+    [ ${#failed[@]} -eq 0 ] || say "$arch: these failed: ${failed[*]}"
+    [ ${#failed[@]} -eq 0 ]
 }
 
 # Runs each while the next is built.
@@ -256,7 +265,7 @@ run_all() { # arch..
         [ -n "$running" ] || return 0
         wait "$running" && cat "$log" && return 0
         cat "$log"
-        give_up "tests failed"
+        give_up "tests failed: $(sed -n 's/^    \([a-z_]*::.*\)$/\1/p' "$log" | sort -u | tr '\n' ' ')"
     }
     for arch in "$@"; do
         build "$arch"
