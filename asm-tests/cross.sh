@@ -265,7 +265,7 @@ run_all() { # arch..
         [ -n "$running" ] || return 0
         wait "$running" && cat "$log" && return 0
         cat "$log"
-        give_up "tests failed: $(sed -n 's/^    \([a-z_]*::.*\)$/\1/p' "$log" | sort -u | tr '\n' ' ')"
+        give_up "tests failed: $(sed -n 's/^    \([a-z][a-z0-9_:]*\)$/\1/p' "$log" | sort -u | tr '\n' ' ')"
     }
     for arch in "$@"; do
         build "$arch"
