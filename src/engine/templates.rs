@@ -10,8 +10,9 @@
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those for which its code was
 //! checked, word by word, and that have no landings to keep. Each value that may vary has a field, each open field a
 //! value or a target; a sequence for which that cannot be found out is assembled each time. What cannot be filled
-//! (a value that its field does not hold, a target out of reach, or so near that a branch there is short) is assembled, too; what was filled and is not
-//! admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and [`SEQUENCES`] sequences are known.
+//! (a value that its field does not hold, a target out of reach, or so near that a branch there is short) is assembled,
+//! too; what was filled and is not admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and
+//! [`SEQUENCES`] sequences are known.
 
 use core::cell::Cell;
 use std::collections::HashMap;
@@ -304,62 +305,57 @@ impl Learnt {
         environment: &Environment,
         assembled: &Assembled,
     ) -> Option<Self> {
-        let values = &sequence.outline().values;
-        let others = others(values)?;
-        let other = sequence.with(&others, &sequence.outline().targets);
-        let Ok(Fit::InPlace(other)) = sequence::assemble(&other, site, environment) else {
-            return None;
-        };
-        let checked = verify::check(site, &other.code, &[], &other.declared).ok()?;
-        if (other.used, &checked.landings) != (assembled.used, &assembled.landings) {
-            return None;
-        }
-        let mut template = Template::of(site, &assembled.code, &assembled.declared)?;
-        let targets = &sequence.outline().targets;
+        let Outline { values, targets, .. } = sequence.outline();
         if !are_apart(targets, environment) {
             return None;
         }
-        let both = [(&values[..], &assembled.code[..]), (&others[..], &other.code[..])];
+        let others = others(values)?;
+        let other = assemble_like(assembled, &sequence.with(&others, targets), site, environment)?;
+        let both = [(&values[..], &assembled.code[..]), (&others[..], &other[..])];
         let source = |field: &Field| match field.branch_end {
             Some(_) => {
-                let to = field.leads_to(&assembled.code, site.addr)?;
-                let leads_there = |target: &Target| address(*target, environment) == Some(CodeAddr::new(to));
-                let number = targets.iter().position(leads_there)?;
-                Some(From::Target(number))
+                let to = CodeAddr::new(field.leads_to(&assembled.code, site.addr)?);
+                let leads_there = |target: &Target| address(*target, environment) == Some(to);
+                targets.iter().position(leads_there).map(From::Target)
             }
             None => value(*field, both),
         };
+        let mut template = Template::of(site, &assembled.code, &assembled.declared)?;
         template.keep(&assembled.code, |field| source(field).is_some());
-        let sources = template.fields().iter().filter_map(source).collect();
         let learnt = Self {
             kind,
+            sources: template.fields().iter().filter_map(source).collect(),
             template,
             sequence: sequence.clone(),
-            sources,
             returns: assembled.landings.clone(),
             used: assembled.used,
         };
-        let varies = |number: usize| values.get(number) != others.get(number);
-        let has_field = |number: usize| {
+        (learnt.has_fields_for(both) && learnt.gives(both, site.addr, environment)).then_some(learnt)
+    }
+
+    /// Whether each value that varies has a field.
+    fn has_fields_for(&self, [(values, _), (others, _)]: Both<'_>) -> bool {
+        let has_field = |number| {
             let is_from = |from: &From| matches!(from, From::Value { number: n, .. } if *n == number);
-            learnt.sources.iter().any(is_from)
+            self.sources.iter().any(is_from)
         };
-        let all_found = (0..values.len()).all(|number| !varies(number) || has_field(number));
-        let again = |(values, code): (&[u64], &[u8])| {
+        let mut pairs = values.iter().zip(others).enumerate();
+        pairs.all(|(number, (value, other))| value == other || has_field(number))
+    }
+
+    /// Whether filling makes both codes, at the address for which they were assembled, and both may be written.
+    fn gives(&self, both: Both<'_>, at: CodeAddr, environment: &Environment) -> bool {
+        both.iter().all(|(values, code)| {
             let asked = Wanted {
                 values,
-                targets,
+                targets: &self.sequence.outline().targets,
                 environment,
             };
             let mut filled = Bytes::new();
-            learnt.fill(site.addr, asked, &mut filled)?;
-            let range = CodeRange::new(site.addr, code.len() as u64)?;
-            (filled[..] == *code && learnt.admits(range, code, asked)).then_some(())
-        };
-        let [one, other] = both;
-        again(one)?;
-        again(other)?;
-        all_found.then_some(learnt)
+            let is_filled = self.fill(at, asked, &mut filled).is_some();
+            let range = CodeRange::new(at, code.len() as u64);
+            is_filled && filled[..] == **code && range.is_some_and(|range| self.admits(range, code, asked))
+        })
     }
 
     /// Whether the code may be written, and is what was asked for: see [`Template::admits`].
@@ -426,8 +422,26 @@ fn others(values: &[u64]) -> Option<Values> {
     Some(others)
 }
 
+/// The code of a sequence that is assembled and checked as another was, in place and with the same returns.
+fn assemble_like(
+    assembled: &Assembled,
+    sequence: &Sequence,
+    site: &SiteContext<'_>,
+    environment: &Environment,
+) -> Option<Vec<u8>> {
+    let Ok(Fit::InPlace(other)) = sequence::assemble(sequence, site, environment) else {
+        return None;
+    };
+    let checked = verify::check(site, &other.code, &[], &other.declared).ok()?;
+    let is_alike = (other.used, &checked.landings) == (assembled.used, &assembled.landings);
+    is_alike.then_some(other.code)
+}
+
+/// The codes of a sequence with two lots of values.
+type Both<'a> = [(&'a [u64], &'a [u8]); 2];
+
 /// The value that is in a field, both times.
-fn value(field: Field, both: [(&[u64], &[u8]); 2]) -> Option<From> {
+fn value(field: Field, both: Both<'_>) -> Option<From> {
     let [(values, code), (others, other)] = both;
     let pairs = values.iter().zip(others).enumerate();
     let mut varying = pairs.filter(|(_, (value, other))| value != other);

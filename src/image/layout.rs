@@ -10,7 +10,7 @@ use core::fmt;
 use super::MAX_SIZE;
 use super::descriptors::Descriptors;
 use super::elf::is_toc;
-use super::graph::{Graph, SectionId, SectionRole};
+use super::graph::{Graph, Section, SectionId, SectionRole};
 use super::pairs::Pairs;
 use super::tables::ENTRY;
 use crate::addr::{CodeAddr, Len};
@@ -128,14 +128,19 @@ struct Growing {
 }
 
 impl Growing {
+    fn new(kind: SegmentKind) -> Self {
+        Self {
+            kind,
+            size: 0,
+            align: 1,
+        }
+    }
+
     fn push(&mut self, size: u64, align: u32) -> Result<Place> {
         let start = self.size.next_multiple_of(u64::from(align));
         let end = start.saturating_add(size);
         let (Ok(offset), true) = (u32::try_from(start), end <= MAX_SIZE) else {
-            return Err(Error::ImageTooLarge {
-                size: end,
-                limit: MAX_SIZE,
-            });
+            return Err(too_large(end));
         };
         self.size = end;
         self.align = self.align.max(align);
@@ -143,6 +148,101 @@ impl Growing {
             segment: self.kind,
             offset,
         })
+    }
+
+    fn size(&self) -> Result<u32> {
+        u32::try_from(self.size).map_err(|_| too_large(self.size))
+    }
+
+    fn request(&self) -> Result<SegmentRequest> {
+        Ok(SegmentRequest {
+            kind: self.kind,
+            size: Len::new(self.size()?),
+            align: Len::new(self.align),
+        })
+    }
+}
+
+const fn too_large(size: u64) -> Error {
+    Error::ImageTooLarge {
+        size,
+        limit: MAX_SIZE,
+    }
+}
+
+/// The places of sections, while they are given.
+struct Places {
+    segments: [Growing; 3],
+    /// What is read and not put into memory.
+    maps: Growing,
+    /// By section.
+    all: Vec<Option<Place>>,
+    /// By section: the offset in the maps.
+    stack_maps: Vec<(usize, u32)>,
+    got_start: u32,
+}
+
+impl Places {
+    fn of(graph: &Graph<'_>) -> Result<Self> {
+        let mut places = Self {
+            segments: SegmentKind::ALL.map(Growing::new),
+            maps: Growing::new(SegmentKind::ReadOnly),
+            all: Vec::with_capacity(graph.sections.len()),
+            stack_maps: Vec::new(),
+            got_start: 0,
+        };
+        for (section, in_table) in graph.sections.iter().zip(graph.in_table()) {
+            let place = match in_table && section.role == SectionRole::ReadOnly {
+                true => None,
+                false => places.place(section)?,
+            };
+            places.all.push(place);
+        }
+        places.place_table(graph)?;
+        Ok(places)
+    }
+
+    /// A place for the next section, if it is put into memory.
+    fn place(&mut self, section: &Section<'_>) -> Result<Option<Place>> {
+        let [code, read_only, data] = &mut self.segments;
+        let (segment, terminator) = match section.role {
+            SectionRole::Code => (code, 0),
+            SectionRole::ReadOnly => (read_only, 0),
+            SectionRole::EhFrame => (read_only, EH_FRAME_END),
+            SectionRole::Data => (data, 0),
+            SectionRole::StackMaps => {
+                let map = self.maps.push(u64::from(section.size), section.align.max(8))?;
+                self.stack_maps.push((self.all.len(), map.offset));
+                return Ok(None);
+            }
+            SectionRole::Ignored => return Ok(None),
+        };
+        let place = segment.push(u64::from(section.size) + terminator, section.align)?;
+        Ok(Some(place))
+    }
+
+    /// Places for the sections of the global offset table, one behind the other.
+    fn place_table(&mut self, graph: &Graph<'_>) -> Result<()> {
+        let [_, read_only, _] = &mut self.segments;
+        // Without entries, too, the table has an address for what is relative to it.
+        self.got_start = read_only.push(0, graph.arch.got_align())?.offset;
+        let sections = graph.sections.iter().zip(graph.in_table());
+        for ((section, in_table), place) in sections.zip(&mut self.all) {
+            if section.role == SectionRole::ReadOnly && in_table {
+                *place = Some(read_only.push(u64::from(section.size), section.align.max(ENTRY))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory that the segments need.
+    fn requests(&self) -> Result<[SegmentRequest; 3]> {
+        let total = self.segments.iter().map(|segment| segment.size).sum();
+        if total > MAX_SIZE {
+            return Err(too_large(total));
+        }
+        let [code, read_only, data] = &self.segments;
+        Ok([code.request()?, read_only.request()?, data.request()?])
     }
 }
 
@@ -159,65 +259,17 @@ impl<'data> Graph<'data> {
         self.descriptors = Descriptors::find(&self);
         self.pairs = Pairs::find(&self)?;
         let reach = self.reach();
-        let growing = |kind| Growing {
-            kind,
-            size: 0,
-            align: 1,
-        };
-        let mut segments = SegmentKind::ALL.map(growing);
-        let mut maps = growing(SegmentKind::ReadOnly);
-        let mut layout = Layout {
-            segments: SegmentKind::ALL.map(|kind| SegmentRequest {
-                kind,
-                size: Len::new(0),
-                align: Len::new(1),
-            }),
-            places: alloc::vec![None; self.sections.len()],
-            stack_maps: Vec::new(),
-            stack_maps_size: 0,
-            got_start: 0,
+        let places = Places::of(&self)?;
+        Ok(Layout {
+            segments: places.requests()?,
+            places: places.all,
+            stack_maps: places.stack_maps,
+            stack_maps_size: places.maps.size()?,
+            got_start: places.got_start,
             reach,
             moved: false,
             graph: self,
-        };
-        let [code, read_only, data] = &mut segments;
-        let table: Vec<bool> = layout.graph.in_table().collect();
-        let in_table = |index: usize| table.get(index) == Some(&true);
-        for (index, (section, place)) in layout.graph.sections.iter().zip(&mut layout.places).enumerate() {
-            let segment = match section.role {
-                SectionRole::ReadOnly if in_table(index) => continue,
-                SectionRole::Code => &mut *code,
-                SectionRole::ReadOnly | SectionRole::EhFrame => &mut *read_only,
-                SectionRole::Data => &mut *data,
-                SectionRole::StackMaps => {
-                    let start = maps.push(u64::from(section.size), section.align.max(8))?;
-                    layout.stack_maps.push((index, start.offset));
-                    continue;
-                }
-                SectionRole::Ignored => continue,
-            };
-            let terminator = if section.role == SectionRole::EhFrame {
-                EH_FRAME_END
-            } else {
-                0
-            };
-            *place = Some(segment.push(u64::from(section.size) + terminator, section.align)?);
-        }
-        // Without entries, too, the table has an address for what is relative to it.
-        let start = read_only.push(0, layout.graph.arch.got_align())?.offset;
-        for (index, (section, place)) in layout.graph.sections.iter().zip(&mut layout.places).enumerate() {
-            if section.role == SectionRole::ReadOnly && in_table(index) {
-                *place = Some(read_only.push(u64::from(section.size), section.align.max(ENTRY))?);
-            }
-        }
-        layout.got_start = start;
-        layout.stack_maps_size = size_of(&maps)?;
-        layout.check_total(&segments)?;
-        for (request, grown) in layout.segments.iter_mut().zip(&segments) {
-            request.size = Len::new(size_of(grown)?);
-            request.align = Len::new(grown.align);
-        }
-        Ok(layout)
+        })
     }
 
     /// By section: whether it is a part of the global offset table.
@@ -240,25 +292,7 @@ impl<'data> Graph<'data> {
     }
 }
 
-fn size_of(segment: &Growing) -> Result<u32> {
-    u32::try_from(segment.size).map_err(|_| Error::ImageTooLarge {
-        size: segment.size,
-        limit: MAX_SIZE,
-    })
-}
-
 impl<'data> Layout<'data> {
-    fn check_total(&self, segments: &[Growing]) -> Result<()> {
-        let total = segments.iter().map(|segment| segment.size).sum();
-        if total > MAX_SIZE {
-            return Err(Error::ImageTooLarge {
-                size: total,
-                limit: MAX_SIZE,
-            });
-        }
-        Ok(())
-    }
-
     /// The memory that the segments need. Their protections differ, so no two may share a page.
     #[must_use]
     pub fn segments(&self) -> &[SegmentRequest; 3] {

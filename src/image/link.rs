@@ -238,6 +238,23 @@ impl Graph<'_> {
     }
 }
 
+/// What is gathered of sections while they are written.
+#[derive(Default)]
+struct Written {
+    eh_frames: Vec<EhFrame>,
+    code_tables: Vec<CodeTable>,
+    lists: Lists,
+}
+
+/// Where code is.
+fn code_of(segments: &[Segment]) -> Vec<CodeRange> {
+    let code = segments
+        .iter()
+        .filter(|segment| segment.kind == SegmentKind::Code);
+    let ranges = code.filter_map(|segment| CodeRange::new(segment.addr, segment.bytes.len() as u64));
+    ranges.collect()
+}
+
 /// Repeats a unit over all bytes.
 fn fill_with(bytes: &mut [u8], unit: &[u8]) {
     if let [byte] = unit {
@@ -300,61 +317,20 @@ impl Linker<'_, '_> {
             .layout
             .segments
             .map(|request| alloc::vec![0; request.size.as_usize()]);
-        let [code, _, _] = &mut buffers;
-        // A stub or padding that is run by mistake traps.
-        let trap = self.layout.graph.arch.trap();
-        fill_with(code, trap);
-        let (mut eh_frames, mut code_tables) = (Vec::new(), Vec::new());
-        let mut lists = Lists::default();
-        for (section, place) in self.layout.graph.sections.iter().zip(&self.layout.places) {
-            let Some(place) = place else { continue };
-            let at = self.address(*place);
-            let Some(bytes) = self.fill(section, *place, &mut buffers) else {
-                continue;
-            };
-            self.apply_all(section, Some(at), bytes)?;
-            lists.add(section, bytes, self.layout.graph.endian());
-            if section.role == SectionRole::EhFrame {
-                eh_frames.push(EhFrame {
-                    addr: CodeAddr::new(at),
-                    bytes: bytes.to_vec(),
-                });
-            }
-            if section.about_code {
-                code_tables.push(CodeTable {
-                    name: section.name.to_string(),
-                    addr: CodeAddr::new(at),
-                    bytes: bytes.to_vec(),
-                });
-            }
-        }
-        let stack_maps = self.stack_maps()?;
-        let segments = SegmentKind::ALL
-            .into_iter()
-            .zip(buffers)
-            .filter(|(_, bytes)| !bytes.is_empty());
-        let segments: Vec<_> = segments
-            .map(|(kind, bytes)| Segment {
-                kind,
-                addr: self.addrs.get(kind),
-                bytes,
-            })
-            .collect();
-        let code = segments
-            .iter()
-            .filter(|segment| segment.kind == SegmentKind::Code)
-            .filter_map(|segment| CodeRange::new(segment.addr, segment.bytes.len() as u64));
+        let written = self.write_sections(&mut buffers)?;
+        let segments = self.segments(buffers);
+        let graph = &self.layout.graph;
         let image = Image {
-            arch: self.layout.graph.arch(),
-            windows: self.layout.graph.format == ObjectFormat::Coff,
-            endian: self.layout.graph.endian(),
-            stack_maps,
+            arch: graph.arch(),
+            windows: graph.format == ObjectFormat::Coff,
+            endian: graph.endian(),
+            stack_maps: self.stack_maps()?,
             functions: self.functions(),
-            eh_frames,
-            code_tables,
-            code: code.collect(),
+            eh_frames: written.eh_frames,
+            code_tables: written.code_tables,
+            code: code_of(&segments),
         };
-        let (constructors, destructors) = lists.in_order();
+        let (constructors, destructors) = written.lists.in_order();
         Ok(LinkedImage {
             segments,
             image,
@@ -363,9 +339,53 @@ impl Linker<'_, '_> {
             got: CodeAddr::new(self.got),
             image_base: CodeAddr::new(self.image_base),
             symbols: self.symbols(),
-            entries: self.named(&self.layout.graph.tables.entries),
-            stubs: self.named(&self.layout.graph.tables.stubs),
+            entries: self.named(&graph.tables.entries),
+            stubs: self.named(&graph.tables.stubs),
         })
+    }
+
+    /// Puts all sections into their places, relocated.
+    fn write_sections(&self, buffers: &mut [Vec<u8>; 3]) -> Result<Written> {
+        let [code, _, _] = buffers;
+        let graph = &self.layout.graph;
+        // A stub or padding that is run by mistake traps.
+        fill_with(code, graph.arch.trap());
+        let mut written = Written::default();
+        for (section, place) in graph.sections.iter().zip(&self.layout.places) {
+            let Some(place) = place else { continue };
+            let at = self.address(*place);
+            let Some(bytes) = self.fill(section, *place, buffers) else {
+                continue;
+            };
+            self.apply_all(section, Some(at), bytes)?;
+            written.lists.add(section, bytes, graph.endian());
+            if section.role == SectionRole::EhFrame {
+                written.eh_frames.push(EhFrame {
+                    addr: CodeAddr::new(at),
+                    bytes: bytes.to_vec(),
+                });
+            }
+            if section.about_code {
+                written.code_tables.push(CodeTable {
+                    name: section.name.to_string(),
+                    addr: CodeAddr::new(at),
+                    bytes: bytes.to_vec(),
+                });
+            }
+        }
+        Ok(written)
+    }
+
+    /// The segments that are not empty, of these bytes.
+    fn segments(&self, buffers: [Vec<u8>; 3]) -> Vec<Segment> {
+        let all = SegmentKind::ALL.into_iter().zip(buffers);
+        let segments = all.filter(|(_, bytes)| !bytes.is_empty());
+        let segments = segments.map(|(kind, bytes)| Segment {
+            kind,
+            addr: self.addrs.get(kind),
+            bytes,
+        });
+        segments.collect()
     }
 
     /// Puts a section's bytes into its place; returns them.

@@ -319,53 +319,58 @@ fn audit_function<S: IntoShape>(
         Err(error) => return refused(error.into()),
     };
     for ((reference, record), next) in records.iter().zip(next_offsets(&records)) {
-        let (offset, len) = (record.offset(), function.len);
-        let mut refuse = |error| {
-            refused(Refusal {
-                site: Some(record_name(function, record)),
-                error,
-            })
-        };
-        if offset.get() > len.get() {
-            refuse(Error::RecordOutsideFunction {
-                site: record_name(function, record),
-                function: function.addr,
-                len,
-            })?;
-            continue;
-        }
-        let limit = next.map_or(len.get(), |next| next.get().min(len.get()));
-        let addr = function.addr.at(offset).unwrap_or(function.addr);
-        let candidate = Candidate {
-            arch: parts.arch,
-            record: *record,
-            constants,
-            function: function.name,
-            addr,
-            bytes: code
-                .get(offset.get() as usize..limit as usize)
-                .unwrap_or_default(),
-        };
-        let audited = shape(&candidate).into_shape().and_then(|shape| {
-            let audit = |shape| {
-                audit_convention(parts, shape, || record_name(function, record))?;
-                Ok((shape, audit_record(&candidate, shape, function, next, found)?))
+        let name = || record_name(function, record);
+        let audited = candidate(parts, function, (*record, constants), next, &code).and_then(|candidate| {
+            let Some(shape) = shape(&candidate).into_shape()? else {
+                return Ok(None);
             };
-            shape.map(audit).transpose()
+            audit_convention(parts, shape, name)?;
+            let bytes = audit_record(&candidate, shape, function, next, found)?;
+            Ok(Some((candidate.addr, shape, bytes)))
         });
-        let (shape, bytes) = match audited {
-            Ok(Some(audited)) => audited,
-            Ok(None) => continue,
-            Err(error) => {
-                refuse(error)?;
-                continue;
+        match audited {
+            Ok(Some((addr, shape, bytes))) => {
+                let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize()).unwrap_or(0);
+                let site = Entry::new(record.id(), addr, Some(*reference), index, overhang);
+                found.push(site, shape, bytes)?;
             }
-        };
-        let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize()).unwrap_or(0);
-        let site = Entry::new(record.id(), addr, Some(*reference), index, overhang);
-        found.push(site, shape, bytes)?;
+            Ok(None) => {}
+            Err(error) => refused(Refusal {
+                site: Some(name()),
+                error,
+            })?,
+        }
     }
     Ok(())
+}
+
+/// What may be a site: the bytes from a record up to the next one.
+fn candidate<'a>(
+    parts: &ModuleParts,
+    function: &FunctionView<'a>,
+    (record, constants): (Record<'a>, Constants<'a>),
+    next: Option<FnOffset>,
+    code: &'a [u8],
+) -> Result<Candidate<'a>> {
+    let (offset, len) = (record.offset(), function.len);
+    if offset.get() > len.get() {
+        return Err(Error::RecordOutsideFunction {
+            site: record_name(function, &record),
+            function: function.addr,
+            len,
+        });
+    }
+    let limit = next.map_or(len.get(), |next| next.get().min(len.get()));
+    Ok(Candidate {
+        arch: parts.arch,
+        record,
+        constants,
+        function: function.name,
+        addr: function.addr.at(offset).unwrap_or(function.addr),
+        bytes: code
+            .get(offset.get() as usize..limit as usize)
+            .unwrap_or_default(),
+    })
 }
 
 /// Sites of the C convention are filled for that of the architecture, not for that of Windows.
