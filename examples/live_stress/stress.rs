@@ -28,6 +28,7 @@ use running::{Batch, KINDS, Kind, Random, Running, SITES, batch, kind};
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
+    /// How long at least. It goes on until everything has been exercised, as a busy machine may do little in a few seconds.
     pub(crate) seconds: f64,
     pub(crate) readers: usize,
     pub(crate) seed: u64,
@@ -46,6 +47,17 @@ pub(crate) struct Totals {
     pub(crate) failures: u64,
 }
 
+impl Totals {
+    /// Whether the writer has done everything at least once.
+    fn has_all(&self) -> bool {
+        [self.patches, self.restores, self.invalidations, self.reclaimed]
+            .iter()
+            .all(|count| *count > 0)
+    }
+}
+
+/// How many modules live at most after the time is over.
+const MODULES_AFTER: u64 = 1000;
 /// How many commits a module lives.
 const COMMITS_PER_MODULE: u64 = 4000;
 /// How many executions a reader makes between two reports that it is outside of all code. A call into another process
@@ -133,7 +145,16 @@ pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
         };
         let readers: Vec<_> = (0..config.readers).map(start).collect();
         let written = (|| {
-            while Instant::now() < end && !shared.stop.load(Ordering::Acquire) {
+            let mut after = 0;
+            let is_done =
+                |writer: &Writer| writer.totals.has_all() && deoptimized.load(Ordering::Relaxed) > 0;
+            while !shared.stop.load(Ordering::Acquire) {
+                if Instant::now() >= end {
+                    after += 1;
+                    if after > MODULES_AFTER || is_done(&writer) {
+                        break;
+                    }
+                }
                 module = writer.life_of(&shared, module, end)?;
             }
             Ok(())

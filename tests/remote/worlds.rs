@@ -162,7 +162,7 @@ fn a_call_that_does_not_end_is_an_error() {
 /// change nothing.
 #[test]
 fn a_handler_cannot_change_the_site_that_it_returns_to() {
-    let setup = setup(Duration::from_secs(60));
+    let setup = setup(Duration::from_secs(600));
     setup.nest();
     let [own, outer] = [107, 207].map(|id| setup.site(id));
     let outcomes = Arc::new(Mutex::new(Vec::new()));
@@ -178,7 +178,7 @@ fn a_handler_cannot_change_the_site_that_it_returns_to() {
         };
         let changed = [&own, &outer].map(|site| change(site).map(drop));
         said.lock().unwrap().push(changed);
-        assert!(began.elapsed() < Duration::from_secs(20));
+        assert!(began.elapsed() < Duration::from_secs(200), "it has not waited");
     }));
     let mut thread = setup.executor.thread(64 << 10).unwrap();
     assert_eq!(thread.call(setup.entry("call_7"), &[1]), Ok(17));

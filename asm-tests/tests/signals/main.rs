@@ -158,7 +158,8 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
         let release = Release(|| stop.store(true, Ordering::Relaxed));
         let start = std::time::Instant::now();
         let mut failed = None;
-        while start.elapsed() < Duration::from_secs(3) && failed.is_none() {
+        let enough = |patches| patches > 20 && calls.load(Ordering::Relaxed) > 1000;
+        while (start.elapsed() < Duration::from_secs(3) || !enough(patches)) && failed.is_none() {
             let by = new.load(Ordering::SeqCst) + 1;
             new.store(by, Ordering::SeqCst);
             failed = lab.patch(by, 1 + by % 4).err();
@@ -168,9 +169,7 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
         drop(release);
         assert_eq!(failed, None);
     });
-    let calls = calls.into_inner();
-    println!("{calls} calls, {patches} patches, 0 failures");
-    assert!(calls > 1000 && patches > 20);
+    println!("{} calls, {patches} patches, 0 failures", calls.into_inner());
 }
 
 /// What copies or compares code leaves addresses of it in registers and on stacks: no call returns there.

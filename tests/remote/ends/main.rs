@@ -28,7 +28,7 @@ use common::{Handlers, hit, setup_in};
 use patchpoint::Error;
 
 /// Longer than anything here takes.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(200);
 
 /// The tests look at what this process has open and mapped: one after the other.
 static TURN: Mutex<()> = Mutex::new(());

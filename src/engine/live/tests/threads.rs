@@ -16,7 +16,7 @@ use crate::publish::{Attached, Drained, Rest};
 use crate::sequence::{Sequence, result};
 use crate::site::{Module, Site};
 
-/// A callee that says that it was entered and waits until it may return, or a second.
+/// A callee that says that it was entered and waits until it may return, or a minute.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 static RETURN: AtomicBool = AtomicBool::new(false);
 
@@ -27,7 +27,7 @@ extern "C" fn blocking(x: u64) -> u64 {
 }
 
 fn wait_for(flag: &AtomicBool) {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(60);
     while !flag.load(Ordering::Acquire) && Instant::now() < end {
         thread::yield_now();
     }
@@ -149,7 +149,8 @@ impl Race {
         memory.write_unexecuted(at, bytes).unwrap();
     }
 
-    /// Lets `write` run again and again for at most `limit`. Whether every result was one of those allowed.
+    /// Lets `write` run again and again for `limit`, and until the site has been executed. Whether every result was one of
+    /// those allowed.
     fn run(&self, limit: Duration, allowed: &[u64], mut write: impl FnMut(usize)) -> bool {
         let (stop, wrong, calls) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -164,13 +165,14 @@ impl Race {
                 }
             });
             let (end, mut round) = (Instant::now() + limit, 0);
-            while Instant::now() < end && wrong.load(Ordering::Relaxed) == 0 {
+            let is_called = || calls.load(Ordering::Relaxed) > 0;
+            while (Instant::now() < end || !is_called()) && wrong.load(Ordering::Relaxed) == 0 {
                 write(round);
                 round += 1;
             }
             stop.store(true, Ordering::Release);
         });
-        wrong.load(Ordering::Relaxed) == 0 && calls.load(Ordering::Relaxed) > 0
+        wrong.load(Ordering::Relaxed) == 0
     }
 }
 
