@@ -57,8 +57,10 @@ impl Totals {
 }
 
 /// How many modules live at most after the time is over.
-const MODULES_AFTER: u64 = 1000;
-/// How many commits a module lives.
+const MODULES_AFTER: u64 = 100;
+/// How many commits a module lives at least: long enough that stubs are reclaimed.
+const LEAST_COMMITS: u64 = 512;
+/// How many commits a module lives at most.
 const COMMITS_PER_MODULE: u64 = 4000;
 /// How many executions a reader makes between two reports that it is outside of all code. A call into another process
 /// takes as long as a thousand of them.
@@ -272,11 +274,11 @@ impl Writer {
     fn life_of(&mut self, shared: &Shared, module: Module, end: Instant) -> Result<Module> {
         let running = Arc::clone(&shared.current.lock().unwrap());
         let sites = sites(&module);
-        for commit in 0..COMMITS_PER_MODULE {
+        for commit in 1..=COMMITS_PER_MODULE {
             self.change(&running, &sites)?;
             if commit % 128 == 0 {
                 self.reclaim()?;
-                if Instant::now() >= end {
+                if commit >= LEAST_COMMITS && Instant::now() >= end {
                     break;
                 }
             }
