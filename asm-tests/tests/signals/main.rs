@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use asm_tests::NATIVE;
@@ -143,23 +144,24 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
     );
     let mut patches = 0;
     std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let _attached = lab.world.attach().unwrap();
-                while !stop.load(Ordering::Relaxed) {
-                    let from = old.load(Ordering::SeqCst);
-                    let by = lab.call(7, 1) - 7;
-                    let to = new.load(Ordering::SeqCst);
-                    assert!((from..=to).contains(&by), "{by} is neither of {from}..={to}");
-                    calls.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
+        let read = || {
+            let _attached = lab.world.attach().unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                let from = old.load(Ordering::SeqCst);
+                let by = lab.call(7, 1) - 7;
+                let to = new.load(Ordering::SeqCst);
+                assert!((from..=to).contains(&by), "{by} is neither of {from}..={to}");
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let readers = [scope.spawn(read), scope.spawn(read)];
         let release = Release(|| stop.store(true, Ordering::Relaxed));
         let start = std::time::Instant::now();
         let mut failed = None;
         let enough = |patches| patches > 20 && calls.load(Ordering::Relaxed) > 1000;
-        while (start.elapsed() < Duration::from_secs(3) || !enough(patches)) && failed.is_none() {
+        let goes_on = || !readers.iter().any(ScopedJoinHandle::is_finished);
+        while (start.elapsed() < Duration::from_secs(3) || !enough(patches)) && failed.is_none() && goes_on()
+        {
             let by = new.load(Ordering::SeqCst) + 1;
             new.store(by, Ordering::SeqCst);
             failed = lab.patch(by, 1 + by % 4).err();

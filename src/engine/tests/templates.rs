@@ -145,12 +145,8 @@ fn what_is_filled_is_what_would_be_assembled() {
 /// Ramps of small modules are near their sites.
 #[test]
 fn what_leads_near_is_filled_where_the_assembler_takes_a_long_branch() {
-    let Sites {
-        lab,
-        sites,
-        text: _text,
-    } = sites(&[usual()]);
-    let site = &sites[0];
+    let all = sites(&[usual()]);
+    let (lab, site) = (&all.lab, &all.sites[0]);
     let leading = |distance: i64| {
         let to = CodeAddr::new(site.end().get().wrapping_add_signed(distance));
         Sequence::new()
@@ -230,12 +226,8 @@ fn what_was_filled_wrong_is_refused_and_nothing_is_written() {
 
 #[test]
 fn landings_are_kept_by_assembling() {
-    let Sites {
-        lab,
-        sites,
-        text: _text,
-    } = sites(&[usual()]);
-    let site = &sites[0];
+    let all = sites(&[usual()]);
+    let (lab, site) = (&all.lab, &all.sites[0]);
     for number in 0..3 {
         lab.engine.patch_site(site, &hit(0x1234 + number, 0x140)).unwrap();
     }
