@@ -97,8 +97,11 @@ fn the_perf_map_has_a_line_for_each_piece_of_code() {
     assert_eq!(text.lines().count(), expected.len());
 }
 
+/// Makes such a file, and gives it up.
+type Attempt<'a> = Box<dyn Fn() -> std::io::Result<()> + 'a>;
+
 /// Where either file would be.
-fn attempts(folder: &Folder) -> [(PathBuf, Box<dyn Fn() -> std::io::Result<()> + '_>); 2] {
+fn attempts(folder: &Folder) -> [(PathBuf, Attempt<'_>); 2] {
     let map = folder.0.join("perf.map");
     let dump = folder.0.join(format!("jit-{}.dump", std::process::id()));
     let at = map.clone();

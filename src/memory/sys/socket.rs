@@ -266,7 +266,8 @@ unsafe fn received_files(message: &libc::msghdr) -> SmallVec<[OwnedFd; 1]> {
         if entry.cmsg_level == libc::SOL_SOCKET && has_files {
             // SAFETY: a computation.
             let head = unsafe { libc::CMSG_LEN(0) } as usize;
-            let count = (entry.cmsg_len as usize).saturating_sub(head) / size_of::<RawFd>();
+            let len: usize = entry.cmsg_len as _;
+            let count = len.saturating_sub(head) / size_of::<RawFd>();
             for index in 0..count {
                 // SAFETY: the entry has as many descriptors, by its length; they are ours from now on.
                 let file = unsafe {
