@@ -51,6 +51,8 @@
 
 mod channel;
 mod controller;
+#[cfg(test)]
+mod descriptors;
 mod foreign;
 mod handshake;
 mod listen;

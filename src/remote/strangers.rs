@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
+use super::descriptors::{is_closed, pipe, send_copies};
 use super::handshake::{Handshake, Nonces, Outcome, Side, introduce};
 use super::listen::{Listener, MOST, Token};
 use super::protocol::Message;
 use super::{Options, Service};
 use crate::error::{Error, Result};
 use crate::memory::listen::{self as system, connect};
-use crate::memory::socket::tests::{is_closed, pipe, send_copies};
 use crate::memory::socket::{Socket, Trouble, within};
 
 /// More than a machine stands still for.

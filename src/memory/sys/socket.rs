@@ -350,6 +350,3 @@ impl Control {
 pub(crate) fn within(time: Duration) -> Option<Instant> {
     Instant::now().checked_add(time)
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

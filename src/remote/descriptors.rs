@@ -1,12 +1,17 @@
 //! Descriptors that nobody asked for, counted by what they keep open.
 
+#![allow(unsafe_code)]
+
 use std::fs::File;
 use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
-use super::*;
+use crate::memory::socket::{Socket, Trouble, within};
 
 /// Both ends of a pipe. Reading from the first ends when nobody has the second any more.
-pub(crate) fn pipe() -> (File, OwnedFd) {
+pub(super) fn pipe() -> (File, OwnedFd) {
     let mut ends: [RawFd; 2] = [-1; 2];
     // SAFETY: two descriptors are written.
     assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
@@ -16,14 +21,17 @@ pub(crate) fn pipe() -> (File, OwnedFd) {
 }
 
 /// Sends a message with as many copies of a descriptor; false if the connection has ended.
-pub(crate) fn send_copies(socket: &Socket, bytes: &[u8], file: &OwnedFd, count: usize) -> bool {
+pub(super) fn send_copies(socket: &Socket, bytes: &[u8], file: &OwnedFd, count: usize) -> bool {
     let mut part = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     };
     let data = vec![file.as_raw_fd(); count];
     let mut control = vec![0_u64; 256];
-    let mut message = header(&mut part);
+    // SAFETY: all zeros is a valid header, of nothing.
+    let mut message = unsafe { MaybeUninit::<libc::msghdr>::zeroed().assume_init() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
     let len = size_of_val(&data[..]) as u32;
     message.msg_control = control.as_mut_ptr().cast();
     // SAFETY: a computation.
@@ -41,7 +49,7 @@ pub(crate) fn send_copies(socket: &Socket, bytes: &[u8], file: &OwnedFd, count: 
 }
 
 /// Whether nobody has the other end of a pipe: other tests start processes, which have everything for a moment.
-pub(crate) fn is_closed(mut read: File, write: OwnedFd) -> bool {
+pub(super) fn is_closed(mut read: File, write: OwnedFd) -> bool {
     drop(write);
     let mut entry = libc::pollfd {
         fd: read.as_raw_fd(),
@@ -59,7 +67,7 @@ fn set(socket: &Socket, option: libc::c_int) {
     let (fd, value) = (socket.as_raw_fd(), (&raw const on).cast());
     // SAFETY: as many bytes as are said are read.
     let set = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, value, len) };
-    assert_eq!(set, 0, "{}", last_errno());
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
 fn receive(socket: &Socket) -> Result<(usize, Option<OwnedFd>), Trouble> {
@@ -118,9 +126,7 @@ fn what_the_system_adds_is_no_descriptor_of_the_sender() {
     let received = receive(&ours);
     assert!(matches!(received, Ok((3, None))), "{received:?}");
     let (read, write) = pipe();
-    theirs
-        .send(b"abc", Some(std::os::fd::AsFd::as_fd(&write)), None)
-        .unwrap();
+    theirs.send(b"abc", Some(write.as_fd()), None).unwrap();
     let received = receive(&ours);
     assert!(matches!(received, Ok((3, Some(_)))), "{received:?}");
     drop(received);
