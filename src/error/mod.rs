@@ -568,6 +568,11 @@ pub enum Error {
     /// The process that changes the code asks for what no controller does.
     #[error("the controller's request is none: {why}: use the same version of the crate on both sides")]
     ControllerRequest { why: &'static str },
+    /// Who listens where an executor connects does not prove that it is the controller; it is not obeyed.
+    #[error(
+        "who listens there is not the controller: {why}: take path and token from the same listener, and run both sides as one user"
+    )]
+    ControllerUnproven { why: &'static str },
     /// A frame of another process has an address that is not on its stack.
     #[error(
         "patchpoint {id} at {addr}: {at:#x} is not on the stack {stack} of the other process's thread: only values on the stack can be reached"

@@ -3,15 +3,16 @@
 //! Numbers have the machine's byte order.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::file;
 use super::names::{self, Named};
 use super::system::{Marker, monotonic_nanos, thread};
 use crate::arch::Arch;
@@ -49,21 +50,22 @@ struct State {
 }
 
 impl JitDump {
-    /// Begins the file `jit-PID.dump` in a folder, by which name `perf` knows it.
+    /// Begins the file `jit-PID.dump` in a folder, by which name `perf` knows it. It has the code's bytes, and can be read by
+    /// this user only. One that an earlier process of this number has left there is overwritten.
     ///
     /// # Errors
-    /// The file cannot be made or mapped; this machine is none that code can run on.
+    /// The file cannot be made or mapped; what is there is not a plain file of this user's alone, or one that another
+    /// `JitDump` writes still; this machine is none that code can run on.
     pub fn create_in(folder: impl AsRef<Path>) -> io::Result<Self> {
         let path = folder.as_ref().join(format!("jit-{}.dump", std::process::id()));
         let arch = Arch::host().ok_or(io::ErrorKind::Unsupported)?;
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600);
-        let mut file = options.custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        let mut file = file::open(&path, OpenOptions::new().read(true).write(true))?;
+        if !file::lock(&file)? {
+            let why = "another JitDump of this process writes there: clone that, or take another folder";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        file.set_len(0)?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.write_all(&header(arch))?;
         let marker = Marker::new(&file)?;
         Ok(Self(Arc::new(Inner {

@@ -18,6 +18,8 @@
 //!
 //! Invariants: what cannot be written is left out and [counted](PerfMap::lost), never a reason for a change to fail.
 
+#[cfg(unix)]
+mod file;
 // GDB takes a name of ELFv1 for that of code, and would write a trap into the function descriptor there.
 #[cfg(all(
     feature = "backtrace",

@@ -4,13 +4,13 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::file;
 use super::names::{self, Named};
 use crate::engine::{Event, Observer};
 
@@ -34,7 +34,8 @@ impl PerfMap {
     /// The map of this process. What is there already, of another engine or a process that is gone, is kept.
     ///
     /// # Errors
-    /// The file cannot be opened, or is a link.
+    /// The file cannot be made; or what is there is not a plain file of this user's alone: a link, say, or a file that another
+    /// user has made, who could guess the name.
     pub fn create() -> io::Result<Self> {
         Self::at(format!("/tmp/perf-{}.map", std::process::id()))
     }
@@ -42,13 +43,11 @@ impl PerfMap {
     /// A map elsewhere.
     ///
     /// # Errors
-    /// The file cannot be opened, or is a link.
+    /// The file cannot be made; or what is there is not a plain file of this user's alone: a link, say, or a file that another
+    /// user has made, who could guess the name.
     pub fn at(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        // The folder is everybody's: nobody shall lead this elsewhere by a link of that name.
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
-        let file = options.custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        let file = file::open(&path, OpenOptions::new().append(true))?;
         Ok(Self(Arc::new(Inner {
             path,
             file: Mutex::new(file),

@@ -97,13 +97,94 @@ fn the_perf_map_has_a_line_for_each_piece_of_code() {
     assert_eq!(text.lines().count(), expected.len());
 }
 
+/// Makes such a file, and gives it up.
+type Attempt<'a> = Box<dyn Fn() -> std::io::Result<()> + 'a>;
+
+/// Where either file would be.
+fn attempts(folder: &Folder) -> [(PathBuf, Attempt<'_>); 2] {
+    let map = folder.0.join("perf.map");
+    let dump = folder.0.join(format!("jit-{}.dump", std::process::id()));
+    let at = map.clone();
+    [
+        (map, Box::new(move || PerfMap::at(&at).map(drop))),
+        (dump, Box::new(|| JitDump::create_in(&folder.0).map(drop))),
+    ]
+}
+
+/// Whoever guesses the names leads nobody by them: neither into another file, nor to where he can read and change them, nor
+/// to where one waits.
 #[test]
-fn a_link_is_not_followed() {
-    let folder = Folder::new("perf-map-link");
-    let (target, link) = (folder.0.join("target"), folder.0.join("link"));
-    fs::write(&target, "").unwrap();
-    std::os::unix::fs::symlink(&target, &link).unwrap();
-    assert!(PerfMap::at(link).is_err());
+fn what_others_have_put_there_is_refused() {
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
+
+    let folder = Folder::new("planted");
+    let target = folder.0.join("target");
+    for (path, attempt) in attempts(&folder) {
+        fs::write(&target, "kept").unwrap();
+        let is_refused = |what: &str| {
+            assert!(attempt().is_err(), "{path:?}: {what}");
+            fs::remove_file(&path).unwrap();
+        };
+        symlink(&target, &path).unwrap();
+        is_refused("a symbolic link");
+        symlink(folder.0.join("nothing"), &path).unwrap();
+        is_refused("a symbolic link to nothing");
+        fs::hard_link(&target, &path).unwrap();
+        is_refused("a hard link");
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a C string.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+        is_refused("a pipe");
+        fs::write(&path, "theirs").unwrap();
+        // SAFETY: takes nothing and cannot fail.
+        match unsafe { libc::geteuid() } {
+            0 => {
+                chown(&path, Some(65534), None).unwrap();
+                assert!(attempt().is_err(), "{path:?}: a file of another user");
+                assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+            }
+            _ => eprintln!("left out: only root can give a file to another user"),
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
+        assert!(!folder.0.join("nothing").exists());
+        attempt().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "{path:?}");
+    }
+}
+
+/// Process numbers come again, in containers with the first process.
+#[test]
+fn what_an_earlier_process_has_left_is_used() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    let folder = Folder::new("left");
+    for (path, attempt) in attempts(&folder) {
+        fs::write(&path, "1000 10 old\n".repeat(100)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        attempt().unwrap();
+        let found = fs::metadata(&path).unwrap();
+        match path.extension().unwrap().to_str() {
+            Some("map") => assert_eq!(found.len(), 1200),
+            _ => assert_eq!((found.len(), found.mode() & 0o777), (40, 0o600)),
+        }
+    }
+}
+
+#[test]
+fn two_dumps_do_not_write_one_file() {
+    let folder = Folder::new("jitdump-twice");
+    let dump = JitDump::create_in(&folder.0).unwrap();
+    let refused = JitDump::create_in(&folder.0).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
+    assert!(fs::metadata(dump.path()).unwrap().len() >= 40);
+    // Other tests start processes, which have the file open for a moment.
+    drop(dump);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while let Err(error) = JitDump::create_in(&folder.0) {
+        assert!(std::time::Instant::now() < until, "{error}");
+        std::thread::yield_now();
+    }
 }
 
 /// The numbers of a file, in this machine's order.

@@ -41,16 +41,25 @@
 //! protocol's words, is given up: its connections are cut, and it is killed if it was started by
 //! [`Executor::spawn`]. Memory files have no name and go with the last process that maps them.
 //!
+//! **Who is who.** [`Executor::spawn`] gives the executor its end of the connection. An executor that somebody else
+//! starts connects to a [`Listener`], a socket that only this user can reach; there each side asks the system for the
+//! other's user, and has it prove that it knows the [`Token`], before it obeys or is obeyed. The token is never sent.
+//!
 //! **Limits.** Worlds that stop threads of this process at any instruction, lean ramps, replaced frames and walks to callers
 //! are for code of this process; each is refused by type, but for lean ramps, in whose place whole ones are made. The live invalidation
 //! of a shadow installs the handler of traps in the executor. Both processes are of one machine, one user and one version of this crate.
 
 mod channel;
 mod controller;
+#[cfg(test)]
+mod descriptors;
 mod foreign;
+mod handshake;
 mod listen;
 mod protocol;
 mod service;
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -16,7 +16,7 @@ use crate::memory::elsewhere::{Access, View};
 use crate::publish::Level;
 
 /// What both sides must have in common.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 /// No message is longer, header included.
 pub(super) const MOST: usize = 16 << 10;
 /// A message has no more ranges.
@@ -55,14 +55,18 @@ pub(crate) enum Message {
     Go { word: u64 },
     /// The trap at that address leads to a ramp, or nowhere any more.
     Trap { at: CodeAddr, ramp: Option<CodeAddr> },
-    /// Who connects is who was meant to.
-    Token { token: [u8; 32] },
     /// Wait for the end of the thread with this stack.
     End { stack: CodeRange },
     /// That is all.
     Bye,
+    /// To who has connected: something new to prove by, and the proof that the controller knows the token.
+    Challenge { nonce: [u8; 32], proof: [u8; 32] },
 
     // ---- executor to controller ----
+    /// Who has connected: something new for the controller to prove by.
+    Nonce { nonce: [u8; 32] },
+    /// The proof that who has connected knows the token.
+    Proof { proof: [u8; 32] },
     /// Who the executor is.
     Host { host: Host },
     /// It is done.
@@ -151,8 +155,8 @@ impl Message {
             Self::Go { .. } => 10,
             Self::End { .. } => 11,
             Self::Bye => 12,
-            Self::Token { .. } => 14,
             Self::Trap { .. } => 13,
+            Self::Challenge { .. } => 15,
             Self::Host { .. } => 65,
             Self::Done => 66,
             Self::Taken => 67,
@@ -160,6 +164,8 @@ impl Message {
             Self::Failed { .. } => 69,
             Self::Returned { .. } => 70,
             Self::Exit { .. } => 71,
+            Self::Nonce { .. } => 72,
+            Self::Proof { .. } => 73,
         }
     }
 
@@ -196,7 +202,11 @@ impl Message {
                 put(out, &[u64::from(*level == Level::Immediate)]);
                 ranges.iter().for_each(|range| put_range(out, *range));
             }
-            Self::Token { token } => out.extend(token),
+            Self::Challenge { nonce, proof } => {
+                out.extend(nonce);
+                out.extend(proof);
+            }
+            Self::Nonce { nonce: bytes } | Self::Proof { proof: bytes } => out.extend(bytes),
             Self::Symbol { name } => out.extend(name.as_bytes()),
             Self::Call { at, args } => {
                 put(out, &[at.get()]);
@@ -273,10 +283,14 @@ impl Message {
             10 => Self::Go { word: rest.word()? },
             11 => Self::End { stack: rest.range()? },
             12 => Self::Bye,
-            14 => Self::Token { token: rest.take()? },
             13 => Self::Trap {
                 at: CodeAddr::new(rest.word()?),
                 ramp: rest.maybe_addr()?,
+            },
+            // 14 was the token itself.
+            15 => Self::Challenge {
+                nonce: rest.take()?,
+                proof: rest.take()?,
             },
             65 => Self::Host { host: rest.host()? },
             66 => Self::Done,
@@ -297,6 +311,8 @@ impl Message {
                 let [context, raw, save] = rest.words()?;
                 Self::Exit { context, raw, save }
             }
+            72 => Self::Nonce { nonce: rest.take()? },
+            73 => Self::Proof { proof: rest.take()? },
             _ => return Err("a message of an unknown kind"),
         })
     }
@@ -475,7 +491,12 @@ mod tests {
             Message::Go { word: 9 },
             Message::End { stack: two },
             Message::Bye,
-            Message::Token { token: [9; 32] },
+            Message::Nonce { nonce: [9; 32] },
+            Message::Challenge {
+                nonce: [8; 32],
+                proof: [7; 32],
+            },
+            Message::Proof { proof: [6; 32] },
             Message::Trap {
                 at: CodeAddr::new(5),
                 ramp: Some(CodeAddr::new(6)),
@@ -524,7 +545,7 @@ mod tests {
         let mut bytes = Vec::new();
         Message::Go { word: 0x1122 }.encode(5, &mut bytes);
         let expected = [
-            [10, 0, 1, 0, 8, 0, 0, 0],
+            [10, 0, 2, 0, 8, 0, 0, 0],
             [5, 0, 0, 0, 0, 0, 0, 0],
             [0x22, 0x11, 0, 0, 0, 0, 0, 0],
         ];
@@ -556,7 +577,7 @@ mod tests {
         let one = range(0x7000_0000, 0x2000);
         assert_eq!(wrong(Message::Done, 0, &[0]), "a message of an unknown kind");
         assert_eq!(
-            wrong(Message::Done, 2, &[2]),
+            wrong(Message::Done, 2, &[1]),
             "a message of another version of the protocol"
         );
         let map = Message::Map {

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::channel::{Channel, Lost};
+use super::handshake::{Unproven, introduce};
 use super::protocol::{Failure, Host, Message};
 use super::{MACHINE, Token};
 use crate::addr::{CodeAddr, CodeRange};
@@ -60,19 +62,20 @@ impl Service {
         self.run(end)
     }
 
-    /// Serves the controller that waits at a [place](super::Listener), until it is done.
+    /// Serves the controller that listens at a [path](super::Listener::path), until it is done. Waits until it does, and obeys it
+    /// only when it has proved that it is of this user and knows the token, which is not sent to it.
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`Error::ExecutorRefused`] if nobody waits there. [`Error::ControllerGone`] also if the token
-    /// is not the one that it asks for.
-    pub fn connect(self, name: &str, token: &Token) -> Result<()> {
-        let end = connect(name).map_err(refused)?;
-        let socket = Arc::new(Socket::over(end).map_err(refused)?);
-        let mut channel = Channel::new(socket);
-        channel
-            .say(&token.message(), None, None)
-            .map_err(controller_lost)?;
-        self.serve(channel)
+    /// As [`run`](Self::run); [`Error::ExecutorRefused`] if nobody listens there; [`Error::ControllerUnproven`] if that is
+    /// somebody else. [`Error::ControllerGone`] also if this process is too slow to prove that it knows the token.
+    pub fn connect(self, path: impl AsRef<Path>, token: &Token) -> Result<()> {
+        let socket = connect(path.as_ref()).map_err(refused)?;
+        introduce(&socket, token).map_err(|unproven| match unproven {
+            Unproven::Gone => Error::ControllerGone,
+            Unproven::Stranger(why) => Error::ControllerUnproven { why },
+            Unproven::Refused(errno) => refused(errno),
+        })?;
+        self.serve(Channel::new(Arc::new(socket)))
     }
 
     /// Serves the controller at the other end of a connection until it is done. Its code runs on threads of its own.

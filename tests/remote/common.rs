@@ -53,6 +53,7 @@ pub(crate) fn be_executor(with: impl FnOnce(Service) -> Service) {
     std::process::exit(match ended {
         Ok(()) => 0,
         Err(patchpoint::Error::ControllerGone) => 3,
+        Err(patchpoint::Error::ControllerUnproven { .. }) => 5,
         Err(_) => 4,
     });
 }

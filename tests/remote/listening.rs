@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(200);
 fn start(listener: &Listener, token: &Token) -> Child {
     let mut command: Command = common::command();
     command
-        .env(common::PLACE, listener.name())
+        .env(common::PLACE, listener.path())
         .env(common::TOKEN, token.text())
         .stdin(Stdio::null());
     command.spawn().unwrap()
@@ -65,7 +65,11 @@ fn who_does_not_know_it_is_turned_away_and_others_are_not() {
             break end.code();
         }
     };
-    assert_eq!(end, Some(3), "it found that nobody is there for it");
+    assert_eq!(
+        end,
+        Some(5),
+        "it found that who listens there is not its controller"
+    );
     let right = start(&listener, listener.token());
     drop(listener.accept(SOON).unwrap());
     assert_eq!(end_of(right), Some(0));

@@ -7,11 +7,15 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::linux::last_errno;
 use crate::error::Errno;
 
-/// With one message come no more descriptors.
-const MOST_FILES: usize = 1;
+/// Bytes for what comes with a message beside its bytes: a descriptor, and what the system may add.
+const CONTROL: usize = 256;
+/// A descriptor of a process, which the system adds on request (Linux 6.5).
+const SCM_PIDFD: libc::c_int = 4;
 
 /// Why nothing was sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub(crate) enum Trouble {
     Gone,
     /// Nothing came in time.
     Late,
-    /// The message was longer than the buffer, or had more descriptors than it may.
+    /// The message was longer than the buffer, or had more descriptors than one, or any where none may be.
     TooLong,
     /// The system refused.
     Refused(Errno),
@@ -91,34 +95,39 @@ impl Socket {
         asked != 0 && poll.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
     }
 
-    /// Waits until a message can be sent or received, or the other side is gone.
-    pub(super) fn wait(&self, events: libc::c_short, until: Option<Instant>) -> Result<(), Trouble> {
-        loop {
-            let timeout = match until {
-                None => -1,
-                Some(until) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    // One more, as a rest of less than a millisecond is not nothing.
-                    left.as_millis()
-                        .saturating_add(u128::from(!left.is_zero()))
-                        .min(1 << 30) as libc::c_int
-                }
-            };
-            let mut poll = libc::pollfd {
-                fd: self.0.as_raw_fd(),
-                events,
-                revents: 0,
-            };
-            // SAFETY: one entry is passed.
-            match unsafe { libc::poll(&raw mut poll, 1, timeout) } {
-                0 => return Err(Trouble::Late),
-                1.. => return Ok(()),
-                _ => match last_errno() {
-                    Errno(libc::EINTR) => {}
-                    errno => return Err(errno.into()),
-                },
-            }
+    /// Whether this process and the one at the other end have one user: the one that it had when it connected, or began to
+    /// listen.
+    pub(crate) fn is_of_this_user(&self) -> Result<bool, Errno> {
+        let mut peer = MaybeUninit::<libc::ucred>::zeroed();
+        let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+        let (level, what) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+        // SAFETY: as many bytes as are said are written at most.
+        let asked = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                level,
+                what,
+                peer.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        if asked != 0 {
+            return Err(last_errno());
         }
+        // SAFETY: filled by the call, and valid as zeros before.
+        let peer = unsafe { peer.assume_init() };
+        // SAFETY: takes nothing and cannot fail.
+        Ok(len as usize == size_of::<libc::ucred>() && peer.uid == unsafe { libc::geteuid() })
+    }
+
+    /// Waits until a message can be sent or received, or the other side is gone.
+    fn wait(&self, events: libc::c_short, until: Option<Instant>) -> Result<(), Trouble> {
+        let entry = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events,
+            revents: 0,
+        };
+        poll(&mut [entry], until)
     }
 
     /// Sends a message, with a descriptor if one is given.
@@ -145,7 +154,9 @@ impl Socket {
         let mut control = Control::new();
         let mut message = header(&mut part);
         if let Some(file) = file {
-            control.attach(&mut message, 1);
+            // SAFETY: a computation.
+            let len = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) };
+            control.attach(&mut message, len as usize);
             // SAFETY: there is room for one entry, which is written here.
             unsafe {
                 let entry = libc::CMSG_FIRSTHDR(&raw const message);
@@ -178,28 +189,47 @@ impl Socket {
             if until.is_some() {
                 self.wait(libc::POLLIN, until)?;
             }
-            match self.try_receive(into, flags) {
+            match self.try_receive(into, flags, CONTROL) {
                 Err(Trouble::Late | Trouble::Refused(Errno(libc::EINTR))) => {}
                 other => return other,
             }
         }
     }
 
-    fn try_receive(&self, into: &mut [u8], flags: libc::c_int) -> Result<(usize, Option<OwnedFd>), Trouble> {
+    /// Receives a message that is there already; `None` if there is none yet. It may have no descriptors: with such it is
+    /// refused, and they are not even opened, which is right for somebody of whom nothing is known.
+    pub(crate) fn receive_bare(&self, into: &mut [u8]) -> Result<Option<usize>, Trouble> {
+        match self.try_receive(into, libc::MSG_DONTWAIT, 0) {
+            Ok((len, _)) => Ok(Some(len)),
+            Err(Trouble::Late | Trouble::Refused(Errno(libc::EINTR))) => Ok(None),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Receives a message, with so many bytes for what comes with it. Every descriptor that comes is either returned or
+    /// closed.
+    fn try_receive(
+        &self,
+        into: &mut [u8],
+        flags: libc::c_int,
+        room: usize,
+    ) -> Result<(usize, Option<OwnedFd>), Trouble> {
         let mut part = libc::iovec {
             iov_base: into.as_mut_ptr().cast(),
             iov_len: into.len(),
         };
         let mut control = Control::new();
         let mut message = header(&mut part);
-        control.attach(&mut message, MOST_FILES);
+        control.attach(&mut message, room);
         // SAFETY: the header names the buffer and the control data, which outlive the call.
         let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, flags) };
         if len < 0 {
             return Err(last_errno().into());
         }
-        let file = received_file(&message);
-        if message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+        // SAFETY: the kernel has filled the header in, and nobody has looked at it yet.
+        let mut files = unsafe { received_files(&message) };
+        let file = files.pop();
+        if !files.is_empty() || message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
             return Err(Trouble::TooLong);
         }
         match len {
@@ -218,16 +248,78 @@ fn header(part: &mut libc::iovec) -> libc::msghdr {
     message
 }
 
-/// The descriptor that came with a message, now owned by the caller.
-fn received_file(message: &libc::msghdr) -> Option<OwnedFd> {
-    // SAFETY: the kernel has filled the header in.
-    let entry = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
-    let one = entry.cmsg_level == libc::SOL_SOCKET
-        && entry.cmsg_type == libc::SCM_RIGHTS
-        // SAFETY: a computation.
-        && entry.cmsg_len as usize >= unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as usize;
-    // SAFETY: the entry holds a descriptor, which is ours from now on.
-    one.then(|| unsafe { OwnedFd::from_raw_fd(libc::CMSG_DATA(entry).cast::<RawFd>().read_unaligned()) })
+/// The descriptors that somebody sent with a message. The others in it, which the system adds, are closed.
+///
+/// The room for them is rounded up, and a sender chooses how many there are: what is not taken out here stays open for
+/// ever.
+///
+/// # Safety
+///
+/// The header is one that the kernel has filled in, and this is called once for it: the descriptors have no owner yet.
+unsafe fn received_files(message: &libc::msghdr) -> SmallVec<[OwnedFd; 1]> {
+    let mut files = SmallVec::new();
+    // SAFETY: the header is the kernel's.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: null, or an entry within the header's control data, which is aligned for it.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        let has_files = matches!(entry.cmsg_type, libc::SCM_RIGHTS | SCM_PIDFD);
+        if entry.cmsg_level == libc::SOL_SOCKET && has_files {
+            // SAFETY: a computation.
+            let head = unsafe { libc::CMSG_LEN(0) } as usize;
+            let len: usize = entry.cmsg_len as _;
+            let count = len.saturating_sub(head) / size_of::<RawFd>();
+            for index in 0..count {
+                // SAFETY: the entry has as many descriptors, by its length; they are ours from now on.
+                let file = unsafe {
+                    let place = libc::CMSG_DATA(entry).cast::<RawFd>().add(index);
+                    OwnedFd::from_raw_fd(place.read_unaligned())
+                };
+                if entry.cmsg_type == libc::SCM_RIGHTS {
+                    files.push(file);
+                }
+            }
+        }
+        // SAFETY: the entry is one of the header's.
+        next = unsafe { libc::CMSG_NXTHDR(message, entry) };
+    }
+    files
+}
+
+/// Waits until a message, or a connection, has come at one of the sockets, or one has ended.
+pub(crate) fn wait_for_any<'a>(
+    sockets: impl Iterator<Item = &'a Socket>,
+    until: Option<Instant>,
+) -> Result<(), Trouble> {
+    let entry = |socket: &Socket| libc::pollfd {
+        fd: socket.0.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    poll(&mut sockets.map(entry).collect::<Vec<_>>(), until)
+}
+
+fn poll(entries: &mut [libc::pollfd], until: Option<Instant>) -> Result<(), Trouble> {
+    loop {
+        let timeout = match until {
+            None => -1,
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                // One more, as a rest of less than a millisecond is not nothing.
+                left.as_millis()
+                    .saturating_add(u128::from(!left.is_zero()))
+                    .min(1 << 30) as libc::c_int
+            }
+        };
+        // SAFETY: as many entries are passed as are said.
+        match unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout) } {
+            0 => return Err(Trouble::Late),
+            1.. => return Ok(()),
+            _ => match last_errno() {
+                Errno(libc::EINTR) => {}
+                errno => return Err(errno.into()),
+            },
+        }
+    }
 }
 
 impl AsRawFd for Socket {
@@ -236,19 +328,20 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Room for the descriptors of a message, aligned as their header is.
-struct Control([u64; 8]);
+/// Room for what comes with a message, aligned as its header is.
+struct Control([u64; CONTROL / 8]);
 
 impl Control {
     fn new() -> Self {
-        Self([0; 8])
+        Self([0; CONTROL / 8])
     }
 
-    fn attach(&mut self, message: &mut libc::msghdr, files: usize) {
-        // SAFETY: a computation.
-        let len = unsafe { libc::CMSG_SPACE((files * size_of::<RawFd>()) as u32) } as usize;
-        debug_assert!(len <= size_of::<Self>());
-        message.msg_control = self.0.as_mut_ptr().cast();
+    /// Names the first bytes of it in a header; none, if there are to be none.
+    fn attach(&mut self, message: &mut libc::msghdr, len: usize) {
+        let len = len.min(size_of::<Self>());
+        if len > 0 {
+            message.msg_control = self.0.as_mut_ptr().cast();
+        }
         message.msg_controllen = len as _;
     }
 }

@@ -6,6 +6,7 @@ mod figures;
 mod placing;
 mod process;
 mod toggling;
+mod views;
 mod writing;
 
 use std::string::String;
