@@ -227,7 +227,7 @@ fn calls_of_a_barrier_by_signals() -> u64 {
     }
     let before = CALLS.load(Ordering::Relaxed);
     for _ in 0..10 {
-        publisher.publish(&[], Level::Immediate).unwrap();
+        publisher.serialize(Level::Immediate).unwrap();
     }
     CALLS.load(Ordering::Relaxed) - before
 }

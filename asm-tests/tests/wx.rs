@@ -202,7 +202,7 @@ fn loaded_code_written_through_an_alias_is_never_writable_and_executable() {
     let _alone = alone();
     let engine = engine();
     let module = register(&engine, loaded(&engine));
-    assert_eq!(module.areas()[0].memory().strategy(), Strategy::Alias);
+    assert_eq!(module.areas()[0].strategy(), Strategy::Alias);
     watch("Alias", &engine, &module);
 }
 
@@ -211,7 +211,7 @@ fn adopted_code_that_is_toggled_is_never_writable_and_executable() {
     let _alone = alone();
     let engine = engine();
     let module = register(&engine, adopted(&engine, Ask::Toggle));
-    assert_eq!(module.areas()[0].memory().strategy(), Strategy::Toggle);
+    assert_eq!(module.areas()[0].strategy(), Strategy::Toggle);
     watch("Toggle", &engine, &module);
 }
 
@@ -220,7 +220,7 @@ fn adopted_code_written_as_a_file_is_never_writable_and_executable() {
     let _alone = alone();
     let engine = engine();
     let module = register(&engine, adopted(&engine, Ask::ProcMem));
-    assert_eq!(module.areas()[0].memory().strategy(), Strategy::ProcMem);
+    assert_eq!(module.areas()[0].strategy(), Strategy::ProcMem);
     watch("ProcMem", &engine, &module);
 }
 

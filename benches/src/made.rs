@@ -52,7 +52,8 @@ impl Made {
         let start = placement.segments()[0].range.start();
         placement.fill(start, &function().repeat(functions)).unwrap();
         let placed = placement.finalize().unwrap();
-        let memory: Arc<dyn CodeMemory> = Arc::new(placed.memory());
+        // SAFETY: an engine alone writes through it.
+        let memory: Arc<dyn CodeMemory> = Arc::new(unsafe { placed.writable() });
         Self {
             placed,
             memory,

@@ -249,7 +249,7 @@ fn immediate() -> Vec<Row> {
             engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
             took
         };
-        let mut bare = || time(|| publisher.publish(&[], Level::Immediate).unwrap());
+        let mut bare = || time(|| publisher.serialize(Level::Immediate).unwrap());
         interleave(effort, [&mut ours, &mut bare])
     };
     let bare = "serialize and one bare membarrier";

@@ -120,7 +120,8 @@ fn alias_write() -> Row {
         .finalize()
         .unwrap();
     let start = placed.segments()[0].range.start().get();
-    let alias = placed.memory();
+    // SAFETY: nothing executes what is placed.
+    let alias = unsafe { placed.writable() };
     let memory: &dyn CodeMemory = black_box(&alias);
     let view = pages::writable_view_of_code(SITES * STRIDE);
     let at = |base: u64, number: usize| base + (number * STRIDE) as u64;
