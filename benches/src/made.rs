@@ -111,7 +111,8 @@ impl Made {
     /// Registers all modules.
     pub fn register(&self, engine: &Engine) -> Vec<Module> {
         let codes = self.maps().into_iter().enumerate();
-        let one = |(module, map)| engine.register(self.code(engine, module, map), shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let one = |(module, map)| unsafe { engine.register(self.code(engine, module, map), shape) }.unwrap();
         codes.map(one).collect()
     }
 }

@@ -179,7 +179,8 @@ fn alias_commit() -> Row {
 /// Sites in a JIT's memory, one on each page, and the bytes that stand there.
 fn foreign_sites(engine: &Engine, ask: Ask) -> (Module, Vec<Site>) {
     let code = Copies::new(engine, SITES, STRIDE).adopt(engine, ask).unwrap();
-    let module = engine.register(code, subject::shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, subject::shape) }.unwrap();
     let sites = subject::reads(&module).into_iter().step_by(2).collect();
     (module, sites)
 }
