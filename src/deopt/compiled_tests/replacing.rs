@@ -247,8 +247,8 @@ fn what_does_not_fit_is_refused() {
             );
         }
         new.set_lowest(before - 320);
-        // SAFETY: the frames are filled with what the code there expects, or are not laid.
         assert!(matches!(
+            // SAFETY: the frames are filled with what the code there expects, or are not laid.
             unsafe { new.push(at, 336) },
             Err(Error::NewFrame { .. })
         ));

@@ -326,8 +326,8 @@ fn step_signals() {
 fn a_signal_after_each_instruction_destroys_nothing() {
     step_signals();
     let resumed = probe_through(true, |frame, _| frame.resume());
-    // SAFETY: the code at that address can go on with the frame.
     let continued = probe_through(false, |frame, collect| {
+        // SAFETY: the code at that address can go on with the frame.
         unsafe { frame.continue_at(collect) }.unwrap()
     });
     for probe in [resumed, continued] {

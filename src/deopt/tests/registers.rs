@@ -90,8 +90,8 @@ fn resuming_changes_nothing() {
 
 #[test]
 fn continuing_elsewhere_changes_nothing() {
-    // SAFETY: the code at that address can go on with the frame.
     let probe = probe_through(false, |frame, collect| {
+        // SAFETY: the code of the test can go on with it.
         unsafe { frame.continue_at(collect) }.unwrap()
     });
     for (seed, flags) in [(1, 0), (2, ALL_FLAGS), (3, 0x400)] {

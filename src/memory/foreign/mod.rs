@@ -15,7 +15,8 @@
 //!
 //! use patchpoint::memory::foreign::Process;
 //! # use patchpoint::image::AdoptedCode;
-//! # use patchpoint::{CallShape, Sequence, Error};
+//! # use patchpoint::sequence::Sequence;
+//! # use patchpoint::{CallShape, Error};
 //! # fn adopted() -> AdoptedCode { unimplemented!() }
 //! # fn sequence() -> Sequence { Sequence::new() }
 //!

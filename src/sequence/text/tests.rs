@@ -51,7 +51,7 @@ fn everything() -> (Sequence, &'static str) {
 fn every_statement_is_written_and_read() {
     let (sequence, text) = everything();
     assert_eq!(sequence.to_string(), text);
-    assert_eq!(Sequence::from_any_text(&text).unwrap(), sequence);
+    assert_eq!(Sequence::from_any_text(text).unwrap(), sequence);
     let lines = alloc::format!("{sequence:#}");
     assert_eq!(lines.lines().count(), 27);
     assert_eq!(Sequence::from_any_text(&lines).unwrap(), sequence);
@@ -151,7 +151,7 @@ fn what_is_no_sequence_is_refused_with_its_place() {
         ),
         ("temp = -9223372036854775809", (1, 8), "`-`", "a value: "),
     ] {
-        match Sequence::from_any_text(&text) {
+        match Sequence::from_any_text(text) {
             Err(Error::SequenceText {
                 line,
                 column,

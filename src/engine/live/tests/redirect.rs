@@ -12,21 +12,21 @@ fn redirected_for_good(engine: &Engine, module: &Module) {
     let function = module.function("f0").unwrap();
     let site = function.sites().next().unwrap();
     assert_eq!(call(module, "f0", 0), 7);
-    // SAFETY: what is there can be entered as the function can, or is not called.
     assert_eq!(
+        // SAFETY: what is there can be entered as the function can.
         unsafe { engine.redirect(&function, to::<21>()) }.unwrap().sites,
         1
     );
     assert_eq!((call(module, "f0", 0), call(module, "f1", 0)), (21, 7));
     assert_eq!(engine.status(&site), Status::Redirected);
-    // SAFETY: what is there can be entered as the function can, or is not called.
     assert_eq!(
+        // SAFETY: as above.
         unsafe { engine.redirect(&function, to::<21>()) }.unwrap().sites,
         0
     );
     // A newer version of the function.
-    // SAFETY: what is there can be entered as the function can, or is not called.
     assert_eq!(
+        // SAFETY: as above.
         unsafe { engine.redirect(&function, to::<22>()) }.unwrap().sites,
         1
     );
