@@ -192,7 +192,8 @@ fn promises_are_read_only_by_who_gives_them() {
             }
             other => panic!("{text}: {other:?}"),
         }
-        assert_eq!(Sequence::from_any_text(text).unwrap().to_string(), text);
+        let sequence = Sequence::from_any_text(text).unwrap();
+        assert_eq!(Sequence::from_any_text(&sequence.to_string()), Ok(sequence));
     }
     for text in [
         "goto deopt",
@@ -200,7 +201,8 @@ fn promises_are_read_only_by_who_gives_them() {
         "u64[0x1000] += 1",
         "guard arg(0) == 0x1234 else miss",
     ] {
-        assert_eq!(text.parse::<Sequence>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<Sequence>(), Sequence::from_any_text(text));
+        assert!(text.parse::<Sequence>().is_ok(), "{text}");
     }
 }
 
