@@ -43,10 +43,9 @@
 //! # #[cfg(target_arch = "riscv64")]
 //! # let object = include_bytes!("../examples/objects/inline_cache.riscv64.o");
 //! let code = engine.load(object, |_symbol| None)?;
-//! let module = engine.register(code, |record| match record.id().get() {
-//!     78 => Some(CallShape::any_reg(32).result().args(1)),
-//!     _ => None,
-//! })?;
+//! let shape = |id| (id == 78).then(|| CallShape::any_reg(32).result().args(1));
+//! // SAFETY: that is the call in the IR, and what is patched and answered below is right for it.
+//! let module = unsafe { engine.register(code, |record| shape(record.id().get())) }?;
 //!
 //! // If the word at offset 8 of the argument is 0x17, the result is the word at offset 24.
 //! let hit = Sequence::new()
@@ -112,6 +111,29 @@
 //! | an invalidation is seen | at once | at once |
 //! | memory | any [strategy](memory::Strategy) | one that can exchange a word: Alias |
 //!
+//! # What a runtime promises
+//!
+//! What can be checked is checked. What cannot is a promise, and each stands behind an `unsafe` function that names it. Safe functions
+//! alone write no code but in sites that were promised, free no code that is in use, and read no memory that was never promised.
+//!
+//! | promise | given by |
+//! |---|---|
+//! | these bytes are that compiled function, and stay mapped | [`Adoption::promise`](image::Adoption::promise), [`memory::adopt()`], [`Toggle::register`](memory::Toggle::register), [`ProcMem::register`](memory::ProcMem::register) |
+//! | what is told of the code is true: shapes, entries, marks, trusted live-outs, how frames are found; and what sequences load, store and leave as results there, and what handlers answer, is right for it | [`Engine::register`], [`Registration::register`](engine::Registration::register), [`register_ids`](engine::Registration::register_ids) |
+//! | there is code at this address that can be entered or called so | [`Target::addr`](sequence::Target::addr), [`Sequence::call`](sequence::Sequence::call), [`Action::call`](ic::Action::call), [`Engine::redirect`], [`Engine::retarget`] and those of [`Transaction`](engine::Transaction); any of them in text: [`Sequence::from_text`](sequence::Sequence::from_text) |
+//! | these bytes, which nobody decodes, do what is said of them | [`Sequence::vouched`](sequence::Sequence::vouched) |
+//! | compiled code can go on there, with these registers and these frames | [`Frame::continue_at`](deopt::Frame::continue_at), [`continue_with_stack`](deopt::Frame::continue_with_stack), [`set_register`](deopt::Frame::set_register), [`set_flags`](deopt::Frame::set_flags); [`Replacement::push`](deopt::Replacement::push), [`push_compiled`](deopt::Replacement::push_compiled), [`call`](deopt::Replacement::call) |
+//! | this code of ramps does what ramps do; this C function can be called by them | `unsafe impl` [`Exits`](engine::Exits), [`RampContext::new`](deopt::RampContext::new), [`CFunction::new`](deopt::CFunction::new) |
+//! | code is written by nobody else, and whole | [`CodeArea::writable`](memory::CodeArea::writable), [`Placed::writable`](memory::Placed::writable), `unsafe impl` [`CodeMemory`](memory::CodeMemory) and [`LiveMemory`](memory::LiveMemory), [`Publisher::publish_code`](publish::Publisher::publish_code) |
+//! | where threads are, and that they are stopped | [`SingleThreaded::promise`](publish::SingleThreaded::promise), `SignalWorld::new`, `unsafe impl` [`World`](publish::World), [`Stopped::promise`](publish::Stopped::promise), [`Drained::promise`](publish::Drained::promise), [`Attached::promise`](publish::Attached::promise), `Traps::set` and `arm` |
+//! | this process obeys that controller; that process is nobody else's to change | `Service::run`, `Process::open` (feature `remote`) |
+//! | this manager's memory holds the code that its unwind information describes | `Unwound::new` (feature `backtrace`) |
+//!
+//! Loading writes only memory of the engine's, and executes nothing; whoever calls a function that was loaded does so by `unsafe` code of
+//! their own, and keeps the engine and the module while it runs. What handlers do with a frame's own result and values, and what
+//! sequences do with memory, is safe to write: it is covered by the promise of registering, as a wrong value can be as bad as a wrong
+//! shape. Code that another process executes can harm that process, not this one: [`remote`](crate#features).
+//!
 //! # Platforms
 //!
 //! | | reads stack maps | links ELF objects, assembles, checks | patches |
@@ -173,6 +195,9 @@ pub mod observe;
 
 #[cfg(all(feature = "std", any(test, feature = "fuzzing")))]
 pub mod fuzzing;
+
+#[cfg(all(doctest, feature = "std"))]
+mod promises;
 
 pub use arch::{CallShape, Convention};
 #[cfg(feature = "std")]

@@ -131,7 +131,8 @@ fn foreign(engine: &Engine, ask: Ask) -> Module {
     // SAFETY: the copy stays mapped read-execute, nobody else writes it, and it is not executed.
     let code = unsafe { adoption.function_addresses(&addrs).unwrap().promise().unwrap() };
     let code = engine.adopt(code, ask).unwrap();
-    engine.register(code, shape).unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { engine.register(code, shape) }.unwrap()
 }
 
 fn exercise(ask: Option<Ask>) -> Arc<Watch> {
@@ -144,7 +145,8 @@ fn exercise(ask: Option<Ask>) -> Arc<Watch> {
     let module = match ask {
         None => {
             let code = engine.load(OBJECT, |_| None).unwrap();
-            engine.register(code, shape).unwrap()
+            // SAFETY: what is told is true of the object's code, or refused.
+            unsafe { engine.register(code, shape) }.unwrap()
         }
         Some(ask) => foreign(&engine, ask),
     };
@@ -227,7 +229,7 @@ fn calls_of_a_barrier_by_signals() -> u64 {
     }
     let before = CALLS.load(Ordering::Relaxed);
     for _ in 0..10 {
-        publisher.publish(&[], Level::Immediate).unwrap();
+        publisher.serialize(Level::Immediate).unwrap();
     }
     CALLS.load(Ordering::Relaxed) - before
 }

@@ -94,7 +94,8 @@ fn register(engine: &Engine) -> Module {
         201 => Some(CallShape::c(objects::call_reserved(1)).result().args(1)),
         _ => None,
     };
-    registration.register(|record| shape(record.id().get())).unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { registration.register(|record| shape(record.id().get())) }.unwrap()
 }
 
 /// `entered`, which begins with a site and has saved nothing there; `leaf` with a shadow; `framed` with a shadow where its
@@ -116,10 +117,13 @@ const LEAVES: &[u8] = if cfg!(target_arch = "x86_64") {
 fn register_leaves(engine: &Engine) -> Module {
     let code = engine.load(LEAVES, |_| Some(callee())).unwrap();
     let registration = engine.registration(code);
-    registration
-        .entry(EntrySpec::new("entered", 100, 16).args(1).result())
-        .register(|_| Some(CallShape::shadow(16)))
-        .unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe {
+        registration
+            .entry(EntrySpec::new("entered", 100, 16).args(1).result())
+            .register(|_| Some(CallShape::shadow(16)))
+    }
+    .unwrap()
 }
 
 fn call(module: &Module, name: &str) -> u64 {
@@ -176,12 +180,15 @@ fn what_compiled_code_calls_sees_who_called_it() {
         goes_through(kind, &module, "any_1");
         let site = engine.sites(102).unwrap()[0].clone();
         let published = engine.publish_stub(&site, &missing).unwrap();
+        // SAFETY: the stub is of that site.
+        let published = unsafe { Target::addr(published) };
         engine.patch(102, &Sequence::new().jump(published)).unwrap();
         goes_through("a ramp of a published stub", &module, "any_2");
         goes_through(kind, &module, "call_1");
         engine.invalidate(&module.function("any_1").unwrap()).unwrap();
         goes_through("a ramp of an invalidated site, and then a miss", &module, "any_1");
-        let calling = Sequence::new().call(callee(), OnReturn::FollowsC);
+        // SAFETY: the function can be called from the site.
+        let calling = unsafe { Sequence::new().call(callee(), OnReturn::FollowsC) };
         match engine.patch(201, &calling) {
             Ok(_) => goes_through("a stub with a call", &module, "call_1"),
             // LLVM does not save the return address there around a patchpoint.

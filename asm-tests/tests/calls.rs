@@ -163,7 +163,8 @@ mod running {
         let code = engine.load_recording(graph, resolve, id).unwrap();
         let registration = engine.registration(code);
         let registration = if live { registration.live() } else { registration };
-        registration.register(|_| CallShape::shadow(0)).unwrap()
+        // SAFETY: what is told is true of the object's code, or refused.
+        unsafe { registration.register(|_| CallShape::shadow(0)) }.unwrap()
     }
 
     fn single() -> SingleThreaded {
@@ -218,18 +219,24 @@ mod running {
             let before = (fixture.bytes(), engine.stub_stats().in_use);
             for round in 0..3 {
                 for (number, target) in TARGETS.into_iter().enumerate().skip(1) {
-                    let receipt = engine.retarget("callee", addr(target)).unwrap();
+                    // SAFETY: what is there can be entered as the function can, or is not called.
+                    let receipt = unsafe { engine.retarget("callee", addr(target)) }.unwrap();
                     assert_eq!(receipt.sites, calls.len());
                     fixture.check(number);
                     assert!(calls.iter().all(|site| engine.status(site) == Status::Patched));
                     // It is so already.
-                    assert_eq!(engine.retarget("callee", addr(target)).unwrap().sites, 0);
+                    // SAFETY: what is there can be entered as the function can, or is not called.
+                    assert_eq!(
+                        unsafe { engine.retarget("callee", addr(target)) }.unwrap().sites,
+                        0
+                    );
                     let stubs = calls.iter().filter(|site| engine.stub_bytes(site) > 0).count();
                     near_and_far[1] += usize::from(stubs > 0);
                 }
                 // In reach of the calls: the module's own.
                 let near = fixture.module.function("near_one").unwrap().entry();
-                engine.retarget("callee", near).unwrap();
+                // SAFETY: what is there can be entered as the function can, or is not called.
+                unsafe { engine.retarget("callee", near) }.unwrap();
                 assert_eq!(fixture.function("tail")(5), 5000);
                 assert_eq!(fixture.function("at_3")(5), 5003);
                 near_and_far[0] += 1;
@@ -241,7 +248,8 @@ mod running {
                 assert_eq!(engine.restore_calls("callee").unwrap().sites, 0);
             }
             // One alone.
-            engine.retarget("callee", addr(second)).unwrap();
+            // SAFETY: what is there can be entered as the function can, or is not called.
+            unsafe { engine.retarget("callee", addr(second)) }.unwrap();
             let site = fixture.module.function("tail").unwrap().sites().next().unwrap();
             engine.restore_site(&site).unwrap();
             assert_eq!(fixture.function("tail")(5), 5);
@@ -249,14 +257,16 @@ mod running {
             if cfg!(target_arch = "x86_64") {
                 let relative = fixture.function("relative");
                 assert_eq!(relative(5), 5000);
-                engine.retarget("near_one", addr(second)).unwrap();
+                // SAFETY: what is there can be entered as the function can, or is not called.
+                unsafe { engine.retarget("near_one", addr(second)) }.unwrap();
                 assert_eq!(relative(5), 5 + (1 << SHIFT));
                 engine.restore_calls("near_one").unwrap();
                 assert_eq!(relative(5), 5000);
             }
             // What was not asked for is not led anywhere.
             assert!(matches!(
-                engine.retarget("other", addr(second)),
+                // SAFETY: what is there can be entered as the function can, or is not called.
+                unsafe { engine.retarget("other", addr(second)) },
                 Err(Error::NoCallSite { .. })
             ));
             // SAFETY: nothing executes the module.
@@ -265,7 +275,8 @@ mod running {
             engine.unregister(fixture.module.clone(), &drained).unwrap();
             assert_eq!(engine.stub_stats().in_use, 0);
             assert!(matches!(
-                engine.retarget("callee", addr(second)),
+                // SAFETY: what is there can be entered as the function can, or is not called.
+                unsafe { engine.retarget("callee", addr(second)) },
                 Err(Error::NoCallSite { .. })
             ));
         }
@@ -297,7 +308,8 @@ mod running {
                 let error = result.unwrap_err();
                 assert!(matches!(error, Error::CallSiteOnly { .. }), "{error}");
             };
-            let jump = Sequence::new().jump(Target::Addr(addr(second)));
+            // SAFETY: the function takes and returns what the other does.
+            let jump = Sequence::new().jump(unsafe { Target::addr(addr(second)) });
             refused(engine.patch_site(&site, &jump));
             refused(engine.patch(ID, &jump));
             refused(engine.invalidate_site(&site));
@@ -308,7 +320,8 @@ mod running {
             );
             let function = fixture.module.function("once").unwrap();
             assert_eq!(engine.invalidate(&function).unwrap().sites, 0);
-            let entry = engine.redirect(&function, addr(second));
+            // SAFETY: what is there can be entered as the function can, or is not called.
+            let entry = unsafe { engine.redirect(&function, addr(second)) };
             assert!(matches!(entry, Err(Error::NoEntrySite { .. })));
             fixture.check(0);
         }
@@ -328,7 +341,8 @@ mod running {
             .collect();
         let count = fixture.engine.calls_of("callee").unwrap().len();
         assert!(others.len() > 1);
-        let receipt = fixture.engine.retarget("callee", addr(third)).unwrap();
+        // SAFETY: what is there can be entered as the function can, or is not called.
+        let receipt = unsafe { fixture.engine.retarget("callee", addr(third)) }.unwrap();
         assert_eq!(receipt.sites, count);
         fixture.check(2);
         for module in others {
@@ -343,7 +357,8 @@ mod running {
         for live in [false, true] {
             let fixture = fixtures(single, live).next().unwrap();
             let engine = &fixture.engine;
-            engine.retarget("callee", addr(third)).unwrap();
+            // SAFETY: what is there can be entered as the function can, or is not called.
+            unsafe { engine.retarget("callee", addr(third)) }.unwrap();
             let (calls, before) = (engine.calls_of("callee").unwrap(), fixture.bytes());
             // Its own bytes are what changes, not those of a gate.
             let in_place = calls.iter().rposition(|site| !live || site.head().is_ok());
@@ -351,14 +366,17 @@ mod running {
             let (last, old) = (&calls[number], &before[number]);
             let mut changed = old.clone();
             *changed.last_mut().unwrap() ^= 0x40;
-            let memory = fixture.module.areas()[0].memory();
+            // SAFETY: nothing executes the module, and what is written is taken back.
+            let memory = unsafe { fixture.module.areas()[0].writable() };
             memory.write(last.addr(), &changed).unwrap();
-            let refused = engine.retarget("callee", addr(second)).unwrap_err();
+            // SAFETY: what is there can be entered as the function can, or is not called.
+            let refused = unsafe { engine.retarget("callee", addr(second)) }.unwrap_err();
             assert!(matches!(refused, Error::BytesChanged { .. }), "{refused}");
             memory.write(last.addr(), old).unwrap();
             fixture.check(2);
             assert_eq!(fixture.bytes(), before);
-            engine.retarget("callee", addr(second)).unwrap();
+            // SAFETY: what is there can be entered as the function can, or is not called.
+            unsafe { engine.retarget("callee", addr(second)) }.unwrap();
             fixture.check(1);
         }
     }
@@ -387,12 +405,19 @@ mod running {
             let code = engine.load_recording(graph, |_| None, id).unwrap();
             let registration = engine.registration(code);
             let registration = if live { registration.live() } else { registration };
-            let module = registration.register(|_| CallShape::shadow(0)).unwrap();
+            // SAFETY: what is told is true of the object's code, or refused.
+            let module = unsafe { registration.register(|_| CallShape::shadow(0)) }.unwrap();
             let fixture = Fixture { engine, module };
             let call = fixture.function("calls_inside");
             assert_eq!(call(5), 16);
             for _ in 0..2 {
-                assert_eq!(fixture.engine.retarget("inside", addr(second)).unwrap().sites, 1);
+                // SAFETY: what is there can be entered as the function can, or is not called.
+                assert_eq!(
+                    unsafe { fixture.engine.retarget("inside", addr(second)) }
+                        .unwrap()
+                        .sites,
+                    1
+                );
                 assert_eq!(call(5), 6 + (1 << SHIFT));
                 fixture.engine.restore_calls("inside").unwrap();
                 assert_eq!(call(5), 16);
@@ -407,7 +432,8 @@ mod running {
         for fixture in fixtures(never, true) {
             let calls = fixture.engine.calls_of("callee").unwrap();
             let before = fixture.bytes();
-            fixture.engine.retarget("callee", addr(second)).unwrap();
+            // SAFETY: what is there can be entered as the function can, or is not called.
+            unsafe { fixture.engine.retarget("callee", addr(second)) }.unwrap();
             for ((site, before), after) in calls.iter().zip(before).zip(fixture.bytes()) {
                 let in_place = site.head().is_ok();
                 assert_eq!(in_place, before != after, "{site:?}");
@@ -469,7 +495,8 @@ mod running {
                 while round < rounds || calls.load(Ordering::Relaxed) < 10_000 {
                     round += 1;
                     let target = addr(TARGETS[(round % 4) as usize]);
-                    let change = engine.transaction().retarget("callee", target).unwrap();
+                    // SAFETY: what is there can be entered as the function can, or is not called.
+                    let change = unsafe { engine.transaction().retarget("callee", target) }.unwrap();
                     change.immediate().commit().unwrap();
                     committed.store(round, Ordering::SeqCst);
                     if round % 16 == 0 {

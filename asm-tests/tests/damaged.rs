@@ -42,7 +42,8 @@ fn try_object(engine: &Engine, source: &Source, bytes: &[u8]) -> usize {
             return 0;
         }
     };
-    let registered = engine.register(code, |record| source.shape(record.id().get()));
+    // SAFETY: what is told is true of the object's code, or refused.
+    let registered = unsafe { engine.register(code, |record| source.shape(record.id().get())) };
     let module = match registered {
         Ok(module) => module,
         Err(error) => {
@@ -114,9 +115,8 @@ fn words_of_other_values_are_refused_or_harm_nothing() {
 fn registered(engine: &Engine) -> Site {
     let Subject { bytes, source } = subject();
     let code = engine.load(&bytes, |_| Some(CodeAddr::new(0x1000))).unwrap();
-    let module = engine
-        .register(code, |record| source.shape(record.id().get()))
-        .unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, |record| source.shape(record.id().get())) }.unwrap();
     module
         .sites()
         .find(|site| site.shape().has_result() && site.shape().arg_count() > 0)
@@ -129,8 +129,10 @@ fn a_target_out_of_reach_is_refused_where_no_register_is_free_to_go_further() {
     let site = registered(&engine);
     let far = CodeAddr::new(0x1234_5678_9000);
     // A jump goes through the scratch register; a conditional one around it.
-    engine.patch_site(&site, &Sequence::new().jump(far)).unwrap();
-    let guard = Sequence::new().guard_eq(arg(0), 1u64, far).mov(result(), 1u64);
+    // SAFETY: nothing executes the code.
+    let there = unsafe { patchpoint::sequence::Target::addr(far) };
+    engine.patch_site(&site, &Sequence::new().jump(there)).unwrap();
+    let guard = Sequence::new().guard_eq(arg(0), 1u64, there).mov(result(), 1u64);
     engine.patch_site(&site, &guard).unwrap();
     // A counter that no displacement reaches: through the scratch register too, but then x86-64 has nothing left for the
     // constant.

@@ -119,9 +119,8 @@ fn run_source(format: Format, source: &Source, level: u32) -> usize {
     let object = format.read(&format!("{}.O{level}.o", source.name));
     let resolve = |name: &str| asm_tests::resolve(format.format.c_name(name)?).map(CodeAddr::new);
     let code = engine.load(&object, resolve).unwrap();
-    let module = engine
-        .register(code, |record| source.shape(record.id().get()))
-        .unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, |record| source.shape(record.id().get())) }.unwrap();
     let sites: Vec<Site> = module.sites().collect();
     assert!(!sites.is_empty());
     for site in &sites {
@@ -336,7 +335,8 @@ fn sites_of_the_c_convention_are_refused_in_coff() {
     let engine = engine();
     let code = engine.load(&COFF.read("c_args.O2.o"), |_| None).unwrap();
     let source = asm_tests::source("c_args");
-    let refused = engine.register(code, |record| source.shape(record.id().get()));
+    // SAFETY: what is told is true of the object's code, or refused.
+    let refused = unsafe { engine.register(code, |record| source.shape(record.id().get())) };
     let error = refused.unwrap_err();
     assert!(
         matches!(error, patchpoint::Error::SiteConvention { .. }),

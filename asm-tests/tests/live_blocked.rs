@@ -59,9 +59,8 @@ extern "C" fn blocks(x: u64) -> u64 {
 
 fn blocking(number: u64) -> Sequence {
     let callee = CodeAddr::new(blocks as *const () as u64);
-    Sequence::new()
-        .call(callee, OnReturn::FollowsC)
-        .add(result(), number)
+    // SAFETY: the function can be called from the site.
+    unsafe { Sequence::new().call(callee, OnReturn::FollowsC) }.add(result(), number)
 }
 
 fn call(module: &Module, id: u64, x: u64) -> u64 {

@@ -120,8 +120,8 @@ impl Form {
         let callee = patchpoint::addr::CodeAddr::new(second as *const () as u64);
         match self {
             Adds(number) => adding(number),
-            Calls(number) => Sequence::new()
-                .call(callee, patchpoint::arch::OnReturn::FollowsC)
+            // SAFETY: the function can be called from the site.
+            Calls(number) => unsafe { Sequence::new().call(callee, patchpoint::arch::OnReturn::FollowsC) }
                 .add(result(), number),
             Restored | Invalidated => Sequence::new(),
         }
@@ -271,13 +271,16 @@ impl Lab {
 fn invalidate_a_shadow(engine: &Engine) {
     let object = include_bytes!("../../examples/objects/inline_cache.o");
     let code = engine.load(object, |_| None).unwrap();
-    let module = engine
-        .registration(code)
-        .live()
-        .register(|record| match record.id().get() {
-            90 => Some(CallShape::shadow(24)),
-            _ => None,
-        });
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        engine
+            .registration(code)
+            .live()
+            .register(|record| match record.id().get() {
+                90 => Some(CallShape::shadow(24)),
+                _ => None,
+            })
+    };
     let function = module.unwrap().function("sum_fields").unwrap();
     assert!(engine.invalidate(&function).unwrap().sites > 0);
 }

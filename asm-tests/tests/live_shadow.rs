@@ -41,11 +41,14 @@ fn engine(entered: &Arc<AtomicU64>) -> Engine {
 fn register(engine: &Engine) -> Module {
     let code = engine.load(INLINE_CACHE, |_| None).unwrap();
     let registration = engine.registration(code).live();
-    let module = registration.register(|record| match record.id().get() {
-        GET => Some(CallShape::any_reg(32).result().args(1)),
-        LOOP => Some(CallShape::shadow(24)),
-        _ => None,
-    });
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        registration.register(|record| match record.id().get() {
+            GET => Some(CallShape::any_reg(32).result().args(1)),
+            LOOP => Some(CallShape::shadow(24)),
+            _ => None,
+        })
+    };
     module.unwrap()
 }
 
@@ -172,7 +175,8 @@ fn what_is_not_in_the_code_any_more_is_noted_no_more() {
         change.commit()
     };
 
-    let memory = module.areas()[0].memory();
+    // SAFETY: nothing executes the module, and what is written is taken back.
+    let memory = unsafe { module.areas()[0].writable() };
     let (last, byte) = (
         shadow.range().end().get() - 1,
         *shadow.read().unwrap().last().unwrap(),

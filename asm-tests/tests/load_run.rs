@@ -70,7 +70,8 @@ fn load(bytes: &[u8], patch: impl Fn(&mut LinkedImage)) -> patchpoint::Result<Lo
         // SAFETY: the pages belong to this segment alone, and nobody holds a reference into them.
         unsafe { region::protect(base.add(offset), segment.bytes.len(), protection) }.unwrap();
         let range = CodeRange::new(segment.addr, segment.bytes.len() as u64).unwrap();
-        Publisher::new().publish(&[range], Level::Eventual)?;
+        // SAFETY: the range is mapped and readable, see above.
+        unsafe { Publisher::new().publish_code(&[range], Level::Eventual) }?;
     }
     Ok(Loaded { linked, memory })
 }

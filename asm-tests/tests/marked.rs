@@ -239,7 +239,8 @@ mod running {
                 .registration(code)
                 .marked(marks(Arch::X86_64, "pp_sites", 1));
             let registration = if live { registration.live() } else { registration };
-            let module = registration.register(|_| CallShape::shadow(0)).unwrap();
+            // SAFETY: what is told is true of the object's code, or refused.
+            let module = unsafe { registration.register(|_| CallShape::shadow(0)) }.unwrap();
             Self {
                 engine,
                 module,
@@ -325,7 +326,8 @@ mod running {
         assert_eq!(stored(fixture.store(), 9), 9);
         // The runtime vouches for it: lock add qword ptr [rdi + 0x400], rsi
         let add = [0xf0, 0x48, 0x01, 0xb7, 0, 4, 0, 0];
-        let sequence = Sequence::new().vouched(&add, &[]);
+        // SAFETY: that is what these instructions do.
+        let sequence = unsafe { Sequence::new().vouched(&add, &[]) };
         fixture.engine.patch(STORE, &sequence).unwrap();
         let mut object = [1; AT + 1];
         fixture.store()(&mut object, 41);
@@ -340,7 +342,8 @@ mod running {
         let function = fixture.module.function("store").unwrap();
         assert_eq!(engine.invalidate(&function).unwrap().sites, 0);
         // Nor is it an entry.
-        let redirected = engine.redirect(&function, CodeAddr::new(0x1000));
+        // SAFETY: what is there can be entered as the function can, or is not called.
+        let redirected = unsafe { engine.redirect(&function, CodeAddr::new(0x1000)) };
         assert!(matches!(redirected, Err(Error::NoEntrySite { .. })));
         for id in [STORE, LOAD] {
             let site = engine.sites(id).unwrap()[0].clone();

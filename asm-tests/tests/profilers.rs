@@ -33,11 +33,14 @@ fn profiled() {
     let engine = builder.observer(dump).build().unwrap();
     let code = engine.load(OBJECT, |_| None).unwrap();
     let shape = CallShape::any_reg(32).result().args(1);
-    let module = engine
-        .registration(code)
-        .live()
-        .register(|record| (record.id().get() == 78).then_some(shape))
-        .unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        engine
+            .registration(code)
+            .live()
+            .register(|record| (record.id().get() == 78).then_some(shape))
+    }
+    .unwrap();
     let get = module.function("get").unwrap().entry().get() as usize;
     // SAFETY: that is its signature in the IR, and the module stays registered.
     let get: extern "C" fn(&[u64; 4]) -> u64 =

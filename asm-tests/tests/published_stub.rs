@@ -16,7 +16,8 @@ fn engine() -> Engine {
 fn get(engine: &Engine) -> Site {
     let code = engine.load(INLINE_CACHE, |_| None).unwrap();
     let shape = CallShape::any_reg(32).result().args(1);
-    let module = engine.register(code, |record| (record.id().get() == 78).then_some(shape));
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, |record| (record.id().get() == 78).then_some(shape)) };
     module.unwrap().function("get").unwrap().sites().next().unwrap()
 }
 
@@ -28,8 +29,10 @@ fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
         .load(result(), u64::at(arg(0), 8))
         .add(result(), 1000);
     let stub = engine.publish_stub(&site, &slow).unwrap();
+    // SAFETY: the stub is of this site.
+    let stub = unsafe { Target::addr(stub) };
     let fast = Sequence::new()
-        .guard_eq(u64::at(arg(0), 0), 7, Target::Addr(stub))
+        .guard_eq(u64::at(arg(0), 0), 7, stub)
         .load(result(), u64::at(arg(0), 16));
     engine.patch_site(&site, &fast).unwrap();
     // SAFETY: the IR gives the function this signature, and the site keeps its module.

@@ -57,7 +57,8 @@ fn register(engine: &Engine, object: &TestObject, source: &Source) -> (Module, u
                 .shape(id)
                 .filter(|shape| shape.reserved().get() > 0 && !short.contains(&id))
         };
-        match engine.register(code, |record| wanted(record.id().get())) {
+        // SAFETY: what is told is true of the object's code, or refused.
+        match unsafe { engine.register(code, |record| wanted(record.id().get())) } {
             Ok(module) => return (module, short.len()),
             Err(Error::SiteOutsideFunction { site, .. } | Error::SiteOverlapsRecord { site, .. })
                 if has_short_shadows(object.folder) =>

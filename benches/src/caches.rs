@@ -118,7 +118,8 @@ impl Cached {
         let engine = engine(caches.ramps());
         let registration = engine.registration(load_at(&engine, object, want));
         let registration = if live { registration.live() } else { registration };
-        let module = registration.register(subject::shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { registration.register(subject::shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
         let this = Self {
             engine,
@@ -312,7 +313,8 @@ fn hundred(live: bool, object: &Object) -> (Engine, Caches, Module) {
     let engine = engine(caches.ramps());
     let registration = engine.registration(subject::load(&engine, subject::HUNDRED));
     let registration = if live { registration.live() } else { registration };
-    let module = registration.register(subject::shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { registration.register(subject::shape) }.unwrap();
     caches.attach_all(&engine, READ).unwrap();
     get(module.function("hundred").unwrap().entry())(object);
     assert_eq!(caches.totals().installed, 100);
@@ -412,8 +414,10 @@ fn with_sequence(exits: impl Exits + 'static, object: &[u8], sequence: &Sequence
     let engine = engine(exits);
     let code = subject::load(&engine, object);
     let module = match object == C_LOOP {
-        true => engine.register(code, c_shape).unwrap(),
-        false => engine.register(code, subject::shape).unwrap(),
+        // SAFETY: what is told is true of the object's code, or refused.
+        true => unsafe { engine.register(code, c_shape) }.unwrap(),
+        // SAFETY: what is told is true of the object's code, or refused.
+        false => unsafe { engine.register(code, subject::shape) }.unwrap(),
     };
     engine
         .patch_site(&site_of(&module, "sum_fields"), sequence)
@@ -429,7 +433,8 @@ fn ramps() -> Vec<Row> {
     }
     let (miss, call) = (
         Sequence::new().jump(Target::Miss),
-        Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC),
+        // SAFETY: the function can be called from the site.
+        unsafe { Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC) },
     );
     let lean = with_sequence(Ramps::new().on_lean_miss(handle), C_LOOP, &miss);
     let whole = with_sequence(Ramps::new().on_miss(handle), C_LOOP, &miss);
@@ -471,7 +476,9 @@ fn ramps() -> Vec<Row> {
 // ---- megamorphic ----
 
 fn megamorphic() -> Vec<Row> {
-    let generic = Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC);
+    // SAFETY: the function can be called from the site.
+    let generic =
+        unsafe { Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC) };
     let limit = Chain {
         limit: 0,
         back_off: 0,
@@ -480,7 +487,8 @@ fn megamorphic() -> Vec<Row> {
     let make = |builder: Builder| {
         let caches = builder.policy(limit).lookup(learn);
         let engine = engine(caches.ramps());
-        let module = engine.register(subject::load(&engine, C_LOOP), c_shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { engine.register(subject::load(&engine, C_LOOP), c_shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
         (engine, caches, module, cache)
     };
@@ -524,7 +532,8 @@ fn misses() -> Vec<Row> {
         let engine = engine(caches.ramps());
         let registration = engine.registration(subject::load(&engine, INLINE_CACHE));
         let registration = if live { registration.live() } else { registration };
-        let module = registration.register(subject::shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { registration.register(subject::shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "get")).unwrap();
         (engine, caches, module, cache)
     };

@@ -52,7 +52,8 @@ impl Made {
         let start = placement.segments()[0].range.start();
         placement.fill(start, &function().repeat(functions)).unwrap();
         let placed = placement.finalize().unwrap();
-        let memory: Arc<dyn CodeMemory> = Arc::new(placed.memory());
+        // SAFETY: an engine alone writes through it.
+        let memory: Arc<dyn CodeMemory> = Arc::new(unsafe { placed.writable() });
         Self {
             placed,
             memory,
@@ -110,7 +111,8 @@ impl Made {
     /// Registers all modules.
     pub fn register(&self, engine: &Engine) -> Vec<Module> {
         let codes = self.maps().into_iter().enumerate();
-        let one = |(module, map)| engine.register(self.code(engine, module, map), shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let one = |(module, map)| unsafe { engine.register(self.code(engine, module, map), shape) }.unwrap();
         codes.map(one).collect()
     }
 }

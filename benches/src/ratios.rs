@@ -120,7 +120,8 @@ fn alias_write() -> Row {
         .finalize()
         .unwrap();
     let start = placed.segments()[0].range.start().get();
-    let alias = placed.memory();
+    // SAFETY: nothing executes what is placed.
+    let alias = unsafe { placed.writable() };
     let memory: &dyn CodeMemory = black_box(&alias);
     let view = pages::writable_view_of_code(SITES * STRIDE);
     let at = |base: u64, number: usize| base + (number * STRIDE) as u64;
@@ -178,7 +179,8 @@ fn alias_commit() -> Row {
 /// Sites in a JIT's memory, one on each page, and the bytes that stand there.
 fn foreign_sites(engine: &Engine, ask: Ask) -> (Module, Vec<Site>) {
     let code = Copies::new(engine, SITES, STRIDE).adopt(engine, ask).unwrap();
-    let module = engine.register(code, subject::shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, subject::shape) }.unwrap();
     let sites = subject::reads(&module).into_iter().step_by(2).collect();
     (module, sites)
 }

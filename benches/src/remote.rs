@@ -35,7 +35,8 @@ pub const AS_EXECUTOR: &str = "executor";
 /// # Errors
 /// Those of the service.
 pub fn execute() -> Result<(), patchpoint::Error> {
-    Service::new().run_stdin()
+    // SAFETY: the controller is the process that has started this one.
+    unsafe { Service::new().run_stdin() }
 }
 
 /// The example's module, by an engine of its own.
@@ -76,7 +77,8 @@ impl Side {
         let code = subject::load(&engine, subject::INLINE_CACHE);
         let registration = engine.registration(code);
         let registration = if live { registration.live() } else { registration };
-        let module = registration.register(subject::shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { registration.register(subject::shape) }.unwrap();
         let site = subject::reads(&module).remove(0);
         Self { engine, module, site }
     }
@@ -109,7 +111,8 @@ impl Side {
     fn more(&self, count: usize) -> Vec<Site> {
         let more = |_| {
             let code = subject::load(&self.engine, subject::INLINE_CACHE);
-            let module = self.engine.registration(code).register(subject::shape).unwrap();
+            // SAFETY: what is told is true of the object's code, or refused.
+            let module = unsafe { self.engine.registration(code).register(subject::shape) }.unwrap();
             subject::reads(&module).remove(0)
         };
         (0..count).map(more).collect()

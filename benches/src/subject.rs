@@ -83,7 +83,8 @@ pub fn load(engine: &Engine, object: &[u8]) -> Code {
 
 /// Loads and registers the example's object.
 pub fn module(engine: &Engine) -> Module {
-    engine.register(load(engine, INLINE_CACHE), shape).unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { engine.register(load(engine, INLINE_CACHE), shape) }.unwrap()
 }
 
 /// An inline cache: the property at `at` of an object of that shape.

@@ -18,12 +18,14 @@ const CALLS: usize = 100;
 pub fn all() -> Vec<Row> {
     let engine = subject::engine();
     let code = subject::load(&engine, subject::HUNDRED);
-    let module = engine.register(code, subject::shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, subject::shape) }.unwrap();
     engine.patch(subject::READ, &subject::hit(8)).unwrap();
     let tight = subject::engine();
     let code = subject::load(&tight, subject::SNUG);
     let shape = CallShape::any_reg(subject::HIT).result().args(1);
-    let snug = tight.register(code, |_| shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let snug = unsafe { tight.register(code, |_| shape) }.unwrap();
     tight
         .patch(subject::READ, &subject::hit(8).in_place_only())
         .unwrap();

@@ -27,7 +27,8 @@ pub(crate) fn spawn() -> std::result::Result<Executor, String> {
 
 /// Is the executor, until its controller is done.
 pub(crate) fn serve(symbols: &[Symbol]) -> std::result::Result<(), String> {
-    service(symbols).run_stdin().map_err(|error| error.to_string())
+    // SAFETY: the controller is the process that has started this one.
+    unsafe { service(symbols).run_stdin() }.map_err(|error| error.to_string())
 }
 
 /// With these symbols.

@@ -70,9 +70,9 @@ const BATCH_THERE: u32 = 1 << 14;
 /// The sequence of a version, with a random number of guards and additions.
 fn sequence(site: usize, version: u64, slow: CodeAddr, random: &mut Random) -> Sequence {
     if kind(site, version) == Kind::Calls {
-        return Sequence::new()
-            .call(slow, OnReturn::FollowsC)
-            .add(result(), version);
+        // SAFETY: the function takes the site's word and returns one.
+        let call = unsafe { Sequence::new().call(slow, OnReturn::FollowsC) };
+        return call.add(result(), version);
     }
     let never = Label::new(0);
     let mut sequence = Sequence::new();
@@ -248,7 +248,8 @@ impl Writer {
             // There only they tell that the return address was saved, so that its register is free for calls.
             registration = registration.trust_live_outs();
         }
-        let (module, missing) = registration.register_ids(&shapes)?;
+        // SAFETY: the shapes are those of the object's IR; no thread is in the code yet.
+        let (module, missing) = unsafe { registration.register_ids(&shapes) }?;
         assert!(missing.is_empty(), "{missing:?}");
         let sites = sites(&module);
         for (number, site) in sites.iter().enumerate().take(KINDS) {

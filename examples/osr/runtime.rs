@@ -71,7 +71,9 @@ impl Shared {
             // SAFETY: the record says that the variable has a slot of the frame there.
             *arg = Arg::Int(unsafe { *(slot as *const u64) });
         }
-        let new = frame.replacement()?.call(code.better, &args)?;
+        let new = frame.replacement()?;
+        // SAFETY: the better code takes the four variables, and returns what the loop's function would.
+        let new = unsafe { new.call(code.better, &args) }?;
         self.rounds.store(0, Ordering::Relaxed);
         self.up.fetch_add(1, Ordering::Relaxed);
         Ok(frame.replace(new))
@@ -81,7 +83,8 @@ impl Shared {
     fn go_down<'f>(&self, frame: &Frame<'f>) -> Result<Answer<'f>, Error> {
         let code = self.code.get().ok_or(Error::ModuleForeign)?;
         let mut new = frame.replacement()?;
-        let mut weigh = new.push_compiled(&code.weigh, code.head.end(), &code.unwind)?;
+        // SAFETY: below, its one variable is put where the code behind the head expects it.
+        let mut weigh = unsafe { new.push_compiled(&code.weigh, code.head.end(), &code.unwind) }?;
         let (record, _) = code.head.record().ok_or(Error::ModuleForeign)?;
         for (index, slot) in record.locations().enumerate() {
             weigh.set(slot, frame.live_value(index)?)?;
@@ -111,7 +114,9 @@ impl Runtime {
         let engine = Engine::builder().world(world).exits(ramps).build()?;
         let load = |object: &[u8]| {
             let code = engine.load(object, |_| None)?;
-            engine.register(code, |_| CallShape::c(48))
+            // SAFETY: every patchpoint of these objects reserves 48 bytes and returns nothing; the sequences count in a word of
+            // this process's.
+            unsafe { engine.register(code, |_| CallShape::c(48)) }
         };
         let (baseline, optimized) = (load(OBJECTS.0)?, load(OBJECTS.1)?);
         let counter = CodeAddr::new(shared.rounds.as_ptr() as u64);

@@ -109,19 +109,26 @@ impl<'f> Frame<'f> {
     /// Nothing is clobbered, the red zone included, but for the register that the last branch needs: r1 on SystemZ, CTR on
     /// PowerPC64, x17 on AArch64 hold the address.
     ///
+    /// # Safety
+    /// At `at` there is code that can go on with these registers and that stack, until it leaves the frame or returns from it.
+    ///
     /// # Errors
     /// Only the live registers were saved. The thread has a shadow stack.
-    pub fn continue_at(&self, at: CodeAddr) -> Result<Answer<'f>> {
-        self.continue_with_stack(at, self.stack_pointer())
+    pub unsafe fn continue_at(&self, at: CodeAddr) -> Result<Answer<'f>> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.continue_with_stack(at, self.stack_pointer()) }
     }
 
     /// As [`continue_at`](Self::continue_at), with another stack pointer.
+    ///
+    /// # Safety
+    /// As for [`continue_at`](Self::continue_at); what lies below the stack pointer is not needed any more.
     ///
     /// # Errors
     /// The stack pointer is below the site's, where the handler itself runs, or not a multiple of 8 (of 16 on
     /// aarch64, powerpc64 and riscv64). Only the live registers were saved. The
     /// thread has a shadow stack.
-    pub fn continue_with_stack(&self, at: CodeAddr, stack_pointer: u64) -> Result<Answer<'f>> {
+    pub unsafe fn continue_with_stack(&self, at: CodeAddr, stack_pointer: u64) -> Result<Answer<'f>> {
         self.can_leave(stack_pointer)?;
         Ok(Self::answer(Exit::Continue { at, stack_pointer }))
     }

@@ -31,7 +31,8 @@ impl<T> CFunction<T> {
     /// # Safety
     /// As long as this value exists, the function may be called with this data, and a `T` that is valid during the call,
     /// from every thread that executes compiled code, from several at once and again while it runs. It neither unwinds
-    /// nor jumps out, and leaves a valid `T`.
+    /// nor jumps out, and leaves a valid `T`: what it answers is right for the site, as a handler's answer is, and an address in
+    /// it is as [`Sequence::call`](crate::sequence::Sequence::call) demands.
     pub const unsafe fn new(
         function: unsafe extern "C" fn(data: *mut c_void, call: *mut T),
         data: *mut c_void,

@@ -110,7 +110,10 @@ impl<'f> Frame<'f> {
 
     /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF; N, Z, C, V; the condition code); the others
     /// stay.
-    pub fn set_flags(&mut self, flags: u64) {
+    ///
+    /// # Safety
+    /// As for [`set_register`](Self::set_register).
+    pub unsafe fn set_flags(&mut self, flags: u64) {
         self.captured.set_flags(flags);
     }
 
@@ -128,12 +131,16 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// Writes the low bytes of a register; the others stay.
+    /// Writes the low bytes of a register; the others stay. The result and the record's values are written by
+    /// [`set_result`](Self::set_result) and [`set_value`](Self::set_value), which are safe.
+    ///
+    /// # Safety
+    /// If the frame is resumed or continued, the code that goes on can go on with this value in the register.
     ///
     /// # Errors
     /// The register has not as many bytes, was not captured, or is the stack pointer, which only an
     /// [answer](Self::continue_with_stack) can change.
-    pub fn set_register(&mut self, reg: DwarfReg, value: Value) -> Result<()> {
+    pub unsafe fn set_register(&mut self, reg: DwarfReg, value: Value) -> Result<()> {
         self.write_register(reg, 0, value)
     }
 

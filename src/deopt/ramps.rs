@@ -1,5 +1,7 @@
 //! The ramps of an engine: its sites, the runtime's handlers, and the unwind information of its modules.
 
+#![allow(unsafe_code, reason = "Exits is an unsafe trait")]
+
 use std::any::Any;
 use std::sync::Arc;
 
@@ -97,7 +99,10 @@ impl Ramps {
     }
 }
 
-impl Exits for Ramps {
+// SAFETY: `encode` calls the capture routine, which saves everything, or everything that is live, and restores it; the
+// context that the bytes point to is what is kept, and `max_len` bounds them for every address. The encodings and the
+// routine are tested on every architecture.
+unsafe impl Exits for Ramps {
     fn handles(&self, role: Role) -> bool {
         self.handler(role).is_some()
     }

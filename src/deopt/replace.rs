@@ -205,10 +205,19 @@ impl<'f> Replacement<'f> {
     /// word, on PowerPC64 and SystemZ the back chain in the lowest, on PowerPC64 the return address in the
     /// caller's header, on SystemZ r6 to r15 in the caller's save area.
     ///
+    /// # Safety
+    /// If [`Frame::replace`] answers with it, the frame is by then one with which code can go on at `next`: what that code
+    /// expects there and in the registers has been put into it, and it returns to where the frame says. The stack reaches down
+    /// as far as [`set_lowest`](Self::set_lowest) said, if that was called.
+    ///
     /// # Errors
     /// [`Error::NewFrame`]: the size is no multiple of 8 (of 16 on AArch64, PowerPC64 and RISC-V), or there is no room
     /// for its return address; or there would be more than 1 MiB of frames, or they would reach below the stack's end.
-    pub fn push(&mut self, next: CodeAddr, size: u32) -> Result<NewFrame<'_, 'f>> {
+    pub unsafe fn push(&mut self, next: CodeAddr, size: u32) -> Result<NewFrame<'_, 'f>> {
+        self.push_frame(next, size)
+    }
+
+    fn push_frame(&mut self, next: CodeAddr, size: u32) -> Result<NewFrame<'_, 'f>> {
         self.grow(size.into())?;
         let (caller, return_to) = (self.saved, self.next);
         (self.next, self.frames) = (next, self.frames + 1);
@@ -231,10 +240,13 @@ impl<'f> Replacement<'f> {
     /// registers or slots of its own, unless there are none. Code compiled without optimization has none across a
     /// patchpoint that begins a block, with every variable recorded as an `alloca`.
     ///
+    /// # Safety
+    /// As for [`push`](Self::push); and `next` is in the function, and `unwind` is that of its code.
+    ///
     /// # Errors
     /// As [`push`](Self::push); [`Error::UnwindMissing`] and [`Error::UnwindRule`]: the unwind information does not
     /// tell; [`Error::NewFrame`]: the stack map does not tell the frame's size.
-    pub fn push_compiled(
+    pub unsafe fn push_compiled(
         &mut self,
         function: &Function,
         next: CodeAddr,
@@ -255,7 +267,7 @@ impl<'f> Replacement<'f> {
         let row = unwind.row(next)?;
         row.check_saved(is_restored)?;
         row.check_plain()?;
-        let mut frame = self.push(next, size.ok_or(no_size)?)?;
+        let mut frame = self.push_frame(next, size.ok_or(no_size)?)?;
         frame.set_up(&row)?;
         if frame.replacement.arch == Arch::PowerPc64 {
             frame.set_register(TOC, descriptor(function.pointer())[1])?;
@@ -303,10 +315,14 @@ impl<'f> Replacement<'f> {
     /// On PowerPC64, unless both have the same descriptor's TOC pointer, a frame of 128 bytes stands between them,
     /// which gives the caller's TOC pointer back; a [walk](super::Walker) ends there.
     ///
+    /// # Safety
+    /// If [`Frame::replace`] answers with it, there is a function at `function` that takes these arguments by the C convention, and the
+    /// innermost frame, or without one the caller, can go on with what it returns.
+    ///
     /// # Errors
     /// [`Error::FrameIndex`]: an argument does not fit the registers. [`Error::NewFrame`]: there is no room for a
     /// return address, or the stack pointer is no multiple of 16 (of 8 on SystemZ), as at every call.
-    pub fn call(mut self, function: CodeAddr, args: &[Arg]) -> Result<Self> {
+    pub unsafe fn call(mut self, function: CodeAddr, args: &[Arg]) -> Result<Self> {
         self.keep_toc(function)?;
         self.pass(args)?;
         let unit = if self.arch == Arch::SystemZ { 8 } else { 16 };
@@ -344,7 +360,8 @@ impl<'f> Replacement<'f> {
         if self.arch == Arch::PowerPc64 && descriptor(function)[1] == own {
             return Ok(());
         }
-        self.push(CodeAddr::new(keeper), size)?.put(slot, own.into())
+        self.push_frame(CodeAddr::new(keeper), size)?
+            .put(slot, own.into())
     }
 
     /// The address of the first instruction behind a function pointer, and what its code expects of registers.

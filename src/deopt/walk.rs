@@ -296,11 +296,18 @@ impl Caller<'_> {
         }
     }
 
-    /// The value of a location of its record.
+    /// The value of a location of its record. Finding it there takes time in the number of locations.
     ///
     /// # Errors
-    /// [`Error::CallerValue`]: it is in a register that is not known, or larger than a value can be.
+    /// [`Error::CallerValue`]: the record has no such location, it is in a register that is not known, or larger than a value
+    /// can be.
     pub fn read(&self, location: Location) -> Result<Value> {
+        self.must_have(location)?;
+        self.read_known(location)
+    }
+
+    /// The same of a location that is one of its record's.
+    fn read_known(&self, location: Location) -> Result<Value> {
         self.place_of(location)?
             .read(location.size)
             .ok_or_else(|| self.no_value(location))
@@ -312,6 +319,11 @@ impl Caller<'_> {
     /// [`Error::CallerValue`]: as for [`read`](Self::read); or the location is no place, or the value has not its
     /// size, or is in a register that no callee has saved: [`Frame::set_register`] writes that.
     pub fn write(&self, location: Location, value: Value) -> Result<()> {
+        self.must_have(location)?;
+        self.write_known(location, value)
+    }
+
+    fn write_known(&self, location: Location, value: Value) -> Result<()> {
         match self.place_of(location)? {
             Spot::Memory(at) if value.size() == location.size => {
                 let (mut bytes, len) = (value.all_bytes(), value.bytes().len());
@@ -337,7 +349,7 @@ impl Caller<'_> {
         };
         let pairs = || statepoint.references().enumerate();
         let word = |location| {
-            let value = self.read(location)?.u64();
+            let value = self.read_known(location)?.u64();
             value.ok_or_else(|| self.no_value(location))
         };
         let mut count = 0;
@@ -349,17 +361,26 @@ impl Caller<'_> {
             {
                 let (base, derived) = (word(pair.base)?, word(pair.derived)?);
                 let inside = derived.wrapping_sub(base);
-                self.write(pair.derived, moved(base).wrapping_add(inside).into())?;
+                self.write_known(pair.derived, moved(base).wrapping_add(inside).into())?;
                 count += 1;
             }
         }
         for (index, pair) in pairs() {
             if pairs().take(index).all(|(_, before)| before.base != pair.base) {
-                self.write(pair.base, moved(word(pair.base)?).into())?;
+                self.write_known(pair.base, moved(word(pair.base)?).into())?;
                 count += 1;
             }
         }
         Ok(count)
+    }
+
+    /// Refuses a location that is none of its record's: it could be the address of anything.
+    fn must_have(&self, location: Location) -> Result<()> {
+        let known = self.record().and_then(|(record, _)| {
+            let mut locations = record.locations();
+            locations.find(|known| *known == location)
+        });
+        known.map(drop).ok_or_else(|| self.no_value(location))
     }
 
     fn place_of(&self, location: Location) -> Result<Spot> {

@@ -17,6 +17,8 @@
 //! module goes. Each call goes to the old function or the new one. Calls are exchanged one after the other: while a
 //! transaction is published, one may go to the new function already and another still to the old one.
 
+#![allow(unsafe_code, reason = "an address is a promise")]
+
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -56,10 +58,14 @@ impl Engine {
     /// Makes every recorded call of `function`, in all modules, go to `to`, in one transaction: see
     /// [`Transaction::retarget`](super::Transaction::retarget).
     ///
+    /// # Safety
+    /// As for [`Transaction::retarget`](super::Transaction::retarget).
+    ///
     /// # Errors
     /// [`Error::NoCallSite`], and as [`Transaction::commit`](super::Transaction::commit).
-    pub fn retarget(&self, function: &str, to: CodeAddr) -> Result<Receipt> {
-        self.transaction().retarget(function, to)?.commit()
+    pub unsafe fn retarget(&self, function: &str, to: CodeAddr) -> Result<Receipt> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.transaction().retarget(function, to) }?.commit()
     }
 
     /// Makes every recorded call of `function`, in all modules, go where it was linked to.
@@ -91,7 +97,7 @@ impl Engine {
 
 /// What leads a call to a function.
 pub(super) fn sequence(to: CodeAddr) -> Sequence {
-    Sequence::new().jump(Target::Addr(to))
+    Sequence::new().jump(Target::to(to))
 }
 
 /// Prepares the change of a call site.
@@ -109,7 +115,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
             let [Target::Addr(to)] = sequence.outline().targets[..] else {
                 return Err(Error::CallSiteOnly { site: site.name() });
             };
-            let new = lead(preparation, &branch, &original, to)?;
+            let new = lead(preparation, &branch, &original, to.get())?;
             (new, Status::Patched, Some(sequence))
         }
         _ => return Err(Error::CallSiteOnly { site: site.name() }),

@@ -3,6 +3,8 @@
 //! The engine decides when a site needs a way out and where its code stands; what that code does, and what
 //! handler it ends in, is the business of an [`Exits`] (the one here is `deopt::Ramps`).
 
+#![allow(unsafe_code, reason = "Exits is an unsafe trait")]
+
 use core::any::Any;
 
 #[cfg(all(feature = "remote", target_os = "linux"))]
@@ -94,7 +96,21 @@ pub struct ExitElsewhere {
 }
 
 /// Makes ramps.
-pub trait Exits: Send + Sync {
+///
+/// # Safety
+///
+/// The engine writes what [`encode`](Self::encode) returns, and threads execute it, without a check:
+///
+/// - the bytes are whole instructions of the engine's architecture, right at [`ExitRequest::at`] and nowhere else; control
+///   leaves them only to the runtime, to where [`ExitRequest::resumption`] says, or to where a handler has promised to go on;
+/// - a thread that resumes finds every register, the flags and the stack, the red zone included, as they were at the site,
+///   but for what a handler has changed; the stack differs from that as [`ExitCode::stack`] says and nowhere else;
+/// - there are no more bytes than [`bound`](Self::bound) announced for the same site, role and resumption;
+/// - what the bytes refer to lives as long as [`ExitCode::keep`];
+/// - [`check_leavable`](Self::check_leavable) accepts a site only if its frame can be left;
+/// - where another process executes the code, [`exit`](Self::exit) reads and writes nothing outside of
+///   [`ExitElsewhere::stack`] for what that process says.
+pub unsafe trait Exits: Send + Sync {
     /// Whether there is a handler for that role.
     fn handles(&self, role: Role) -> bool;
 

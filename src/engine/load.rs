@@ -1,5 +1,7 @@
 //! Code in memory: loaded by the engine or adopted, then registered.
 
+#![allow(unsafe_code, reason = "what a runtime tells of code is a promise")]
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -248,14 +250,30 @@ impl Engine {
 
     /// Makes a module of code: every record for which `shape` gives a shape becomes a site.
     ///
+    /// # Safety
+    /// What is told of the code is true from now until the last handle of the module is gone. Nothing of it can be found in the
+    /// code:
+    ///
+    /// - The stack maps, unwind information and tables of `code` are those of its code, and every site is called as its
+    ///   [`CallShape`] says: it reserves so many bytes, has a result or none, passes so many arguments by that convention.
+    /// - What was said before registering is true: [entries](Registration::entry) and [marks](Registration::marked) are where
+    ///   they are said to be; [live-outs are complete](Registration::trust_live_outs), if they are trusted; frames are found
+    ///   [as said](Registration::unwind_by); no thread has executed code that becomes [live](Registration::live).
+    /// - What is made of its sites is right for the code: what the sequences of patches load from, store to and leave as the
+    ///   result, and what handlers answer for the result and the values of a record, is what the code around may do and can go on
+    ///   with. That concerns the *values* alone: addresses to go to and bytes that are not decoded have promises of their own
+    ///   ([`Target::addr`](crate::sequence::Target::addr), [`Sequence::call`](crate::sequence::Sequence::call) and
+    ///   [`vouched`](crate::sequence::Sequence::vouched)), and everything else is checked.
+    ///
     /// # Errors
     /// Whatever is wrong with a record, its shape or its bytes; nothing is registered then.
-    pub fn register<S: IntoShape>(
+    pub unsafe fn register<S: IntoShape>(
         &self,
         code: Code,
         shape: impl FnMut(&Candidate<'_>) -> S,
     ) -> Result<Module> {
-        self.registration(code).register(shape)
+        // SAFETY: the caller promises the same.
+        unsafe { self.registration(code).register(shape) }
     }
 
     /// Starts a registration.
@@ -398,10 +416,17 @@ impl<'e> Registration<'e> {
     /// Makes a module: every record whose ID has a shape in the map becomes a site. IDs of the map that no record
     /// has are returned: LLVM merges and removes calls.
     ///
+    /// # Safety
+    /// As for [`Engine::register`].
+    ///
     /// # Errors
     /// As [`Engine::register`].
-    pub fn register_ids(self, shapes: &HashMap<RecordId, CallShape>) -> Result<(Module, Vec<RecordId>)> {
-        let module = self.register(|record| shapes.get(&record.id()).copied())?;
+    pub unsafe fn register_ids(
+        self,
+        shapes: &HashMap<RecordId, CallShape>,
+    ) -> Result<(Module, Vec<RecordId>)> {
+        // SAFETY: the caller promises the same.
+        let module = unsafe { self.register(|record| shapes.get(&record.id()).copied()) }?;
         let found: std::collections::HashSet<RecordId> = module.sites().map(|site| site.id()).collect();
         let mut missing: Vec<RecordId> = shapes.keys().filter(|id| !found.contains(id)).copied().collect();
         missing.sort_unstable();
@@ -410,9 +435,12 @@ impl<'e> Registration<'e> {
 
     /// Makes a module: every record for which `shape` gives a shape becomes a site.
     ///
+    /// # Safety
+    /// As for [`Engine::register`].
+    ///
     /// # Errors
     /// As [`Engine::register`].
-    pub fn register<S: IntoShape>(self, shape: impl FnMut(&Candidate<'_>) -> S) -> Result<Module> {
+    pub unsafe fn register<S: IntoShape>(self, shape: impl FnMut(&Candidate<'_>) -> S) -> Result<Module> {
         let Self {
             engine,
             code,

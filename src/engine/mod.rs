@@ -216,10 +216,15 @@ impl Engine {
     /// Makes the function's entry sites lead to `to`: nobody enters its code any more. One that leads there already
     /// stays as it is. See [`Transaction::redirect`].
     ///
+    /// # Safety
+    /// As for [`Transaction::redirect`].
+    ///
     /// # Errors
     /// [`Error::NoEntrySite`], and as [`Transaction::commit`].
-    pub fn redirect(&self, function: &Function, to: CodeAddr) -> Result<Receipt> {
-        self.transaction().redirect(function, to)?.commit()
+    #[allow(unsafe_code, reason = "an address is a promise")]
+    pub unsafe fn redirect(&self, function: &Function, to: CodeAddr) -> Result<Receipt> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.transaction().redirect(function, to) }?.commit()
     }
 
     /// Makes one site lead to the handler of [`Role::Deopt`], for good. One that does already stays as it is.

@@ -126,7 +126,7 @@ fn address(target: Target, environment: &Environment) -> Option<CodeAddr> {
     match target {
         Target::Miss => environment.miss,
         Target::Deopt => environment.deopt,
-        Target::Addr(addr) => Some(addr),
+        Target::Addr(addr) => Some(addr.get()),
         Target::End | Target::Label(_) => None,
     }
 }

@@ -1,5 +1,7 @@
 //! Changes that are made together: collected, prepared, committed.
 
+#![allow(unsafe_code, reason = "an address is a promise")]
+
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::fmt;
@@ -130,10 +132,14 @@ impl<'e> Transaction<'e> {
     /// The function's entry sites lead to `to` from now on: nobody enters its code any more. `to` finds registers and
     /// stack as they are at the entry of the function. It can be redirected again, but not patched or restored.
     ///
+    /// # Safety
+    /// As long as a thread may enter the function or its stubs, there is code at `to` that can be entered in its place: it takes the
+    /// same arguments in the same places, returns the same kind of result, and keeps what the function would keep.
+    ///
     /// # Errors
     /// [`Error::NoEntrySite`]: the function has none; [`Error::SiteTwice`].
-    pub fn redirect(mut self, function: &Function, to: CodeAddr) -> Result<Self> {
-        let sequence = Sequence::new().jump(Target::Addr(to));
+    pub unsafe fn redirect(mut self, function: &Function, to: CodeAddr) -> Result<Self> {
+        let sequence = Sequence::new().jump(Target::to(to));
         let entries: Vec<Site> = function
             .sites()
             .filter(|site| site.shape().kind() == SiteKind::Entry)
@@ -158,9 +164,13 @@ impl<'e> Transaction<'e> {
     /// the new one, and to the new one only when an [`immediate`](Self::immediate) commit has returned. A
     /// thread that is in the old function goes on there.
     ///
+    /// # Safety
+    /// As long as a recorded call of the function may be made, there is a function at `to` that can be called in its place: it takes
+    /// the same arguments in the same places, returns the same kind of result, and keeps what the function would keep.
+    ///
     /// # Errors
     /// [`Error::NoCallSite`], [`Error::SiteTwice`].
-    pub fn retarget(mut self, function: &str, to: CodeAddr) -> Result<Self> {
+    pub unsafe fn retarget(mut self, function: &str, to: CodeAddr) -> Result<Self> {
         let sequence = calls::sequence(to);
         for site in self.engine.calls_of(function)? {
             self.add(site, Change::Retarget(sequence.clone()))?;

@@ -88,7 +88,11 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
     };
     let fits = |sequence: &Sequence| assemble(sequence, &site, &environment).map(drop);
     let (sequence, raw) = operations(choices, &fits);
-    assert_eq!(sequence.to_string().parse().as_ref(), Ok(&sequence), "as text");
+    assert_eq!(
+        Sequence::from_any_text(&sequence.to_string()).as_ref(),
+        Ok(&sequence),
+        "as text"
+    );
     let assembled = match assemble(&sequence, &site, &environment) {
         Ok(Fit::InPlace(assembled)) => Ok(assembled),
         Ok(Fit::OutOfLine { stub_len }) => {
@@ -298,8 +302,8 @@ fn target(choices: &mut Chooser<'_>) -> Target {
             Target::Miss,
             Target::Deopt,
             Target::End,
-            far.into(),
-            near.into(),
+            Target::to(far),
+            Target::to(near),
             label,
         ],
         Target::End,
@@ -376,7 +380,7 @@ fn finished(
             }
         }
     }
-    let outside = Target::from(CodeAddr::new(0x7000_0010_0000));
+    let outside = Target::to(CodeAddr::new(0x7000_0010_0000));
     for to in [target(choices), target(choices), outside] {
         if !matches!(fits(&sequence), Err(Error::ShadowFallsThrough { .. })) {
             break;
@@ -406,7 +410,7 @@ fn operation(choices: &mut Chooser<'_>, sequence: Sequence) -> (Sequence, bool) 
         10 => {
             let returns = [OnReturn::FollowsC, OnReturn::PreservesAll, OnReturn::Never];
             let at = choices.pick(&[0x7000_0020_0000, 0x4321_0000_0000], 0);
-            sequence.call(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
+            sequence.call_to(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
         }
         11 => match choices.below(4) {
             3 => bits(sequence, choices),

@@ -63,7 +63,9 @@ impl CEntry {
     pub const LOAD: u32 = 1;
     /// The result is `value`.
     pub const CONSTANT: u32 = 2;
-    /// The function at `value`, which follows the C convention, is called with the site's arguments.
+    /// The function at `value`, which follows the C convention, is called with the site's arguments. That it can be
+    /// ([`Sequence::call`](crate::sequence::Sequence::call)) is promised by who makes the
+    /// [`CFunction`](crate::deopt::CFunction) which answers so.
     pub const CALL: u32 = 3;
 
     fn entry(&self) -> Option<Entry> {
@@ -77,7 +79,7 @@ impl CEntry {
                 _ => return None,
             },
             Self::CONSTANT => Action::constant(self.value),
-            Self::CALL => Action::call(CodeAddr::new(self.value), OnReturn::FollowsC),
+            Self::CALL => Action::call_to(CodeAddr::new(self.value), OnReturn::FollowsC),
             _ => return None,
         };
         let (at, value) = (self.guard_at, self.guard_value);

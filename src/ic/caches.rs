@@ -1,5 +1,7 @@
 //! All caches of a runtime: what they have in common, the way in from a miss, and changes of many at once.
 
+#![allow(unsafe_code, reason = "Exits is an unsafe trait")]
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -450,7 +452,8 @@ struct CacheExits {
     caches: Arc<Shared>,
 }
 
-impl Exits for CacheExits {
+// SAFETY: all code is that of `Ramps`.
+unsafe impl Exits for CacheExits {
     fn handles(&self, role: Role) -> bool {
         self.ramps.handles(role)
     }

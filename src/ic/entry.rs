@@ -1,5 +1,7 @@
 //! What a cache knows of one shape: guards, and what to do where they hold.
 
+#![allow(unsafe_code, reason = "an address is a promise")]
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -211,8 +213,16 @@ impl Action {
 
     /// Calls a method with the site's arguments, where they are: a C function at a site with the C convention; at an
     /// `anyregcc` site only code that preserves every register but the result.
+    ///
+    /// # Safety
+    /// As for [`Sequence::call`]; for as long as a cache has the entry, and until the stubs that it had by then are given back.
     #[must_use]
-    pub fn call(target: CodeAddr, on_return: OnReturn) -> Self {
+    pub unsafe fn call(target: CodeAddr, on_return: OnReturn) -> Self {
+        Self::call_to(target, on_return)
+    }
+
+    /// The same for who has that promise from elsewhere.
+    pub(super) fn call_to(target: CodeAddr, on_return: OnReturn) -> Self {
         Self(Act::Call { target, on_return })
     }
 

@@ -163,7 +163,7 @@ fn act(site: &Site, sequence: Sequence, action: &Act) -> Result<Sequence> {
             let mem = field.of(base, by).ok_or_else(|| too_far(site))?;
             sequence.store(mem, *value)
         }
-        Act::Call { target, on_return } => sequence.call(*target, *on_return),
+        Act::Call { target, on_return } => sequence.call_to(*target, *on_return),
         Act::Constant(value) => sequence.mov(result(), *value),
         Act::Custom(append) => append(sequence),
     })

@@ -139,7 +139,7 @@ impl Adoption {
     ///
     /// # Safety
     ///
-    /// From now until the module that this is registered as is gone:
+    /// From now until the module that this is registered as is gone, with every handle of it, its sites and its functions:
     ///
     /// - every function's range is mapped, readable and executable, and holds that function's code, compiled
     ///   by the LLVM that wrote the stack map and not changed since;

@@ -89,7 +89,7 @@ impl fmt::Display for Adopted {
 ///
 /// As long as the result's memory exists: the range stays mapped as it is, read-execute; nobody else changes
 /// its bytes or its protection; its owner agrees to its being changed, and to its pages being made read-write
-/// while the world is stopped.
+/// while the world is stopped. What is written through the memory is as for [`CodeArea::writable`].
 ///
 /// # Errors
 ///

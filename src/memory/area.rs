@@ -1,9 +1,11 @@
 //! A range of code with the memory through which it is written.
 
+#![allow(unsafe_code, reason = "who is handed code memory can write code")]
+
 use std::fmt;
 use std::sync::Arc;
 
-use super::CodeMemory;
+use super::{CodeMemory, Strategy};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 
@@ -54,9 +56,43 @@ impl CodeArea {
         self.range
     }
 
-    /// The memory.
+    /// How it is written.
     #[must_use]
-    pub const fn memory(&self) -> &Arc<dyn CodeMemory> {
+    pub fn strategy(&self) -> Strategy {
+        self.memory.strategy()
+    }
+
+    /// Reads bytes as they would be executed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`], for bytes outside of the area too.
+    pub fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
+        let len = into.len() as u64;
+        match self.range.contains_bytes(at, len) {
+            true => self.memory.read(at, into),
+            false => Err(Error::OutsideMemory {
+                at,
+                len,
+                memory: self.range,
+            }),
+        }
+    }
+
+    /// The memory, which writes whatever it is told to.
+    ///
+    /// # Safety
+    ///
+    /// What is written through it is code that may be executed there, whole at every moment at which a thread can execute it.
+    /// No site of a registered module is written but to be put back as it was, before a thread executes it and before the
+    /// engine changes it.
+    #[must_use]
+    pub const unsafe fn writable(&self) -> &Arc<dyn CodeMemory> {
+        &self.memory
+    }
+
+    /// The memory, for who writes what has been checked.
+    pub(crate) const fn memory(&self) -> &Arc<dyn CodeMemory> {
         &self.memory
     }
 }

@@ -381,9 +381,19 @@ impl Placed {
         &self.held.segments
     }
 
-    /// The memory through which the code is patched. It covers the whole chunk's code.
+    /// The memory through which the code is patched, which writes whatever it is told to. It covers the whole chunk's code,
+    /// that of others too.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CodeArea::writable`](super::CodeArea::writable); and only the segments of this are written.
     #[must_use]
-    pub fn memory(&self) -> Alias {
+    pub unsafe fn writable(&self) -> Alias {
+        self.memory()
+    }
+
+    /// The memory, for who writes what has been checked.
+    pub(crate) fn memory(&self) -> Alias {
         self.held.alias()
     }
 }

@@ -31,7 +31,8 @@ impl ProcMem {
     /// # Safety
     ///
     /// As long as the value exists, the range stays mapped and readable, nobody else changes its bytes, and
-    /// its owner agrees to their being changed.
+    /// its owner agrees to their being changed. What is written through it is as for
+    /// [`CodeArea::writable`](super::CodeArea::writable).
     ///
     /// # Errors
     ///

@@ -195,7 +195,7 @@ impl StubPool {
     /// # Errors
     ///
     /// [`Error::OutsideMemory`] for a slot of another pool.
-    pub fn memory(&self, slot: &StubSlot) -> Result<Alias> {
+    pub(crate) fn memory(&self, slot: &StubSlot) -> Result<Alias> {
         let state = self.state.lock();
         let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr));
         slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot.range()))
@@ -206,7 +206,7 @@ impl StubPool {
     /// # Errors
     ///
     /// [`Error::OutsideMemory`] for code that is longer than the slot, or a slot of another pool.
-    pub fn fill(&self, slot: &StubSlot, code: &[u8]) -> Result<()> {
+    pub(crate) fn fill(&self, slot: &StubSlot, code: &[u8]) -> Result<()> {
         let _stage = latency::enter(Stage::Allocate);
         let len = code.len() as u64;
         if len > u64::from(slot.len.get()) {

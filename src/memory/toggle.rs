@@ -57,7 +57,7 @@ impl Toggle {
     ///
     /// As long as the value exists, the range stays mapped read-execute, with nobody else changing its
     /// protection or its bytes, and the owner of its pages agrees to their being written and, under a
-    /// stopped world, made not executable.
+    /// stopped world, made not executable. What is written through it is as for [`CodeArea::writable`](super::CodeArea::writable).
     ///
     /// # Errors
     ///

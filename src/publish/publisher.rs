@@ -1,5 +1,7 @@
 //! Publishing ranges of code that have been written.
 
+#![allow(unsafe_code, reason = "caches are maintained by address")]
+
 use std::fmt;
 
 use crate::addr::CodeRange;
@@ -100,7 +102,31 @@ impl Publisher {
         Ok(())
     }
 
-    /// Publishes the ranges, given as executed addresses: maintains the instruction cache, serializes this
+    /// Publishes code that the runtime has written, given by executed addresses: maintains the instruction cache,
+    /// serializes this core, and at [`Level::Immediate`] every other thread, once however many ranges there are.
+    ///
+    /// # Safety
+    ///
+    /// The ranges are mapped and readable: on some architectures maintaining the cache of an address is an access to it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Where another process
+    /// executes the code: that is gone, or refuses.
+    pub unsafe fn publish_code(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
+        self.publish(ranges, level)
+    }
+
+    /// Serializes this core, and at [`Level::Immediate`] every other thread: publishes what no cache has to be maintained for.
+    ///
+    /// # Errors
+    ///
+    /// As [`publish_code`](Self::publish_code).
+    pub fn serialize(&self, level: Level) -> Result<()> {
+        self.publish(&[], level)
+    }
+
+    /// Publishes ranges of code of the engine's, given as executed addresses: maintains the instruction cache, serializes this
     /// core, and at [`Level::Immediate`] every other thread, once however many ranges there are.
     ///
     /// # Errors
@@ -108,7 +134,7 @@ impl Publisher {
     /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Where another process
     /// executes the code: that is gone, or refuses.
     #[inline]
-    pub fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
+    pub(crate) fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         let others = match &self.way {
             Way::Here(others) => others,
             Way::Elsewhere(elsewhere) => return elsewhere.publish(ranges, level),

@@ -1,5 +1,7 @@
 //! The executor's side: a runtime's function, or a program of its own, that does as the controller says.
 
+#![allow(unsafe_code, reason = "serves who may tell this process to execute anything")]
+
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -54,21 +56,28 @@ impl Service {
     /// Serves the controller at the other end of the standard input, as which
     /// [`Executor::spawn`](super::Executor::spawn) gives the connection, until it is done.
     ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn run_stdin(self) -> Result<()> {
+    pub unsafe fn run_stdin(self) -> Result<()> {
         let end = std::io::stdin().as_fd().try_clone_to_owned();
         let end = end.map_err(|error| refused(Errno(error.raw_os_error().unwrap_or(libc::EIO))))?;
-        self.run(end)
+        // SAFETY: the caller promises the same.
+        unsafe { self.run(end) }
     }
 
     /// Serves the controller that listens at a [path](super::Listener::path), until it is done. Waits until it does, and obeys it
     /// only when it has proved that it is of this user and knows the token, which is not sent to it.
     ///
+    /// # Safety
+    /// As for [`run`](Self::run); a controller of this user that knows the token is trusted.
+    ///
     /// # Errors
     /// As [`run`](Self::run); [`Error::ExecutorRefused`] if nobody listens there; [`Error::ControllerUnproven`] if that is
     /// somebody else. [`Error::ControllerGone`] also if this process is too slow to prove that it knows the token.
-    pub fn connect(self, path: impl AsRef<Path>, token: &Token) -> Result<()> {
+    pub unsafe fn connect(self, path: impl AsRef<Path>, token: &Token) -> Result<()> {
         let socket = connect(path.as_ref()).map_err(refused)?;
         introduce(&socket, token).map_err(|unproven| match unproven {
             Unproven::Gone => Error::ControllerGone,
@@ -80,12 +89,16 @@ impl Service {
 
     /// Serves the controller at the other end of a connection until it is done. Its code runs on threads of its own.
     ///
+    /// # Safety
+    /// The controller is trusted as this program itself is: it maps memory here, writes code there, and has threads call whatever
+    /// address it names.
+    ///
     /// # Errors
     /// [`Error::ControllerGone`]: it has ended, or was killed. Its memory stays mapped and its threads as they are: those that
     /// are in its code run on, and one that asks for a decision waits for ever. The process should end.
     /// [`Error::ControllerRequest`]: it does not keep to the protocol; likewise. [`Error::ExecutorRefused`] for what
     /// is no connection.
-    pub fn run(self, connection: OwnedFd) -> Result<()> {
+    pub unsafe fn run(self, connection: OwnedFd) -> Result<()> {
         let socket = Arc::new(Socket::over(connection).map_err(refused)?);
         self.serve(Channel::new(socket))
     }

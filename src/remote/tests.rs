@@ -1,5 +1,7 @@
 //! Executors that lie: each answer that no executor gives is a typed error, and the end of it.
 
+#![allow(unsafe_code)]
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -234,7 +236,8 @@ fn threads_that_answer_what_they_cannot_are_given_up() {
 /// What a service answers to requests, and how it ends.
 fn served(requests: Vec<(Message, Option<OwnedFd>)>) -> (Vec<Message>, Result<()>) {
     let (ours, theirs) = Socket::pair().unwrap();
-    let service = std::thread::spawn(move || Service::new().run(theirs.into_fd()));
+    // SAFETY: the controller is this test.
+    let service = std::thread::spawn(move || unsafe { Service::new().run(theirs.into_fd()) });
     let mut channel = Channel::new(Arc::new(ours));
     let mut answers = Vec::new();
     for (request, file) in requests {

@@ -1,5 +1,10 @@
 //! The vocabulary.
 
+#![allow(
+    unsafe_code,
+    reason = "addresses and bytes that nobody can check are promises"
+)]
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -320,8 +325,19 @@ impl Sequence {
     /// Calls `addr`. Only patchpoints allow calls; a function that follows the C convention can be called
     /// only where that convention is the site's. As the last operation the call returns to the end of the
     /// site.
+    ///
+    /// # Safety
+    ///
+    /// As long as the sequence may be executed at a site, there is a function at `addr` that can be called there: with the
+    /// arguments that the site passes, and what the sequence has changed of them. It leaves registers and stack as
+    /// `on_return` says.
     #[must_use]
-    pub fn call(self, addr: CodeAddr, on_return: OnReturn) -> Self {
+    pub unsafe fn call(self, addr: CodeAddr, on_return: OnReturn) -> Self {
+        self.call_to(addr, on_return)
+    }
+
+    /// The same for who has that promise from elsewhere.
+    pub(crate) fn call_to(self, addr: CodeAddr, on_return: OnReturn) -> Self {
         self.push(Operation::Call { addr, on_return })
     }
 
@@ -350,13 +366,21 @@ impl Sequence {
         self.push(Operation::Raw(bytes.into()))
     }
 
-    /// Bytes that are not decoded, for instructions that the checker does not know. The caller vouches that they are
-    /// whole instructions which may stand at any address, go on behind their end, leave the stack pointer and
+    /// Bytes that are not decoded, for instructions that the checker does not know. All of the rest is checked as ever: that
+    /// the registers that they write may be written here, that nothing branches into the bytes, and everything around them.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are whole instructions which may stand at any address, go on behind their end, leave the stack pointer and
     /// the processor's modes alone, write no stack below the stack pointer, and write no registers but `writes` and the flags
-    /// of arithmetic. All of the rest is checked as ever: that these registers may be written here, that nothing branches into
-    /// the bytes, and everything around them.
+    /// of arithmetic.
     #[must_use]
-    pub fn vouched(self, bytes: &[u8], writes: &[DwarfReg]) -> Self {
+    pub unsafe fn vouched(self, bytes: &[u8], writes: &[DwarfReg]) -> Self {
+        self.vouched_for(bytes, writes)
+    }
+
+    /// The same for who has that promise from elsewhere.
+    pub(crate) fn vouched_for(self, bytes: &[u8], writes: &[DwarfReg]) -> Self {
         self.push(Operation::Vouched {
             bytes: bytes.into(),
             writes: RegSet::of(writes),

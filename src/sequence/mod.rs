@@ -44,8 +44,8 @@ pub use assemble::{
 pub use builder::Sequence;
 pub(crate) use finish::finish;
 pub use operand::{
-    Field, Mem, Operand, Part, Source, Target, arg, float_arg, float_result, live, location, reg, result,
-    temp,
+    Field, Mem, Operand, Part, Source, Target, TargetAddr, arg, float_arg, float_result, live, location, reg,
+    result, temp,
 };
 pub(crate) use outline::{Outline, Values, class, is_single};
 pub(crate) use variant::Variant;

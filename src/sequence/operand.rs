@@ -1,5 +1,7 @@
 //! What operations work on.
 
+#![allow(unsafe_code, reason = "an address is a promise")]
+
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::{Extension, Label, Width};
 
@@ -227,13 +229,39 @@ pub enum Target {
     End,
     /// A label of the sequence.
     Label(Label),
-    /// An address outside, which is entered by a jump and does not come back.
-    Addr(CodeAddr),
+    /// An address outside, which is entered by a jump and does not come back: see [`Target::addr`].
+    Addr(TargetAddr),
 }
 
-impl From<CodeAddr> for Target {
-    fn from(addr: CodeAddr) -> Self {
-        Self::Addr(addr)
+impl Target {
+    /// An address outside, which is entered by a jump and does not come back.
+    ///
+    /// # Safety
+    ///
+    /// As long as a sequence with this target may be executed at a site, there is code at `addr` that goes on from there: with
+    /// the registers and the stack as the compiled code has them at the branch, and it hands them on as whoever it goes on to
+    /// needs them. What [`Engine::publish_stub`](crate::Engine::publish_stub) returned is such code for sequences of the
+    /// same site, until its module is unregistered.
+    #[must_use]
+    pub const unsafe fn addr(addr: CodeAddr) -> Self {
+        Self::to(addr)
+    }
+
+    /// The same for who has that promise from elsewhere.
+    pub(crate) const fn to(addr: CodeAddr) -> Self {
+        Self::Addr(TargetAddr(addr))
+    }
+}
+
+/// An address that somebody has promised to be fit for a branch; only [`Target::addr`] makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TargetAddr(CodeAddr);
+
+impl TargetAddr {
+    /// The address.
+    #[must_use]
+    pub const fn get(self) -> CodeAddr {
+        self.0
     }
 }
 

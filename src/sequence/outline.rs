@@ -160,7 +160,7 @@ impl Outline {
                 Some(())
             }
             Operation::Call { addr, on_return } => {
-                let target = self.target(Target::Addr(*addr));
+                let target = self.target(Target::to(*addr));
                 let on_return: u64 = match on_return {
                     OnReturn::Never => 0,
                     OnReturn::PreservesAll => 1,

@@ -208,7 +208,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 self.flow.branch(label);
                 return Ok(Dest::Label(label));
             }
-            Target::Addr(addr) => (Some(addr), "", RegSet::EMPTY),
+            Target::Addr(addr) => (Some(addr.get()), "", RegSet::EMPTY),
             Target::Miss => (self.env.miss, "miss", self.free.arguments),
             Target::Deopt => (self.env.deopt, "deoptimization", RegSet::EMPTY),
         };

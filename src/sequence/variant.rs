@@ -102,10 +102,10 @@ impl Others<'_> {
             }
             Operation::Jump(target) => self.target(target),
             Operation::Call { addr, .. } => {
-                let mut target = Target::Addr(*addr);
+                let mut target = Target::to(*addr);
                 self.target(&mut target);
                 if let Target::Addr(to) = target {
-                    *addr = to;
+                    *addr = to.get();
                 }
             }
             Operation::Return
@@ -158,7 +158,7 @@ mod tests {
         let (disp, addr) = (n as i32, CodeAddr::new(0x1_0000 + n));
         Sequence::new()
             .guard_eq(u32::at(arg(0), 4 + disp), 0x1234 + n, Target::Miss)
-            .guard_ne(u32::of(arg(0)), 0x2234 + n, addr)
+            .guard_ne(u32::of(arg(0)), 0x2234 + n, Target::to(addr))
             .load(result(), u64::at(arg(0), 8 + disp))
             .mov(result(), 0x3234 + n)
             .and(result(), 0x4234 + n)
@@ -166,8 +166,8 @@ mod tests {
             .shift_left(result(), 3)
             .store(u16::at(arg(0), 12 + disp), 0x65u64 + n)
             .atomic_add(u64::at(arg(0), 16 + disp), 0x75u64 + n)
-            .call(CodeAddr::new(0x2_0000 + n), OnReturn::PreservesAll)
-            .jump(addr)
+            .call_to(CodeAddr::new(0x2_0000 + n), OnReturn::PreservesAll)
+            .jump(Target::to(addr))
     }
 
     #[test]

@@ -78,9 +78,11 @@ impl<'a> Candidate<'a> {
     /// # fn register(engine: &patchpoint::Engine, code: patchpoint::engine::Code) -> patchpoint::Result<()> {
     /// use patchpoint::CallShape;
     ///
-    /// engine.register(code, |record| {
+    /// let shape = |record: &patchpoint::site::Candidate<'_>| {
     ///     Ok::<_, patchpoint::Error>(CallShape::any_reg(record.reserved()?.get()).result().args(1))
-    /// })?;
+    /// };
+    /// // SAFETY: in this code every record is a patchpoint of `anyregcc` with a result and an argument.
+    /// unsafe { engine.register(code, shape) }?;
     /// # Ok(())
     /// # }
     /// ```

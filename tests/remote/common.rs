@@ -46,9 +46,11 @@ pub(crate) fn be_executor(with: impl FnOnce(Service) -> Service) {
     let ended = match std::env::var(PLACE) {
         Ok(place) => {
             let token = std::env::var(TOKEN).unwrap();
-            service.connect(&place, &Token::from_text(&token).unwrap())
+            // SAFETY: the controller is the process that has started this one.
+            unsafe { service.connect(&place, &Token::from_text(&token).unwrap()) }
         }
-        Err(_) => service.run_stdin(),
+        // SAFETY: as above.
+        Err(_) => unsafe { service.run_stdin() },
     };
     std::process::exit(match ended {
         Ok(()) => 0,
@@ -172,7 +174,8 @@ pub(crate) fn setup_in(executor: Executor, handlers: Handlers, live: bool) -> Se
     let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
     let registration = engine.registration(code);
     let registration = if live { registration.live() } else { registration };
-    let module = registration.register(shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { registration.register(shape) }.unwrap();
     let thread = executor.thread(256 << 10).unwrap();
     let objects = Objects::new(&executor);
     Setup {

@@ -50,11 +50,14 @@ fn setup(patience: Duration) -> Setup {
     weak.set(engine.downgrade()).ok().unwrap();
     let callee = executor.symbol("callee").unwrap();
     let code = engine.load(compiled::LIVE_STRESS, |_| callee).unwrap();
-    let module = engine.register(code, |record| match record.id().get() {
-        107 => Some(CallShape::any_reg(compiled::any_reserved(7)).result().args(1)),
-        207 => Some(CallShape::c(compiled::call_reserved(7)).result().args(1)),
-        _ => None,
-    });
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        engine.register(code, |record| match record.id().get() {
+            107 => Some(CallShape::any_reg(compiled::any_reserved(7)).result().args(1)),
+            207 => Some(CallShape::c(compiled::call_reserved(7)).result().args(1)),
+            _ => None,
+        })
+    };
     Setup {
         module: module.unwrap(),
         executor,
@@ -89,7 +92,8 @@ impl Setup {
     /// `call_7` calls `any_7`, which goes to the handler, and adds 10: so the call returns into the midst of its site.
     fn nest(&self) {
         let any = self.entry("any_7");
-        let calls = Sequence::new().call(any, OnReturn::FollowsC).add(result(), 10u64);
+        // SAFETY: the function can be called from the site.
+        let calls = unsafe { Sequence::new().call(any, OnReturn::FollowsC) }.add(result(), 10u64);
         self.change(207, &calls).unwrap();
         let misses = Sequence::new().jump(Target::Miss);
         self.change(107, &misses).unwrap();

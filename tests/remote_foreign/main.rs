@@ -85,7 +85,8 @@ fn setup(threads: usize, patience: Duration) -> Setup {
     let process = unsafe { Process::open(child.id(), patience) }.unwrap();
     let engine = process.engine().unwrap();
     let taken = process.adopt(&engine, adopted(code)).unwrap();
-    let module = engine.register(taken, shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(taken, shape) }.unwrap();
     Setup {
         hears: child.stdin.take().unwrap(),
         child,
@@ -125,9 +126,8 @@ impl Setup {
     /// Of a version, for both kinds of sites: some call, and so leave a return address in the midst of theirs.
     fn sequence(&self, id: u64, version: u64) -> Sequence {
         match id == 207 && version % 4 == 1 {
-            true => Sequence::new()
-                .call(self.slow, OnReturn::FollowsC)
-                .add(result(), version),
+            // SAFETY: the function can be called from the site.
+            true => unsafe { Sequence::new().call(self.slow, OnReturn::FollowsC) }.add(result(), version),
             false => Sequence::new().mov(result(), arg(0)).add(result(), version),
         }
     }
@@ -262,7 +262,8 @@ fn what_cannot_be_had_is_refused() {
     assert_eq!(site.read().unwrap(), before);
     // A live module, and memory of this process.
     let taken = || setup.process.adopt(&setup.engine, adopted(setup.code)).unwrap();
-    assert!(setup.engine.registration(taken()).live().register(shape).is_err());
+    // SAFETY: what is told is true of the object's code, or refused.
+    assert!(unsafe { setup.engine.registration(taken()).live().register(shape) }.is_err());
     let here = setup.engine.adopt(adopted(setup.code), Ask::Auto).map(drop);
     assert!(matches!(here, Err(Error::NotElsewhere { .. })), "{here:?}");
     // An engine whose world is this process.

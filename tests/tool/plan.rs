@@ -150,8 +150,9 @@ mod by_the_engine {
                     let near = CodeAddr::new(0x7000_0000);
                     engine.load(&data, |_| Some(near)).unwrap()
                 });
-            let module = engine
-                .register(code, |record| {
+            // SAFETY: what is told is true of the object's code, or refused.
+            let module = unsafe {
+                engine.register(code, |record| {
                     let id = record.id().get();
                     let line = text.lines().find_map(|line| {
                         let (of, shape) = line.split_once('=')?;
@@ -160,7 +161,8 @@ mod by_the_engine {
                     });
                     line.map(shape).filter(|shape| shape.reserved().get() > 0)
                 })
-                .unwrap();
+            }
+            .unwrap();
             for id in object.reserved.keys().take(3) {
                 let Some(first) = module.sites().find(|site| site.id().get() == *id) else {
                     continue;

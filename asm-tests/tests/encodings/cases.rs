@@ -120,6 +120,12 @@ pub fn immediates() -> Vec<u64> {
     all
 }
 
+/// A jump's target: nothing is executed.
+fn to(addr: CodeAddr) -> Target {
+    // SAFETY: the code is only looked at.
+    unsafe { Target::addr(addr) }
+}
+
 /// `value` as a number of that width, if it is one.
 fn fits(value: u64, width: Width) -> bool {
     let bits = 8 * u32::from(width.bytes());
@@ -280,10 +286,11 @@ impl<'m> Cases<'m> {
                 &[],
                 Sequence::new().load(result(), u64::at(CodeAddr::new(value), 0)),
             );
-            self.c(&[], Sequence::new().jump(CodeAddr::new(value & !3)));
+            self.c(&[], Sequence::new().jump(to(CodeAddr::new(value & !3))));
             self.c(
                 &[],
-                Sequence::new().call(CodeAddr::new(value & !3), OnReturn::FollowsC),
+                // SAFETY: the function can be called from the site.
+                unsafe { Sequence::new().call(CodeAddr::new(value & !3), OnReturn::FollowsC) },
             );
             for kind in KINDS.into_iter().filter(|(width, _)| fits(value, *width)) {
                 self.any(
@@ -428,17 +435,21 @@ impl<'m> Cases<'m> {
             for near in -8..=8 {
                 for distance in [edge + near * unit, -edge + near * unit] {
                     let target = CodeAddr::new(SITE.wrapping_add_signed(distance));
-                    self.c(&place, Sequence::new().jump(target));
-                    self.any(self.general(1), &place, Sequence::new().jump(target));
+                    self.c(&place, Sequence::new().jump(to(target)));
+                    self.any(self.general(1), &place, Sequence::new().jump(to(target)));
                     for cond in CONDITIONS {
-                        self.c(&place, Sequence::new().jump_if(cond, live(0), 0x17, target));
-                        self.c(&place, Sequence::new().jump_if(cond, live(0), 0, target));
+                        self.c(&place, Sequence::new().jump_if(cond, live(0), 0x17, to(target)));
+                        self.c(&place, Sequence::new().jump_if(cond, live(0), 0, to(target)));
                     }
-                    self.c(&place, Sequence::new().call(target, OnReturn::FollowsC));
+                    // SAFETY: the function can be called from the site.
+                    self.c(&place, unsafe {
+                        Sequence::new().call(target, OnReturn::FollowsC)
+                    });
                     self.any(
                         self.general(1),
                         &place,
-                        Sequence::new().call(target, OnReturn::PreservesAll),
+                        // SAFETY: the function can be called from the site.
+                        unsafe { Sequence::new().call(target, OnReturn::PreservesAll) },
                     );
                 }
             }

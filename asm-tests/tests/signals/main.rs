@@ -92,11 +92,13 @@ impl Lab {
         let object = NATIVE[0].object_of("calls", 19, 2);
         let source = NATIVE[0].source("calls");
         let code = engine.load(&object.bytes, resolve).unwrap();
-        let module = engine
-            .register(code, |r| {
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe {
+            engine.register(code, |r| {
                 source.shape(r.id().get()).filter(|s| s.reserved().get() > 0)
             })
-            .unwrap();
+        }
+        .unwrap();
         let site = engine.sites(600).unwrap()[0].clone();
         let name = &source.sites.iter().find(|s| s.id == 600).unwrap().function;
         let entry = module.function(name).unwrap().entry().get();
@@ -254,8 +256,8 @@ fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
     let lab = Lab::new(WhenInside::Fail);
     let call = |target: u64| {
         let callee = CodeAddr::new(blocks as extern "C" fn(u64, u64) -> u64 as usize as u64);
-        let sequence = Sequence::new()
-            .call(callee, patchpoint::arch::OnReturn::FollowsC)
+        // SAFETY: the function can be called from the site.
+        let sequence = unsafe { Sequence::new().call(callee, patchpoint::arch::OnReturn::FollowsC) }
             .add(result(), target);
         (0..12).fold(sequence, |sequence, _| sequence.add(result(), 0x1_0000_0000_u64))
     };
@@ -314,11 +316,13 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     let source = NATIVE[0].source("calls");
     let object = NATIVE[0].object_of("calls", 19, 2);
     let code = engine.load(&object.bytes, resolve).unwrap();
-    let module = engine
-        .register(code, |r| {
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        engine.register(code, |r| {
             source.shape(r.id().get()).filter(|s| s.reserved().get() > 0)
         })
-        .unwrap();
+    }
+    .unwrap();
     let name = &source.sites.iter().find(|s| s.id == 600).unwrap().function;
     let entry = module.function(name).unwrap().entry().get();
     // SAFETY: a function of two words.

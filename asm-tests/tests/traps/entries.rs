@@ -11,7 +11,8 @@ fn entry_module(engine: &Engine) -> Module {
         .entry(EntrySpec::new("entered", 100, 16).args(2).result())
         .entry(EntrySpec::new("redirected", 101, 16))
         .entry(EntrySpec::new("entry_then_site", 102, 16));
-    registration.register(|record| shape(record.id())).unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { registration.register(|record| shape(record.id())) }.unwrap()
 }
 
 #[test]
@@ -24,7 +25,9 @@ fn an_entry_returns_jumps_elsewhere_and_falls_through() {
         .unwrap();
     assert_eq!(call(&module, "entered", [4, 0]), 4);
     let elsewhere = module.function("redirected").unwrap().addr();
-    engine.patch(100, &Sequence::new().jump(elsewhere)).unwrap();
+    // SAFETY: the two functions take and return the same.
+    let jump = Sequence::new().jump(unsafe { Target::addr(elsewhere) });
+    engine.patch(100, &jump).unwrap();
     assert_eq!(call(&module, "entered", [4, 0]), 44);
     count(&engine, &module);
     engine.restore(100).unwrap();
@@ -82,7 +85,8 @@ fn what_an_entry_must_not_do_is_refused() {
         100
     );
     let target = address(nobody);
-    let called = Sequence::new().call(target, patchpoint::arch::OnReturn::FollowsC);
+    // SAFETY: the function can be called from the site.
+    let called = unsafe { Sequence::new().call(target, patchpoint::arch::OnReturn::FollowsC) };
     refused!(engine.patch(100, &called), CallNotAllowed, 100);
     // What lies below the stack pointer may be the caller's, and what x86-64 pushes overwrites it.
     if let Some(bytes) = HOST.writes_red_zone {

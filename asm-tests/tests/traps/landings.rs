@@ -185,7 +185,8 @@ fn a_stub_is_kept_while_its_callee_runs_and_reclaimed_after_a_drain() {
     // A stub that calls: the callee returns into the stub, not into the site.
     let adds = u64::from(reserved(1) / 4);
     let through_stub = (0..adds).fold(
-        Sequence::new().call(address(callee), OnReturn::FollowsC),
+        // SAFETY: the function can be called from the site.
+        unsafe { Sequence::new().call(address(callee), OnReturn::FollowsC) },
         |sequence, _| sequence.add(result(), 1u64),
     );
     engine.patch(1, &through_stub).unwrap();

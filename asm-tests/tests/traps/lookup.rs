@@ -82,7 +82,8 @@ fn ids_without_records_are_told_and_records_without_shapes_are_no_sites() {
     let (engine, _) = engine();
     let registration = engine.registration(load(&engine, nobody));
     let shapes = [4, 5, 98, 97].map(|id| (RecordId::new(id), shape(RecordId::new(id.min(5))).unwrap()));
-    let (module, missing) = registration.register_ids(&shapes.into()).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let (module, missing) = unsafe { registration.register_ids(&shapes.into()) }.unwrap();
     assert_eq!(missing, [RecordId::new(97), RecordId::new(98)]);
     assert_eq!(module.sites().count(), 4);
     assert!(engine.sites(1).is_err());
@@ -92,8 +93,9 @@ fn ids_without_records_are_told_and_records_without_shapes_are_no_sites() {
 fn reserved_lengths_are_inferred_where_llvm_leaves_no_doubt() {
     let (engine, _) = engine();
     let mut seen = Vec::new();
-    engine
-        .register(load(&engine, nobody), |record| {
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe {
+        engine.register(load(&engine, nobody), |record| {
             let expected = shape(record.id()).unwrap();
             match (record.infer_reserved(), record.id().get()) {
                 // Shadows hold instructions, be they nops.
@@ -106,7 +108,8 @@ fn reserved_lengths_are_inferred_where_llvm_leaves_no_doubt() {
             assert!(record.room() >= expected.reserved());
             expected
         })
-        .unwrap();
+    }
+    .unwrap();
     // Other nops end at the next record, or where an alignment's would.
     let module = registered(&engine, nobody);
     let mut expected: Vec<u64> = module
@@ -133,7 +136,8 @@ fn nops_that_end_at_an_alignment_are_ambiguous() {
         }
         None::<CallShape>
     };
-    engine.register(load(&engine, nobody), shapes).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { engine.register(load(&engine, nobody), shapes) }.unwrap();
     assert!(
         matches!(answer, Some(Err(Error::ReservedLengthAmbiguous { seen, .. })) if seen == Len::new(ALIGNED)),
         "{answer:?}"

@@ -89,9 +89,8 @@ fn load(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Code {
 
 /// The object registered, its patchpoints calling `callee`.
 fn registered(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Module {
-    engine
-        .register(load(engine, callee), |record| shape(record.id()))
-        .unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { engine.register(load(engine, callee), |record| shape(record.id())) }.unwrap()
 }
 
 /// The same where sequences are to call: LLVM for RISC-V writes no lists of live-outs here, and by the source nobody needs
@@ -102,25 +101,30 @@ fn registered_for_calls(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> M
         Arch::RiscV64 => registration.trust_live_outs(),
         _ => registration,
     };
-    registration.register(|record| shape(record.id())).unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { registration.register(|record| shape(record.id())) }.unwrap()
 }
 
 /// A registration in which one record has another shape.
 fn with_shape(id: u64, other: CallShape) -> Result<Module> {
     let (engine, _) = engine();
-    engine.register(load(&engine, nobody), |record| {
-        if record.id().get() == id {
-            Some(other)
-        } else {
-            shape(record.id())
-        }
-    })
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe {
+        engine.register(load(&engine, nobody), |record| {
+            if record.id().get() == id {
+                Some(other)
+            } else {
+                shape(record.id())
+            }
+        })
+    }
 }
 
 fn with_entry(entry: EntrySpec) -> Result<Module> {
     let (engine, _) = engine();
     let registration = engine.registration(load(&engine, nobody)).entry(entry);
-    registration.register(|record| shape(record.id()))
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { registration.register(|record| shape(record.id())) }
 }
 
 fn the_site(engine: &Engine, id: u64) -> Site {

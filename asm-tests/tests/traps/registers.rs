@@ -36,7 +36,8 @@ fn callee_saved_registers_are_live_out_whatever_the_list_says() {
 fn whoever_vouches_for_the_list_gets_them() {
     let (engine, _) = engine();
     let registration = engine.registration(load(&engine, nobody)).trust_live_outs();
-    registration.register(|record| shape(record.id())).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { registration.register(|record| shape(record.id())) }.unwrap();
     engine
         .patch(1, &Sequence::new().raw(asm_tests::SETS_PRESERVED))
         .unwrap();

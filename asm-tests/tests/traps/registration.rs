@@ -66,7 +66,8 @@ fn a_site_told_into_the_next_record_is_refused() {
         (record.id().get() == 6).then(|| CallShape::any_reg(2 * reserved(6)).result().args(1))
     };
     refused!(
-        engine.register(load(&engine, nobody), only),
+        // SAFETY: what is told is true of the object's code, or refused.
+        unsafe { engine.register(load(&engine, nobody), only) },
         SiteOverlapsRecord,
         6
     );
@@ -124,7 +125,8 @@ fn an_entry_that_overlaps_a_record_is_refused() {
         .registration(load(&engine, nobody))
         .entry(twice())
         .entry(twice());
-    let refused = registration.register(|record| shape(record.id()));
+    // SAFETY: what is told is true of the object's code, or refused.
+    let refused = unsafe { registration.register(|record| shape(record.id())) };
     assert!(matches!(&refused, Err(Error::SitesOverlap { .. })), "{refused:?}");
 }
 
@@ -132,12 +134,14 @@ fn an_entry_that_overlaps_a_record_is_refused() {
 fn a_refused_registration_leaves_nothing() {
     let (engine, _) = engine();
     let wrong = |_: &patchpoint::site::Candidate<'_>| CallShape::any_reg(reserved(5) + 1).result().args(1);
-    assert!(engine.register(load(&engine, nobody), wrong).is_err());
+    // SAFETY: what is told is true of the object's code, or refused.
+    assert!(unsafe { engine.register(load(&engine, nobody), wrong) }.is_err());
     assert!(engine.modules().is_empty() && engine.sites(5).is_err());
     // And what the runtime's closure answers is the answer.
     let own = |_: &patchpoint::site::Candidate<'_>| -> Result<CallShape> { Err(Error::NoWorld) };
     assert_eq!(
-        engine.register(load(&engine, nobody), own).err(),
+        // SAFETY: what is told is true of the object's code, or refused.
+        unsafe { engine.register(load(&engine, nobody), own) }.err(),
         Some(Error::NoWorld)
     );
     registered(&engine, nobody);

@@ -114,7 +114,7 @@ fn quadword(publisher: Option<Publisher>) -> Way {
         // SAFETY: in the view, aligned.
         unsafe { pages::store(view + (number * PAGE) as u64, word) };
         match &publisher {
-            Some(publisher) => publisher.publish(&[], Level::Immediate).unwrap(),
+            Some(publisher) => publisher.serialize(Level::Immediate).unwrap(),
             None => serialize(),
         }
     });

@@ -65,7 +65,8 @@ impl Sites {
         let engine = subject::engine();
         let stride = if count == SINGLES { PAGE } else { 0 };
         let code = Copies::new(&engine, count, stride).adopt(&engine, ask).unwrap();
-        let module = engine.register(code, subject::shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { engine.register(code, subject::shape) }.unwrap();
         Self::of(vec![module], engine, count, false)
     }
 

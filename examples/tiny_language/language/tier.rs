@@ -166,7 +166,9 @@ impl Tiers {
                 // There only they tell that the return address was saved, so that its register is free for calls.
                 registration = registration.trust_live_outs();
             }
-            let module = registration.register(|record| Place::of(record.id())?.shape())?;
+            // SAFETY: the language's compiler gives each patchpoint its ID by its place, and so its shape; no thread is in the
+            // code yet. Caches and handlers deal in words of the language, which are what the code computes with.
+            let module = unsafe { registration.register(|record| Place::of(record.id())?.shape()) }?;
             for site in module.sites() {
                 match Place::of(site.id()).map(|place| place.kind) {
                     Some(Kind::Operation) => drop(self.caches.attach(&self.engine, &site)?),
@@ -260,7 +262,8 @@ impl Tiers {
         // the interpreter: there the first site is a way out all the same.
         let is_here = matches!(self.host, Host::Here);
         if is_here && code.sites().any(|site| !site.is_recorded()) {
-            change = change.redirect(&code, bridge(function))?;
+            // SAFETY: the bridge of a function takes what its code takes, and returns a word as that does.
+            change = unsafe { change.redirect(&code, bridge(function)) }?;
         }
         change.commit()?;
         self.caches.retract(&[code_key(function)])?;

@@ -13,8 +13,10 @@ fn main() -> ExitCode {
 }
 
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "executes what its parent tells it to")]
 fn serve() -> patchpoint::Result<()> {
-    patchpoint::remote::Service::new().run_stdin()
+    // SAFETY: executing what the controller on its standard input says is all that this program is for.
+    unsafe { patchpoint::remote::Service::new().run_stdin() }
 }
 
 #[cfg(not(target_os = "linux"))]

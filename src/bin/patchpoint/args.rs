@@ -6,6 +6,7 @@ use patchpoint::sequence::Sequence;
 use patchpoint::stackmap::VersionTwo;
 use patchpoint::stackmap::flat::Dialect;
 
+use crate::call;
 use crate::link::Link;
 use crate::shapes::{Told, record_id};
 use crate::tables::PcSpec;
@@ -173,7 +174,7 @@ pub(crate) struct Plan {
     pub(crate) id: u64,
 
     /// What is to be written, as text
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", value_parser = call::sequence, allow_hyphen_values = true)]
     pub(crate) seq: Sequence,
 
     /// The code may have run: calls may still return into the site
@@ -364,9 +365,7 @@ impl FromStr for Patch {
         let (id, sequence) = text.split_once('=').ok_or(expected)?;
         Ok(Self {
             id: record_id(id.trim()).ok_or(expected)?,
-            sequence: sequence
-                .parse()
-                .map_err(|error: patchpoint::Error| error.to_string())?,
+            sequence: call::sequence(sequence).map_err(|error| error.to_string())?,
         })
     }
 }

@@ -9,9 +9,12 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use patchpoint::addr::CodeAddr;
+use patchpoint::engine::Registration;
 use patchpoint::image::MemoryManager;
 use patchpoint::memory::Arena;
 use patchpoint::publish::SingleThreaded;
+use patchpoint::sequence::Sequence;
+use patchpoint::site::{Candidate, IntoShape, Module};
 
 /// The most arguments of a call: those that every architecture passes in general registers, less the few that some have.
 pub(crate) const MOST: usize = 6;
@@ -21,6 +24,23 @@ pub(crate) fn world() -> SingleThreaded {
     // SAFETY: this program starts no thread, and calls code of the engine's from one place only. Code that it calls may
     // start threads; that these do not execute code that is being patched is for whoever asks for it to be run.
     unsafe { SingleThreaded::promise() }
+}
+
+/// The sequence that the user has typed, as it is.
+pub(crate) fn sequence(text: &str) -> patchpoint::Result<Sequence> {
+    // SAFETY: `plan` executes nothing. `run` does what its user says: that what is at the addresses in the text can be called or
+    // jumped to, and that bytes which are vouched for are what is said of them, the user asserts, as of the code.
+    unsafe { Sequence::from_text(text) }
+}
+
+/// Registers the code of the file that the user names.
+pub(crate) fn register<S: IntoShape>(
+    registration: Registration<'_>,
+    shape: impl FnMut(&Candidate<'_>) -> S,
+) -> patchpoint::Result<Module> {
+    // SAFETY: nothing of the code has run yet. Its shapes are what its user or its IR says of the records; that this is true, and
+    // that the patches which are asked for suit the code, the user asserts, as of the code.
+    unsafe { registration.register(shape) }
 }
 
 /// Calls a function with integers, and takes what the C convention returns an integer in.

@@ -35,9 +35,8 @@ fn a_c_function_computes_the_result_of_a_miss() {
     let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
     let code = engine.load(object!("replace"), |_| None).unwrap();
     // It passes no arguments, but the registers of two have its own.
-    let module = engine
-        .register(code, |_| CallShape::c(48).result().args(2))
-        .unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, |_| CallShape::c(48).result().args(2)) }.unwrap();
     let site: CodeAddr = engine.sites(1u64).unwrap()[0].clone().addr();
     engine.patch(1, &Sequence::new().jump(Target::Miss)).unwrap();
     let entry = module.function("fast").unwrap().entry().get();

@@ -25,7 +25,8 @@ fn a_description_is_handed_over_by_its_type() {
         let other = frame.description::<String>().is_some();
         let inlined = frame.description::<Inlined>();
         sees.lock().push((format!("{inlined:?}"), other));
-        frame.set_register(state::RESULT, 0u64.into()).unwrap();
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(state::RESULT, 0u64.into()) }.unwrap();
         frame.resume()
     });
     // SAFETY: the test runs its code on its own thread alone.
@@ -33,11 +34,14 @@ fn a_description_is_handed_over_by_its_type() {
     let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
     let code = engine.load(object!("replace"), |_| None).unwrap();
     let inlined = || Inlined(vec![("outer", vec![0, 1, 2]), ("inner", vec![3, 4])]);
-    let module = engine
-        .registration(code)
-        .describe(|site| (site.id().get() == 1).then(inlined))
-        .register(|_| CallShape::c(48).result())
-        .unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        engine
+            .registration(code)
+            .describe(|site| (site.id().get() == 1).then(inlined))
+            .register(|_| CallShape::c(48).result())
+    }
+    .unwrap();
     for name in ["fast", "outer"] {
         engine.invalidate(&module.function(name).unwrap()).unwrap();
     }

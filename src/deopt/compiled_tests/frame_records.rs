@@ -83,16 +83,19 @@ fn leave(dialect: Dialect, change: impl Fn(&mut FlatFunction)) -> Result<Vec<Str
     let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
     let code = engine.load(object!("walk"), |_| None).unwrap();
     let section = flat(&code, dialect, &change);
-    let module: Module = engine
-        .registration(code.with_stack_maps(section))
-        .unwind_by(UnwindBy::FrameRecords)
-        .leavable()
-        .register(|record| -> Result<Option<CallShape>> {
-            if record.id().get() != 1 {
-                return Ok(None);
-            }
-            Ok(Some(CallShape::c(record.reserved()?.get())))
-        })?;
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module: Module = unsafe {
+        engine
+            .registration(code.with_stack_maps(section))
+            .unwind_by(UnwindBy::FrameRecords)
+            .leavable()
+            .register(|record| -> Result<Option<CallShape>> {
+                if record.id().get() != 1 {
+                    return Ok(None);
+                }
+                Ok(Some(CallShape::c(record.reserved()?.get())))
+            })
+    }?;
     assert!(walker.set(Walker::new(&engine)).is_ok());
     engine.invalidate(&module.function("inner").unwrap()).unwrap();
     let entry = module.function("outer").unwrap().entry().get();

@@ -54,7 +54,8 @@ impl Lab {
         let alone = unsafe { SingleThreaded::promise() };
         let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
         let code = engine.load(object!("replace"), |_| None).unwrap();
-        let module = engine.register(code, |_| CallShape::c(48).result()).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { engine.register(code, |_| CallShape::c(48).result()) }.unwrap();
         let site = |id: u64| engine.sites(id).unwrap()[0].clone();
         let fast = module.function("fast").unwrap();
         let made = Slow {
@@ -125,13 +126,15 @@ fn take_apart<'f>(frame: &mut Frame<'f>, slow: &Slow) -> Result<Answer<'f>> {
     let [x, y, a, p, q] = live(frame)?;
     let mut new = frame.replacement()?;
     let (above, returns_to) = (new.stack_pointer(), new.next());
-    let mut outer = new.push_compiled(&slow.function("outer"), slow.outer.end(), &slow.unwind)?;
+    // SAFETY: the frames are filled with what the code there expects, or are not laid.
+    let mut outer = unsafe { new.push_compiled(&slow.function("outer"), slow.outer.end(), &slow.unwind) }?;
     assert_eq!(outer.return_address(), returns_to);
     let (record, _) = slow.outer.record().unwrap();
     for (location, value) in record.locations().zip([x, y, a]) {
         outer.set(location, value.into())?;
     }
-    let mut inner = new.push_compiled(&slow.function("inner"), slow.inner.end(), &slow.unwind)?;
+    // SAFETY: the frames are filled with what the code there expects, or are not laid.
+    let mut inner = unsafe { new.push_compiled(&slow.function("inner"), slow.inner.end(), &slow.unwind) }?;
     assert_eq!(inner.return_address(), slow.outer.end());
     let (record, _) = slow.inner.record().unwrap();
     let [at_p, slots] = [0, 1].map(|index| record.locations().get(index).unwrap());
@@ -141,7 +144,8 @@ fn take_apart<'f>(frame: &mut Frame<'f>, slow: &Slow) -> Result<Answer<'f>> {
     inner.put(offset + 56, q.into())?;
     assert_eq!(new.len(), 2);
     assert!(above - new.stack_pointer() > 24_000);
-    frame.set_register(state::RESULT, CALLED.into())?;
+    // SAFETY: the code of the test can go on with it.
+    unsafe { frame.set_register(state::RESULT, CALLED.into()) }?;
     Ok(frame.replace(new))
 }
 
@@ -159,12 +163,15 @@ fn many_frames_reach_far_below_the_old_one() {
         let mut new = frame.replacement()?;
         let (record, _) = slow.outer.record().unwrap();
         for _ in 0..1000 {
-            let mut outer = new.push_compiled(&slow.function("outer"), slow.outer.end(), &slow.unwind)?;
+            // SAFETY: the frames are filled with what the code there expects, or are not laid.
+            let mut outer =
+                unsafe { new.push_compiled(&slow.function("outer"), slow.outer.end(), &slow.unwind) }?;
             for (location, value) in record.locations().zip([x, y, a]) {
                 outer.set(location, value.into())?;
             }
         }
-        frame.set_register(state::RESULT, 5u64.into())?;
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(state::RESULT, 5u64.into()) }?;
         Ok(frame.replace(new))
     });
     assert_eq!(
@@ -176,7 +183,8 @@ fn many_frames_reach_far_below_the_old_one() {
 #[test]
 fn no_frame_is_as_a_return() {
     let lab = Lab::new(|frame, _| {
-        frame.set_register(state::RESULT, 99u64.into())?;
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(state::RESULT, 99u64.into()) }?;
         Ok(frame.replace(frame.replacement()?))
     });
     assert_eq!(lab.run(|_, _| 99), None);
@@ -196,7 +204,8 @@ fn another_function_goes_on_in_place_of_the_frame() {
     let lab = Lab::new(|frame, _| {
         let [x, y, ..] = live(frame)?;
         let args = [Arg::Int(x), Arg::F64(2.0), Arg::Int(y)];
-        let new = frame.replacement()?.call(pointer(better), &args)?;
+        // SAFETY: the frames are filled with what the code there expects, or are not laid.
+        let new = unsafe { frame.replacement()?.call(pointer(better), &args) }?;
         Ok(frame.replace(new))
     });
     assert_eq!(
@@ -210,12 +219,15 @@ fn a_new_frame_can_call_a_function() {
     let lab = Lab::new(|frame, slow| {
         let [x, y, a, ..] = live(frame)?;
         let mut new = frame.replacement()?;
-        let mut outer = new.push_compiled(&slow.function("outer"), slow.outer.end(), &slow.unwind)?;
+        // SAFETY: the frames are filled with what the code there expects, or are not laid.
+        let mut outer =
+            unsafe { new.push_compiled(&slow.function("outer"), slow.outer.end(), &slow.unwind) }?;
         let (record, _) = slow.outer.record().unwrap();
         for (location, value) in record.locations().zip([x, y, a]) {
             outer.set(location, value.into())?;
         }
-        let new = new.call(pointer(better), &[Arg::Int(1), Arg::F64(2.0), Arg::Int(3)])?;
+        // SAFETY: the frames are filled with what the code there expects, or are not laid.
+        let new = unsafe { new.call(pointer(better), &[Arg::Int(1), Arg::F64(2.0), Arg::Int(3)]) }?;
         Ok(frame.replace(new))
     });
     assert_eq!(lab.run(|x, y| outer(x, y, 15)), None);
@@ -229,17 +241,23 @@ fn what_does_not_fit_is_refused() {
         let before = new.stack_pointer();
         for size in [4, 12, (1 << 20) + 16, 0xffff_fff0] {
             assert!(
-                matches!(new.push(at, size), Err(Error::NewFrame { .. })),
+                // SAFETY: the frames are filled with what the code there expects, or are not laid.
+                matches!(unsafe { new.push(at, size) }, Err(Error::NewFrame { .. })),
                 "{size}"
             );
         }
         new.set_lowest(before - 320);
-        assert!(matches!(new.push(at, 336), Err(Error::NewFrame { .. })));
+        assert!(matches!(
+            // SAFETY: the frames are filled with what the code there expects, or are not laid.
+            unsafe { new.push(at, 336) },
+            Err(Error::NewFrame { .. })
+        ));
         assert_eq!(
             (new.len(), new.stack_pointer(), new.is_empty()),
             (0, before, true)
         );
-        let mut outer = new.push(at, 320)?;
+        // SAFETY: the frames are filled with what the code there expects, or are not laid.
+        let mut outer = unsafe { new.push(at, 320) }?;
         let word = Value::from(1u64);
         for offset in [320 + 160, 1000, u32::MAX] {
             assert!(
@@ -258,7 +276,8 @@ fn what_does_not_fit_is_refused() {
         ));
         new.set_lowest(0);
         // The outer frame is above the inner one, in the same bytes.
-        let mut inner = new.push(at, 32)?;
+        // SAFETY: the frames are filled with what the code there expects, or are not laid.
+        let mut inner = unsafe { new.push(at, 32) }?;
         assert!(inner.put(16, word).is_ok());
         assert!(matches!(
             inner.put(32 + 160, word),
@@ -266,12 +285,16 @@ fn what_does_not_fit_is_refused() {
         ));
         let many = [Arg::Int(0); 9];
         assert!(matches!(
-            new.call(pointer(better), &many),
+            // SAFETY: the frames are filled with what the code there expects, or are not laid.
+            unsafe { new.call(pointer(better), &many) },
             Err(Error::FrameIndex { .. })
         ));
-        frame.replacement()?.push(at, 1 << 19)?;
+        let mut new = frame.replacement()?;
+        // SAFETY: the frames are not laid.
+        unsafe { new.push(at, 1 << 19) }?;
         // Nothing was answered but this.
-        frame.set_register(state::RESULT, 7u64.into())?;
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(state::RESULT, 7u64.into()) }?;
         Ok(frame.replace(frame.replacement()?))
     });
     assert_eq!(lab.run(|_, _| 7), None);
@@ -284,17 +307,21 @@ fn a_frame_that_keeps_its_return_address_calls_nobody() {
         let id = slow.function("id");
         // In no stack map.
         assert!(matches!(
-            new.push_compiled(&id, id.addr(), &slow.unwind),
+            // SAFETY: the frames are filled with what the code there expects, or are not laid.
+            unsafe { new.push_compiled(&id, id.addr(), &slow.unwind) },
             Err(Error::NewFrame { .. })
         ));
         let fast = slow.function("fast");
         let site = fast.sites().next().unwrap();
-        new.push_compiled(&fast, site.end(), &slow.unwind)?;
-        let again = new.push(slow.outer.end(), 64);
+        // SAFETY: the frames are filled with what the code there expects, or are not laid.
+        unsafe { new.push_compiled(&fast, site.end(), &slow.unwind) }?;
+        // SAFETY: the frames are filled with what the code there expects, or are not laid.
+        let again = unsafe { new.push(slow.outer.end(), 64) };
         if cfg!(any(target_arch = "x86_64", target_arch = "powerpc64")) {
             assert!(again.is_ok());
         }
-        frame.set_register(state::RESULT, 7u64.into())?;
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(state::RESULT, 7u64.into()) }?;
         Ok(frame.replace(frame.replacement()?))
     });
     assert_eq!(lab.run(|_, _| 7), None);

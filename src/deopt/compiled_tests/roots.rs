@@ -40,7 +40,8 @@ fn references_and_what_is_derived_from_them_follow_a_move() {
     let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
     let code = engine.load(object!("roots"), |_| None).unwrap();
     let shape = |id: u64| (id == 1).then(|| CallShape::c(48));
-    let module = engine.register(code, |record| shape(record.id().get())).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, |record| shape(record.id().get())) }.unwrap();
     assert!(walker.set(Walker::new(&engine)).is_ok());
     engine.invalidate(&module.function("safepoint").unwrap()).unwrap();
     let entry = module.function("collects").unwrap().entry().get();

@@ -70,7 +70,8 @@ fn a_frame_on_the_stack_is_handled() {
     let (contexts, kept) = contexts(|frame| {
         assert_eq!(frame.live_value(0).unwrap().u64(), Some(77));
         frame.set_value(0, Value::from(78_u64)).unwrap();
-        frame.set_register(DwarfReg::new(0), Value::from(5_u64)).unwrap();
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(DwarfReg::new(0), Value::from(5_u64)) }.unwrap();
         frame.resume()
     });
     let mut stack = Stack::new();
@@ -166,9 +167,9 @@ fn registers_lead_nowhere_but_to_the_stack() {
 fn a_frame_is_left_within_the_stack_only() {
     let (contexts, kept) = contexts(|frame| {
         let end = frame.stack_pointer();
-        let beyond = frame
-            .continue_with_stack(CodeAddr::new(0x2000), end + WORDS as u64 * 8)
-            .map(drop);
+        // SAFETY: the code at that address can go on with the frame.
+        let beyond =
+            unsafe { frame.continue_with_stack(CodeAddr::new(0x2000), end + WORDS as u64 * 8) }.map(drop);
         assert!(
             matches!(beyond, Err(Error::FrameStackPointer { .. })),
             "{beyond:?}"
@@ -183,9 +184,8 @@ fn a_frame_is_left_within_the_stack_only() {
             matches!(returned, Err(Error::UnwindMissing { .. })),
             "{returned:?}"
         );
-        frame
-            .continue_with_stack(CodeAddr::new(0x2000), end + 64)
-            .unwrap()
+        // SAFETY: the code at that address can go on with the frame.
+        unsafe { frame.continue_with_stack(CodeAddr::new(0x2000), end + 64) }.unwrap()
     });
     let stack = Stack::new();
     let block = answer(&stack.exit(&kept), &contexts).unwrap().unwrap();

@@ -134,7 +134,8 @@ fn the_handler_sees_the_values_of_the_record() {
             matches!(unknown, Err(Error::FrameRegister { have: 0, .. })),
             "{unknown:?}"
         );
-        let left = frame.continue_at(CodeAddr::new(0));
+        // SAFETY: the code at that address can go on with the frame.
+        let left = unsafe { frame.continue_at(CodeAddr::new(0)) };
         assert!(matches!(left, Err(Error::FrameNotWhole { .. })), "{left:?}");
     });
     let input = Image::pattern(3, 0);
@@ -154,10 +155,10 @@ fn addresses_are_made_of_the_registers_as_they_were() {
         let address = |frame: &Frame<'_>| frame.live_value(0).unwrap().u64().unwrap();
         let before = address(frame);
         let rbp = DwarfReg::new(6);
-        frame.set_register(rbp, 1u64.into()).unwrap();
-        frame
-            .set_register(rbp, Value::from_bytes(&[2, 0]).unwrap())
-            .unwrap();
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(rbp, 1u64.into()) }.unwrap();
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(rbp, Value::from_bytes(&[2, 0]).unwrap()) }.unwrap();
         assert_eq!(frame.register(rbp).unwrap().u64(), Some(2));
         *SEEN.lock().unwrap() = [before, address(frame)].to_vec();
     });

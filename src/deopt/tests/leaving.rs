@@ -108,9 +108,11 @@ fn a_value_is_returned_and_the_callers_registers_are_back() {
         |frame| {
             // Lost, as the caller's are restored.
             for reg in [3, 12] {
-                frame.set_register(DwarfReg::new(reg), 1u64.into()).unwrap();
+                // SAFETY: the code of the test can go on with it.
+                unsafe { frame.set_register(DwarfReg::new(reg), 1u64.into()) }.unwrap();
             }
-            frame.set_flags(ALL_FLAGS);
+            // SAFETY: the code of the test can go on with it.
+            unsafe { frame.set_flags(ALL_FLAGS) };
             frame
                 .return_to_caller(ReturnValue::Int(0x1234_5678_9abc))
                 .unwrap()
@@ -151,7 +153,8 @@ fn each_kind_of_value_is_returned_in_its_register() {
     );
     leave_each(
         |frame| {
-            frame.set_register(DwarfReg::new(0), 9u64.into()).unwrap();
+            // SAFETY: the code of the test can go on with it.
+            unsafe { frame.set_register(DwarfReg::new(0), 9u64.into()) }.unwrap();
             frame.return_to_caller(ReturnValue::Void).unwrap()
         },
         |_, output| assert_eq!(output.gprs[RAX], 9),
@@ -229,7 +232,8 @@ fn the_stack_pointer_can_only_move_up() {
     let site = TestSite::new(addr, |frame| {
         let (at, rsp) = (CodeAddr::new(ADDR.load(Ordering::Relaxed)), frame.stack_pointer());
         for bad in [rsp - 8, rsp + 4, 0] {
-            let refused = frame.continue_with_stack(at, bad).unwrap_err();
+            // SAFETY: the code at that address can go on with the frame.
+            let refused = unsafe { frame.continue_with_stack(at, bad) }.unwrap_err();
             let id = RecordId::new(7);
             let addr = frame.pc();
             assert_eq!(
@@ -242,7 +246,8 @@ fn the_stack_pointer_can_only_move_up() {
                 }
             );
         }
-        frame.continue_with_stack(at, rsp + 64).unwrap()
+        // SAFETY: the code at that address can go on with the frame.
+        unsafe { frame.continue_with_stack(at, rsp + 64) }.unwrap()
     });
     site.ramp(&mut memory, ramp, Resume::At(CodeAddr::new(0x10)));
     memory.seal();
@@ -321,7 +326,10 @@ fn step_signals() {
 fn a_signal_after_each_instruction_destroys_nothing() {
     step_signals();
     let resumed = probe_through(true, |frame, _| frame.resume());
-    let continued = probe_through(false, |frame, collect| frame.continue_at(collect).unwrap());
+    let continued = probe_through(false, |frame, collect| {
+        // SAFETY: the code at that address can go on with the frame.
+        unsafe { frame.continue_at(collect) }.unwrap()
+    });
     for probe in [resumed, continued] {
         let before = STEPS.load(Ordering::Relaxed);
         let input = Image::pattern(3, ALL_FLAGS | STEP);

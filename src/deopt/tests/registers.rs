@@ -90,7 +90,10 @@ fn resuming_changes_nothing() {
 
 #[test]
 fn continuing_elsewhere_changes_nothing() {
-    let probe = probe_through(false, |frame, collect| frame.continue_at(collect).unwrap());
+    let probe = probe_through(false, |frame, collect| {
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.continue_at(collect) }.unwrap()
+    });
     for (seed, flags) in [(1, 0), (2, ALL_FLAGS), (3, 0x400)] {
         let input = Image::pattern(seed, flags);
         let output = probe.run(&input);
@@ -150,27 +153,31 @@ fn the_handler_sees_every_register() {
 fn write_all(frame: &mut Frame<'_>, image: &Image) {
     for (reg, word) in (0..).map(DwarfReg::new).zip(image.gprs) {
         if usize::from(reg.get()) == RSP {
-            frame.set_register(reg, word.into()).unwrap_err();
+            // SAFETY: the code of the test can go on with it.
+            unsafe { frame.set_register(reg, word.into()) }.unwrap_err();
         } else {
-            frame.set_register(reg, word.into()).unwrap();
+            // SAFETY: the code of the test can go on with it.
+            unsafe { frame.set_register(reg, word.into()) }.unwrap();
         }
     }
     for number in 0..vector_count() as u16 {
         let bytes = &image.vectors[usize::from(number)][..width()];
-        frame
-            .set_register(vector(number), Value::from_bytes(bytes).unwrap())
-            .unwrap();
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(vector(number), Value::from_bytes(bytes).unwrap()) }.unwrap();
     }
     if width() == 64 {
         for (reg, mask) in (118..).map(DwarfReg::new).zip(image.masks) {
-            frame.set_register(reg, mask.into()).unwrap();
+            // SAFETY: the code of the test can go on with it.
+            unsafe { frame.set_register(reg, mask.into()) }.unwrap();
         }
     }
     for (reg, number) in (33..).map(DwarfReg::new).zip(&image.stack) {
         let number = Value::from_bytes(&number[..10]).unwrap();
-        frame.set_register(reg, number).unwrap();
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(reg, number) }.unwrap();
     }
-    frame.set_flags(image.flags);
+    // SAFETY: the code of the test can go on with it.
+    unsafe { frame.set_flags(image.flags) };
 }
 
 fn rewritten(input: &Image) -> Image {
@@ -199,7 +206,8 @@ fn what_the_handler_writes_is_what_the_code_finds() {
         let new = rewritten(&input);
         let probe = probe_through(false, move |frame, collect| {
             write_all(frame, &new);
-            frame.continue_at(collect).unwrap()
+            // SAFETY: the code at that address can go on with the frame.
+            unsafe { frame.continue_at(collect) }.unwrap()
         });
         writes_are_seen(probe, &input);
     }
@@ -209,7 +217,8 @@ fn what_the_handler_writes_is_what_the_code_finds() {
 fn only_the_flags_that_code_computes_with_can_be_set() {
     // All ones would mean single steps, alignment checks and more.
     let probe = probe_through(true, |frame, _| {
-        frame.set_flags(u64::MAX);
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_flags(u64::MAX) };
         frame.resume()
     });
     let input = Image::pattern(10, 0);
@@ -242,9 +251,8 @@ fn a_component_in_its_initial_state_can_be_read_and_written() {
     let site = TestSite::new(addr, move |frame| {
         let high = frame.register(vector(3)).unwrap();
         assert!(high.bytes()[16..].iter().all(|byte| *byte == 0));
-        frame
-            .set_register(vector(3), Value::from_bytes(&part).unwrap())
-            .unwrap();
+        // SAFETY: the code of the test can go on with it.
+        unsafe { frame.set_register(vector(3), Value::from_bytes(&part).unwrap()) }.unwrap();
         frame.resume()
     });
     site.ramp(&mut memory, ramp, Resume::At(probe.collect));

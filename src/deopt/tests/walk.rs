@@ -7,11 +7,13 @@ use parking_lot::Mutex;
 use crate::Error;
 use crate::addr::CodeAddr;
 use crate::arch::{CallShape, OnReturn};
+use crate::deopt::host::state;
 use crate::deopt::{Frame, Ramps, Value, Walker};
 use crate::engine::Engine;
 use crate::publish::{NeverStopped, SingleThreaded};
 use crate::sequence::{Sequence, Target};
 use crate::site::Module;
+use crate::stackmap::{Location, Place};
 
 /// What a handler saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +61,27 @@ fn look(walker: &Walker, frame: &Frame<'_>) -> Seen {
             seen.reference = caller.read(reference.base).unwrap().u64().unwrap();
             let moved = Value::from(&raw const MOVED as u64);
             caller.write(reference.base, moved).unwrap();
+            // Anything could be at a place of which the record does not speak.
+            for elsewhere in [
+                Place::Indirect {
+                    reg: state::STACK_POINTER,
+                    offset: -(1 << 30),
+                },
+                Place::Register {
+                    reg: state::STACK_POINTER,
+                    bit_offset: 0,
+                },
+            ] {
+                let elsewhere = Location {
+                    place: elsewhere,
+                    size: 8,
+                };
+                assert!(matches!(caller.read(elsewhere), Err(Error::CallerValue { .. })));
+                assert!(matches!(
+                    caller.write(elsewhere, moved),
+                    Err(Error::CallerValue { .. })
+                ));
+            }
             let narrow = Value::from_bytes(&[0; 4]).unwrap();
             assert!(matches!(
                 caller.write(reference.base, narrow),
@@ -107,11 +130,12 @@ impl Lab {
             2 => Some(CallShape::c(32).result().args(1)),
             _ => None,
         };
-        let module = registration.register(|record| shape(record.id().get())).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { registration.register(|record| shape(record.id().get())) }.unwrap();
         engine.patch(1, &Sequence::new().jump(Target::Miss)).unwrap();
         let inner = module.function("inner").unwrap().entry();
         engine
-            .patch(2, &Sequence::new().call(inner, OnReturn::FollowsC))
+            .patch(2, &Sequence::new().call_to(inner, OnReturn::FollowsC))
             .unwrap();
         assert!(walker.set(Walker::new(&engine)).is_ok());
         Self {

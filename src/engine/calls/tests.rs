@@ -158,10 +158,10 @@ fn gates_and_stubs_have_the_frame_of_a_function_that_starts() {
     let named = |name: &str| (name == "callee").then_some(7.into());
     let code = engine.load_recording(graph, far, named).unwrap();
     let module = engine.registration(code).live();
-    module.register(|_| None::<CallShape>).unwrap();
-    engine
-        .retarget("callee", CodeAddr::new(0x2234_5678_9ab0))
-        .unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { module.register(|_| None::<CallShape>) }.unwrap();
+    // SAFETY: what is there can be entered as the function can, or is not called.
+    unsafe { engine.retarget("callee", CodeAddr::new(0x2234_5678_9ab0)) }.unwrap();
     let frames = frames.0.lock();
     // A stub for each call.
     assert!(frames.len() > engine.calls_of("callee").unwrap().len());

@@ -187,7 +187,8 @@ fn only(nops: &[u8]) -> (Lab, Text, Site) {
     let code = lab.engine.adopt_with(text.adopted(&functions), &text.shared());
     // The record lists no live-outs, and so not the register with the return address either, which calls lose.
     let registration = lab.engine.registration(code.unwrap()).trust_live_outs();
-    let module = registration.register(|_| functions[0].shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { registration.register(|_| functions[0].shape) }.unwrap();
     let site = module.sites().next().unwrap();
     let _ = site.function().entry();
     (lab, text, site)
@@ -195,7 +196,7 @@ fn only(nops: &[u8]) -> (Lab, Text, Site) {
 
 fn calling() -> Sequence {
     let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    Sequence::new().call(target, crate::arch::OnReturn::FollowsC)
+    Sequence::new().call_to(target, crate::arch::OnReturn::FollowsC)
 }
 
 #[test]
@@ -232,7 +233,7 @@ fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there(
     let (lab, _text, site) = only(&nops);
     let called = Sequence::new().raw(&HOST.increment.repeat(before));
     let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    let called = called.call(target, crate::arch::OnReturn::FollowsC);
+    let called = called.call_to(target, crate::arch::OnReturn::FollowsC);
     lab.engine.patch(1, &called.add(result(), 1u64)).unwrap();
     // The call returns into the middle of one of the original nops.
     refused!(lab.engine.restore(1), LandingLost);

@@ -219,7 +219,8 @@ fn the_memory_of_an_unregistered_module_is_let_go() {
     let own: Arc<dyn CodeMemory> = Arc::new(memory.clone());
     let code = lab.engine.adopt_with(text.adopted(&functions), &own).unwrap();
     drop(own);
-    let module = lab.engine.register(code, |_| functions[0].shape).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { lab.engine.register(code, |_| functions[0].shape) }.unwrap();
     (1..4).for_each(|by| _ = lab.engine.patch(1, &plus(by)).unwrap());
     assert!(memory.holders() > before);
     lab.engine.unregister(module, &drained()).unwrap();
@@ -274,7 +275,8 @@ fn memory_that_allocates_is_refused_where_threads_are_stopped_anywhere() {
         let engine = Engine::builder().world(world).build().unwrap();
         let memory: Arc<dyn CodeMemory> = Arc::new(toggle);
         let code = engine.adopt_with(text.adopted(&functions), &memory).unwrap();
-        let _module = engine.register(code, |_| functions[0].shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let _module = unsafe { engine.register(code, |_| functions[0].shape) }.unwrap();
         matches!(engine.patch(1, &plus(1)), Err(Error::MemoryAllocates { .. }))
     }));
 }
@@ -366,7 +368,8 @@ fn code_is_registered_once_at_a_time() {
         .adopt_with(text.adopted(&[identity(1)]), &text.shared())
         .unwrap();
     refused!(
-        lab.engine.register(code, |_| identity(1).shape),
+        // SAFETY: what is told is true of the object's code, or refused.
+        unsafe { lab.engine.register(code, |_| identity(1).shape) },
         CodeAlreadyRegistered
     );
     assert_eq!(lab.engine.sites(1).unwrap().len(), 1);
@@ -407,7 +410,8 @@ fn modules_that_share_a_page_are_rolled_back_together() {
         // SAFETY: the page is mapped for good, and the test's alone.
         let code = unsafe { adoption.promise() }.unwrap();
         let code = lab.engine.adopt_with(code, &memory.shared()).unwrap();
-        let module = lab.engine.register(code, |_| functions[0].shape).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { lab.engine.register(code, |_| functions[0].shape) }.unwrap();
         sites.extend(module.sites());
     }
     let both = || {
@@ -467,7 +471,8 @@ fn toggled_page(functions: &[Written]) -> Vec<Neighbour> {
 /// Exits that make nothing and count what they are to forget.
 struct Forgetful(Arc<AtomicU64>);
 
-impl Exits for Forgetful {
+// SAFETY: it makes no code.
+unsafe impl Exits for Forgetful {
     fn handles(&self, _: Role) -> bool {
         false
     }

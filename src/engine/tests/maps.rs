@@ -29,7 +29,8 @@ fn with_shape(
     let code = unsafe { adoption.promise() }?;
     let lab = Lab::new();
     let code = lab.engine.adopt_with(code, &text.shared())?;
-    let registered = lab.engine.register(code, shape);
+    // SAFETY: what is told is true of the object's code, or refused.
+    let registered = unsafe { lab.engine.register(code, shape) };
     assert_eq!(lab.engine.modules().len(), usize::from(registered.is_ok()));
     registered
 }

@@ -79,7 +79,8 @@ fn register(engine: &Engine, text: &Text, functions: &[Written]) -> Module {
             .find(|f| f.record.id == id.get())
             .map(|f| f.shape)
     };
-    engine.register(code, |record| shape(record.id())).unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { engine.register(code, |record| shape(record.id())) }.unwrap()
 }
 
 fn drained() -> Drained {
@@ -180,9 +181,9 @@ fn stubs_of_live_sites_are_told_until_they_are_reclaimed() {
     let reserved = compiled::any_reserved(1);
     let shape = CallShape::any_reg(reserved).result().args(1);
     let registration = engine.registration(code).live();
-    let module = registration
-        .register(|record| (record.id().get() == 101).then_some(shape))
-        .unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module =
+        unsafe { registration.register(|record| (record.id().get() == 101).then_some(shape)) }.unwrap();
     assert_eq!(log.take().first().unwrap(), "registered 1");
 
     let thread = engine.attach_thread();

@@ -76,7 +76,7 @@ fn sequence(kind: usize, [a, b, c]: [u64; 3]) -> Sequence {
             .mov(result(), arg(0))
             .shift_left(result(), (a % 64) as u8)
             .jump_if(Cond::Less, u64::of(result()), b, Target::End)
-            .jump(Target::Addr(CodeAddr::new(c & 0x7fff_ffff))),
+            .jump(Target::to(CodeAddr::new(c & 0x7fff_ffff))),
         _ => Sequence::new()
             .guard_eq(u64::of(arg(0)), a, Target::Deopt)
             .store(u8::at(arg(0), at), b)
@@ -150,7 +150,7 @@ fn what_leads_near_is_filled_where_the_assembler_takes_a_long_branch() {
     let leading = |distance: i64| {
         let to = CodeAddr::new(site.end().get().wrapping_add_signed(distance));
         Sequence::new()
-            .guard_eq(u32::at(arg(0), 0), 0x1234, Target::Addr(to))
+            .guard_eq(u32::at(arg(0), 0), 0x1234, Target::to(to))
             .load(result(), u64::at(arg(0), 0x100))
     };
     // What is near first does not keep what is far from being learnt.
@@ -232,7 +232,7 @@ fn landings_are_kept_by_assembling() {
         lab.engine.patch_site(site, &hit(0x1234 + number, 0x140)).unwrap();
     }
     assert_eq!(filled(&lab.engine), 1);
-    let call = Sequence::new().call(CodeAddr::new(site.addr().get() + 0x1000), OnReturn::PreservesAll);
+    let call = Sequence::new().call_to(CodeAddr::new(site.addr().get() + 0x1000), OnReturn::PreservesAll);
     let call = call.mov(result(), 0u64);
     lab.engine.patch_site(site, &call).unwrap();
     // Now threads may return into the site.

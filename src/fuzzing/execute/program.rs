@@ -135,7 +135,7 @@ impl To {
             Self::Miss => sequence::Target::Miss,
             Self::Deopt => sequence::Target::Deopt,
             Self::End => sequence::Target::End,
-            Self::Far => CodeAddr::new(outside.far).into(),
+            Self::Far => sequence::Target::to(CodeAddr::new(outside.far)),
             Self::Label(n) => Label::new(n).into(),
         }
     }
@@ -176,14 +176,14 @@ impl Program {
                     follows_c: true,
                 } => {
                     let [nearby, far] = outside.callee;
-                    sequence.call(CodeAddr::new(if near { nearby } else { far }), OnReturn::FollowsC)
+                    sequence.call_to(CodeAddr::new(if near { nearby } else { far }), OnReturn::FollowsC)
                 }
                 Step::Call {
                     near,
                     follows_c: false,
                 } => {
                     let [nearby, far] = outside.preserver;
-                    sequence.call(
+                    sequence.call_to(
                         CodeAddr::new(if near { nearby } else { far }),
                         OnReturn::PreservesAll,
                     )

@@ -397,7 +397,8 @@ fn all_caches_that_depend_on_a_key_are_reset_in_one_transaction() {
         .build()
         .unwrap();
     let code = engine.load(object(), |_| None).unwrap();
-    let module = engine.register(code, |record| shape(record.id().get())).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { engine.register(code, |record| shape(record.id().get())) }.unwrap();
     let attached = caches.attach_all(&engine, GET).unwrap();
     let object = Object::new(1, [1, 2, 3, 4]);
     for (name, value) in [("get", 3), ("get_twice", 3 + 3 * 3)] {

@@ -40,7 +40,7 @@ fn a_method_is_called_with_the_arguments_of_the_site() {
         miss.set_result(result).unwrap();
         let target = CodeAddr::new(combine as *const () as u64);
         Learn::Entry(
-            Entry::new(Action::call(target, OnReturn::FollowsC)).guard(Guard::field::<u32>(
+            Entry::new(Action::call_to(target, OnReturn::FollowsC)).guard(Guard::field::<u32>(
                 Pointer::plain(arg(0)),
                 SHAPE,
                 4,

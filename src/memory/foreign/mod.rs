@@ -15,7 +15,8 @@
 //!
 //! use patchpoint::memory::foreign::Process;
 //! # use patchpoint::image::AdoptedCode;
-//! # use patchpoint::{CallShape, Sequence, Error};
+//! # use patchpoint::sequence::Sequence;
+//! # use patchpoint::{CallShape, Error};
 //! # fn adopted() -> AdoptedCode { unimplemented!() }
 //! # fn sequence() -> Sequence { Sequence::new() }
 //!
@@ -23,7 +24,8 @@
 //! let process = unsafe { Process::open(4711, Duration::from_secs(1)) }?;
 //! let engine = process.engine()?;
 //! let code = process.adopt(&engine, adopted())?;
-//! engine.register(code, |_| CallShape::any_reg(32).result().args(1))?;
+//! // SAFETY: all its patchpoints reserve 32 bytes and take an argument, and the sequence suits them.
+//! unsafe { engine.register(code, |_| CallShape::any_reg(32).result().args(1)) }?;
 //! engine.patch(78, &sequence())?;
 //! # Ok::<(), Error>(())
 //! ```

@@ -52,15 +52,19 @@ fn a_far_target_is_reached_through_x16() {
         "movk x16, #0x1234, lsl #16",
         "movk x16, #0x7fff, lsl #32",
     ];
-    expect(&seq().jump(FAR), &any_reg(16), &[&load[..], &["br x16"]].concat());
-    let guard = seq().guard_eq(arg(0), arg(1), FAR);
+    expect(
+        &seq().jump(Target::to(FAR)),
+        &any_reg(16),
+        &[&load[..], &["br x16"]].concat(),
+    );
+    let guard = seq().guard_eq(arg(0), arg(1), Target::to(FAR));
     let over = ["cmp x1, x2", "b.eq 0x400018"];
     expect(&guard, &any_reg(32), &[&over[..], &load, &["br x16"]].concat());
 }
 
 #[test]
 fn a_call_loses_the_link_register() {
-    let call = seq().call(HELPER, OnReturn::PreservesAll);
+    let call = seq().call_to(HELPER, OnReturn::PreservesAll);
     expect(&call, &any_reg(4), &["bl 0x700000"]);
     let locations = [reg(0, 8), reg(1, 8), reg(2, 8), reg(30, 8)];
     let live = at(

@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn a_far_target_is_reached_through_the_scratch_register() {
-    let jump = seq().jump(FAR);
+    let jump = seq().jump(Target::to(FAR));
     expect(&jump, &any_reg(16), &["mov r11, 0x7fff12345678", "jmp r11"]);
     assert_eq!(in_place(&jump, &any_reg(16)).used.get(), 13);
-    let guard = seq().guard_eq(arg(0), arg(1), FAR);
+    let guard = seq().guard_eq(arg(0), arg(1), Target::to(FAR));
     let expected = [
         "cmp rdi, rsi",
         "je short 0x400012",
@@ -15,7 +15,7 @@ fn a_far_target_is_reached_through_the_scratch_register() {
         "jmp r11",
     ];
     expect(&guard, &any_reg(32), &expected);
-    let call = seq().call(FAR, OnReturn::PreservesAll);
+    let call = seq().call_to(FAR, OnReturn::PreservesAll);
     expect(&call, &any_reg(13), &["mov r11, 0x7fff12345678", "call r11"]);
 }
 
@@ -26,13 +26,13 @@ fn a_target_with_a_short_address_needs_a_short_constant() {
         ..any_reg(16)
     };
     expect(
-        &seq().jump(CodeAddr::new(0x1000)),
+        &seq().jump(Target::to(CodeAddr::new(0x1000))),
         &high,
         &["mov r11d, 0x1000", "jmp r11"],
     );
     let kernel = CodeAddr::new(0xffff_ffff_8000_0000);
     expect(
-        &seq().jump(kernel),
+        &seq().jump(Target::to(kernel)),
         &high,
         &["mov r11, 0xffffffff80000000", "jmp r11"],
     );
@@ -41,7 +41,7 @@ fn a_target_with_a_short_address_needs_a_short_constant() {
 #[test]
 fn the_reach_of_each_form_is_exact() {
     let used = |target: u64| {
-        in_place(&seq().jump(CodeAddr::new(target)), &any_reg(16))
+        in_place(&seq().jump(Target::to(CodeAddr::new(target))), &any_reg(16))
             .used
             .get()
     };
@@ -56,7 +56,11 @@ fn the_reach_of_each_form_is_exact() {
         addr: CodeAddr::new(0x7f00_0000_0000),
         ..any_reg(16)
     };
-    let used = |target: u64| in_place(&seq().jump(CodeAddr::new(target)), &high).used.get();
+    let used = |target: u64| {
+        in_place(&seq().jump(Target::to(CodeAddr::new(target))), &high)
+            .used
+            .get()
+    };
     assert_eq!(used(0x7f00_0000_0005 - 0x8000_0000), 5);
     assert_eq!(used(0x7f00_0000_0005 - 0x8000_0001), 13);
 }
@@ -132,7 +136,7 @@ fn targets_are_declared_once_with_their_contract() {
         .guard_eq(arg(0), 1, Target::Miss)
         .guard_eq(arg(1), 1, Target::Miss)
         .guard_eq(arg(1), 1, Target::Deopt)
-        .call(HELPER, OnReturn::PreservesAll);
+        .call_to(HELPER, OnReturn::PreservesAll);
     let declared = in_place(&sequence, &any_reg(64)).declared;
     let targets: Vec<_> = declared.targets.iter().map(|t| (t.addr, t.on_return)).collect();
     let expected = [

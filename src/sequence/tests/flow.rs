@@ -40,7 +40,7 @@ fn an_argument_is_gone_when_the_result_is_written_over_it() {
 fn a_ramp_finds_every_value_in_place() {
     lost(&seq().mov(result(), 1).guard_eq(arg(1), 1, Target::Miss), 1);
     lost(&seq().mov(result(), 1).guard_eq(arg(1), 1, Target::Deopt), 1);
-    lost(&seq().mov(result(), 1).jump(HELPER), 1);
+    lost(&seq().mov(result(), 1).jump(Target::to(HELPER)), 1);
     in_place(
         &seq()
             .mov(result(), 1)
@@ -89,7 +89,7 @@ fn a_loop_starts_with_all_that_it_writes() {
 fn an_entry_changes_result_registers_only_on_the_way_back() {
     let error = refused(&seq().mov(result(), 1), &entry(32));
     assert!(matches!(error, Error::ReadsLost { reg: x86::RAX, .. }), "{error}");
-    let error = refused(&seq().mov(result(), 1).jump(HELPER), &entry(32));
+    let error = refused(&seq().mov(result(), 1).jump(Target::to(HELPER)), &entry(32));
     assert!(matches!(error, Error::ReadsLost { reg: x86::RAX, .. }), "{error}");
     let returns = seq().guard_eq(arg(0), 0, Target::End).mov(result(), 1).ret();
     expect(

@@ -187,8 +187,8 @@ fn a_call_before_the_final_one_returns_before_the_nops_between_them() {
     };
     let called = CodeAddr::new(0x41_0000);
     let twice = Sequence::new()
-        .call(called, crate::arch::OnReturn::FollowsC)
-        .call(called, crate::arch::OnReturn::FollowsC);
+        .call_to(called, crate::arch::OnReturn::FollowsC)
+        .call_to(called, crate::arch::OnReturn::FollowsC);
     let Fit::InPlace(assembled) = assemble(&twice, &site, &Environment::default()).unwrap() else {
         panic!()
     };

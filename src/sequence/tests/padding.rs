@@ -19,7 +19,7 @@ fn nothing_is_nops() {
 
 #[test]
 fn a_final_call_returns_to_the_end_of_the_site() {
-    let call = seq().call(HELPER, OnReturn::PreservesAll);
+    let call = seq().call_to(HELPER, OnReturn::PreservesAll);
     let assembled = in_place(&call, &any_reg(16));
     assert_eq!(disassembly(SITE, &assembled.code)[2], "call 0x700000");
     assert_eq!(lengths(&assembled), [9, 2, 5]);
@@ -28,7 +28,7 @@ fn a_final_call_returns_to_the_end_of_the_site() {
     // The register is loaded behind the nops too; what comes before stays in front.
     let sequence = seq()
         .mov(result(), 1)
-        .call(FAR, OnReturn::PreservesAll)
+        .call_to(FAR, OnReturn::PreservesAll)
         .bind(label(1));
     let assembled = in_place(&sequence, &any_reg(32));
     assert_eq!(lengths(&assembled), [5, 9, 5, 10, 3]);
@@ -37,7 +37,7 @@ fn a_final_call_returns_to_the_end_of_the_site() {
         .jump_if(Cond::Eq, arg(0), 0, label(1))
         .mov(result(), 1)
         .bind(label(1))
-        .call(HELPER, OnReturn::PreservesAll);
+        .call_to(HELPER, OnReturn::PreservesAll);
     let assembled = in_place(&sequence, &any_reg(32));
     let text = disassembly(SITE, &assembled.code);
     assert_eq!(
@@ -48,7 +48,7 @@ fn a_final_call_returns_to_the_end_of_the_site() {
 
 #[test]
 fn a_call_in_the_middle_is_a_landing() {
-    let sequence = seq().call(HELPER, OnReturn::PreservesAll).mov(result(), 1);
+    let sequence = seq().call_to(HELPER, OnReturn::PreservesAll).mov(result(), 1);
     let assembled = in_place(&sequence, &any_reg(32));
     assert_eq!(assembled.landings, [5]);
     assert_eq!(lengths(&assembled)[..2], [5, 5]);
@@ -89,7 +89,7 @@ fn a_final_call_returns_to_an_existing_landing() {
         landings: &[13],
         ..any_reg(32)
     };
-    let assembled = in_place(&seq().call(HELPER, OnReturn::PreservesAll), &site);
+    let assembled = in_place(&seq().call_to(HELPER, OnReturn::PreservesAll), &site);
     assert_eq!(lengths(&assembled), [8, 5, 9, 9, 1]);
     assert_eq!(assembled.landings, [13]);
 }
@@ -126,7 +126,7 @@ fn a_stub_that_leaves_has_no_way_back() {
 
 #[test]
 fn a_call_in_a_stub_goes_on_with_the_jump_back() {
-    let sequence = seq().mov(result(), 1).call(HELPER, OnReturn::PreservesAll);
+    let sequence = seq().mov(result(), 1).call_to(HELPER, OnReturn::PreservesAll);
     let assembled = out_of_line(&sequence, &any_reg(8), STUB);
     assert!(assembled.landings.is_empty());
     let stub = assembled.stub.unwrap();

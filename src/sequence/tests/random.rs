@@ -149,9 +149,9 @@ impl Random {
             0..=2 => Target::Miss,
             3 => Target::Deopt,
             4 => Target::End,
-            5 => FAR.into(),
+            5 => Target::to(FAR),
             6 => label(self.below(2) as u32).into(),
-            _ => CodeAddr::new(0x7f00_7fff_0000).into(),
+            _ => Target::to(CodeAddr::new(0x7f00_7fff_0000)),
         }
     }
 
@@ -181,7 +181,7 @@ impl Random {
             10 => sequence.add(self.destination(), self.source()),
             11 => sequence.atomic_add(self.mem(), self.source()),
             12 => sequence.count(counter),
-            13 => sequence.call(HELPER, self.one_of(&[OnReturn::PreservesAll, OnReturn::FollowsC])),
+            13 => sequence.call_to(HELPER, self.one_of(&[OnReturn::PreservesAll, OnReturn::FollowsC])),
             14 => sequence.bind(label(self.below(2) as u32)),
             15 => sequence.and(self.destination(), self.next()),
             16 => sequence.shift_right_signed(self.destination(), self.below(66) as u8),

@@ -99,7 +99,12 @@ fn a_shadow_has_no_result() {
             ..
         }
     );
-    in_place(&seq().guard_eq(u64::at(FAR, 0), 1, Target::Miss).jump(FAR), &site);
+    in_place(
+        &seq()
+            .guard_eq(u64::at(FAR, 0), 1, Target::Miss)
+            .jump(Target::to(FAR)),
+        &site,
+    );
 }
 
 #[test]
@@ -261,14 +266,14 @@ fn shadows_must_not_fall_through() {
     falls(seq().jump(Target::Deopt).raw(&[0x90]));
     in_place(&seq().trap(), &shadow(32));
     in_place(
-        &seq().guard_eq(live(0), 0, Target::Deopt).jump(HELPER),
+        &seq().guard_eq(live(0), 0, Target::Deopt).jump(Target::to(HELPER)),
         &shadow(32),
     );
 }
 
 #[test]
 fn calls_and_returns_where_they_may_not_be() {
-    let call = || seq().call(HELPER, OnReturn::PreservesAll);
+    let call = || seq().call_to(HELPER, OnReturn::PreservesAll);
     refuses!(
         call().jump(Target::Deopt),
         shadow(32),
@@ -276,7 +281,7 @@ fn calls_and_returns_where_they_may_not_be() {
     );
     refuses!(call(), entry(32), Error::CallNotAllowed { op: 0, .. });
     refuses!(
-        seq().call(HELPER, OnReturn::Never),
+        seq().call_to(HELPER, OnReturn::Never),
         any_reg(32),
         Error::OperandUnusable { op: 0, .. }
     );

@@ -7,7 +7,7 @@ use crate::arch::x86_64 as x86;
 #[test]
 fn only_the_scratch_register_and_the_result_are_written_at_an_anyreg_site() {
     let sequence = seq()
-        .guard_eq(u64::at(arg(0), 0), u64::MAX >> 1, FAR)
+        .guard_eq(u64::at(arg(0), 0), u64::MAX >> 1, Target::to(FAR))
         .load(result(), u64::at(live(1), 0));
     let assembled = in_place(&sequence, &any_reg(64));
     assert_eq!(assembled.clobbers, RegSet::of(&[x86::R11, x86::RAX]));
@@ -120,7 +120,7 @@ fn registers_that_the_sequence_names_are_left_to_it() {
         "jne 0x500000",
     ];
     expect(&sequence, &any_reg(48), &expected);
-    let far = seq().mov(x86::R11, 1).jump(FAR);
+    let far = seq().mov(x86::R11, 1).jump(Target::to(FAR));
     assert!(matches!(
         refused(&far, &any_reg(48)),
         Error::TargetOutOfReach {
@@ -163,7 +163,7 @@ fn only_free_registers_may_be_named_as_destinations() {
 
 #[test]
 fn a_c_call_loses_what_the_convention_says() {
-    let call = || seq().call(HELPER, OnReturn::FollowsC);
+    let call = || seq().call_to(HELPER, OnReturn::FollowsC);
     let assembled = in_place(&call(), &c(16));
     assert!(assembled.clobbers.contains(x86::RDI) && assembled.clobbers.contains(x86::XMM15));
     assert!(!assembled.clobbers.contains(x86::RBX));
@@ -197,7 +197,7 @@ fn a_c_call_loses_what_the_convention_says() {
 fn the_result_of_a_c_call_is_not_scratch() {
     let site = site(CallShape::c(128).result().args(7), record(7));
     let others = [x86::R10, x86::RCX, x86::RDX, x86::R9, x86::R8, x86::RSI, x86::RDI];
-    let call = seq().call(HELPER, OnReturn::FollowsC);
+    let call = seq().call_to(HELPER, OnReturn::FollowsC);
     let named = others
         .into_iter()
         .fold(call, |sequence, reg| sequence.mov(reg, 1));
@@ -211,7 +211,7 @@ fn the_result_of_a_c_call_is_not_scratch() {
 fn arguments_of_a_call_can_be_given_but_are_then_no_longer_those_of_the_site() {
     let give = || seq().mov(x86::RDI, arg(1)).mov(x86::RSI, 5);
     expect(
-        &give().call(HELPER, OnReturn::FollowsC),
+        &give().call_to(HELPER, OnReturn::FollowsC),
         &c(13),
         &["mov rdi, rsi", "mov esi, 0x5", "call 0x700000"],
     );
@@ -227,7 +227,7 @@ fn arguments_of_a_call_can_be_given_but_are_then_no_longer_those_of_the_site() {
     let misses = give().guard_eq(live(0), 1, Target::Miss);
     assert!(matches!(refused(&misses, &c(32)), Error::ReadsLost { op: 2, .. }));
     let after_call = seq()
-        .call(HELPER, OnReturn::FollowsC)
+        .call_to(HELPER, OnReturn::FollowsC)
         .guard_eq(live(0), 1, Target::Miss);
     assert!(matches!(
         refused(&after_call, &c(32)),

@@ -122,13 +122,13 @@ fn the_high_half_of_a_general_register_is_refused() {
 #[test]
 fn branches_reach_four_gib_and_go_through_a_register_beyond() {
     let site = systemz(CallShape::any_reg(48), record(7).location(reg(3, 8)));
-    let to = |addr: CodeAddr| lines(&seq().jump(Target::Addr(addr)), &site);
+    let to = |addr: CodeAddr| lines(&seq().jump(Target::to(addr)), &site);
     assert_eq!(to(CodeAddr::new(AT.get() + 0xfffe)), ["brc 15, 0x100000fffe"]);
     assert_eq!(to(CodeAddr::new(AT.get() + 0x1_0000)), ["brcl 15, 0x1000010000"]);
     assert_eq!(to(NEAR), ["brcl 15, 0x10fffffffe"]);
     assert_eq!(to(BEYOND), ["llihl %r1, 17", "bcr 15, %r1"]);
     let beyond = CodeAddr::new(BEYOND.get() + 4 * 0x1_0000_0000);
-    let guard = seq().guard_eq(arg0(), 1u64, Target::Addr(beyond));
+    let guard = seq().guard_eq(arg0(), 1u64, Target::to(beyond));
     assert_eq!(
         lines(&guard, &site),
         [
@@ -138,7 +138,7 @@ fn branches_reach_four_gib_and_go_through_a_register_beyond() {
             "bcr 15, %r1"
         ]
     );
-    let odd = Target::Addr(CodeAddr::new(AT.get() + 0x101));
+    let odd = Target::to(CodeAddr::new(AT.get() + 0x101));
     assert!(matches!(
         refused(&seq().jump(odd), &site),
         Error::TargetOutOfReach { .. }
@@ -152,11 +152,11 @@ fn arg0() -> Operand {
 #[test]
 fn calls_link_through_r14_and_the_last_one_returns_to_the_end() {
     let site = systemz(CallShape::c(24).result(), record(7));
-    let assembled = in_place(&seq().call(NEAR, OnReturn::FollowsC), &site);
+    let assembled = in_place(&seq().call_to(NEAR, OnReturn::FollowsC), &site);
     let nops_then_call = [&[0xc0, 0x04, 0, 0, 0, 0].repeat(3)[..], &[0xc0, 0xe5]].concat();
     assert_eq!(assembled.code[..20], nops_then_call);
     assert!(assembled.landings.is_empty());
-    let far = in_place(&seq().call(FAR, OnReturn::PreservesAll), &site);
+    let far = in_place(&seq().call_to(FAR, OnReturn::PreservesAll), &site);
     assert_eq!(far.code[22..], [0x0d, 0xe1]);
     assert!(far.clobbers.contains(R14));
 }

@@ -49,7 +49,7 @@ fn entry(arch: Arch, reserved: u32) -> SiteContext<'static> {
 
 fn vouched(arch: Arch, times: usize) -> Sequence {
     let (bytes, reg) = unknown(arch);
-    Sequence::new().vouched(&bytes.repeat(times), &[DwarfReg::new(reg)])
+    Sequence::new().vouched_for(&bytes.repeat(times), &[DwarfReg::new(reg)])
 }
 
 fn in_place(sequence: &Sequence, site: &SiteContext<'_>) -> Assembled {
@@ -99,7 +99,7 @@ fn what_they_write_must_be_free() {
         let site = entry(arch, 64);
         let (bytes, _) = unknown(arch);
         let argument = argument(arch);
-        let refused = assemble(&Sequence::new().vouched(bytes, &[argument]), &site, &ENV).unwrap_err();
+        let refused = assemble(&Sequence::new().vouched_for(bytes, &[argument]), &site, &ENV).unwrap_err();
         assert!(
             matches!(refused, Error::OverwritesLive { .. }),
             "{arch}: {refused}"
@@ -125,7 +125,7 @@ fn they_stand_where_they_are_declared_between_what_is_checked() {
             let skip = Label::new(0);
             Sequence::new()
                 .jump_if(Cond::Eq, argument(arch), 1_u64, skip)
-                .vouched(&bytes.repeat(times), &[DwarfReg::new(reg)])
+                .vouched_for(&bytes.repeat(times), &[DwarfReg::new(reg)])
                 .bind(skip)
                 .jump(Target::Deopt)
         };
@@ -202,8 +202,8 @@ fn the_nops_before_a_final_call_do_not_belong_to_them() {
     let site = any_reg(64);
     let (bytes, reg) = unknown(Arch::X86_64);
     let sequence = Sequence::new()
-        .vouched(bytes, &[DwarfReg::new(reg)])
-        .call(HELPER, OnReturn::PreservesAll);
+        .vouched_for(bytes, &[DwarfReg::new(reg)])
+        .call_to(HELPER, OnReturn::PreservesAll);
     let assembled = in_place(&sequence, &site);
     assert_eq!(assembled.declared.vouched[0].range.len() as usize, bytes.len());
     check(&site, &assembled, &assembled.declared).unwrap();

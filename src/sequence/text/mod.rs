@@ -1,4 +1,5 @@
-//! Sequences as text: what `Display` writes, `FromStr` reads back as the same sequence.
+//! Sequences as text: what `Display` writes is read back as the same sequence, by `FromStr` unless it promises something of an
+//! address or of bytes, and by the unsafe [`Sequence::from_text`] in any case.
 //!
 //! Problem: a sequence in a log, a test or on a command line should be read by people and typed by them. Approach: one
 //! statement per operation, in the words of the builder, with no precedence and no nesting beyond an operand in a field.

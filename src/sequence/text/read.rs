@@ -1,5 +1,7 @@
 //! From text to sequences: one function per kind of phrase, each of which says what it expected where.
 
+#![allow(unsafe_code, reason = "text can hold promises")]
+
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::str::FromStr;
@@ -13,23 +15,45 @@ use crate::error::{Error, Result};
 impl FromStr for Sequence {
     type Err = Error;
 
-    /// Reads statements that are separated by `;` or line ends. `Display` writes them so.
+    /// Reads statements that are separated by `;` or line ends. `Display` writes them so. Calls, addresses as targets and
+    /// vouched bytes are promises: only [`Sequence::from_text`] reads them.
     ///
     /// # Errors
     /// [`Error::SequenceText`], with the place and what was expected there.
     fn from_str(text: &str) -> Result<Self> {
-        let mut reader = Reader { text, rest: text };
-        let mut sequence = Self::new();
-        loop {
-            reader.skip(|c| c.is_whitespace() || c == ';');
-            if reader.rest.is_empty() {
-                return Ok(sequence);
-            }
-            sequence = reader.statement(sequence)?;
-            reader.end_of_statement()?;
-        }
+        Reader::new(text, Promises::Refused).sequence()
     }
 }
+
+impl Sequence {
+    /// Reads all statements, those too that promise something of an address or of bytes. [`FromStr`] reads the others.
+    ///
+    /// # Safety
+    ///
+    /// What the text says is as [`Sequence::call`], [`Sequence::vouched`] and [`Target::addr`] demand.
+    ///
+    /// # Errors
+    /// [`Error::SequenceText`], with the place and what was expected there.
+    pub unsafe fn from_text(text: &str) -> Result<Self> {
+        Self::from_any_text(text)
+    }
+
+    /// The same for who does not execute it, or has that promise from elsewhere.
+    pub(crate) fn from_any_text(text: &str) -> Result<Self> {
+        Reader::new(text, Promises::Read).sequence()
+    }
+}
+
+/// What becomes of statements that are `unsafe` to build.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Promises {
+    Read,
+    Refused,
+}
+
+/// What is expected in place of a promise that nobody gives.
+const PROMISE: &str =
+    "no call, no address as a target and no vouched bytes, which the unsafe Sequence::from_text alone reads";
 
 const STATEMENT: &str = "a statement: guard A == B else miss, if A == B goto end, result = A, u64[A+8] = A, +=, &=, \
                          goto, call, return, trap, raw, vouched, label(1):, in_place_only";
@@ -48,9 +72,38 @@ struct Reader<'t> {
     text: &'t str,
     /// What has not been read yet.
     rest: &'t str,
+    promises: Promises,
 }
 
 impl<'t> Reader<'t> {
+    fn new(text: &'t str, promises: Promises) -> Self {
+        Self {
+            text,
+            rest: text,
+            promises,
+        }
+    }
+
+    fn sequence(mut self) -> Result<Sequence> {
+        let mut sequence = Sequence::new();
+        loop {
+            self.skip(|c| c.is_whitespace() || c == ';');
+            if self.rest.is_empty() {
+                return Ok(sequence);
+            }
+            sequence = self.statement(sequence)?;
+            self.end_of_statement()?;
+        }
+    }
+
+    /// Refuses what comes next, a promise, unless somebody has given it.
+    fn promise(&mut self) -> Result<()> {
+        match self.promises {
+            Promises::Read => Ok(()),
+            Promises::Refused => Err(self.expected(PROMISE)),
+        }
+    }
+
     fn skip(&mut self, blank: impl Fn(char) -> bool) {
         self.rest = self.rest.trim_start_matches(blank);
     }
@@ -126,6 +179,9 @@ impl<'t> Reader<'t> {
 
     fn statement(&mut self, sequence: Sequence) -> Result<Sequence> {
         let word = self.peek_word();
+        if matches!(word, "call" | "vouched") {
+            self.promise()?;
+        }
         match word {
             "label" => return self.bind(sequence),
             "guard" | "if" | "goto" | "call" | "atomic" | "return" | "trap" | "raw" | "vouched"
@@ -145,12 +201,12 @@ impl<'t> Reader<'t> {
                 sequence.jump_if(cond, lhs, rhs, self.target()?)
             }
             "goto" => sequence.jump(self.target()?),
-            "call" => sequence.call(self.addr()?, self.contract()?),
+            "call" => sequence.call_to(self.addr()?, self.contract()?),
             "atomic" => self.atomic(sequence)?,
             "return" => sequence.ret(),
             "trap" => sequence.trap(),
             "raw" => sequence.raw(&self.bytes()?),
-            "vouched" => sequence.vouched(&self.bytes()?, &self.writes()?),
+            "vouched" => sequence.vouched_for(&self.bytes()?, &self.writes()?),
             _ => sequence.in_place_only(),
         })
     }
@@ -389,9 +445,9 @@ impl<'t> Reader<'t> {
             "end" => Target::End,
             "label" => return self.label().map(Target::Label),
             _ => {
-                return self
-                    .number(TARGET)
-                    .map(|number| Target::Addr(CodeAddr::new(number)));
+                let mut before = Self { ..*self };
+                let number = self.number(TARGET)?;
+                return before.promise().map(|()| Target::to(CodeAddr::new(number)));
             }
         };
         self.advance(word);

@@ -15,7 +15,7 @@ fn everything() -> (Sequence, &'static str) {
         .guard(Cond::Less, i16::of(live(1)), -5, Target::Deopt)
         .jump_if(Cond::AboveOrEqual, location(2), u64::MAX, Label::new(1))
         .jump_if(Cond::Ne, temp(), reg(DwarfReg::new(5)), Target::End)
-        .jump_if(Cond::Eq, 1u64, 2u64, here)
+        .jump_if(Cond::Eq, 1u64, 2u64, Target::to(here))
         .load(result(), i64::at(arg(0), -24))
         .mov(float_result(), float_arg(3))
         .store(u8::at(here, 0), 9)
@@ -27,13 +27,13 @@ fn everything() -> (Sequence, &'static str) {
         .bind(Label::new(1))
         .count(here)
         .atomic_count(here)
-        .call(here, OnReturn::FollowsC)
-        .call(here, OnReturn::PreservesAll)
-        .call(here, OnReturn::Never)
+        .call_to(here, OnReturn::FollowsC)
+        .call_to(here, OnReturn::PreservesAll)
+        .call_to(here, OnReturn::Never)
         .raw(&[0x0f, 0x1f, 0])
         .raw(&[])
-        .vouched(&[0x0f, 5], &[DwarfReg::new(0), DwarfReg::new(11)])
-        .vouched(&[0x90], &[])
+        .vouched_for(&[0x0f, 5], &[DwarfReg::new(0), DwarfReg::new(11)])
+        .vouched_for(&[0x90], &[])
         .jump(Target::Miss)
         .ret()
         .trap()
@@ -51,10 +51,10 @@ fn everything() -> (Sequence, &'static str) {
 fn every_statement_is_written_and_read() {
     let (sequence, text) = everything();
     assert_eq!(sequence.to_string(), text);
-    assert_eq!(text.parse::<Sequence>().unwrap(), sequence);
+    assert_eq!(Sequence::from_any_text(text).unwrap(), sequence);
     let lines = alloc::format!("{sequence:#}");
     assert_eq!(lines.lines().count(), 27);
-    assert_eq!(lines.parse::<Sequence>().unwrap(), sequence);
+    assert_eq!(Sequence::from_any_text(&lines).unwrap(), sequence);
     assert_eq!(Sequence::new().to_string(), "");
     assert_eq!("".parse::<Sequence>().unwrap(), Sequence::new());
 }
@@ -72,7 +72,7 @@ fn there_is_more_than_one_way_to_type_it() {
         text.replace("u32[arg(0)+8] == 0x17", "u32[ arg( 0 ) + 0x8 ]==0x17"),
         text.replace("-1 ", "0xffffffffffffffff "),
     ] {
-        assert_eq!(typed.parse::<Sequence>().unwrap(), sequence, "{typed}");
+        assert_eq!(Sequence::from_any_text(&typed).unwrap(), sequence, "{typed}");
     }
 }
 
@@ -151,7 +151,7 @@ fn what_is_no_sequence_is_refused_with_its_place() {
         ),
         ("temp = -9223372036854775809", (1, 8), "`-`", "a value: "),
     ] {
-        match text.parse::<Sequence>() {
+        match Sequence::from_any_text(text) {
             Err(Error::SequenceText {
                 line,
                 column,
@@ -171,17 +171,53 @@ fn what_is_no_sequence_is_refused_with_its_place() {
 }
 
 #[test]
+fn promises_are_read_only_by_who_gives_them() {
+    let promise = "no call, no address as a target and no vouched bytes";
+    for (text, column, found) in [
+        ("call 0x10 follows_c", 1, "`call`"),
+        ("trap; vouched 90", 7, "`vouched`"),
+        ("goto 0x1234", 6, "`0x1234`"),
+        ("guard arg(0) == 1 else 0x1234", 24, "`0x1234`"),
+        ("if arg(0) == 1 goto 0x1234", 21, "`0x1234`"),
+    ] {
+        match text.parse::<Sequence>() {
+            Err(Error::SequenceText {
+                line: 1,
+                column: at,
+                found: what,
+                expected,
+            }) => {
+                assert_eq!((at, what.as_str()), (column, found), "{text}");
+                assert!(expected.starts_with(promise), "{text}: {expected}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+        let sequence = Sequence::from_any_text(text).unwrap();
+        assert_eq!(Sequence::from_any_text(&sequence.to_string()), Ok(sequence));
+    }
+    for text in [
+        "goto deopt",
+        "raw 90",
+        "u64[0x1000] += 1",
+        "guard arg(0) == 0x1234 else miss",
+    ] {
+        assert_eq!(text.parse::<Sequence>(), Sequence::from_any_text(text));
+        assert!(text.parse::<Sequence>().is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn no_text_makes_it_panic() {
     let (_, text) = everything();
     for from in 0..text.len() {
         for len in [1, 2, 7, 40] {
             let end = text.len().min(from + len);
-            let _ = text[from..end].parse::<Sequence>();
+            let _ = Sequence::from_any_text(&text[from..end]);
             let mut cut = alloc::string::String::from(&text[..from]);
             cut.push_str(&text[end..]);
-            let _ = cut.parse::<Sequence>();
+            let _ = Sequence::from_any_text(&cut);
             cut.insert(from, 'é');
-            let _ = cut.parse::<Sequence>();
+            let _ = Sequence::from_any_text(&cut);
         }
     }
 }

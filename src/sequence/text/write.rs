@@ -156,7 +156,7 @@ impl fmt::Display for Target {
             Self::Deopt => f.write_str("deopt"),
             Self::End => f.write_str("end"),
             Self::Label(label) => write!(f, "label({})", label.get()),
-            Self::Addr(addr) => write!(f, "{addr}"),
+            Self::Addr(addr) => write!(f, "{}", addr.get()),
         }
     }
 }

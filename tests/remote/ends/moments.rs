@@ -170,7 +170,8 @@ fn one_round(executor: &Executor, engine: &Engine, live: bool) -> Result<()> {
         let code = engine.load(common::compiled::INLINE_CACHE, |_| None)?;
         let registration = engine.registration(code);
         let registration = if live { registration.live() } else { registration };
-        registration.register(shape)
+        // SAFETY: what is told is true of the object's code, or refused.
+        unsafe { registration.register(shape) }
     })?;
     let objects = at(Moment::Mapping, || {
         let code = SegmentNeed {

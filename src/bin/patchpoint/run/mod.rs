@@ -173,7 +173,7 @@ fn load(
     let arch = patchpoint::arch::Arch::host();
     let mut ids = Vec::new();
     let mut progress = Progress::new("records");
-    let module = registration.register(|record| {
+    let module = call::register(registration, |record| {
         progress.step();
         ids.push(record.id().get());
         let known = arch.map(|arch| shapes.of(arch, record));

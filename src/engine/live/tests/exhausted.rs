@@ -142,10 +142,13 @@ fn arming_without_memory_writes_nothing() {
         let small = exhaust(&engine, 107, &adding(6));
         assert!(is_no_memory(&large) && is_no_memory(&small));
         let slots = engine.stub_stats().slots;
-        let refused = engine
-            .registration(code)
-            .live()
-            .register(|record| shape(record.id()));
+        // SAFETY: what is told is true of the object's code, or refused.
+        let refused = unsafe {
+            engine
+                .registration(code)
+                .live()
+                .register(|record| shape(record.id()))
+        };
         let refused = refused.unwrap_err();
         assert!(is_no_memory(&refused), "{refused:?}");
         assert_eq!((engine.modules().len(), engine.stub_stats().slots), (1, slots));
@@ -154,7 +157,8 @@ fn arming_without_memory_writes_nothing() {
         // SAFETY: this is the only thread, and it is in no stub.
         engine.reclaim(&unsafe { Drained::promise() }).unwrap();
         let second = engine.registration(second).live();
-        let second = second.register(|record| shape(record.id())).unwrap();
+        // SAFETY: what is told is true of the object's code, or refused.
+        let second = unsafe { second.register(|record| shape(record.id())) }.unwrap();
         call(&second, "call_3", 5) == callee(5)
     }));
 }
@@ -203,10 +207,13 @@ fn arming_that_is_refused_half_way_gives_back_its_stubs() {
         // Room for some of the eight stubs that arming needs.
         held.truncate(held.len() - 6);
         let slots = engine.stub_stats().slots;
-        let refused = engine
-            .registration(code)
-            .live()
-            .register(|record| shape(record.id()));
+        // SAFETY: what is told is true of the object's code, or refused.
+        let refused = unsafe {
+            engine
+                .registration(code)
+                .live()
+                .register(|record| shape(record.id()))
+        };
         is_no_memory(&refused.unwrap_err()) && engine.stub_stats().slots == slots
     }));
 }

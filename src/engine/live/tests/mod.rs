@@ -73,10 +73,8 @@ fn registration(engine: &Engine) -> Registration<'_> {
 }
 
 fn live_module(engine: &Engine) -> Module {
-    registration(engine)
-        .live()
-        .register(|record| shape(record.id()))
-        .unwrap()
+    // SAFETY: what is told is true of the object's code, or refused.
+    unsafe { registration(engine).live().register(|record| shape(record.id())) }.unwrap()
 }
 
 fn call(module: &Module, name: &str, x: u64) -> u64 {
@@ -169,7 +167,8 @@ impl Entries {
 
     fn live(&self, engine: &Engine) -> Module {
         let registration = self.registration(engine, true, 16).live();
-        registration.register(|_| None::<CallShape>).unwrap()
+        // SAFETY: what is told is true of the object's code, or refused.
+        unsafe { registration.register(|_| None::<CallShape>) }.unwrap()
     }
 }
 
@@ -179,7 +178,7 @@ extern "C" fn number<const N: u64>() -> u64 {
 
 /// Hands the function over to one that returns `N`.
 fn returning<const N: u64>() -> Sequence {
-    Sequence::new().jump(to::<N>())
+    Sequence::new().jump(Target::to(to::<N>()))
 }
 
 /// The code of the function that returns `N`.
@@ -246,10 +245,13 @@ fn every_site_is_patched_restored_and_invalidated_without_a_stop() {
 #[test]
 fn what_has_run_is_not_armed() {
     let (engine, entries) = (engine(), Entries::new(1));
-    let refused = entries
-        .registration(&engine, false, 16)
-        .live()
-        .register(|_| None::<CallShape>);
+    // SAFETY: what is told is true of the object's code, or refused.
+    let refused = unsafe {
+        entries
+            .registration(&engine, false, 16)
+            .live()
+            .register(|_| None::<CallShape>)
+    };
     assert!(matches!(refused, Err(Error::ArmedTooLate { .. })), "{refused:?}");
     assert!(engine.modules().is_empty() && engine.sites(0).is_err());
 }
@@ -260,10 +262,13 @@ fn what_has_run_is_not_armed() {
 fn a_site_without_a_head_is_refused_with_what_it_needs_and_nothing_is_written() {
     let (engine, entries) = (engine(), Entries::new(8));
     for reserved in 1..9 {
-        let refused = entries
-            .registration(&engine, true, reserved)
-            .live()
-            .register(|_| None::<CallShape>);
+        // SAFETY: what is told is true of the object's code, or refused.
+        let refused = unsafe {
+            entries
+                .registration(&engine, true, reserved)
+                .live()
+                .register(|_| None::<CallShape>)
+        };
         match refused {
             Err(Error::NoHead { needed, .. }) => assert!(reserved < needed.get() && needed.get() <= 9),
             other => panic!("{reserved}: {other:?}"),
@@ -271,11 +276,14 @@ fn a_site_without_a_head_is_refused_with_what_it_needs_and_nothing_is_written() 
         assert_eq!(entries.memory.count(Call::Write), 0);
     }
     assert!(
-        entries
-            .registration(&engine, true, 9)
-            .live()
-            .register(|_| None::<CallShape>)
-            .is_ok()
+        // SAFETY: what is told is true of the object's code, or refused.
+        unsafe {
+            entries
+                .registration(&engine, true, 9)
+                .live()
+                .register(|_| None::<CallShape>)
+        }
+        .is_ok()
     );
 }
 
@@ -291,13 +299,15 @@ fn memory_without_an_atomic_store_is_refused() {
     for memory in memories {
         let code = engine.adopt_with(entries.adopted(true), &memory).unwrap();
         let registration = entries.entries(engine.registration(code), 16).live();
-        let refused = registration.register(|_| None::<CallShape>);
+        // SAFETY: what is told is true of the object's code, or refused.
+        let refused = unsafe { registration.register(|_| None::<CallShape>) };
         assert!(matches!(refused, Err(Error::ArmedMemory { .. })), "{refused:?}");
     }
     // Live by its own account, and then it refuses.
     entries.memory.fail_after(Call::Exchange, 0);
     let registration = entries.registration(&engine, true, 16).live();
-    let refused = registration.register(|_| None::<CallShape>);
+    // SAFETY: what is told is true of the object's code, or refused.
+    let refused = unsafe { registration.register(|_| None::<CallShape>) };
     assert!(matches!(refused, Err(Error::ArmedMemory { .. })), "{refused:?}");
 }
 
@@ -305,20 +315,27 @@ fn memory_without_an_atomic_store_is_refused() {
 fn a_failure_while_arming_puts_every_byte_back() {
     let (engine, entries) = (engine(), Entries::new(3));
     let quiescent = entries.registration(&engine, true, 16);
-    let before = bytes(&quiescent.register(|_| None::<CallShape>).unwrap());
+    // SAFETY: what is told is true of the object's code, or refused.
+    let before = bytes(&unsafe { quiescent.register(|_| None::<CallShape>) }.unwrap());
     for after in 0..3 {
         // A fresh engine, as the code is registered with the other one.
         let engine = self::engine();
         entries.memory.fail_after(Call::Write, after);
-        let refused = entries
-            .registration(&engine, true, 16)
-            .live()
-            .register(|_| None::<CallShape>);
+        // SAFETY: what is told is true of the object's code, or refused.
+        let refused = unsafe {
+            entries
+                .registration(&engine, true, 16)
+                .live()
+                .register(|_| None::<CallShape>)
+        };
         assert!(matches!(refused, Err(Error::SystemCall { .. })), "{refused:?}");
         assert!(entries.memory.has_failed() && engine.modules().is_empty());
-        let module = entries
-            .registration(&engine, true, 16)
-            .register(|_| None::<CallShape>);
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe {
+            entries
+                .registration(&engine, true, 16)
+                .register(|_| None::<CallShape>)
+        };
         assert_eq!(bytes(&module.unwrap()), before);
     }
 }
@@ -327,14 +344,17 @@ fn a_failure_while_arming_puts_every_byte_back() {
 fn shadows_and_in_place_sequences_are_refused_by_type() {
     let engine = engine();
     let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
-    let module = engine
-        .registration(code)
-        .live()
-        .register(|record| match record.id().get() {
-            78 => Some(CallShape::any_reg(32).result().args(1)),
-            90 => Some(CallShape::shadow(24)),
-            _ => None,
-        });
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        engine
+            .registration(code)
+            .live()
+            .register(|record| match record.id().get() {
+                78 => Some(CallShape::any_reg(32).result().args(1)),
+                90 => Some(CallShape::shadow(24)),
+                _ => None,
+            })
+    };
     let module = module.unwrap();
     let before = bytes(&module);
     let refused = engine.patch(90, &Sequence::new().jump(Target::Deopt));
@@ -423,7 +443,8 @@ fn live_and_quiescent_sites_change_together_or_not_at_all() {
     let (engine, _) = engine_in(unsafe { SingleThreaded::promise() });
     let (entries, module) = (Entries::new(2), live_module(&engine));
     let quiescent = entries.registration(&engine, true, 16);
-    let quiescent = quiescent.register(|_| None::<CallShape>).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let quiescent = unsafe { quiescent.register(|_| None::<CallShape>) }.unwrap();
     let change = || {
         let transaction = engine.transaction().patch(100, &adding(3)).unwrap();
         let transaction = transaction.patch(0, &returning::<1>()).unwrap();
@@ -447,7 +468,8 @@ fn a_quiescent_site_in_a_world_that_never_stops_is_refused() {
     let (engine, entries) = (engine(), Entries::new(1));
     let module = live_module(&engine);
     let quiescent = entries.registration(&engine, true, 16);
-    let _quiescent = quiescent.register(|_| None::<CallShape>).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let _quiescent = unsafe { quiescent.register(|_| None::<CallShape>) }.unwrap();
     let before = bytes(&module);
     let transaction = engine.transaction().patch(100, &adding(3)).unwrap();
     let refused = transaction.patch(0, &returning::<1>()).unwrap().commit();

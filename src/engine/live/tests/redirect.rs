@@ -12,12 +12,24 @@ fn redirected_for_good(engine: &Engine, module: &Module) {
     let function = module.function("f0").unwrap();
     let site = function.sites().next().unwrap();
     assert_eq!(call(module, "f0", 0), 7);
-    assert_eq!(engine.redirect(&function, to::<21>()).unwrap().sites, 1);
+    assert_eq!(
+        // SAFETY: what is there can be entered as the function can.
+        unsafe { engine.redirect(&function, to::<21>()) }.unwrap().sites,
+        1
+    );
     assert_eq!((call(module, "f0", 0), call(module, "f1", 0)), (21, 7));
     assert_eq!(engine.status(&site), Status::Redirected);
-    assert_eq!(engine.redirect(&function, to::<21>()).unwrap().sites, 0);
+    assert_eq!(
+        // SAFETY: as above.
+        unsafe { engine.redirect(&function, to::<21>()) }.unwrap().sites,
+        0
+    );
     // A newer version of the function.
-    assert_eq!(engine.redirect(&function, to::<22>()).unwrap().sites, 1);
+    assert_eq!(
+        // SAFETY: as above.
+        unsafe { engine.redirect(&function, to::<22>()) }.unwrap().sites,
+        1
+    );
     assert_eq!(call(module, "f0", 0), 22);
     let refused = |done: Result<_, Error>| assert!(matches!(done, Err(Error::SiteRedirected { .. })));
     refused(engine.patch_site(&site, &Sequence::new()));
@@ -39,7 +51,11 @@ fn a_quiescent_function_is_redirected_for_good() {
     // SAFETY: the code runs on this thread alone.
     let (engine, _) = engine_in(unsafe { SingleThreaded::promise() });
     let registration = entries.registration(&engine, true, 16);
-    redirected_for_good(&engine, &registration.register(|_| None::<CallShape>).unwrap());
+    // SAFETY: what is told is true of the object's code, or refused.
+    redirected_for_good(
+        &engine,
+        &unsafe { registration.register(|_| None::<CallShape>) }.unwrap(),
+    );
 }
 
 #[test]
@@ -50,12 +66,15 @@ fn a_function_is_invalidated_and_redirected_in_one_transaction_or_neither() {
     let function = old.function("f0").unwrap();
     let sites = |name| other.function(name).unwrap();
     // The second change of one site is refused, and so is the whole transaction.
-    let twice = engine.transaction().redirect(&function, to::<3>()).unwrap();
+    // SAFETY: what is there can be entered as the function can, or is not called.
+    let twice = unsafe { engine.transaction().redirect(&function, to::<3>()) }.unwrap();
     assert!(matches!(
-        twice.redirect(&function, to::<4>()),
+        // SAFETY: what is there can be entered as the function can, or is not called.
+        unsafe { twice.redirect(&function, to::<4>()) },
         Err(Error::SiteTwice { .. })
     ));
-    let both = engine.transaction().redirect(&function, to::<3>()).unwrap();
+    // SAFETY: what is there can be entered as the function can, or is not called.
+    let both = unsafe { engine.transaction().redirect(&function, to::<3>()) }.unwrap();
     assert_eq!(
         both.invalidate(&sites("any_7")).unwrap().commit().unwrap().sites,
         2
@@ -69,7 +88,8 @@ fn a_function_without_an_entry_site_is_refused() {
     let module = live_module(&engine);
     let function = module.function("any_0").unwrap();
     assert!(matches!(
-        engine.redirect(&function, to::<1>()),
+        // SAFETY: what is there can be entered as the function can, or is not called.
+        unsafe { engine.redirect(&function, to::<1>()) },
         Err(Error::NoEntrySite { .. })
     ));
 }
@@ -83,6 +103,7 @@ fn an_entry_site_that_was_patched_is_redirected_too() {
     let site = function.sites().next().unwrap();
     engine.patch_site(&site, &Sequence::new().mov(temp(), 5)).unwrap();
     assert_eq!(call(&module, "f0", 0), 7);
-    engine.redirect(&function, to::<9>()).unwrap();
+    // SAFETY: what is there can be entered as the function can, or is not called.
+    unsafe { engine.redirect(&function, to::<9>()) }.unwrap();
     assert_eq!(call(&module, "f0", 0), 9);
 }

@@ -1,0 +1,176 @@
+//! Every promise of a runtime's, once as a safe call, which must not compile, and once as an `unsafe` one, which must.
+//!
+//! The table on the crate's front page says what is promised. Here each function of it stands with the arguments that it
+//! takes, so that it cannot become safe unnoticed. Both examples are made of the same text: the first can only fail for want of
+//! `unsafe`.
+
+/// Both examples of each: what is at hand, and the call.
+macro_rules! promises {
+    ($($name:ident($($given:literal),*) $call:literal;)*) => { $(
+        #[doc = concat!(
+            "```compile_fail,E0133\n",
+            "fn promise(", $($given, ", ",)* ") {\n    let _ = ", $call, ";\n}\n",
+            "```\n\n```no_run\n",
+            "fn promise(", $($given, ", ",)* ") {\n    let _ = unsafe { ", $call, " };\n}\n",
+            "```\n",
+        )]
+        pub enum $name {}
+    )* };
+}
+
+promises! {
+    // Code: what it is, and what is said of it.
+    AdoptionPromise("code: patchpoint::image::Adoption") "code.promise()";
+    EngineRegister("engine: patchpoint::Engine", "code: patchpoint::engine::Code")
+        "engine.register(code, |_| patchpoint::CallShape::c(32).args(6))";
+    RegistrationRegister("code: patchpoint::engine::Registration<'_>")
+        "code.trust_live_outs().unwind_by(patchpoint::site::UnwindBy::StackSizes).register(|_| None::<patchpoint::CallShape>)";
+    RegistrationRegisterIds(
+        "code: patchpoint::engine::Registration<'_>",
+        "shapes: &std::collections::HashMap<patchpoint::addr::RecordId, patchpoint::CallShape>"
+    ) "code.register_ids(shapes)";
+
+    // Addresses that code is to go to, and bytes that nobody can check.
+    TargetAddr("to: patchpoint::addr::CodeAddr") "patchpoint::sequence::Target::addr(to)";
+    SequenceCall("hit: patchpoint::sequence::Sequence", "to: patchpoint::addr::CodeAddr")
+        "hit.call(to, patchpoint::arch::OnReturn::PreservesAll)";
+    SequenceVouched("hit: patchpoint::sequence::Sequence") "hit.vouched(&[0x0f, 0x05], &[])";
+    SequenceFromText("text: &str") "patchpoint::sequence::Sequence::from_text(text)";
+    ActionCall("to: patchpoint::addr::CodeAddr")
+        "patchpoint::ic::Action::call(to, patchpoint::arch::OnReturn::FollowsC)";
+    EngineRedirect(
+        "engine: patchpoint::Engine",
+        "function: &patchpoint::site::Function",
+        "to: patchpoint::addr::CodeAddr"
+    ) "engine.redirect(function, to)";
+    EngineRetarget("engine: patchpoint::Engine", "to: patchpoint::addr::CodeAddr") "engine.retarget(\"get\", to)";
+    TransactionRedirect(
+        "changes: patchpoint::engine::Transaction<'_>",
+        "function: &patchpoint::site::Function",
+        "to: patchpoint::addr::CodeAddr"
+    ) "changes.redirect(function, to)";
+    TransactionRetarget("changes: patchpoint::engine::Transaction<'_>", "to: patchpoint::addr::CodeAddr")
+        "changes.retarget(\"get\", to)";
+
+    // Handlers: how compiled code goes on.
+    FrameContinueAt("frame: &patchpoint::deopt::Frame<'_>", "at: patchpoint::addr::CodeAddr") "frame.continue_at(at)";
+    FrameContinueWithStack("frame: &patchpoint::deopt::Frame<'_>", "at: patchpoint::addr::CodeAddr")
+        "frame.continue_with_stack(at, 0)";
+    FrameSetRegister("frame: &mut patchpoint::deopt::Frame<'_>", "reg: patchpoint::addr::DwarfReg")
+        "frame.set_register(reg, 0u64.into())";
+    FrameSetFlags("frame: &mut patchpoint::deopt::Frame<'_>") "frame.set_flags(0)";
+    ReplacementPush("frames: &mut patchpoint::deopt::Replacement<'_>", "next: patchpoint::addr::CodeAddr")
+        "frames.push(next, 32)";
+    ReplacementPushCompiled(
+        "frames: &mut patchpoint::deopt::Replacement<'_>",
+        "function: &patchpoint::site::Function",
+        "next: patchpoint::addr::CodeAddr",
+        "unwind: &patchpoint::deopt::UnwindInfo"
+    ) "frames.push_compiled(function, next, unwind)";
+    ReplacementCall("frames: patchpoint::deopt::Replacement<'_>", "function: patchpoint::addr::CodeAddr")
+        "frames.call(function, &[])";
+    RampContextNew("site: std::sync::Arc<dyn patchpoint::deopt::RampSite>")
+        "patchpoint::deopt::RampContext::new(patchpoint::engine::Role::Miss, site)";
+    CFunctionNew("function: unsafe extern \"C\" fn(*mut std::ffi::c_void, *mut patchpoint::deopt::CCall)")
+        "patchpoint::deopt::CFunction::new(function, std::ptr::null_mut())";
+
+    // Memory: who writes it.
+    CodeAreaWritable("area: &patchpoint::memory::CodeArea") "area.writable()";
+    PlacedWritable("placed: &patchpoint::memory::Placed") "placed.writable()";
+    MemoryAdopt("range: patchpoint::addr::CodeRange")
+        "patchpoint::memory::adopt(range, patchpoint::memory::Ask::Auto)";
+    ToggleRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::Toggle::register(range)";
+    ProcMemRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::ProcMem::register(range)";
+
+    // Threads: where they are.
+    SingleThreadedPromise() "patchpoint::publish::SingleThreaded::promise()";
+    StoppedPromise() "patchpoint::publish::Stopped::promise()";
+    DrainedPromise() "patchpoint::publish::Drained::promise()";
+    AttachedPromise() "patchpoint::publish::Attached::promise()";
+}
+
+/// The same of what Linux alone has.
+#[cfg(target_os = "linux")]
+mod linux {
+    promises! {
+        SignalWorldNew() "patchpoint::publish::SignalWorld::new()";
+        SignalWorldWithSignal() "patchpoint::publish::SignalWorld::with_signal(None)";
+        TrapsSet("traps: &patchpoint::publish::trap::Traps", "at: patchpoint::addr::CodeAddr") "traps.set(at, at)";
+    }
+}
+
+/// The same of other processes.
+#[cfg(all(feature = "remote", target_os = "linux"))]
+mod elsewhere {
+    promises! {
+        ProcessOpen() "patchpoint::memory::foreign::Process::open(1, std::time::Duration::ZERO)";
+        ServiceRun("service: patchpoint::remote::Service", "fd: std::os::fd::OwnedFd") "service.run(fd)";
+        ServiceRunStdin("service: patchpoint::remote::Service") "service.run_stdin()";
+        ServiceConnect("service: patchpoint::remote::Service", "token: &patchpoint::remote::Token")
+            "service.connect(\"name\", token)";
+    }
+}
+
+/// Code memory can be asked and read, but it is not handed out.
+///
+/// ```compile_fail,E0624
+/// fn write(module: patchpoint::site::Module, at: patchpoint::addr::CodeAddr) {
+///     let _ = module.areas()[0].memory().write(at, &[0xcc]);
+/// }
+/// ```
+/// ```no_run
+/// fn read(module: patchpoint::site::Module, at: patchpoint::addr::CodeAddr, into: &mut [u8]) {
+///     let _ = module.areas()[0].read(at, into);
+///     let _ = (module.areas()[0].strategy(), module.areas()[0].range());
+/// }
+/// ```
+pub enum ModuleMemory {}
+
+/// Nor is that of stubs.
+///
+/// ```compile_fail,E0624
+/// fn write(pool: patchpoint::memory::StubPool, slot: patchpoint::memory::StubSlot) {
+///     let _ = pool.fill(&slot, &[0xcc]);
+/// }
+/// ```
+pub enum StubMemory {}
+
+/// An address is not a target by itself.
+///
+/// ```compile_fail,E0277
+/// fn jump(to: patchpoint::addr::CodeAddr) -> patchpoint::sequence::Sequence {
+///     patchpoint::sequence::Sequence::new().jump(to)
+/// }
+/// ```
+/// ```no_run
+/// fn jump(to: patchpoint::addr::CodeAddr) -> patchpoint::sequence::Sequence {
+///     patchpoint::sequence::Sequence::new().jump(unsafe { patchpoint::sequence::Target::addr(to) })
+/// }
+/// ```
+pub enum AddressAsTarget {}
+
+/// Who makes ramps makes code.
+///
+/// ```compile_fail,E0200
+/// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, Exits, Resumption, Role}, site::{ModuleId, Site}};
+/// struct Ramps;
+/// impl Exits for Ramps {
+/// #   fn handles(&self, _: Role) -> bool { true }
+/// #   fn bound(&self, _: &Site, _: Role, _: Resumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
+/// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }
+/// #   fn check_leavable(&self, _: &Site) -> Result<()> { Ok(()) }
+/// #   fn forget(&self, _: ModuleId) {}
+/// }
+/// ```
+/// ```no_run
+/// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, Exits, Resumption, Role}, site::{ModuleId, Site}};
+/// struct Ramps;
+/// unsafe impl Exits for Ramps {
+/// #   fn handles(&self, _: Role) -> bool { true }
+/// #   fn bound(&self, _: &Site, _: Role, _: Resumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
+/// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }
+/// #   fn check_leavable(&self, _: &Site) -> Result<()> { Ok(()) }
+/// #   fn forget(&self, _: ModuleId) {}
+/// }
+/// ```
+pub enum OwnExits {}
