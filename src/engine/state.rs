@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
@@ -308,7 +310,7 @@ impl SiteState {
 pub(super) struct SitesCode {
     /// Exits, whatever arming has made, and what the runtime has published.
     pub(super) slots: Vec<(Owner, StubSlot)>,
-    pub(super) stubs: Vec<Box<Stub>>,
+    pub(super) stubs: SmallVec<[Box<Stub>; 1]>,
 }
 
 /// Hashes the two numbers of a key. The engine counts them up itself, so nobody can choose keys that collide, and
