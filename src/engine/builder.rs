@@ -59,7 +59,7 @@ impl Builder {
     /// Someone who is told what the engine does: see [`Event`](super::Event). There may be several.
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
-        self.observers.0.push(Box::new(observer));
+        self.observers.add(Box::new(observer));
         self
     }
 

@@ -4,19 +4,19 @@
 //! quiescent sites and `live` for the others), the states. Nothing is derived here that could be when it was prepared;
 //! see `work`.
 
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::time::Instant;
 
 use super::fault::{self, Fault, Outcome};
 use super::live;
-use super::observe;
+use super::observe::{self, Given, Owner};
 use super::retire::Retiree;
 use super::state::{States, Status};
 use super::work::{OldStub, Part, Work};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
 use crate::error::{Error, Result};
-use crate::memory::Strategy;
+use crate::memory::{Strategy, StubSlot};
 use crate::publish::{Level, Moment, Stopped, Vacated};
 use crate::site::Module;
 
@@ -56,28 +56,38 @@ impl<'e> Prepared<'e> {
     /// [`Error::RollBackFailed`].
     pub fn commit(self) -> Result<Receipt> {
         let engine = self.engine;
-        self.commit_with(&mut engine.shared.states.lock())
+        engine.shared.with_states(|states| self.commit_with(states))
     }
 
     /// The same for whoever has the engine's lock.
     pub(super) fn commit_with(mut self, states: &mut States) -> Result<Receipt> {
         let shared = &self.engine.shared;
-        let Some(work) = self.work.as_deref_mut().filter(|work| !work.items.is_empty()) else {
+        let Some(mut work) = self.work.take().filter(|work| !work.items.is_empty()) else {
             return Ok(Receipt { sites: 0 });
         };
         let since = shared.observers.now();
-        let done = shared.publisher.check(work.level);
-        let done = done.and_then(|()| match work.write_all(shared, states) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(work.fail(shared, states, since)),
-        });
-        if let Err(error) = done {
+        let checked = shared.publisher.check(work.level);
+        if let Err(error) = checked {
+            work.release(shared);
             return Err(shared.refused(states, error, since));
         }
-        work.install(shared, states);
+        if since.is_some() {
+            shared.tell_made(&work);
+        }
+        // From here on threads may go where it leads. If the world or a memory panics, nobody knows which of the
+        // sites lead there: everything stays, for good.
+        let mut work = ManuallyDrop::new(work);
+        if work.write_all(shared, states).is_err() {
+            let error = work.fail(shared, states, since);
+            let made = ManuallyDrop::into_inner(work).take_made();
+            shared.give_back(made);
+            return Err(shared.refused(states, error, since));
+        }
         let sites = work.items.len();
-        if let Some(work) = self.work.take() {
-            states.leave(work);
+        let replaced = work.install(shared, states);
+        states.leave(ManuallyDrop::into_inner(work));
+        if !replaced.is_empty() {
+            shared.give_back(replaced);
         }
         if let Some(since) = since {
             observe::committed(shared, states, since);
@@ -87,6 +97,7 @@ impl<'e> Prepared<'e> {
 }
 
 impl Drop for Prepared<'_> {
+    /// What is there was never committed: nothing leads to it, and nobody was told of it.
     fn drop(&mut self) {
         if let Some(work) = &mut self.work {
             work.release(&self.engine.shared);
@@ -100,6 +111,17 @@ impl Work {
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
             shared.release(mem::take(&mut item.ramps), part.take_stub());
         }
+    }
+
+    /// What was allocated for changes that were not made, and is kept by nobody.
+    #[cold]
+    fn take_made(&mut self) -> Given {
+        let mut made = Given::new();
+        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
+            let ramps = item.ramps.drain(..).map(|ramp| (ramp.owner, ramp.slot));
+            made.extend(ramps.chain(part.take_stub().map(|stub| (stub.owner, stub.slot))));
+        }
+        made
     }
 
     #[inline]
@@ -225,27 +247,31 @@ impl Work {
         }
     }
 
-    /// Makes what was prepared the sites' states, and records it. What the sites had takes its place.
+    /// Makes what was prepared the sites' states, and records it. What the sites had takes its place. Returns the stubs that
+    /// were replaced and in which no thread is.
     #[inline]
-    fn install(&mut self, shared: &Shared, states: &mut States) {
+    fn install(&mut self, shared: &Shared, states: &mut States) -> Given {
         let version = states.next_version();
         for part in &mut self.parts {
             states.exchange(part.place, &mut part.standing, version);
         }
-        if self.has_code {
-            self.settle(shared, states);
-        }
         self.time.take();
+        match self.has_code {
+            true => self.settle(shared, states),
+            false => Given::new(),
+        }
     }
 
-    /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced.
+    /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced. Runs no code of others.
     #[inline(never)]
-    fn settle(&mut self, shared: &Shared, states: &mut States) {
+    fn settle(&mut self, shared: &Shared, states: &mut States) -> Given {
         let since = (Moment::now(), shared.observers.now());
+        let mut replaced = Given::new();
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
             states.keep_ramps(part.place, &mut item.ramps);
-            part.settle(shared, states, since);
+            replaced.extend(part.settle(states, since));
         }
+        replaced
     }
 
     /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a site may hold it.
@@ -255,7 +281,7 @@ impl Work {
         self.mark_lost(states);
         match self.exposed {
             true => live::retire(self, states, time),
-            false => live::forget_traps(&shared.publisher, &self.exchanges),
+            false => live::forget_traps(&shared.publisher, self),
         }
         error
     }
@@ -300,19 +326,17 @@ fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
 }
 
 impl Part {
-    /// Finds a place for the stub of what it has replaced.
-    fn settle(&mut self, shared: &Shared, states: &mut States, since: (Moment, Option<Instant>)) {
-        let Some(stub) = self.take_stub() else {
-            return;
-        };
+    /// Finds a place for the stub of what it has replaced, or returns it if it can be given back.
+    fn settle(&mut self, states: &mut States, since: (Moment, Option<Instant>)) -> Option<(Owner, StubSlot)> {
+        let stub = self.take_stub()?;
         match self.old_stub {
-            OldStub::Retired(rest) => states.retired.retire(rest, Retiree::stub(stub, since)),
+            OldStub::Retired(until) => states.retired.retire(until, Retiree::stub(stub, since)),
             OldStub::Kept => states.keep_stub(self.place, stub),
             OldStub::Freed | OldStub::None => {
-                shared.observers.reclaimed(stub.owner, &stub.slot, None);
                 states.note_reclaimed(stub.owner.site, &stub.slot);
-                shared.stubs.discard(stub.slot);
+                return Some((stub.owner, stub.slot));
             }
         }
+        None
     }
 }

@@ -28,7 +28,7 @@ pub(super) use trap::{forget_trap, forget_traps, note_traps};
 use super::calls::Gate;
 use super::fault::{Fault, Outcome};
 use super::prepare::Preparation;
-use super::retire::Retiree;
+use super::retire::{Retiree, Until};
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Kind, Part, Work};
@@ -264,7 +264,7 @@ pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>
         let stub = work.parts.get_mut(number).and_then(Part::take_stub);
         let stub = stub.map(|stub| Retiree::stub(stub, since));
         for retiree in ramps.chain(stub) {
-            states.retired.retire(Rest::Quiescent, retiree);
+            states.retired.retire(Until::Reported(Rest::Quiescent), retiree);
         }
     }
 }

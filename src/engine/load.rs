@@ -479,15 +479,17 @@ impl<'e> Registration<'e> {
         if leavable {
             engine.check_leavable(&module)?;
         }
-        let mut states = engine.shared.states.lock();
-        engine.shared.table.write().insert(module.clone())?;
-        if live {
-            if let Err(error) = live::arm(&engine.shared, &mut states, &module) {
-                engine.shared.table.write().remove(&module);
-                return Err(error);
+        let shared = &engine.shared;
+        shared.with_states(|states| {
+            shared.table.read().check(&module)?;
+            if live {
+                live::arm(shared, states, &module)?;
             }
-        }
-        engine.shared.tell_registered(&module, &states);
+            // Whoever finds the module may run it: it is armed, and its stubs are known.
+            shared.tell_registered(&module, states);
+            // Nobody else inserts one without the lock: it is as it was checked.
+            shared.table.write().insert(module.clone())
+        })?;
         Ok(module)
     }
 }

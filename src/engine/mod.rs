@@ -64,11 +64,11 @@ use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::memory::{Arena, Counter, SharedCounters, StubPool, StubStats};
-use crate::publish::{Attached, Drained, Epochs, Level, Publisher, ThreadHandle, World};
+use crate::publish::{Attached, Drained, Epochs, Level, Moment, Publisher, Rest, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Site, SiteTable, Sites};
 use observe::Observers;
-use retire::Retiree;
+use retire::{Retiree, Until};
 use state::{Ramp, States, Stub};
 use transaction::Change;
 
@@ -175,8 +175,8 @@ impl Engine {
         &self,
         changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>)>,
     ) -> Result<Receipt> {
-        let mut states = self.shared.states.lock();
-        prepare::prepare(self, &mut states, changes, false)?.commit_with(&mut states)
+        self.shared
+            .with_states(|states| prepare::prepare(self, states, changes, false)?.commit_with(states))
     }
 
     /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be committed.
@@ -270,7 +270,7 @@ impl Engine {
     /// The site one of whose stubs or ramps contains `addr`. Takes time in the number of changed sites.
     #[must_use]
     pub fn site_of_stub(&self, addr: CodeAddr) -> Option<Site> {
-        let states = self.shared.states.lock();
+        let states = self.shared.lock();
         let key = states.site_of_stub(addr)?;
         self.shared.table.read().get(key)
     }
@@ -284,7 +284,7 @@ impl Engine {
     /// What stands in a site. One that is not registered with this engine has not been changed by it.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
-        let states = self.shared.states.lock();
+        let states = self.shared.lock();
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(Status::Original, |state| state.standing.status)
@@ -310,7 +310,7 @@ impl Engine {
     /// How many bytes of stubs and ramps the site has now.
     #[must_use]
     pub fn stub_bytes(&self, site: &Site) -> u64 {
-        let states = self.shared.states.lock();
+        let states = self.shared.lock();
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
@@ -319,7 +319,7 @@ impl Engine {
     /// How many bytes of stubs and ramps of the site have been given back since it was registered.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
-        let states = self.shared.states.lock();
+        let states = self.shared.lock();
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(0, |state| state.lasting.reclaimed)
@@ -328,7 +328,7 @@ impl Engine {
     /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
-        let mut entries = self.shared.states.lock().journal_entries();
+        let mut entries = self.shared.lock().journal_entries();
         let table = self.shared.table.read();
         for entry in &mut entries {
             entry.name = table.get(entry.site).map(|site| site.name());
@@ -347,33 +347,33 @@ impl Engine {
     /// the last call is given back by the next one after the reports, at the earliest. A call that finds such
     /// stubs makes every core serialize, once.
     ///
+    /// Only stubs of [live](Registration::live) modules: threads that execute others need not be attached. What is
+    /// [retired](Self::retired) of those, stubs with calls, is given back by [`reclaim`](Self::reclaim).
+    ///
     /// # Errors
     /// [`Error::NoBarrier`] where other threads cannot be made to serialize: the stubs are kept.
     pub fn reclaim_passed(&self, _attached: &Attached) -> Result<usize> {
         let shared = &self.shared;
-        let mut states = shared.states.lock();
-        if states.retired.has_fresh() {
-            shared.publisher.publish(&[], Level::Immediate)?;
-            states.retired.stamp(shared.epochs.advance());
-        }
-        let passed = states.retired.take_passed(shared.epochs.passed());
-        for retiree in &passed {
-            states.note_reclaimed(retiree.owner().site, retiree.slot());
-        }
-        drop(states);
-        let count = passed.len();
-        for retiree in passed {
-            retiree.tell(&shared.observers);
-            shared.stubs.discard(retiree.into_slot());
-        }
-        Ok(count)
+        shared.with_states(|states| {
+            if states.retired.has_fresh() {
+                shared.publisher.publish(&[], Level::Immediate)?;
+                states.retired.stamp(shared.epochs.advance());
+            }
+            let passed = states.retired.take_passed(shared.epochs.passed());
+            shared.let_go(states, &passed);
+            let count = passed.len();
+            for retiree in passed {
+                shared.stubs.discard(retiree.into_slot());
+            }
+            Ok(count)
+        })
     }
 
     /// The stubs that nothing leads to any more but in which, or in whose callees, threads may still be: what to ask
     /// about before [`reclaim`](Self::reclaim).
     #[must_use]
     pub fn retired(&self) -> Vec<CodeRange> {
-        let states = self.shared.states.lock();
+        let states = self.shared.lock();
         states
             .retired
             .iter()
@@ -382,27 +382,24 @@ impl Engine {
     }
 
     /// Gives back the stubs that nothing leads to any more but into which a callee could have returned.
-    /// Returns how many there were. Stubs that the proof does not cover are kept.
+    /// Returns how many there were. Stubs that the proof does not cover are kept, and stubs in which an exit resumes that it
+    /// does not cover.
     ///
     /// # Errors
     /// The memory refuses; the stubs are lost then.
     pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
         let is_drained = |retiree: &Retiree| retiree.is_drained(drained);
-        let mut states = self.shared.states.lock();
-        let retired = states.retired.take_where(is_drained);
-        for retiree in &retired {
-            states.note_reclaimed(retiree.owner().site, retiree.slot());
-        }
-        drop(states);
-        let count = retired.len();
-        retired
-            .into_iter()
-            .map(|retiree| {
-                retiree.tell(&self.shared.observers);
-                self.shared.stubs.free(retiree.into_slot(), drained)
-            })
-            .fold(Ok(()), Result::and)?;
-        Ok(count)
+        let shared = &self.shared;
+        shared.with_states(|states| {
+            let retired = states.retired.take_where(is_drained);
+            shared.let_go(states, &retired);
+            let count = retired.len();
+            retired
+                .into_iter()
+                .map(|retiree| shared.stubs.free(retiree.into_slot(), drained))
+                .fold(Ok(()), Result::and)?;
+            Ok(count)
+        })
     }
 
     /// Forgets a module, its stubs and ramps. If the engine loaded its code, that is unloaded when the last handle
@@ -416,35 +413,8 @@ impl Engine {
         if let Some(area) = module.areas().first().filter(|_| !drained.is_promise()) {
             return Err(Error::NotDrained { range: area.range() });
         }
-        let mut states = self.shared.states.lock();
-        states.let_go();
-        let removed = self.shared.table.write().remove(&module);
-        removed.ok_or(Error::ModuleForeign)?;
-        if let Some(exits) = &self.shared.exits {
-            exits.forget(module.id());
-        }
-        if module.is_live() {
-            module
-                .sites()
-                .for_each(|site| live::forget_trap(&self.shared.publisher, &site));
-        }
-        let slots: Vec<_> = module
-            .sites()
-            .flat_map(|site| states.remove(site.key()))
-            .collect();
-        // A slot that is refused does not keep the others from being given back.
-        let observers = &self.shared.observers;
-        let freed = slots
-            .into_iter()
-            .map(|(owner, slot)| {
-                observers.reclaimed(owner, &slot, None);
-                self.shared.stubs.free(slot, drained)
-            })
-            .fold(Ok(()), Result::and);
-        if observers.any() {
-            observers.tell(&Event::Unregistered { module: &module });
-        }
-        freed
+        self.shared
+            .with_states(|states| self.shared.unregister(states, &module, drained))
     }
 
     fn next_module(&self) -> ModuleId {
@@ -457,6 +427,59 @@ impl Engine {
 }
 
 impl Shared {
+    fn unregister(&self, states: &mut States, module: &Module, drained: &Drained) -> Result<()> {
+        states.let_go();
+        let removed = self.table.write().remove(module);
+        removed.ok_or(Error::ModuleForeign)?;
+        if let Some(exits) = &self.exits {
+            exits.forget(module.id());
+        }
+        if module.is_live() {
+            module
+                .sites()
+                .for_each(|site| live::forget_trap(&self.publisher, &site));
+        }
+        let since = (Moment::now(), self.observers.now());
+        let mut slots = Vec::new();
+        for site in module.sites() {
+            let Some(code) = states.remove(site.key()) else {
+                continue;
+            };
+            slots.extend(code.slots);
+            for stub in code.stubs {
+                match stub.is_led_to() {
+                    // By an exit that is retired: it goes with that.
+                    true => {
+                        let until = Until::Reported(Rest::Quiescent);
+                        states.retired.retire(until, Retiree::stub(stub, since));
+                    }
+                    false => slots.push((stub.owner, stub.slot)),
+                }
+            }
+        }
+        for (owner, slot) in &slots {
+            self.observers.reclaimed(*owner, slot, None);
+        }
+        if self.observers.any() {
+            self.observers.tell(&Event::Unregistered { module });
+        }
+        // A slot that is refused does not keep the others from being given back.
+        slots
+            .into_iter()
+            .map(|(_, slot)| self.stubs.free(slot, drained))
+            .fold(Ok(()), Result::and)
+    }
+
+    /// Notes and tells that retired code is about to be given back.
+    fn let_go(&self, states: &mut States, retired: &[Retiree]) {
+        for retiree in retired {
+            states.note_reclaimed(retiree.owner().site, retiree.slot());
+        }
+        for retiree in retired {
+            retiree.tell(&self.observers);
+        }
+    }
+
     fn check_registered(&self, site: &Site) -> Result<()> {
         match self.table.read().has(site.module()) {
             true => Ok(()),

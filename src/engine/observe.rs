@@ -1,16 +1,26 @@
 //! Who wants to know what the engine does: an [`Observer`] is told of each event as it happens.
 //!
 //! Problem: profilers, debuggers and logs have to know where stubs stand and what was changed when, and an engine that
-//! nobody watches is not to pay for it. Approach: the engine tells its observers when a change is complete and its own
-//! books are in order, so that an observer which panics leaves the engine as it is; the clock is read only where
-//! there is an observer.
+//! nobody watches is not to pay for it; and they are code of others, which may panic or call the engine again.
+//! Approach: the engine tells its observers before a change is begun and when it is complete, with its books in order,
+//! never in between. A panic of an observer is caught, so that the change, and what the other observers are told, does
+//! not depend on it, and goes on in whoever made the change when that is whole and the lock free. The clock is
+//! read only where there is an observer.
 //!
 //! Invariants: the address of code is told ([`Event::Placed`]) before the change that leads there, and its return
-//! ([`Event::Reclaimed`]) before its bytes are given to anyone else.
+//! ([`Event::Reclaimed`]) before its bytes are given to anyone else. Observers are told by the thread that holds the
+//! engine's lock, so that one that calls the engine again can be told from a thread that only has to wait.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::state::{Ramp, RampKind, SiteState, States, Status};
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use super::state::{Ramp, RampKind, States, Status};
+use super::work::Work;
 use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
 use crate::arch::SiteKind;
@@ -20,9 +30,14 @@ use crate::site::{Module, Site, SiteKey};
 
 /// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure is one.
 ///
-/// It is called on the thread that makes the change, mostly with the engine's lock held, so that events come in the
-/// order in which things happen. It must not use the engine, which would wait for itself. What it needs of the engine
-/// it can ask for later, on another thread or when the change has returned.
+/// It is called on the thread that makes the change, with the engine's lock held, so that events come in the order in
+/// which things happen. What it needs of the engine it can ask for later, when the change has returned: an observer
+/// that calls the engine which is telling it, be it for a state, panics, and one that waits for another thread which does
+/// waits for good.
+///
+/// An observer that panics keeps nothing from being done: the change is made, or refused, as without it, and
+/// the other observers are told of everything. The first panic then goes on in the caller of the engine, in place of what
+/// the call would have returned.
 pub trait Observer: Send + Sync {
     /// Something has happened.
     fn observe(&self, event: &Event<'_>);
@@ -38,7 +53,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync> Observer for F {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A module was registered, and armed if it is live.
+    /// A module is registered, and armed if it is live. It can be found, and so be run, when all observers were told.
     Registered {
         /// The module.
         module: &'a Module,
@@ -48,7 +63,8 @@ pub enum Event<'a> {
         /// The module.
         module: &'a Module,
     },
-    /// Out-of-line code of a site is in place.
+    /// Out-of-line code of a site is in place, and nothing leads there yet. Where the change is not made after all, it
+    /// is told as reclaimed.
     Placed(Placed<'a>),
     /// A site was patched, restored, invalidated or redirected.
     Changed(Changed<'a>),
@@ -191,6 +207,9 @@ pub struct Reclaimed {
     pub waited: Option<Duration>,
 }
 
+/// Out-of-line code to be given back. Mostly there is one piece, if any.
+pub(super) type Given = SmallVec<[(Owner, StubSlot); 1]>;
+
 /// Whose out-of-line code is.
 #[derive(Clone, Copy)]
 pub(super) struct Owner {
@@ -198,15 +217,34 @@ pub(super) struct Owner {
     pub(super) generation: u64,
 }
 
+/// What an observer has panicked with.
+type Panic = Box<dyn Any + Send>;
+
 /// Those that are told. Most engines have none.
 #[derive(Default)]
-pub(super) struct Observers(pub(super) Vec<Box<dyn Observer>>);
+pub(super) struct Observers {
+    all: Vec<Box<dyn Observer>>,
+    /// Who tells them at this moment, by [`this_thread`], or 0.
+    teller: AtomicUsize,
+    /// The first panic of one of them in the call under way.
+    panic: Mutex<Option<Panic>>,
+}
+
+/// A number that no other thread has at this time; not 0.
+fn this_thread() -> usize {
+    thread_local!(static OWN: u8 = const { 0 });
+    OWN.with(|own| std::ptr::from_ref(own).addr())
+}
 
 impl Observers {
+    pub(super) fn add(&mut self, observer: Box<dyn Observer>) {
+        self.all.push(observer);
+    }
+
     /// Whether anybody is told.
     #[inline]
     pub(super) fn any(&self) -> bool {
-        !self.0.is_empty()
+        !self.all.is_empty()
     }
 
     /// The time, if anybody is told.
@@ -215,9 +253,39 @@ impl Observers {
         self.any().then(Instant::now)
     }
 
+    /// Tells all of them. Whoever does holds the engine's lock, and has nothing in its hands that would be lost.
     #[cold]
     pub(super) fn tell(&self, event: &Event<'_>) {
-        self.0.iter().for_each(|observer| observer.observe(event));
+        self.teller.store(this_thread(), Ordering::Relaxed);
+        for observer in &self.all {
+            // What an observer leaves broken is its own.
+            let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
+            if let Err(panic) = told {
+                self.panic.lock().get_or_insert(panic);
+            }
+        }
+        self.teller.store(0, Ordering::Relaxed);
+    }
+
+    /// Refuses a call of the engine by an observer that it is telling: this thread holds the lock that it wants.
+    #[cold]
+    #[expect(clippy::panic, reason = "the alternative is to wait for good")]
+    fn refuse_own(&self) {
+        // Only this thread writes its own number.
+        if self.teller.load(Ordering::Relaxed) == this_thread() {
+            panic!(
+                "an observer calls the engine that is telling it: let it do so when the change has returned"
+            );
+        }
+    }
+
+    /// What an observer has panicked with since this was last asked.
+    #[inline]
+    fn take_panic(&self) -> Option<Panic> {
+        match self.any() {
+            true => self.panic.lock().take(),
+            false => None,
+        }
     }
 
     /// Code is about to be given back.
@@ -234,6 +302,40 @@ impl Observers {
 }
 
 impl Shared {
+    /// The engine's lock.
+    ///
+    /// # Panics
+    /// In an observer that this engine is telling.
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, States> {
+        self.states.try_lock().unwrap_or_else(|| {
+            self.observers.refuse_own();
+            self.states.lock()
+        })
+    }
+
+    /// Does what observers may be told of, under the lock. If one of them has panicked, that goes on when the work is done
+    /// and the lock is free again.
+    #[inline]
+    pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> R) -> R {
+        let mut states = self.lock();
+        let result = work(&mut states);
+        let panic = self.observers.take_panic();
+        drop(states);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+        result
+    }
+
+    /// Gives out-of-line code back to which nothing leads, and in which no thread is: tells of it, then frees it.
+    pub(super) fn give_back(&self, given: Given) {
+        for (owner, slot) in &given {
+            self.observers.reclaimed(*owner, slot, None);
+        }
+        given.into_iter().for_each(|(_, slot)| self.stubs.discard(slot));
+    }
+
     /// A transaction that began then was refused; returns why.
     #[cold]
     pub(super) fn refused(&self, states: &States, error: Error, since: Option<Instant>) -> Error {
@@ -294,12 +396,19 @@ impl Shared {
         }));
     }
 
-    /// Tells of the ramps that were made for a change of a site.
-    fn tell_ramps(&self, site: &Site, state: &SiteState, generation: u64) {
-        let ramps = state.lasting.ramps.iter();
-        for ramp in ramps.filter(|ramp| ramp.owner.generation == generation) {
-            let range = ramp.slot.range();
-            self.tell_code(site, CodeKind::of(ramp), range, generation, &ramp.stack);
+    /// Tells of the code that was made for a transaction. Nothing leads there yet.
+    #[cold]
+    pub(super) fn tell_made(&self, work: &Work) {
+        for (item, part) in work.both() {
+            let site = &item.site;
+            if let Some(stub) = &part.standing.stub {
+                let kind = CodeKind::at(site, CodeKind::Stub);
+                self.tell_placed(site, kind, stub.slot.range(), stub.owner.generation);
+            }
+            for ramp in &item.ramps {
+                let (kind, range) = (CodeKind::of(ramp), ramp.slot.range());
+                self.tell_code(site, kind, range, ramp.owner.generation, &ramp.stack);
+            }
         }
     }
 }
@@ -315,17 +424,10 @@ pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
         let Some(state) = states.at(part.place) else {
             continue;
         };
-        let generation = state.standing.generation;
-        let stub = state.standing.stub.as_ref();
-        if let Some(stub) = stub.filter(|stub| stub.owner.generation == generation) {
-            let kind = CodeKind::at(&item.site, CodeKind::Stub);
-            shared.tell_placed(&item.site, kind, stub.slot.range(), generation);
-        }
-        shared.tell_ramps(&item.site, state, generation);
         shared.observers.tell(&Event::Changed(Changed {
             site: &item.site,
             became: state.standing.status,
-            generation,
+            generation: state.standing.generation,
             sites: work.items.len(),
             prepared: work.prepared,
             committed,

@@ -401,7 +401,14 @@ impl<'a> Preparation<'a> {
             Some(stub) => stub.slot.addr(),
             None => self.copy_out_of_line(&sequence)?,
         };
-        self.ramp(RampKind::Invalidated, Resumption::At(addr))
+        let ramp = self.ramp(RampKind::Invalidated, Resumption::At(addr))?;
+        let stub = self.state.standing.stub.as_ref().or(self.made.stub.as_ref());
+        let leads_to = stub.map(|stub| stub.leads_to());
+        let mut made = self.made.ramps.iter_mut();
+        if let Some(made) = made.find(|made| made.slot.addr() == ramp) {
+            made.resumes_in = leads_to;
+        }
+        Ok(ramp)
     }
 
     /// The sequence that stands in the site, in a stub: also one that was to stand in place only, and did.
@@ -459,6 +466,7 @@ impl<'a> Preparation<'a> {
                     slot,
                     owner: self.owner(),
                     stack: stack.into(),
+                    resumes_in: None,
                     _keep: keep,
                 });
                 Ok(at)

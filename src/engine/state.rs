@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
@@ -55,6 +57,8 @@ pub(super) struct Ramp {
     pub(super) slot: StubSlot,
     pub(super) owner: Owner,
     pub(super) stack: Box<[StackAt]>,
+    /// Of the stub in which a thread that leaves it goes on, if it is one.
+    pub(super) resumes_in: Option<LeadsTo>,
     /// What the code refers to.
     pub(super) _keep: Box<dyn Any + Send + Sync>,
 }
@@ -120,7 +124,12 @@ pub(super) struct Stub {
     pub(super) code: Vec<u8>,
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
+    /// One more than there are exits that resume in it, if there ever was one.
+    exits: OnceCell<LeadsTo>,
 }
+
+/// Held by an exit that resumes in a stub, which is not freed before.
+pub(super) type LeadsTo = Arc<()>;
 
 impl Stub {
     /// One whose code is not there yet.
@@ -130,7 +139,18 @@ impl Stub {
             owner,
             code: Vec::new(),
             calls: true,
+            exits: OnceCell::new(),
         })
+    }
+
+    /// For an exit that resumes in it.
+    pub(super) fn leads_to(&self) -> LeadsTo {
+        Arc::clone(self.exits.get_or_init(LeadsTo::default))
+    }
+
+    /// Whether there is an exit that resumes in it.
+    pub(super) fn is_led_to(&self) -> bool {
+        self.exits.get().is_some_and(|exits| Arc::strong_count(exits) > 1)
     }
 }
 
@@ -240,8 +260,8 @@ impl SiteState {
         self.version
     }
 
-    /// Everything outside the site, which has that key, that belongs to it.
-    fn into_slots(self, site: SiteKey) -> impl Iterator<Item = (Owner, StubSlot)> {
+    /// Everything outside the site, which has that key, that belongs to it. What is retired may lead to the stubs.
+    fn into_code(self, site: SiteKey) -> SitesCode {
         let Lasting {
             doubtful,
             published,
@@ -249,15 +269,14 @@ impl SiteState {
             live,
             ..
         } = *self.lasting;
-        let stubs = self.standing.stub.into_iter().chain(doubtful);
         let of_no_change = Owner { site, generation: 0 };
         let armed = live.into_iter().flat_map(|armed| armed.stubs);
-        let others = armed.chain(published);
-        ramps
-            .into_iter()
-            .map(|ramp| (ramp.owner, ramp.slot))
-            .chain(stubs.map(|stub| (stub.owner, stub.slot)))
-            .chain(others.map(move |slot| (of_no_change, slot)))
+        let others = armed.chain(published).map(|slot| (of_no_change, slot));
+        let ramps = ramps.into_iter().map(|ramp| (ramp.owner, ramp.slot));
+        SitesCode {
+            slots: ramps.chain(others).collect(),
+            stubs: self.standing.stub.into_iter().chain(doubtful).collect(),
+        }
     }
 
     /// The same, where it is.
@@ -285,6 +304,13 @@ impl SiteState {
             .find(|ramp| ramp.kind == kind)
             .map(|ramp| ramp.slot.addr())
     }
+}
+
+/// The out-of-line code of a site that is forgotten.
+pub(super) struct SitesCode {
+    /// Exits, whatever arming has made, and what the runtime has published.
+    pub(super) slots: Vec<(Owner, StubSlot)>,
+    pub(super) stubs: SmallVec<[Box<Stub>; 1]>,
 }
 
 /// Hashes the two numbers of a key. The engine counts them up itself, so nobody can choose keys that collide, and
@@ -503,12 +529,12 @@ impl States {
         self.journal.entries()
     }
 
-    /// Forgets a site, and returns everything outside of it that belongs to it.
-    pub(super) fn remove(&mut self, key: SiteKey) -> impl Iterator<Item = (Owner, StubSlot)> + use<> {
-        let place = self.by_site.remove(&key);
-        let state = place.and_then(|place| self.places.get_mut(place.0)?.take());
-        self.free.extend(place);
-        state.into_iter().flat_map(move |state| state.into_slots(key))
+    /// Forgets a site, and returns everything outside of it that belongs to it, if it has a state.
+    pub(super) fn remove(&mut self, key: SiteKey) -> Option<SitesCode> {
+        let place = self.by_site.remove(&key)?;
+        self.free.push(place);
+        let state = self.places.get_mut(place.0)?.take()?;
+        Some(state.into_code(key))
     }
 }
 

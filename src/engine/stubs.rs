@@ -2,8 +2,8 @@
 
 use super::observe::{CodeKind, Owner};
 use super::prepare::{Made, Preparation, foreign};
-use super::state::Ramp;
-use super::{Engine, state};
+use super::state::{Ramp, States};
+use super::{Engine, Shared, state};
 use crate::addr::CodeAddr;
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
@@ -24,44 +24,46 @@ impl Engine {
         if site.shape().kind() == SiteKind::Call {
             return Err(Error::CallSiteOnly { site: site.name() });
         }
-        let mut states = shared.states.lock();
-        let place = states.place_of(site)?;
-        let state = states.at(place).ok_or_else(|| foreign(site))?;
-        let mut made = Made::default();
-        let mut preparation = Preparation::new(shared, &states, state, site, false, &mut made);
-        let placed = state::check_changeable(site, preparation.state.standing.status)
-            .and_then(|()| preparation.copy_out_of_line(sequence));
-        let (ramps, stub) = (made.ramps, made.stub);
-        let range = stub.as_ref().map(|stub| stub.slot.range()).unwrap_or_default();
-        let published =
-            placed.and_then(|addr| shared.publisher.publish(&[range], shared.level).map(|()| addr));
-        let addr = match published {
-            Ok(addr) => addr,
-            Err(error) => {
-                shared.release(ramps, stub);
-                return Err(error);
-            }
-        };
-        let made = ramps
-            .iter()
-            .map(|ramp| (CodeKind::of(ramp), ramp.slot.range(), ramp.stack.clone()));
-        let made: Vec<_> = made
-            .chain([(CodeKind::Published, range, Box::default())])
-            .collect();
-        if let Some(state) = states.of_mut(site.key()) {
-            let of_no_change = |ramp: Ramp| Ramp {
-                owner: Owner {
-                    site: site.key(),
-                    generation: 0,
-                },
-                ..ramp
-            };
-            state.lasting.ramps.extend(ramps.into_iter().map(of_no_change));
-            state.lasting.published.extend(stub.map(|stub| stub.slot));
-        }
-        if shared.observers.any() {
-            shared.tell_published(site, &made);
-        }
-        Ok(addr)
+        shared.with_states(|states| publish(shared, states, site, sequence))
     }
+}
+
+fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
+    let place = states.place_of(site)?;
+    let state = states.at(place).ok_or_else(|| foreign(site))?;
+    let mut made = Made::default();
+    let mut preparation = Preparation::new(shared, states, state, site, false, &mut made);
+    let placed = state::check_changeable(site, preparation.state.standing.status)
+        .and_then(|()| preparation.copy_out_of_line(sequence));
+    let (ramps, stub) = (made.ramps, made.stub);
+    let range = stub.as_ref().map(|stub| stub.slot.range()).unwrap_or_default();
+    let published = placed.and_then(|addr| shared.publisher.publish(&[range], shared.level).map(|()| addr));
+    let addr = match published {
+        Ok(addr) => addr,
+        Err(error) => {
+            shared.release(ramps, stub);
+            return Err(error);
+        }
+    };
+    let made = ramps
+        .iter()
+        .map(|ramp| (CodeKind::of(ramp), ramp.slot.range(), ramp.stack.clone()));
+    let made: Vec<_> = made
+        .chain([(CodeKind::Published, range, Box::default())])
+        .collect();
+    if let Some(state) = states.of_mut(site.key()) {
+        let of_no_change = |ramp: Ramp| Ramp {
+            owner: Owner {
+                site: site.key(),
+                generation: 0,
+            },
+            ..ramp
+        };
+        state.lasting.ramps.extend(ramps.into_iter().map(of_no_change));
+        state.lasting.published.extend(stub.map(|stub| stub.slot));
+    }
+    if shared.observers.any() {
+        shared.tell_published(site, &made);
+    }
+    Ok(addr)
 }

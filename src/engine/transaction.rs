@@ -234,7 +234,7 @@ impl<'e> Transaction<'e> {
     /// Whatever keeps a change from being made.
     pub fn prepare(mut self) -> Result<Prepared<'e>> {
         let engine = self.engine;
-        self.prepare_with(&mut engine.shared.states.lock())
+        engine.shared.with_states(|states| self.prepare_with(states))
     }
 
     /// The same for whoever has the engine's lock. The changes are taken out.
@@ -259,8 +259,9 @@ impl<'e> Transaction<'e> {
     /// [`Error::RollBackFailed`].
     pub fn commit(mut self) -> Result<Receipt> {
         let engine = self.engine;
-        let mut states = engine.shared.states.lock();
-        self.prepare_with(&mut states)?.commit_with(&mut states)
+        engine
+            .shared
+            .with_states(|states| self.prepare_with(states)?.commit_with(states))
     }
 }
 

@@ -23,6 +23,7 @@ use super::group::Groups;
 use super::journal::{Journal, Record};
 use super::live::HeadExchange;
 use super::prepare::Made;
+use super::retire::Until;
 use super::state::{Place, Ramp, Standing, States, Status, Stub};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
@@ -127,8 +128,8 @@ pub(super) enum OldStub {
     Kept,
     /// It is given back: the world was stopped outside of it, and nothing leads there any more.
     Freed,
-    /// It is given back when threads have come to rest.
-    Retired(Rest),
+    /// It is given back when threads have left it.
+    Retired(Until),
 }
 
 impl OldStub {
@@ -137,9 +138,11 @@ impl OldStub {
         match &old.stub {
             None => Self::None,
             Some(_) if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
-            Some(stub) if stub.calls => Self::Retired(Rest::Quiescent),
-            Some(_) if is_live => Self::Retired(Rest::Checkpoint),
-            Some(_) => Self::Freed,
+            // Threads that execute quiescent modules need not report.
+            Some(stub) if !is_live && (stub.calls || stub.is_led_to()) => Self::Retired(Until::Drained),
+            Some(_) if !is_live => Self::Freed,
+            Some(stub) if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
+            Some(_) => Self::Retired(Until::Reported(Rest::Checkpoint)),
         }
     }
 }

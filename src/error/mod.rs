@@ -767,6 +767,11 @@ pub enum Error {
         "the {reserved} bytes of entry {site} are not all nops: reserve them with \"patchable-function-entry\""
     )]
     EntryNotNops { site: Box<SiteName>, reserved: Len },
+    /// Other code runs before an entry site, or leads there: the registers are not as a call has left them.
+    #[error(
+        "entry {site} is not at its function's entry: the instruction at {at} {why}; leave out `EntrySpec::at`, or promise what holds there by `EntrySpec::promised_at`"
+    )]
+    EntryNotAtStart { site: Box<SiteName>, at: CodeAddr, why: &'static str },
     /// More bytes are told than the stack map says are reserved.
     #[error(
         "{site} is told to reserve {reserved} bytes, its stack map says {recorded}: tell no more than that"

@@ -54,6 +54,7 @@ impl Error {
             | Self::SiteConvention { site, .. }
             | Self::NotLlvmPatchpoint { site, .. }
             | Self::EntryNotNops { site, .. }
+            | Self::EntryNotAtStart { site, .. }
             | Self::ReservedBeyondRecorded { site, .. }
             | Self::ReservedLengthNotTold { site, .. }
             | Self::ReservedLengthAmbiguous { site, .. }

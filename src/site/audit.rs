@@ -593,6 +593,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
             len: function.len,
         });
     };
+    spec.check_start(parts.arch, &function, &code, name)?;
     match verify::original(parts.arch, addr, bytes) {
         Ok(Original::Nops) => found.push(Entry::new(spec.id, addr, None, index, 0), spec.shape, bytes),
         _ => Err(Error::EntryNotNops {

@@ -1,7 +1,17 @@
 //! Entry sites: reserved bytes at the start of a function, which no stack map records.
+//!
+//! Problem: a sequence of an entry site may use the registers that a caller leaves to its callee, return for the function,
+//! and jump to another function in its place. All that is true at a function's entry, and a few instructions later it is
+//! not. Approach: what runs between the function's first byte and the site must change nothing, and nothing of the
+//! function's own may lead there; else the site is refused, unless the runtime promises what the bytes do not show.
 
-use crate::addr::{FnOffset, RecordId};
-use crate::arch::CallShape;
+#![allow(unsafe_code)]
+
+use super::functions::FunctionView;
+use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
+use crate::arch::{Arch, CallShape};
+use crate::error::{Error, Result, SiteName};
+use crate::verify::{self, Original, Outline};
 
 /// Declares reserved bytes at the start of a function, such as the nops that LLVM emits for
 /// `"patchable-function-entry"="N"` (`llvm/docs/LangRef`, function attributes).
@@ -11,6 +21,8 @@ pub struct EntrySpec {
     pub(super) id: RecordId,
     pub(super) offset: FnOffset,
     pub(super) shape: CallShape,
+    /// Whether the runtime has promised that the state there is that of an entry.
+    is_promised: bool,
 }
 
 impl EntrySpec {
@@ -22,6 +34,7 @@ impl EntrySpec {
             id: id.into(),
             offset: FnOffset::new(0),
             shape: CallShape::entry(reserved),
+            is_promised: false,
         }
     }
 
@@ -40,9 +53,254 @@ impl EntrySpec {
     }
 
     /// The bytes start `offset` bytes into the function: after an `endbr64`, for example.
+    ///
+    /// In front of them may be one landing pad (`endbr64`, `bti`, `lpad`) or the instructions by which a function of
+    /// PowerPC ELFv2 finds its TOC pointer, and nops. Behind anything else, and where a branch of the function leads to them, the
+    /// registration is refused with [`Error::EntryNotAtStart`](crate::Error::EntryNotAtStart).
     #[must_use]
     pub fn at(mut self, offset: FnOffset) -> Self {
-        self.offset = offset;
+        (self.offset, self.is_promised) = (offset, false);
         self
+    }
+
+    /// As [`at`](Self::at), whatever runs before.
+    ///
+    /// # Safety
+    ///
+    /// Whenever a thread comes to that offset of the function, also by a branch, it is as at the function's entry: the stack
+    /// pointer, the return address and where it is, the arguments, and every register that a callee must keep are as the
+    /// caller left them; and the code behind the site uses no other register that the convention leaves to callees.
+    #[must_use]
+    pub unsafe fn promised_at(self, offset: FnOffset) -> Self {
+        Self {
+            is_promised: true,
+            ..self.at(offset)
+        }
+    }
+
+    /// Refuses a site at which the state is not known to be that at the function's entry.
+    pub(super) fn check_start(
+        &self,
+        arch: Arch,
+        function: &FunctionView<'_>,
+        code: &[u8],
+        name: impl Fn() -> Box<SiteName>,
+    ) -> Result<()> {
+        let Some(before) = code
+            .get(..self.offset.get() as usize)
+            .filter(|before| !before.is_empty())
+        else {
+            return Ok(());
+        };
+        if self.is_promised {
+            return Ok(());
+        }
+        let refused = |at, why| Error::EntryNotAtStart {
+            site: name(),
+            at,
+            why,
+        };
+        let prologue = prologue(arch, before);
+        if let Some(at) = first_effect(arch, function.addr, before, prologue.len()) {
+            return Err(refused(at, "runs before it"));
+        }
+        let start = function.addr.at(self.offset).unwrap_or(function.addr);
+        let is_inside = |to| function.addr.get() < to && to <= start.get();
+        // Behind that is the local entry, to which the function itself may branch: as a call does.
+        let local = match prologue {
+            Prologue::Toc => function.addr.plus(Len::new(8)).map(CodeAddr::get),
+            Prologue::None | Prologue::LandingPad => None,
+        };
+        let outline = Outline::of(arch, function.addr, code, &[]);
+        let mut branches = outline.branches();
+        match branches.find(|(_, to)| is_inside(*to) && Some(*to) != local) {
+            Some((from, _)) => Err(refused(CodeAddr::new(from.start), "leads there")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a function may begin with that changes nothing for a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prologue {
+    None,
+    /// Where indirect branches may lead. Four bytes on every architecture.
+    LandingPad,
+    /// The TOC pointer is made of the function's address. A caller that has it jumps over these eight bytes.
+    Toc,
+}
+
+impl Prologue {
+    const fn len(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::LandingPad => 4,
+            Self::Toc => 8,
+        }
+    }
+}
+
+/// What a function begins with whose first bytes these are.
+fn prologue(arch: Arch, code: &[u8]) -> Prologue {
+    let word = |at: usize| {
+        let bytes = code.get(at..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let is_pad = |pad: fn(u32) -> bool| match word(0).is_some_and(pad) {
+        true => Prologue::LandingPad,
+        false => Prologue::None,
+    };
+    match arch {
+        // endbr64 (Intel SDM volume 2).
+        Arch::X86_64 => is_pad(|word| word == 0xfa1e_0ff3),
+        // bti, in four forms (Arm ARM, C6.2).
+        Arch::AArch64 => is_pad(|word| word & 0xffff_ff3f == 0xd503_241f),
+        // lpad, which is auipc x0 (RISC-V CFI, Zicfilp).
+        Arch::RiscV64 => is_pad(|word| word & 0xfff == 0x17),
+        // addis r2, r12 or lis r2; addi r2, r2 (ELFv2 ABI, 2.3.2.1).
+        Arch::PowerPc64Le => {
+            let high = word(0).map(|word| word & 0xffff_0000);
+            let low = word(4).map(|word| word & 0xffff_0000);
+            match (high, low) {
+                (Some(0x3c4c_0000 | 0x3c40_0000), Some(0x3842_0000)) => Prologue::Toc,
+                _ => Prologue::None,
+            }
+        }
+        Arch::PowerPc64 | Arch::SystemZ => Prologue::None,
+    }
+}
+
+/// The first instruction of these that may do something, behind so many bytes of a prologue.
+fn first_effect(arch: Arch, addr: CodeAddr, code: &[u8], prologue: usize) -> Option<CodeAddr> {
+    let rest = code.get(prologue..)?;
+    let mut at = addr.plus(Len::new(prologue as u32))?;
+    let mut begin = 0;
+    for end in verify::boundaries(arch, at, rest) {
+        let instruction = rest.get(begin..end as usize).unwrap_or_default();
+        at = addr.plus(Len::new((prologue + begin) as u32))?;
+        if verify::original(arch, at, instruction) != Ok(Original::Nops) {
+            return Some(at);
+        }
+        begin = end as usize;
+    }
+    match begin == rest.len() {
+        true => None,
+        // It does not decode, or the site begins in its middle.
+        false => addr.plus(Len::new((prologue + begin) as u32)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(arch: Arch, code: &[u8], spec: &EntrySpec) -> Result<()> {
+        let addr = CodeAddr::new(0x40_0000);
+        let function = FunctionView {
+            name: "f",
+            addr,
+            len: Len::of(code).unwrap(),
+            pointer: addr,
+        };
+        let name = || {
+            Box::new(SiteName {
+                kind: None,
+                id: spec.id,
+                function: None,
+                offset: spec.offset,
+                addr,
+            })
+        };
+        spec.check_start(arch, &function, code, name)
+    }
+
+    /// Where the offending instruction of a site at that offset is, and why it offends.
+    fn refused(arch: Arch, code: &[u8], offset: u32) -> Option<(u64, &'static str)> {
+        let spec = EntrySpec::new("f", 1_u64, 4).at(FnOffset::new(offset));
+        // SAFETY: nothing is executed.
+        let promised = unsafe { spec.clone().promised_at(FnOffset::new(offset)) };
+        assert_eq!(check(arch, code, &promised), Ok(()));
+        // The last word counts.
+        let again = check(arch, code, &promised.at(FnOffset::new(offset)));
+        match check(arch, code, &spec) {
+            Ok(()) => None,
+            Err(Error::EntryNotAtStart { at, why, .. }) => {
+                assert!(again.is_err());
+                Some((at.get() - 0x40_0000, why))
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+    #[test]
+    fn behind_landing_pads_and_nops_an_entry_is_one() {
+        let x86 = [&ENDBR[..], &[0x90; 12], &[0xc3]].concat();
+        for offset in [0, 4, 5, 12] {
+            assert_eq!(refused(Arch::X86_64, &x86, offset), None, "{offset}");
+        }
+        let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+        // bti c; nop; nop; ret
+        let aarch64 = words(&[0xd503_245f, 0xd503_201f, 0xd503_201f, 0xd65f_03c0]);
+        // lpad 0; nop; nop; ret
+        let riscv = words(&[0x17, 0x13, 0x13, 0x8067]);
+        // addis 2,12,1; addi 2,2,8; nop; nop; b .-12 (to the local entry, as a call); blr
+        let power = words(&[
+            0x3c4c_0001,
+            0x3842_0008,
+            0x6000_0000,
+            0x6000_0000,
+            0x4bff_fff8,
+            0x4e80_0020,
+        ]);
+        assert_eq!(refused(Arch::AArch64, &aarch64, 4), None);
+        assert_eq!(refused(Arch::AArch64, &aarch64, 8), None);
+        assert_eq!(refused(Arch::RiscV64, &riscv, 4), None);
+        assert_eq!(refused(Arch::PowerPc64Le, &power, 8), None);
+        assert_eq!(refused(Arch::PowerPc64Le, &power, 12), None);
+        // Half of it, and what looks like it elsewhere.
+        assert_eq!(refused(Arch::PowerPc64Le, &power, 4), Some((0, "runs before it")));
+        assert_eq!(refused(Arch::PowerPc64, &power, 8).map(|found| found.0), Some(0));
+    }
+
+    #[test]
+    fn behind_other_code_an_entry_is_none() {
+        // push rbx; nops; pop rbx; ret
+        let pushed = [&[0x53][..], &[0x90; 8], &[0x5b, 0xc3]].concat();
+        assert_eq!(refused(Arch::X86_64, &pushed, 1), Some((0, "runs before it")));
+        assert_eq!(refused(Arch::X86_64, &pushed, 5), Some((0, "runs before it")));
+        // Behind the landing pad too.
+        let pushed = [&ENDBR[..], &pushed].concat();
+        assert_eq!(refused(Arch::X86_64, &pushed, 5), Some((4, "runs before it")));
+        // In the middle of a nop, and of the pad.
+        let long = [&[0x0f, 0x1f, 0x40, 0x00][..], &[0x90; 8], &[0xc3]].concat();
+        assert_eq!(refused(Arch::X86_64, &long, 4), None);
+        assert_eq!(refused(Arch::X86_64, &long, 2), Some((0, "runs before it")));
+        assert_eq!(refused(Arch::X86_64, &pushed, 2), Some((0, "runs before it")));
+        // mflr r0; nop; nop: the return address is elsewhere soon.
+        let saved: Vec<u8> = [0x7c08_02a6_u32, 0x6000_0000, 0x6000_0000]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        assert_eq!(refused(Arch::PowerPc64Le, &saved, 4), Some((0, "runs before it")));
+    }
+
+    #[test]
+    fn where_the_function_leads_itself_an_entry_is_none() {
+        // Nops, of which the last are in a loop: dec edi; jne -N; ret
+        let looping = |back: u8| [&[0x90; 8][..], &[0xff, 0xcf, 0x75, back, 0xc3]].concat();
+        // To offset 4: where the site begins, and in front of it.
+        assert_eq!(
+            refused(Arch::X86_64, &looping(0xf8), 4),
+            Some((10, "leads there"))
+        );
+        assert_eq!(
+            refused(Arch::X86_64, &looping(0xf8), 6),
+            Some((10, "leads there"))
+        );
+        // Behind the site, or to the function's start, where it calls itself again.
+        assert_eq!(refused(Arch::X86_64, &looping(0xfc), 4), None);
+        assert_eq!(refused(Arch::X86_64, &looping(0xf4), 4), None);
     }
 }

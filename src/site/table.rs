@@ -86,12 +86,8 @@ impl SiteTable {
     /// # Errors
     /// [`Error::CodeAlreadyRegistered`]: one of its code ranges belongs to a module already.
     pub(crate) fn insert(&mut self, module: Module) -> Result<()> {
+        self.check(&module)?;
         let code = || module.areas().iter().map(CodeArea::range);
-        for range in code() {
-            if let Some(other) = self.overlapping(range) {
-                return Err(Error::CodeAlreadyRegistered { range, other });
-            }
-        }
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.modules.push(None);
             // A module takes hundreds of bytes.
@@ -109,6 +105,19 @@ impl SiteTable {
         if let Some(vacant) = self.modules.get_mut(place as usize) {
             let sites = Arc::clone(module.kept());
             *vacant = Some(Known { module, sites });
+        }
+        Ok(())
+    }
+
+    /// Whether a module can be inserted.
+    ///
+    /// # Errors
+    /// [`Error::CodeAlreadyRegistered`].
+    pub(crate) fn check(&self, module: &Module) -> Result<()> {
+        for range in module.areas().iter().map(CodeArea::range) {
+            if let Some(other) = self.overlapping(range) {
+                return Err(Error::CodeAlreadyRegistered { range, other });
+            }
         }
         Ok(())
     }

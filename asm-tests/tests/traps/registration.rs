@@ -116,8 +116,11 @@ fn an_entry_that_overlaps_a_record_is_refused() {
     let before = rest(&site).1.into_iter().filter(|at| *at < reserved(4)).max();
     let (last, len) = (before.unwrap(), reserved(4) - before.unwrap());
     let at = patchpoint::addr::FnOffset::new(site.offset().get() + last);
-    let again = EntrySpec::new("entry_then_site", 100, len).at(at);
-    let refused = with_entry(again);
+    let again = || EntrySpec::new("entry_then_site", 100, len);
+    // It is not at the function's entry.
+    refused!(with_entry(again().at(at)), EntryNotAtStart, 100);
+    // SAFETY: it is refused.
+    let refused = with_entry(unsafe { again().promised_at(at) });
     assert!(matches!(&refused, Err(Error::SitesOverlap { .. })), "{refused:?}");
     let twice = || EntrySpec::new("entered", 100, 16);
     let (engine, _) = super::engine();

@@ -57,10 +57,14 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
         let stubs = arming.iter().flat_map(|arming| &arming.stubs);
         let ranges: Vec<CodeRange> = sites.chain(stubs.map(StubSlot::range)).collect();
         // No thread has executed these bytes, so none can have fetched others.
-        shared.publisher.publish(&ranges, Level::Eventual)
+        let published = shared.publisher.publish(&ranges, Level::Eventual);
+        published.map_err(|cause| take_back(&arming, cause))
     });
     if let Err(error) = done {
-        arming.iter_mut().for_each(|arming| arming.discard(shared));
+        // A site that did not get its bytes back leads to its stubs still: they stay, for good.
+        if !matches!(error, Error::RollBackFailed { .. }) {
+            arming.iter_mut().for_each(|arming| arming.discard(shared));
+        }
         return Err(error);
     }
     for arming in arming {
@@ -162,24 +166,28 @@ fn displace(
 /// Writes the armed bytes; if one site cannot be, those before it get their original bytes back.
 fn write(arming: &[Arming]) -> Result<()> {
     for (at, one) in arming.iter().enumerate() {
-        let Err(cause) = write_one(one, &one.armed) else {
-            continue;
-        };
-        let lost: Vec<_> = arming
-            .iter()
-            .take(at + 1)
-            .filter(|done| write_one(done, &done.original).is_err())
-            .map(|done| (*done.site.name(), Fate::Unknown))
-            .collect();
-        return Err(match lost.is_empty() {
-            true => cause,
-            false => Error::RollBackFailed {
-                cause: Box::new(cause),
-                sites: lost,
-            },
-        });
+        if let Err(cause) = write_one(one, &one.armed) {
+            return Err(take_back(arming.get(..=at).unwrap_or(arming), cause));
+        }
     }
     Ok(())
+}
+
+/// Gives sites their original bytes back, and returns why, with those that did not get them.
+#[cold]
+fn take_back(written: &[Arming], cause: Error) -> Error {
+    let lost: Vec<_> = written
+        .iter()
+        .filter(|done| write_one(done, &done.original).is_err())
+        .map(|done| (*done.site.name(), Fate::Unknown))
+        .collect();
+    match lost.is_empty() {
+        true => cause,
+        false => Error::RollBackFailed {
+            cause: Box::new(cause),
+            sites: lost,
+        },
+    }
 }
 
 fn write_one(arming: &Arming, bytes: &[u8]) -> Result<()> {

@@ -66,21 +66,26 @@ fn traps(exchanges: &[HeadExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr
 pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[HeadExchange]) -> Result<()> {
     traps(exchanges).try_for_each(|(site, ramp)| match publisher.traps_elsewhere() {
         Some(elsewhere) => elsewhere.set_trap(site, Some(ramp)),
-        None => {
-            table::note(site, ramp);
-            Ok(())
-        }
+        None => table::note(site, ramp),
     })
 }
 
-/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own ramps.
-pub(in crate::engine) fn forget_traps(publisher: &Publisher, exchanges: &[HeadExchange]) {
+/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own ramps. A trap that
+/// leads to a ramp which the site has had before is one that was taken back, of which a thread may have to ask still.
+pub(in crate::engine) fn forget_traps(publisher: &Publisher, work: &Work) {
     let leads_to = |site| match publisher.traps_elsewhere() {
         Some(elsewhere) => elsewhere.trap(site),
         None => table::ramp(site),
     };
-    let noted = traps(exchanges).filter(|(site, ramp)| leads_to(*site) == Some(*ramp));
-    noted.for_each(|(site, _)| forget(publisher, site));
+    for exchange in &work.exchanges {
+        let site = exchange.range.start();
+        let ramps = work.items.get(exchange.item).map(|item| item.ramps.as_slice());
+        let is_own = |ramp| ramps.is_some_and(|own| own.iter().any(|own| own.slot.addr() == ramp));
+        let noted = exchange.trap.filter(|ramp| leads_to(site) == Some(*ramp));
+        if noted.is_some_and(is_own) {
+            forget(publisher, site);
+        }
+    }
 }
 
 /// Forgets the trap of a site whose module goes.
@@ -119,10 +124,9 @@ mod table {
         Traps::install().map(|_| ())
     }
 
-    pub(super) fn note(site: CodeAddr, ramp: CodeAddr) {
-        if let Ok(traps) = Traps::install() {
-            traps.note(site, ramp);
-        }
+    pub(super) fn note(site: CodeAddr, ramp: CodeAddr) -> Result<()> {
+        Traps::install()?.note(site, ramp);
+        Ok(())
     }
 
     pub(super) fn ramp(site: CodeAddr) -> Option<CodeAddr> {
@@ -145,7 +149,9 @@ mod table {
         Err(Error::ShadowNotArmed { site: site.name() })
     }
 
-    pub(super) fn note(_: CodeAddr, _: CodeAddr) {}
+    pub(super) fn note(_: CodeAddr, _: CodeAddr) -> Result<()> {
+        Ok(())
+    }
 
     pub(super) fn ramp(_: CodeAddr) -> Option<CodeAddr> {
         None

@@ -12,8 +12,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use super::Limbo;
+use super::{Limbo, Retirable, Until};
 use crate::publish::{Epochs, Participant, Rest};
+
+impl Retirable for usize {}
 
 struct Code {
     head: AtomicUsize,
@@ -54,7 +56,7 @@ impl Model {
     /// The writer's part: exchange, retire, make every core serialize, stamp, and free whatever every thread has left.
     fn replace(&self, limbo: &mut Limbo<usize>) {
         let old = self.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Rest::Checkpoint, old);
+        limbo.retire(Until::Reported(Rest::Checkpoint), old);
         (0..2).for_each(|core| self.serialize(core));
         limbo.stamp(self.epochs.advance());
         self.free(limbo);
@@ -147,7 +149,7 @@ fn loom_finds_a_free_without_a_drain() {
         });
         let mut limbo = Limbo::default();
         let old = model.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Rest::Checkpoint, old);
+        limbo.retire(Until::Reported(Rest::Checkpoint), old);
         for stub in limbo.take_where(|_| true) {
             model.code.stubs[stub].with_mut(|_| ());
         }
@@ -170,7 +172,7 @@ fn loom_finds_an_epoch_that_begins_too_early() {
         let mut limbo = Limbo::default();
         let epoch = model.epochs.advance();
         let old = model.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Rest::Checkpoint, old);
+        limbo.retire(Until::Reported(Rest::Checkpoint), old);
         limbo.stamp(epoch);
         model.free(&mut limbo);
         thread.join().unwrap();
@@ -193,7 +195,7 @@ fn loom_finds_a_missing_barrier() {
         });
         let mut limbo = Limbo::default();
         let old = model.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Rest::Checkpoint, old);
+        limbo.retire(Until::Reported(Rest::Checkpoint), old);
         limbo.stamp(model.epochs.advance());
         model.free(&mut limbo);
         thread.join().unwrap();

@@ -14,6 +14,10 @@ mod maps;
 mod observed;
 #[cfg(any(target_arch = "x86_64", target_arch = "powerpc64"))]
 mod red_zone;
+#[cfg(target_os = "linux")]
+mod taken_back;
+#[cfg(target_os = "linux")]
+mod telling;
 #[cfg(target_arch = "x86_64")]
 mod templates;
 

@@ -115,8 +115,8 @@ fn every_change_of_a_quiescent_site_is_told_once_and_in_order() {
     assert_eq!(
         log.take(),
         [
-            "1 Patched 5 of 2",
             "deopt ramp of 2 for 1",
+            "1 Patched 5 of 2",
             "2 Invalidated 1 of 2"
         ]
     );

@@ -10,9 +10,10 @@
 //! it runs, so that a parked thread runs no other handler. A signal that someone else sends does nothing.
 //! One asker is at work at a time in a process; the right to be it survives a fork by naming its process.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::door::Door;
 use super::look::{self, Found, Place};
 use super::registry::{self, Slot};
 use super::signal;
@@ -34,8 +35,13 @@ const ELSEWHERE: u32 = 3;
 static QUESTIONS: AtomicU64 = AtomicU64::new(0);
 /// Who asks.
 pub(super) static ASKERS: Turns = Turns::new();
-/// The process whose threads are stopped, or 0: who attaches now waits.
-static STOPPED: AtomicI32 = AtomicI32::new(0);
+/// Closed while the process's threads are stopped: who attaches now waits.
+#[cfg(not(all(test, loom)))]
+static DOOR: Door = Door::new();
+#[cfg(all(test, loom))]
+loom::lazy_static! {
+    static ref DOOR: Door = Door::new();
+}
 
 /// What a thread is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,21 +63,21 @@ pub(super) struct Closed(());
 
 impl Closed {
     pub(super) fn close() -> Self {
-        STOPPED.store(registry::this_process(), Ordering::SeqCst);
+        DOOR.close(registry::this_process());
         Self(())
     }
 }
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        STOPPED.store(0, Ordering::SeqCst);
+        DOOR.open();
     }
 }
 
 /// Waits until threads may attach. After the thread's slot is visible: then either the asker sees the slot, or
 /// this sees that the world is stopped.
 pub(super) fn wait_until_open() {
-    while STOPPED.load(Ordering::SeqCst) == registry::this_process() {
+    while DOOR.is_closed_for(registry::this_process()) {
         std::thread::yield_now();
     }
 }

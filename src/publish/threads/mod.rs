@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 mod ask;
+mod door;
 mod look;
 mod registry;
 mod signal;

@@ -5,6 +5,8 @@
 
 mod barriers;
 mod exhausted;
+mod hooked;
+mod kept;
 mod redirect;
 #[cfg(target_arch = "x86_64")]
 mod threads;

@@ -1,0 +1,57 @@
+//! Live invalidations of shadows that are taken back.
+
+use super::*;
+use crate::memory::testing::Call;
+use crate::publish::NeverStopped;
+use crate::publish::trap::Traps;
+
+/// Nops, then a return, under a shadow.
+fn shadowed(id: u64) -> Written {
+    Written {
+        bytes: [&nops(), HOST.ret].concat(),
+        record: record(id).at(0),
+        shape: CallShape::shadow(RESERVED),
+    }
+}
+
+/// A thread that has executed a trap before it was taken back finds where it leads, be it late: also after another
+/// invalidation was refused before it wrote anything.
+#[test]
+fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
+    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
+    let engine = Engine::builder()
+        .world(NeverStopped)
+        .exits(ramps)
+        .build()
+        .unwrap();
+    let functions = [shadowed(1), shadowed(2)];
+    let text = Text::new(&functions);
+    let code = engine
+        .adopt_with(text.adopted(&functions), &text.shared())
+        .unwrap();
+    let registration = engine.registration(code).live();
+    let module = registration.register(|_| CallShape::shadow(RESERVED)).unwrap();
+    let sites: Vec<Site> = module.sites().collect();
+    let ramp = |site: &Site| Traps::install().unwrap().ramp(site.addr());
+    let invalidate = |call, after| {
+        let transaction = engine.transaction().invalidate_site(&sites[0]).unwrap();
+        let prepared = transaction.invalidate_site(&sites[1]).unwrap().prepare().unwrap();
+        text.memory.fail_after(call, after);
+        let refused = prepared.commit();
+        assert!(refused.is_err() && text.memory.has_failed());
+        assert!(sites.iter().all(|site| engine.status(site) == Status::Original));
+        [ramp(&sites[0]), ramp(&sites[1])]
+    };
+    // No thread can have seen them.
+    assert_eq!(invalidate(Call::Read, 0), [None, None]);
+    assert_eq!(engine.stub_stats().slots, 0);
+    let seen = invalidate(Call::Exchange, 1);
+    assert!(seen.iter().all(Option::is_some));
+    assert_eq!(engine.stub_stats().slots, 2);
+    assert_eq!(invalidate(Call::Read, 0), seen);
+    assert_eq!(invalidate(Call::Exchange, 1), seen);
+    assert_eq!(engine.stub_stats().slots, 2);
+    // SAFETY: no thread executes the code.
+    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    assert_eq!([ramp(&sites[0]), ramp(&sites[1])], [None, None]);
+}
