@@ -239,7 +239,7 @@ impl Symbol<'_> {
     }
 
     /// Makes this symbol what both of the name together are, and the other one what nobody names.
-    fn unite(&mut self, other: &mut Self) {
+    pub(super) fn unite(&mut self, other: &mut Self) {
         let scope = self.scope.min(other.scope);
         let strictest = match (self.definition, other.definition) {
             (Definition::Common { align: a }, Definition::Common { align: b }) => Some(a.max(b)),

@@ -80,6 +80,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         reader.symbols(&mut graph)?;
         reader.groups(&mut graph)?;
         reader.edges(&mut graph)?;
+        graph.choose_among_own()?;
         tie_unwind_tables(&mut graph);
         Ok(graph)
     }
