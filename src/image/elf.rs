@@ -130,6 +130,7 @@ impl<'data> Reader<'data> {
                 .map_err(malformed("a section's bytes"))?,
         );
         init::check(&section)?;
+        checks::zeros(&section)?;
         Ok(section)
     }
 

@@ -23,15 +23,33 @@ pub struct Segment {
     pub kind: SegmentKind,
     /// Where the bytes must be when they are used.
     pub addr: CodeAddr,
-    /// The bytes.
+    /// The bytes. They may be fewer than the size: zeros follow, which new memory has anyway.
     pub bytes: Vec<u8>,
+    /// How much memory it takes, in bytes.
+    pub size: Len,
+}
+
+impl Segment {
+    /// Bytes of it, with zeros where they are behind those that it has; `None` if they are not all in the segment.
+    #[must_use]
+    pub fn read(&self, at: CodeAddr, len: usize) -> Option<Vec<u8>> {
+        let start = at.get().checked_sub(self.addr.get())?;
+        let end = start.checked_add(len as u64)?;
+        if end > u64::from(self.size.get()) {
+            return None;
+        }
+        let there = self.bytes.get(usize::try_from(start).ok()?..).unwrap_or_default();
+        let mut bytes = there.get(..len).unwrap_or(there).to_vec();
+        bytes.resize(len, 0);
+        Some(bytes)
+    }
 }
 
 impl fmt::Debug for Segment {
     /// Without the bytes, which may be many.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = self.bytes.len();
-        write!(f, "Segment({} at {}, {len} bytes)", self.kind, self.addr)
+        let size = self.size;
+        write!(f, "Segment({} at {}, {size} bytes)", self.kind, self.addr)
     }
 }
 
@@ -313,10 +331,7 @@ impl Linker<'_, '_> {
 
     pub(super) fn link(&self) -> Result<LinkedImage> {
         self.check_missing()?;
-        let mut buffers = self
-            .layout
-            .segments
-            .map(|request| alloc::vec![0; request.size.as_usize()]);
+        let mut buffers = SegmentKind::ALL.map(|kind| alloc::vec![0; self.layout.filled_len(kind)]);
         let written = self.write_sections(&mut buffers)?;
         let segments = self.segments(buffers);
         let graph = &self.layout.graph;
@@ -378,17 +393,18 @@ impl Linker<'_, '_> {
 
     /// The segments that are not empty, of these bytes.
     fn segments(&self, buffers: [Vec<u8>; 3]) -> Vec<Segment> {
-        let all = SegmentKind::ALL.into_iter().zip(buffers);
-        let segments = all.filter(|(_, bytes)| !bytes.is_empty());
-        let segments = segments.map(|(kind, bytes)| Segment {
-            kind,
-            addr: self.addrs.get(kind),
+        let all = self.layout.segments.iter().zip(buffers);
+        let segments = all.filter(|(request, _)| request.size.get() != 0);
+        let segments = segments.map(|(request, bytes)| Segment {
+            kind: request.kind,
+            addr: self.addrs.get(request.kind),
             bytes,
+            size: request.size,
         });
         segments.collect()
     }
 
-    /// Puts a section's bytes into its place; returns them.
+    /// Puts a section's bytes into its place; returns them, without zeros that follow.
     fn fill<'b>(
         &self,
         section: &Section<'_>,
@@ -397,14 +413,10 @@ impl Linker<'_, '_> {
     ) -> Option<&'b mut [u8]> {
         let start = place.offset as usize;
         let buffer = buffers.get_mut(place.segment.index())?;
-        let whole = buffer.get_mut(start..start.checked_add(section.size as usize)?)?;
-        let (initialized, zeros) = whole.split_at_mut_checked(section.bytes.len())?;
-        initialized.copy_from_slice(&section.bytes);
-        if place.segment == SegmentKind::Code {
-            // The other segments are zero already, and their zeros may be many.
-            zeros.fill(0);
-        }
-        Some(whole)
+        // Zeros that follow are there already, or are the memory's.
+        let bytes = buffer.get_mut(start..start.checked_add(section.bytes.len())?)?;
+        bytes.copy_from_slice(&section.bytes);
+        Some(bytes)
     }
 
     fn stack_maps(&self) -> Result<Vec<u8>> {

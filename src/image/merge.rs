@@ -14,7 +14,6 @@ use alloc::vec::Vec;
 use core::mem;
 use std::collections::HashMap;
 
-use super::MAX_SIZE;
 use super::comdat::Choice;
 use super::file::Object;
 use super::graph::{Definition, Graph, Scope, SectionId, Strength, Symbol, SymbolId};
@@ -176,10 +175,7 @@ impl<'data> Graph<'data> {
     pub(super) fn bases(&self, sections: usize, symbols: usize) -> Result<Bases> {
         let base = |there: usize, more: usize| match u32::try_from(there.saturating_add(more)) {
             Ok(_) => Ok(there as u32),
-            Err(_) => Err(Error::ImageTooLarge {
-                size: there as u64,
-                limit: MAX_SIZE,
-            }),
+            Err(_) => Err(self.too_large(there as u64)),
         };
         Ok(Bases {
             file: base(self.files.len(), 1)?,

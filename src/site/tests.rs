@@ -131,6 +131,7 @@ fn nops(map: &[u8]) -> (Image, Vec<Segment>) {
         kind: SegmentKind::Code,
         addr,
         bytes: std::vec![0x90; 128],
+        size: Len::new(128),
     };
     (image, std::vec![segment])
 }

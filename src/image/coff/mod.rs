@@ -113,6 +113,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         })?;
         section.bytes = Cow::Borrowed(data);
         section.about_code = section.name == PDATA;
+        checks::zeros(&section)?;
         Ok(section)
     }
 }

@@ -79,7 +79,8 @@ fn tell(link: &Link) -> Result<Story<'_>, Problem> {
         Ok((file.as_str(), bytes))
     });
     let files = files.collect::<Result<Vec<_>, Problem>>()?;
-    let graph = graph(&files)?;
+    let mut graph = graph(&files)?;
+    graph.set_size_limit(link.limit);
     let mut linked = None;
     let mut passes = Passes::new().after_fix_ups(|fixed| {
         linked = Some(Linked::of(fixed, &checks));
@@ -261,7 +262,7 @@ impl Linked {
         Self {
             arch: image.image.arch,
             segments: segments
-                .map(|segment| (segment.kind, segment.addr, segment.bytes.len()))
+                .map(|segment| (segment.kind, segment.addr, segment.size.as_usize()))
                 .collect(),
             symbols,
             outcomes: outcomes.collect(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use patchpoint::addr::{CodeAddr, Len};
+use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Arch;
 use patchpoint::image::{LinkedImage, Resolved, Scope, SectionId, SymbolId};
 
@@ -81,18 +81,16 @@ impl Target for View<'_> {
         self.resolved.graph().arch()
     }
 
-    fn bytes(&self, addr: u64, size: u64) -> Option<&[u8]> {
-        self.image.segments.iter().find_map(|segment| {
-            let start = usize::try_from(addr.checked_sub(segment.addr.get())?).ok()?;
-            segment.bytes.get(start..)?.get(..usize::try_from(size).ok()?)
-        })
+    fn bytes(&self, addr: u64, size: u64) -> Option<Vec<u8>> {
+        let (at, size) = (CodeAddr::new(addr), usize::try_from(size).ok()?);
+        let mut segments = self.image.segments.iter();
+        segments.find_map(|segment| segment.read(at, size))
     }
 
     fn room(&self, addr: u64) -> u64 {
         let rooms = self.image.segments.iter().filter_map(|segment| {
-            let len = Len::of(&segment.bytes)?;
-            let inside = CodeAddr::new(addr).is_within(segment.addr, len);
-            inside.then(|| u64::from(len.get()) - (addr - segment.addr.get()))
+            let inside = CodeAddr::new(addr).is_within(segment.addr, segment.size);
+            inside.then(|| u64::from(segment.size.get()) - (addr - segment.addr.get()))
         });
         rooms.max().unwrap_or(0)
     }
