@@ -40,6 +40,10 @@ pub struct Graph<'data> {
     pub(super) groups: Vec<Group<'data>>,
     /// Filled with the names.
     pub(super) comdats: Comdats<'data>,
+    /// Names, each with that of the symbol that it stands for if nobody defines it (COFF).
+    pub(super) alternates: Vec<(Cow<'data, str>, Cow<'data, str>)>,
+    /// Symbols that have to be there, whether or not an edge leads to them (COFF).
+    pub(super) included: Vec<SymbolId>,
     /// How many bytes all segments together may have.
     pub(super) size_limit: u64,
     /// Whether it was changed since it was read or checked.
@@ -212,6 +216,8 @@ impl<'data> Graph<'data> {
             names: Names::new(),
             groups: Vec::new(),
             comdats: Comdats::new(),
+            alternates: Vec::new(),
+            included: Vec::new(),
             size_limit: DEFAULT_LIMIT,
             changed: false,
             descriptors: Descriptors::default(),

@@ -344,6 +344,7 @@ impl<'data> Graph<'data> {
     /// does not hold together.
     pub fn layout(mut self) -> Result<Layout<'data>> {
         let rows = self.define_bounds()?;
+        self.use_alternates();
         self.complete_tables()?;
         self.check()?;
         self.place_commons()?;

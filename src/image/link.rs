@@ -107,7 +107,8 @@ impl LinkedImage {
         self.stubs.get(symbol).copied()
     }
 
-    /// The lowest address of all segments: what COFF's 32-bit addresses count from, and the symbol `__ImageBase`. On Windows,
+    /// What COFF's 32-bit addresses count from: the lowest address of all segments, or what the graph defines as the symbol
+    /// `__ImageBase`. On Windows,
     /// `RtlAddFunctionTable` takes it with the table of functions, which is the `.pdata` among
     /// [`Image::code_tables`].
     #[must_use]
@@ -120,6 +121,9 @@ impl LinkedImage {
         self.symbols.iter().map(|(name, addr)| (name.as_str(), *addr))
     }
 }
+
+/// The symbol of COFF for the address that 32-bit addresses count from.
+pub(super) const IMAGE_BASE: &str = "__ImageBase";
 
 /// The value of a symbol.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +141,7 @@ pub(super) struct Linker<'a, 'data> {
     pub(super) values: &'a [Value],
     /// The address that stands for the global offset table; on PowerPC the TOC pointer.
     pub(super) got: u64,
-    /// The lowest address of all segments.
+    /// The lowest address of all segments, unless the graph defines another.
     pub(super) image_base: u64,
 }
 
@@ -155,14 +159,18 @@ impl<'a, 'data> Linker<'a, 'data> {
             .wrapping_add(u64::from(layout.got_start))
             .wrapping_add(layout.graph.arch.got_bias());
         let placed = layout.segments.iter().filter(|request| request.size.get() != 0);
-        let image_base = placed.map(|request| addrs.get(request.kind).get()).min();
-        Self {
+        let lowest = placed.map(|request| addrs.get(request.kind).get()).min();
+        let mut linker = Self {
             layout,
             addrs,
             values,
             got,
-            image_base: image_base.unwrap_or(0),
+            image_base: lowest.unwrap_or(0),
+        };
+        if let Some(base) = linker.defined_image_base() {
+            linker.image_base = base;
         }
+        linker
     }
 }
 
@@ -244,11 +252,13 @@ impl Layout<'_> {
 }
 
 impl Graph<'_> {
-    /// By symbol: whether an edge leads to it.
+    /// By symbol: whether an edge leads to it, or it has to be there anyway.
     pub(super) fn wanted(&self) -> Vec<bool> {
         let mut wanted = alloc::vec![false; self.symbols.len()];
-        for edge in self.sections.iter().flat_map(|section| &section.edges) {
-            if let Some(wanted) = wanted.get_mut(edge.target.index()) {
+        let edges = self.sections.iter().flat_map(|section| &section.edges);
+        let targets = edges.map(|edge| edge.target);
+        for id in targets.chain(self.included.iter().copied()) {
+            if let Some(wanted) = wanted.get_mut(id.index()) {
                 *wanted = true;
             }
         }
@@ -297,6 +307,20 @@ impl Linker<'_, '_> {
     pub(super) fn spot(&self, (section, offset): Spot) -> Option<u64> {
         let place = self.layout.places.get(section.index()).copied().flatten()?;
         Some(self.address(place).wrapping_add(u64::from(offset)))
+    }
+
+    /// What the graph defines as the address that COFF's 32-bit addresses count from, in place of the lowest one.
+    fn defined_image_base(&self) -> Option<u64> {
+        let graph = &self.layout.graph;
+        if graph.format != ObjectFormat::Coff {
+            return None;
+        }
+        let id = graph.find(IMAGE_BASE)?;
+        match graph.symbols.get(id.index())?.definition {
+            Definition::Absolute(base) => Some(base),
+            Definition::Section(id, offset) => self.spot((id, offset)),
+            _ => None,
+        }
     }
 
     pub(super) fn resolve_all(&self, resolve: &mut dyn FnMut(&str) -> Option<CodeAddr>) -> Vec<Value> {
@@ -452,6 +476,13 @@ impl Linker<'_, '_> {
                 let name = self.layout.graph.symbol_name(edge.target);
                 let place = self.layout.graph.section_name(section);
                 symbols.push(alloc::format!("`{name}` (for {place}+{:#x})", edge.offset));
+            }
+        }
+        for id in &self.layout.graph.included {
+            let is_missing = matches!(self.values.get(id.index()), Some(Value::Missing));
+            if is_missing && seen.get(id.index()) == Some(&false) {
+                let name = self.layout.graph.symbol_name(*id);
+                symbols.push(alloc::format!("`{name}` (for /include)"));
             }
         }
         if symbols.is_empty() {

@@ -28,6 +28,7 @@ impl Graph<'_> {
     /// # Errors
     /// No object defines a root.
     pub fn prune<'n>(&mut self, roots: impl IntoIterator<Item = &'n str>) -> Result<()> {
+        self.use_alternates();
         let mut missing: HashSet<&str> = roots.into_iter().collect();
         let mut marks = Marks::new(self);
         for (symbol, named) in self.symbols.iter().zip(&mut marks.named) {
@@ -44,6 +45,15 @@ impl Graph<'_> {
         }
         if let Some(root) = missing.into_iter().min() {
             return Err(Error::RootUndefined { symbol: root.into() });
+        }
+        for id in &self.included {
+            if let Some(named) = marks.named.get_mut(id.index()) {
+                *named = true;
+            }
+            let symbol = self.symbols.get(id.index());
+            if let Some(Definition::Section(section, _)) = symbol.map(|symbol| symbol.definition) {
+                marks.waiting.push(section);
+            }
         }
         marks.run();
         let Marks {
