@@ -323,11 +323,7 @@ mod tests {
         let kept = Functions::new(&given).unwrap();
         let before = steps();
         for addr in 0..2 * COUNT {
-            let last = if addr < COUNT {
-                addr
-            } else {
-                (2 * COUNT - addr - 1) / 1
-            };
+            let last = if addr < COUNT { addr } else { 2 * COUNT - addr - 1 };
             assert_eq!(
                 kept.containing(CodeAddr::new(addr)),
                 Some(last.min(COUNT - 1) as u32)
