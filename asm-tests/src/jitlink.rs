@@ -375,7 +375,7 @@ fn one(mut graph: Graph<'_>, index: usize, at: u64, places: &Places) -> Relocate
     } else {
         let holds = |segment: &&patchpoint::image::Segment| {
             let start = segment.addr.get();
-            (start..start + segment.bytes.len() as u64).contains(&at)
+            (start..start + u64::from(segment.size.get())).contains(&at)
         };
         let segment = linked.segments.iter().find(holds).unwrap();
         segment.bytes[(at - segment.addr.get()) as usize..].to_vec()

@@ -381,7 +381,7 @@ fn ours(linked: &LinkedImage, place: u64, len: usize) -> &[u8] {
     let segment = linked
         .segments
         .iter()
-        .find(|segment| CodeAddr::new(place).is_within(segment.addr, Len::of(&segment.bytes).unwrap()))
+        .find(|segment| CodeAddr::new(place).is_within(segment.addr, segment.size))
         .unwrap();
     &segment.bytes[(place - segment.addr.get()) as usize..][..len]
 }

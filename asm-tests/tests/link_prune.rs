@@ -169,7 +169,7 @@ fn other_files_go() {
         linked
             .segments
             .iter()
-            .map(|segment| segment.bytes.len())
+            .map(|segment| segment.size.as_usize())
             .sum::<usize>()
             < 200
     );

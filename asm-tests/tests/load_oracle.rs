@@ -199,7 +199,7 @@ fn bytes_at(linked: &LinkedImage, addr: CodeAddr, len: usize) -> &[u8] {
     let segment = linked
         .segments
         .iter()
-        .find(|segment| addr.is_within(segment.addr, Len::of(&segment.bytes).unwrap()))
+        .find(|segment| addr.is_within(segment.addr, segment.size))
         .unwrap();
     let start = (addr.get() - segment.addr.get()) as usize;
     &segment.bytes[start..start + len]

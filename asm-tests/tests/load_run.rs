@@ -68,8 +68,8 @@ fn load(bytes: &[u8], patch: impl Fn(&mut LinkedImage)) -> patchpoint::Result<Lo
             SegmentKind::Data => Protection::READ_WRITE,
         };
         // SAFETY: the pages belong to this segment alone, and nobody holds a reference into them.
-        unsafe { region::protect(base.add(offset), segment.bytes.len(), protection) }.unwrap();
-        let range = CodeRange::new(segment.addr, segment.bytes.len() as u64).unwrap();
+        unsafe { region::protect(base.add(offset), segment.size.as_usize(), protection) }.unwrap();
+        let range = CodeRange::new(segment.addr, segment.size.get().into()).unwrap();
         // SAFETY: the range is mapped and readable, see above.
         unsafe { Publisher::new().publish_code(&[range], Level::Eventual) }?;
     }

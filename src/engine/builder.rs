@@ -21,6 +21,7 @@ pub struct Builder {
     exits: Option<Box<dyn Exits>>,
     arena: Option<Arena>,
     journal: Option<usize>,
+    image_limit: Option<u64>,
     observers: Observers,
     #[cfg(all(feature = "remote", target_os = "linux"))]
     pub(super) elsewhere: Option<super::elsewhere::Elsewhere>,
@@ -46,6 +47,14 @@ impl Builder {
     #[must_use]
     pub fn arena(mut self, arena: Arena) -> Self {
         self.arena = Some(arena);
+        self
+    }
+
+    /// How many bytes an image that is loaded may have, where 256 MiB do not suit; at most 1 GiB. What needs more is refused with
+    /// [`Error::ImageTooLarge`]. Without this, each graph has [its own limit](crate::image::Graph::set_size_limit).
+    #[must_use]
+    pub fn image_limit(mut self, bytes: u64) -> Self {
+        self.image_limit = Some(bytes);
         self
     }
 
@@ -113,6 +122,7 @@ impl Builder {
             epochs: Epochs::default(),
             stubs: StubPool::new(arena.clone(), within),
             arena,
+            image_limit: self.image_limit,
             next_module: AtomicU32::new(0),
         };
         let engine = Engine {

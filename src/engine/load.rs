@@ -184,11 +184,14 @@ impl Engine {
     /// As [`Engine::load_with`], and what the lookup returns.
     pub async fn link(
         &self,
-        graph: Graph<'_>,
+        mut graph: Graph<'_>,
         passes: &mut Passes<'_>,
         lookup: &impl Lookup,
     ) -> Result<Code> {
         self.check_arch(graph.arch())?;
+        if let Some(limit) = self.shared.image_limit {
+            graph.set_size_limit(limit);
+        }
         let linked = image::link(graph, passes, &self.shared.arena, lookup).await?;
         let (image, placed) = (linked.image, linked.memory);
         let memory: Arc<dyn CodeMemory> = Arc::new(placed.memory());

@@ -123,6 +123,8 @@ struct Shared {
     epochs: Epochs,
     stubs: StubPool,
     arena: Arena,
+    /// How many bytes a loaded image may have, where the caller has said so.
+    image_limit: Option<u64>,
     next_module: AtomicU32,
 }
 

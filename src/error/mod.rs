@@ -403,7 +403,7 @@ pub enum Error {
     #[error("section {section} cannot be loaded: {reason}")]
     SectionRefused { section: String, reason: &'static str },
     /// The image is larger than the loader takes.
-    #[error("the image needs at least {size} bytes, more than {limit}: split the object")]
+    #[error("the image needs at least {size} bytes, more than the limit of {limit}: {}", mend_size(*limit))]
     ImageTooLarge { size: u64, limit: u64 },
     /// A relocation that is unknown, or not possible in its place.
     #[error("{relocation} at {section}+{offset} cannot be applied: {reason}")]
@@ -950,4 +950,13 @@ pub enum Error {
         "unwind information for {pc}: {reason}; only offsets from a register and saved registers can be undone"
     )]
     UnwindRule { pc: CodeAddr, reason: String },
+}
+
+/// What to do about an image that is larger than a limit: than the largest there can be, or than one that the caller sets.
+fn mend_size(limit: u64) -> &'static str {
+    if limit < crate::image::MAX_SIZE {
+        "raise it (Builder::image_limit, or Graph::set_size_limit without an engine; at most 1 GiB), or split the object"
+    } else {
+        "split the object"
+    }
 }

@@ -92,6 +92,23 @@ pub(super) fn alignment(section: &str, align: u64) -> Result<u32> {
     }
 }
 
+/// Zeros that are in no file are of data. Nothing else is made of them: who runs them, or reads a table of them, has a
+/// damaged file.
+pub(super) fn zeros(section: &Section<'_>) -> Result<()> {
+    let is_table = section.describes_code() || section.list.is_some();
+    let may = matches!(
+        section.role,
+        SectionRole::Data | SectionRole::ReadOnly | SectionRole::Ignored
+    );
+    if section.is_zero_filled() && (!may || is_table) {
+        return Err(refuse(
+            &section.name,
+            "its bytes are in no file: code and tables about code have theirs there",
+        ));
+    }
+    Ok(())
+}
+
 /// The place of a symbol in a section, by the section's index and the offset in it.
 pub(super) fn in_section(
     sections: &[Section<'_>],

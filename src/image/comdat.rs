@@ -7,8 +7,8 @@
 //!
 //! Sources: System V gABI, "Section Groups"; Microsoft PE format, "COMDAT Sections".
 //!
-//! Invariants: a section is in one group at most. Of each name, one group that can be chosen from others is in the graph,
-//! unless one file has several.
+//! Invariants: a section is in one group at most. Of each name, one group that can be chosen from others is in the graph. A
+//! file that has several of one name is damaged or made by hand; the same rule chooses from them, as linkers do.
 //!
 //! Cost: a lookup by name for each group of a file that is added. Where something goes, tables of that file are taken apart;
 //! where a later, larger group takes an earlier one's place (COFF alone), all that are there, once for each file.
@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::descriptors::{Descriptors, Spot};
 use super::elf::is_descriptors;
-use super::graph::{Definition, Graph, SectionId, Strength, Symbol};
+use super::graph::{Definition, Graph, SectionId, Strength, Symbol, SymbolId};
 use super::merge::Bases;
 use super::parts::Table;
 use crate::error::{Error, Result};
@@ -202,19 +202,97 @@ impl<'data> Graph<'data> {
             reason,
         };
         let [our, their] = [self.leader(ours), theirs.leader(group)];
-        match common_selection(ours.selection, group.selection) {
-            Some(Selection::Any) => Ok(Fate::Dropped),
-            Some(Selection::NoDuplicates) => Err(Error::SymbolDuplicate {
+        match choose_one((ours.selection, our), (group.selection, their)) {
+            Ok(Chosen::First) => Ok(Fate::Dropped),
+            Ok(Chosen::Second) => Ok(Fate::Replacing(index)),
+            Err(Conflict::Twice) => Err(Error::SymbolDuplicate {
                 symbol: group.name.clone().into_owned(),
                 first: first(),
                 second: second(),
             }),
-            Some(Selection::SameSize) if our.0 != their.0 => Err(differ("their sizes are not the same")),
-            Some(Selection::ExactMatch) if our != their => Err(differ("their bytes are not the same")),
-            Some(Selection::SameSize | Selection::ExactMatch) => Ok(Fate::Dropped),
-            Some(Selection::Largest) if their.0 > our.0 => Ok(Fate::Replacing(index)),
-            Some(Selection::Largest) => Ok(Fate::Dropped),
-            None => Err(differ("each is to be chosen by another rule")),
+            Err(Conflict::Differ(reason)) => Err(differ(reason)),
+        }
+    }
+
+    /// Of several groups of one name in this file, keeps one. What named a symbol of another finds that of the one that is
+    /// kept.
+    ///
+    /// # Errors
+    /// They are not to be chosen from.
+    pub(super) fn choose_among_own(&mut self) -> Result<()> {
+        let mut kept: HashMap<&str, usize> = HashMap::new();
+        let mut losers = HashSet::new();
+        let groups = self.groups.iter().enumerate();
+        for (index, group) in groups.filter(|(_, group)| group.selection.is_some()) {
+            let there = *kept.entry(&group.name).or_insert(index);
+            let Some(first) = self.groups.get(there).filter(|_| there != index) else {
+                continue;
+            };
+            let [our, their] = [self.leader(first), self.leader(group)];
+            let loser = match choose_one((first.selection, our), (group.selection, their)) {
+                Ok(Chosen::First) => index,
+                Ok(Chosen::Second) => kept.insert(&group.name, index).unwrap_or(there),
+                Err(Conflict::Twice) => {
+                    return Err(malformed(
+                        &group.name,
+                        "there may be one of this name, but the file has two",
+                    ));
+                }
+                Err(Conflict::Differ(reason)) => {
+                    let reason = alloc::format!("the file has two of this name, and {reason}");
+                    return Err(malformed(&group.name, &reason));
+                }
+            };
+            losers.insert(loser);
+        }
+        if losers.is_empty() {
+            return Ok(());
+        }
+        let mut index = 0..;
+        let is_loser = |_: &Group<'_>| index.next().is_some_and(|index| losers.contains(&index));
+        let (gone, groups) = mem::take(&mut self.groups)
+            .into_iter()
+            .partition::<Vec<_>, _>(is_loser);
+        self.groups = groups;
+        let sections = gone.iter().flat_map(|group| &group.sections).copied();
+        let gone = Gone::new(self, sections.collect());
+        let symbols = (0..).map(SymbolId).zip(&self.symbols);
+        let lost = symbols.filter(|(_, symbol)| symbol.is_shared() && gone.holds(symbol));
+        let lost: HashSet<SymbolId> = lost.map(|(id, _)| id).collect();
+        self.discard(&gone);
+        self.lead_to_kept(&lost);
+        Ok(())
+    }
+
+    /// Leads edges to symbols that were lost with their sections to those of the same names that are kept. Where none is,
+    /// all lead to the first that was lost, for which another file may have a definition.
+    fn lead_to_kept(&mut self, lost: &HashSet<SymbolId>) {
+        let mut first: HashMap<&str, SymbolId> = HashMap::new();
+        let ids = || (0..).map(SymbolId).zip(&self.symbols);
+        for (id, symbol) in ids().filter(|(id, symbol)| symbol.is_shared() && !lost.contains(id)) {
+            first.entry(&symbol.name).or_insert(id);
+        }
+        let mut ways = HashMap::new();
+        for (id, symbol) in ids().filter(|(id, _)| lost.contains(id)) {
+            let to = *first.entry(&symbol.name).or_insert(id);
+            if to != id {
+                ways.insert(id, to);
+            }
+        }
+        for (from, to) in &ways {
+            let Some(lost) = self.symbols.get_mut(from.index()) else {
+                continue;
+            };
+            let mut lost = mem::replace(lost, Symbol::null());
+            if let Some(kept) = self.symbols.get_mut(to.index()) {
+                kept.unite(&mut lost);
+            }
+            if let Some(place) = self.symbols.get_mut(from.index()) {
+                *place = lost;
+            }
+        }
+        for edge in self.sections.iter_mut().flat_map(|section| &mut section.edges) {
+            edge.target = ways.get(&edge.target).copied().unwrap_or(edge.target);
         }
     }
 
@@ -313,6 +391,41 @@ fn live_parts(table: &Table, gone: &Gone) -> Vec<bool> {
         }
     }
     live
+}
+
+/// Which of two groups of one name is kept.
+enum Chosen {
+    First,
+    Second,
+}
+
+/// Why none of two groups can be.
+enum Conflict {
+    /// There may be one.
+    Twice,
+    /// For this reason.
+    Differ(&'static str),
+}
+
+/// Chooses from two groups of one name, each with its rule and the size and the bytes of its first section.
+fn choose_one(
+    (our_rule, ours): (Option<Selection>, (u32, &[u8])),
+    (their_rule, theirs): (Option<Selection>, (u32, &[u8])),
+) -> core::result::Result<Chosen, Conflict> {
+    match common_selection(our_rule, their_rule) {
+        Some(Selection::Any) => Ok(Chosen::First),
+        Some(Selection::NoDuplicates) => Err(Conflict::Twice),
+        Some(Selection::SameSize) if ours.0 != theirs.0 => {
+            Err(Conflict::Differ("their sizes are not the same"))
+        }
+        Some(Selection::ExactMatch) if ours != theirs => {
+            Err(Conflict::Differ("their bytes are not the same"))
+        }
+        Some(Selection::SameSize | Selection::ExactMatch) => Ok(Chosen::First),
+        Some(Selection::Largest) if theirs.0 > ours.0 => Ok(Chosen::Second),
+        Some(Selection::Largest) => Ok(Chosen::First),
+        None => Err(Conflict::Differ("each is to be chosen by another rule")),
+    }
 }
 
 /// The rule by which two groups are chosen from, if they have one: compilers make what is to be the largest any where they

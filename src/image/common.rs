@@ -3,7 +3,6 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::MAX_SIZE;
 use super::graph::{Definition, Graph, Section, SectionId, SectionRole};
 use crate::error::{Error, Result};
 
@@ -13,10 +12,8 @@ const COMMON: &str = "COMMON";
 impl Graph<'_> {
     /// Gives every common symbol a place in a section behind the others, in their order.
     pub(super) fn place_commons(&mut self) -> Result<()> {
-        let too_large = |size| Error::ImageTooLarge {
-            size,
-            limit: MAX_SIZE,
-        };
+        let limit = self.size_limit;
+        let too_large = |size| Error::ImageTooLarge { size, limit };
         let id = u32::try_from(self.sections.len()).map(SectionId);
         let id = id.map_err(|_| too_large(self.sections.len() as u64))?;
         let (mut size, mut strictest, mut any) = (0_u64, 1, false);
@@ -26,7 +23,7 @@ impl Graph<'_> {
             };
             let start = size.next_multiple_of(u64::from(align.max(1)));
             let end = start.saturating_add(symbol.size);
-            let (Ok(offset), true) = (u32::try_from(start), end <= MAX_SIZE) else {
+            let (Ok(offset), true) = (u32::try_from(start), end <= limit) else {
                 return Err(too_large(end));
             };
             symbol.definition = Definition::Section(id, offset);

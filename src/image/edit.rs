@@ -12,7 +12,7 @@ use super::graph::{
     Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
 use super::relocation::Relocation;
-use super::{MAX_ALIGN, MAX_SIZE};
+use super::{MAX_ALIGN, checks};
 use crate::addr::ByteOffset;
 use crate::error::{Error, Result};
 
@@ -110,12 +110,10 @@ impl<'data> Graph<'data> {
     fn check_section(&self, section: &Section<'_>) -> Result<()> {
         let malformed = |what, reason| Err(Error::ObjectMalformed { what, reason });
         let (size, present) = (u64::from(section.size), section.bytes.len() as u64);
-        if size > MAX_SIZE || present > size {
-            return Err(Error::ImageTooLarge {
-                size: size.max(present),
-                limit: MAX_SIZE,
-            });
+        if size > self.size_limit || present > size {
+            return Err(self.too_large(size.max(present)));
         }
+        checks::zeros(section)?;
         if !section.align.is_power_of_two() || section.align > MAX_ALIGN {
             let reason = format!(
                 "{} of {} is no power of two up to 65536",

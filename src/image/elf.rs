@@ -53,6 +53,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
     reader.symbols(&mut graph)?;
     reader.groups(&mut graph)?;
     reader.edges(&mut graph)?;
+    graph.choose_among_own()?;
     align::carry_out(&mut graph)?;
     Ok(graph)
 }
@@ -129,6 +130,7 @@ impl<'data> Reader<'data> {
                 .map_err(malformed("a section's bytes"))?,
         );
         init::check(&section)?;
+        checks::zeros(&section)?;
         Ok(section)
     }
 

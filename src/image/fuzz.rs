@@ -9,8 +9,8 @@ use crate::addr::{CodeAddr, Len};
 use crate::deopt::UnwindInfo;
 use crate::stackmap::StackMaps;
 
-/// What one execution may allocate for zero fill.
-const LIMIT: u32 = 1 << 22;
+/// How large the images are, which need not have bytes for zeros that are in no file.
+const LIMIT: u64 = 1 << 26;
 
 /// Any bytes, laid out and linked if they are an object, for low and for high addresses, with symbols outside that are near
 /// and that are far. What comes of it is read as the engine reads it.
@@ -20,12 +20,10 @@ const LIMIT: u32 = 1 << 22;
 /// If the linked bytes disagree with the layout, bytes change that no relocation names, or the same addresses give other
 /// bytes: each a defect.
 pub fn fuzz_body(data: &[u8]) {
-    let Ok(layout) = Object::parse(data).and_then(Object::layout) else {
-        return;
-    };
-    if layout.segments().iter().any(|segment| segment.size.get() > LIMIT) {
-        return;
-    }
+    let Ok(object) = Object::parse(data) else { return };
+    let mut graph = Graph::new("it", object);
+    graph.set_size_limit(LIMIT);
+    let Ok(layout) = graph.layout() else { return };
     check_pruned(data);
     check_twice(data);
     check_tested(data);
@@ -114,7 +112,8 @@ fn check_sizes(layout: &Layout<'_>, linked: &LinkedImage) {
         let mut requests = layout.segments().iter();
         let request = requests.find(|request| request.kind == segment.kind);
         let size = request.map(|request| request.size.as_usize());
-        assert_eq!(size, Some(segment.bytes.len()));
+        assert_eq!(size, Some(segment.size.as_usize()));
+        assert!(segment.bytes.len() <= segment.size.as_usize());
     }
 }
 
@@ -127,8 +126,7 @@ fn check_bytes(layout: &Layout<'_>, addrs: &SegmentAddrs, linked: &LinkedImage) 
             continue;
         };
         let mut segments = linked.segments.iter();
-        let holder = segments
-            .find(|segment| Len::of(&segment.bytes).is_some_and(|len| at.is_within(segment.addr, len)));
+        let holder = segments.find(|segment| at.is_within(segment.addr, segment.size));
         let Some(found) = holder.and_then(|segment| {
             let start = usize::try_from(at.get() - segment.addr.get()).ok()?;
             segment.bytes.get(start..)?.get(..section.bytes().len())

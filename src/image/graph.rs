@@ -19,7 +19,9 @@ use super::merge::Names;
 use super::pairs::Pairs;
 use super::relocation::Relocation;
 use super::tables::Tables;
+use super::{DEFAULT_LIMIT, MAX_SIZE};
 use crate::arch::Arch;
+use crate::error::Error;
 use crate::stackmap::Endian;
 
 /// Relocatable objects that are linked together, without addresses.
@@ -38,6 +40,12 @@ pub struct Graph<'data> {
     pub(super) groups: Vec<Group<'data>>,
     /// Filled with the names.
     pub(super) comdats: Comdats<'data>,
+    /// Names, each with that of the symbol that it stands for if nobody defines it (COFF).
+    pub(super) alternates: Vec<(Cow<'data, str>, Cow<'data, str>)>,
+    /// Symbols that have to be there, whether or not an edge leads to them (COFF).
+    pub(super) included: Vec<SymbolId>,
+    /// How many bytes all segments together may have.
+    pub(super) size_limit: u64,
     /// Whether it was changed since it was read or checked.
     pub(super) changed: bool,
     /// Found when everything is there, by [`Graph::layout`].
@@ -208,10 +216,34 @@ impl<'data> Graph<'data> {
             names: Names::new(),
             groups: Vec::new(),
             comdats: Comdats::new(),
+            alternates: Vec::new(),
+            included: Vec::new(),
+            size_limit: DEFAULT_LIMIT,
             changed: false,
             descriptors: Descriptors::default(),
             pairs: Pairs::default(),
             tables: Tables::default(),
+        }
+    }
+
+    /// How many bytes the image may have, all segments together, with the zeros that are in no file.
+    #[must_use]
+    pub fn size_limit(&self) -> u64 {
+        self.size_limit
+    }
+
+    /// Sets how many bytes the image may have, all segments together, where 256 MiB do not suit. At most 1 GiB: what is more
+    /// counts as that. An engine that is told a limit ([`Builder::image_limit`](crate::engine::Builder::image_limit)) uses its own.
+    ///
+    /// Zeros that are in no file, as those of `.bss`, count, though they take address space alone until they are written.
+    pub fn set_size_limit(&mut self, bytes: u64) {
+        self.size_limit = bytes.min(MAX_SIZE);
+    }
+
+    pub(super) fn too_large(&self, size: u64) -> Error {
+        Error::ImageTooLarge {
+            size,
+            limit: self.size_limit,
         }
     }
 
@@ -335,6 +367,11 @@ impl Section<'_> {
         self.bytes = Cow::Borrowed(&[]);
         self.edges = Vec::new();
         self.list = None;
+    }
+
+    /// Whether zeros that are in no file follow its bytes.
+    pub(super) fn is_zero_filled(&self) -> bool {
+        self.bytes.len() < self.size as usize
     }
 
     /// The size in bytes, zero fill included.

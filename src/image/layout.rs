@@ -1,13 +1,16 @@
 //! Where everything goes, relative to three segments whose addresses are not known yet.
 //!
-//! Sections of one role follow each other in the graph's order, so those that passes have added come last: among them the
+//! Sections of one role follow each other in the graph's order, those whose zeros are in no file (`.bss`) behind the others, so
+//! that nobody has to make those zeros: the memory has them. Sections that passes have added come last: among them the
 //! stubs and the global offset table ([`super::tables`]). On PowerPC the objects' own parts of the table, the `.toc`
 //! sections, stand before it. Cost: linear in sections and edges.
 
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
+use std::collections::HashMap;
 
-use super::MAX_SIZE;
+use super::bounds::Row;
 use super::descriptors::Descriptors;
 use super::elf::is_toc;
 use super::graph::{Graph, Section, SectionId, SectionRole};
@@ -104,6 +107,8 @@ pub(super) struct Place {
 pub struct Layout<'data> {
     pub(super) graph: Graph<'data>,
     pub(super) segments: [SegmentRequest; 3],
+    /// By segment: how many bytes there are before zeros that are in no file.
+    pub(super) filled: [u32; 3],
     /// By section.
     pub(super) places: Vec<Option<Place>>,
     /// By section: the offset in the kept stack maps.
@@ -125,22 +130,24 @@ struct Growing {
     kind: SegmentKind,
     size: u64,
     align: u32,
+    limit: u64,
 }
 
 impl Growing {
-    fn new(kind: SegmentKind) -> Self {
+    fn new(kind: SegmentKind, limit: u64) -> Self {
         Self {
             kind,
             size: 0,
             align: 1,
+            limit,
         }
     }
 
     fn push(&mut self, size: u64, align: u32) -> Result<Place> {
         let start = self.size.next_multiple_of(u64::from(align));
         let end = start.saturating_add(size);
-        let (Ok(offset), true) = (u32::try_from(start), end <= MAX_SIZE) else {
-            return Err(too_large(end));
+        let (Ok(offset), true) = (u32::try_from(start), end <= self.limit) else {
+            return Err(self.too_large(end));
         };
         self.size = end;
         self.align = self.align.max(align);
@@ -151,7 +158,7 @@ impl Growing {
     }
 
     fn size(&self) -> Result<u32> {
-        u32::try_from(self.size).map_err(|_| too_large(self.size))
+        u32::try_from(self.size).map_err(|_| self.too_large(self.size))
     }
 
     fn request(&self) -> Result<SegmentRequest> {
@@ -161,12 +168,42 @@ impl Growing {
             align: Len::new(self.align),
         })
     }
+
+    const fn too_large(&self, size: u64) -> Error {
+        Error::ImageTooLarge {
+            size,
+            limit: self.limit,
+        }
+    }
 }
 
-const fn too_large(size: u64) -> Error {
-    Error::ImageTooLarge {
-        size,
-        limit: MAX_SIZE,
+/// Sections that are placed in a row.
+struct PlacedRow<'r> {
+    sections: &'r [SectionId],
+    /// Whether one of them has zeros that are in no file.
+    zeros: bool,
+}
+
+/// The rows that there are.
+struct Rows<'r> {
+    /// The one that each section is in: of several, of which one has all others, that one.
+    by_section: HashMap<SectionId, Rc<PlacedRow<'r>>>,
+}
+
+impl<'r> Rows<'r> {
+    fn of(graph: &Graph<'_>, rows: &'r [Row]) -> Self {
+        let mut by_section = HashMap::new();
+        for sections in rows {
+            let zeros = |id: &SectionId| graph.section(*id).is_some_and(Section::is_zero_filled);
+            let row = Rc::new(PlacedRow {
+                sections,
+                zeros: sections.iter().any(zeros),
+            });
+            for id in sections {
+                by_section.entry(*id).or_insert_with(|| Rc::clone(&row));
+            }
+        }
+        Self { by_section }
     }
 }
 
@@ -180,30 +217,83 @@ struct Places {
     /// By section: the offset in the maps.
     stack_maps: Vec<(usize, u32)>,
     got_start: u32,
+    /// The sizes of the segments without zeros that are in no file.
+    filled: [u32; 3],
 }
 
 impl Places {
-    fn of(graph: &Graph<'_>) -> Result<Self> {
+    fn of(graph: &Graph<'_>, rows: &[Row]) -> Result<Self> {
         let mut places = Self {
-            segments: SegmentKind::ALL.map(Growing::new),
-            maps: Growing::new(SegmentKind::ReadOnly),
-            all: Vec::with_capacity(graph.sections.len()),
+            segments: SegmentKind::ALL.map(|kind| Growing::new(kind, graph.size_limit)),
+            maps: Growing::new(SegmentKind::ReadOnly, graph.size_limit),
+            all: alloc::vec![None; graph.sections.len()],
             stack_maps: Vec::new(),
             got_start: 0,
+            filled: [0; 3],
         };
-        for (section, in_table) in graph.sections.iter().zip(graph.in_table()) {
-            let place = match in_table && section.role == SectionRole::ReadOnly {
-                true => None,
-                false => places.place(section)?,
-            };
-            places.all.push(place);
-        }
+        let rows = Rows::of(graph, rows);
+        places.place_all(graph, &rows, false)?;
         places.place_table(graph)?;
+        places.place_all(graph, &rows, true)?;
+        for (section, place) in graph.sections.iter().zip(&places.all) {
+            let (Some(place), false) = (place, section.bytes.is_empty()) else {
+                continue;
+            };
+            let terminator = match section.role {
+                SectionRole::EhFrame => EH_FRAME_END as u32,
+                _ => 0,
+            };
+            let end = place.offset + section.bytes.len() as u32 + terminator;
+            if let Some(filled) = places.filled.get_mut(place.segment.index()) {
+                *filled = end.max(*filled);
+            }
+        }
         Ok(places)
     }
 
+    /// Places for all sections but those of the table: those with bytes, or those with zeros that are in no file.
+    fn place_all(&mut self, graph: &Graph<'_>, rows: &Rows<'_>, zeros: bool) -> Result<()> {
+        for (index, (section, in_table)) in graph.sections.iter().zip(graph.in_table()).enumerate() {
+            let is_table = in_table && section.role == SectionRole::ReadOnly;
+            match rows.by_section.get(&SectionId(index as u32)) {
+                Some(row)
+                    if row.zeros == zeros && row.sections.first().is_some_and(|id| id.index() == index) =>
+                {
+                    self.place_row(graph, row)?;
+                }
+                None if !is_table && section.is_zero_filled() == zeros => {
+                    let place = self.place(index, section, section.align)?;
+                    self.put(index, place);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Places sections one behind the other, the first of them aligned as the strictest is: as linkers make one of them.
+    fn place_row(&mut self, graph: &Graph<'_>, row: &PlacedRow<'_>) -> Result<()> {
+        let sections = || {
+            row.sections
+                .iter()
+                .filter_map(|id| Some((id.index(), graph.section(*id)?)))
+        };
+        let mut first = sections().map(|(_, section)| section.align).max();
+        for (index, section) in sections() {
+            let place = self.place(index, section, first.take().unwrap_or(section.align))?;
+            self.put(index, place);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, index: usize, place: Option<Place>) {
+        if let Some(own) = self.all.get_mut(index) {
+            *own = place;
+        }
+    }
+
     /// A place for the next section, if it is put into memory.
-    fn place(&mut self, section: &Section<'_>) -> Result<Option<Place>> {
+    fn place(&mut self, index: usize, section: &Section<'_>, align: u32) -> Result<Option<Place>> {
         let [code, read_only, data] = &mut self.segments;
         let (segment, terminator) = match section.role {
             SectionRole::Code => (code, 0),
@@ -212,12 +302,12 @@ impl Places {
             SectionRole::Data => (data, 0),
             SectionRole::StackMaps => {
                 let map = self.maps.push(u64::from(section.size), section.align.max(8))?;
-                self.stack_maps.push((self.all.len(), map.offset));
+                self.stack_maps.push((index, map.offset));
                 return Ok(None);
             }
             SectionRole::Ignored => return Ok(None),
         };
-        let place = segment.push(u64::from(section.size) + terminator, section.align)?;
+        let place = segment.push(u64::from(section.size) + terminator, align)?;
         Ok(Some(place))
     }
 
@@ -238,10 +328,10 @@ impl Places {
     /// The memory that the segments need.
     fn requests(&self) -> Result<[SegmentRequest; 3]> {
         let total = self.segments.iter().map(|segment| segment.size).sum();
-        if total > MAX_SIZE {
-            return Err(too_large(total));
-        }
         let [code, read_only, data] = &self.segments;
+        if total > code.limit {
+            return Err(code.too_large(total));
+        }
         Ok([code.request()?, read_only.request()?, data.request()?])
     }
 }
@@ -250,18 +340,21 @@ impl<'data> Graph<'data> {
     /// Gives every section a place in a segment, and room to what the relocations need.
     ///
     /// # Errors
-    /// The image would be larger than 1 GiB; a relocation that comes in a pair has no other half; what was changed in the graph
+    /// The image would be larger than its [limit](Self::set_size_limit); a relocation that comes in a pair has no other half; what was changed in the graph
     /// does not hold together.
     pub fn layout(mut self) -> Result<Layout<'data>> {
+        let rows = self.define_bounds()?;
+        self.use_alternates();
         self.complete_tables()?;
         self.check()?;
         self.place_commons()?;
         self.descriptors = Descriptors::find(&self);
         self.pairs = Pairs::find(&self)?;
         let reach = self.reach();
-        let places = Places::of(&self)?;
+        let places = Places::of(&self, &rows)?;
         Ok(Layout {
             segments: places.requests()?,
+            filled: places.filled,
             places: places.all,
             stack_maps: places.stack_maps,
             stack_maps_size: places.maps.size()?,
@@ -297,6 +390,17 @@ impl<'data> Layout<'data> {
     #[must_use]
     pub fn segments(&self) -> &[SegmentRequest; 3] {
         &self.segments
+    }
+
+    /// How many bytes of a segment there are before zeros that are in no file. Code has all of its own: what is between functions
+    /// traps.
+    pub(super) fn filled_len(&self, kind: SegmentKind) -> usize {
+        let segments = self.segments.iter().zip(self.filled);
+        let mut own = segments.filter(|(request, _)| request.kind == kind);
+        own.next().map_or(0, |(request, filled)| match kind {
+            SegmentKind::Code => request.size.as_usize(),
+            SegmentKind::ReadOnly | SegmentKind::Data => Len::new(filled).as_usize(),
+        })
     }
 
     /// Where they may be.

@@ -23,15 +23,33 @@ pub struct Segment {
     pub kind: SegmentKind,
     /// Where the bytes must be when they are used.
     pub addr: CodeAddr,
-    /// The bytes.
+    /// The bytes. They may be fewer than the size: zeros follow, which new memory has anyway.
     pub bytes: Vec<u8>,
+    /// How much memory it takes, in bytes.
+    pub size: Len,
+}
+
+impl Segment {
+    /// Bytes of it, with zeros where they are behind those that it has; `None` if they are not all in the segment.
+    #[must_use]
+    pub fn read(&self, at: CodeAddr, len: usize) -> Option<Vec<u8>> {
+        let start = at.get().checked_sub(self.addr.get())?;
+        let end = start.checked_add(len as u64)?;
+        if end > u64::from(self.size.get()) {
+            return None;
+        }
+        let there = self.bytes.get(usize::try_from(start).ok()?..).unwrap_or_default();
+        let mut bytes = there.get(..len).unwrap_or(there).to_vec();
+        bytes.resize(len, 0);
+        Some(bytes)
+    }
 }
 
 impl fmt::Debug for Segment {
     /// Without the bytes, which may be many.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = self.bytes.len();
-        write!(f, "Segment({} at {}, {len} bytes)", self.kind, self.addr)
+        let size = self.size;
+        write!(f, "Segment({} at {}, {size} bytes)", self.kind, self.addr)
     }
 }
 
@@ -89,7 +107,8 @@ impl LinkedImage {
         self.stubs.get(symbol).copied()
     }
 
-    /// The lowest address of all segments: what COFF's 32-bit addresses count from, and the symbol `__ImageBase`. On Windows,
+    /// What COFF's 32-bit addresses count from: the lowest address of all segments, or what the graph defines as the symbol
+    /// `__ImageBase`. On Windows,
     /// `RtlAddFunctionTable` takes it with the table of functions, which is the `.pdata` among
     /// [`Image::code_tables`].
     #[must_use]
@@ -102,6 +121,9 @@ impl LinkedImage {
         self.symbols.iter().map(|(name, addr)| (name.as_str(), *addr))
     }
 }
+
+/// The symbol of COFF for the address that 32-bit addresses count from.
+pub(super) const IMAGE_BASE: &str = "__ImageBase";
 
 /// The value of a symbol.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +141,7 @@ pub(super) struct Linker<'a, 'data> {
     pub(super) values: &'a [Value],
     /// The address that stands for the global offset table; on PowerPC the TOC pointer.
     pub(super) got: u64,
-    /// The lowest address of all segments.
+    /// The lowest address of all segments, unless the graph defines another.
     pub(super) image_base: u64,
 }
 
@@ -137,14 +159,18 @@ impl<'a, 'data> Linker<'a, 'data> {
             .wrapping_add(u64::from(layout.got_start))
             .wrapping_add(layout.graph.arch.got_bias());
         let placed = layout.segments.iter().filter(|request| request.size.get() != 0);
-        let image_base = placed.map(|request| addrs.get(request.kind).get()).min();
-        Self {
+        let lowest = placed.map(|request| addrs.get(request.kind).get()).min();
+        let mut linker = Self {
             layout,
             addrs,
             values,
             got,
-            image_base: image_base.unwrap_or(0),
+            image_base: lowest.unwrap_or(0),
+        };
+        if let Some(base) = linker.defined_image_base() {
+            linker.image_base = base;
         }
+        linker
     }
 }
 
@@ -226,11 +252,13 @@ impl Layout<'_> {
 }
 
 impl Graph<'_> {
-    /// By symbol: whether an edge leads to it.
+    /// By symbol: whether an edge leads to it, or it has to be there anyway.
     pub(super) fn wanted(&self) -> Vec<bool> {
         let mut wanted = alloc::vec![false; self.symbols.len()];
-        for edge in self.sections.iter().flat_map(|section| &section.edges) {
-            if let Some(wanted) = wanted.get_mut(edge.target.index()) {
+        let edges = self.sections.iter().flat_map(|section| &section.edges);
+        let targets = edges.map(|edge| edge.target);
+        for id in targets.chain(self.included.iter().copied()) {
+            if let Some(wanted) = wanted.get_mut(id.index()) {
                 *wanted = true;
             }
         }
@@ -281,6 +309,20 @@ impl Linker<'_, '_> {
         Some(self.address(place).wrapping_add(u64::from(offset)))
     }
 
+    /// What the graph defines as the address that COFF's 32-bit addresses count from, in place of the lowest one.
+    fn defined_image_base(&self) -> Option<u64> {
+        let graph = &self.layout.graph;
+        if graph.format != ObjectFormat::Coff {
+            return None;
+        }
+        let id = graph.find(IMAGE_BASE)?;
+        match graph.symbols.get(id.index())?.definition {
+            Definition::Absolute(base) => Some(base),
+            Definition::Section(id, offset) => self.spot((id, offset)),
+            _ => None,
+        }
+    }
+
     pub(super) fn resolve_all(&self, resolve: &mut dyn FnMut(&str) -> Option<CodeAddr>) -> Vec<Value> {
         let graph = &self.layout.graph;
         let values =
@@ -313,10 +355,7 @@ impl Linker<'_, '_> {
 
     pub(super) fn link(&self) -> Result<LinkedImage> {
         self.check_missing()?;
-        let mut buffers = self
-            .layout
-            .segments
-            .map(|request| alloc::vec![0; request.size.as_usize()]);
+        let mut buffers = SegmentKind::ALL.map(|kind| alloc::vec![0; self.layout.filled_len(kind)]);
         let written = self.write_sections(&mut buffers)?;
         let segments = self.segments(buffers);
         let graph = &self.layout.graph;
@@ -378,17 +417,18 @@ impl Linker<'_, '_> {
 
     /// The segments that are not empty, of these bytes.
     fn segments(&self, buffers: [Vec<u8>; 3]) -> Vec<Segment> {
-        let all = SegmentKind::ALL.into_iter().zip(buffers);
-        let segments = all.filter(|(_, bytes)| !bytes.is_empty());
-        let segments = segments.map(|(kind, bytes)| Segment {
-            kind,
-            addr: self.addrs.get(kind),
+        let all = self.layout.segments.iter().zip(buffers);
+        let segments = all.filter(|(request, _)| request.size.get() != 0);
+        let segments = segments.map(|(request, bytes)| Segment {
+            kind: request.kind,
+            addr: self.addrs.get(request.kind),
             bytes,
+            size: request.size,
         });
         segments.collect()
     }
 
-    /// Puts a section's bytes into its place; returns them.
+    /// Puts a section's bytes into its place; returns them, without zeros that follow.
     fn fill<'b>(
         &self,
         section: &Section<'_>,
@@ -397,14 +437,10 @@ impl Linker<'_, '_> {
     ) -> Option<&'b mut [u8]> {
         let start = place.offset as usize;
         let buffer = buffers.get_mut(place.segment.index())?;
-        let whole = buffer.get_mut(start..start.checked_add(section.size as usize)?)?;
-        let (initialized, zeros) = whole.split_at_mut_checked(section.bytes.len())?;
-        initialized.copy_from_slice(&section.bytes);
-        if place.segment == SegmentKind::Code {
-            // The other segments are zero already, and their zeros may be many.
-            zeros.fill(0);
-        }
-        Some(whole)
+        // Zeros that follow are there already, or are the memory's.
+        let bytes = buffer.get_mut(start..start.checked_add(section.bytes.len())?)?;
+        bytes.copy_from_slice(&section.bytes);
+        Some(bytes)
     }
 
     fn stack_maps(&self) -> Result<Vec<u8>> {
@@ -440,6 +476,13 @@ impl Linker<'_, '_> {
                 let name = self.layout.graph.symbol_name(edge.target);
                 let place = self.layout.graph.section_name(section);
                 symbols.push(alloc::format!("`{name}` (for {place}+{:#x})", edge.offset));
+            }
+        }
+        for id in &self.layout.graph.included {
+            let is_missing = matches!(self.values.get(id.index()), Some(Value::Missing));
+            if is_missing && seen.get(id.index()) == Some(&false) {
+                let name = self.layout.graph.symbol_name(*id);
+                symbols.push(alloc::format!("`{name}` (for /include)"));
             }
         }
         if symbols.is_empty() {

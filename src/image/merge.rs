@@ -14,7 +14,6 @@ use alloc::vec::Vec;
 use core::mem;
 use std::collections::HashMap;
 
-use super::MAX_SIZE;
 use super::comdat::Choice;
 use super::file::Object;
 use super::graph::{Definition, Graph, Scope, SectionId, Strength, Symbol, SymbolId};
@@ -87,6 +86,9 @@ impl<'data> Graph<'data> {
         self.changed |= other.changed;
         self.tables.complete = false;
         let ids = self.take_symbols(other.symbols, &bases);
+        self.alternates.append(&mut other.alternates);
+        let included = other.included.iter().filter_map(|id| ids.get(id.index()));
+        self.included.extend(included);
         self.stay_with_losers(&ids, &bases);
         for mut section in other.sections {
             section.file = bases.file_of(section.file);
@@ -173,13 +175,41 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
+    /// Lets names that nobody defines stand for what their objects say, where that is defined.
+    pub(super) fn use_alternates(&mut self) {
+        if self.alternates.is_empty() {
+            return;
+        }
+        self.index();
+        for (name, default) in mem::take(&mut self.alternates) {
+            let id = |name: &str| self.names.get(name).copied();
+            let (Some(own), Some(default)) = (id(&name), id(&default)) else {
+                continue;
+            };
+            let Some(default) = self.symbols.get(default.index()).cloned() else {
+                continue;
+            };
+            let Some(symbol) = self.symbols.get_mut(own.index()) else {
+                continue;
+            };
+            let is_missing = matches!(symbol.definition, Definition::Undefined { .. });
+            if is_missing
+                && matches!(
+                    default.definition,
+                    Definition::Section(..) | Definition::Absolute(_)
+                )
+            {
+                symbol.definition = default.definition;
+                symbol.strength = Strength::Weak;
+                (symbol.size, symbol.function, symbol.file) = (default.size, default.function, default.file);
+            }
+        }
+    }
+
     pub(super) fn bases(&self, sections: usize, symbols: usize) -> Result<Bases> {
         let base = |there: usize, more: usize| match u32::try_from(there.saturating_add(more)) {
             Ok(_) => Ok(there as u32),
-            Err(_) => Err(Error::ImageTooLarge {
-                size: there as u64,
-                limit: MAX_SIZE,
-            }),
+            Err(_) => Err(self.too_large(there as u64)),
         };
         Ok(Bases {
             file: base(self.files.len(), 1)?,
@@ -239,7 +269,7 @@ impl Symbol<'_> {
     }
 
     /// Makes this symbol what both of the name together are, and the other one what nobody names.
-    fn unite(&mut self, other: &mut Self) {
+    pub(super) fn unite(&mut self, other: &mut Self) {
         let scope = self.scope.min(other.scope);
         let strictest = match (self.definition, other.definition) {
             (Definition::Common { align: a }, Definition::Common { align: b }) => Some(a.max(b)),

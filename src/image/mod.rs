@@ -8,7 +8,8 @@
 //! [`Image`].
 //!
 //! Invariants: parsing checks every offset, index and size of the file, so later steps fail only on addresses
-//! and names. No section is writable and executable. Sizes are bounded before anything is allocated.
+//! and names. No section is writable and executable. Sizes are bounded before anything is allocated, by a limit that the caller
+//! may set ([`Graph::set_size_limit`]); zeros that are in no file are left to the memory, which is new.
 //!
 //! Cost: linear in the file's size. Each symbol is resolved once; an edge is a few additions, with no lookup
 //! by name.
@@ -62,6 +63,7 @@ use crate::stackmap::Endian;
 mod adopt;
 mod align;
 mod apply;
+mod bounds;
 mod bypass;
 mod calls;
 mod checks;
@@ -123,8 +125,12 @@ pub use session::{Linked, Lookup, MemoryManager, at_once, link};
 pub use tls::emulated_tls;
 pub use unused::UnusedTables;
 
-/// The largest image that is loaded, in bytes: within it, everything reaches everything.
+/// The largest image that is loaded, in bytes, whatever the limit: within it, everything reaches everything.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;
+
+/// The largest image, in bytes, where the caller sets no other limit: far above what compilers make, and so little that a damaged
+/// object does not take much of a machine.
+pub(crate) const DEFAULT_LIMIT: u64 = 256 << 20;
 
 /// The largest alignment of a section, in bytes.
 pub(crate) const MAX_ALIGN: u32 = 1 << 16;

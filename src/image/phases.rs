@@ -224,19 +224,20 @@ impl<'a, 'data> Fixed<'a, 'data> {
         self.image
     }
 
-    /// The final bytes of a section that is placed. Unwind information that is kept in the image is a copy.
+    /// The final bytes of a section that is placed; zeros that are in no file are made for it. Unwind information that is kept in the image is a copy.
     pub fn bytes_mut(&mut self, id: SectionId) -> Option<&mut [u8]> {
         let (addr, size) = (
             self.resolved.section_addr(id)?,
             self.resolved.graph().section(id)?.size,
         );
         let mut segments = self.image.segments.iter_mut();
-        let segment = segments.find(|segment| {
-            let len = Len::of(&segment.bytes);
-            len.is_some_and(|len| addr.is_within(segment.addr, len))
-        })?;
+        let segment = segments.find(|segment| addr.is_within(segment.addr, segment.size))?;
         let start = usize::try_from(addr.get() - segment.addr.get()).ok()?;
-        segment.bytes.get_mut(start..)?.get_mut(..size as usize)
+        let end = start.checked_add(size as usize)?;
+        if segment.bytes.len() < end && end <= segment.size.as_usize() {
+            segment.bytes.resize(end, 0);
+        }
+        segment.bytes.get_mut(start..end)
     }
 }
 

@@ -41,6 +41,13 @@ impl Layout<'_> {
         {
             request.size = Len::new(request.size.get().max(end));
         }
+        let last = offset.get().saturating_add(section.bytes.len() as u32);
+        if let (false, Some(filled)) = (
+            section.bytes.is_empty(),
+            self.filled.get_mut(place.segment.index()),
+        ) {
+            *filled = last.max(*filled);
+        }
         if let Some(Some(place)) = self.places.get_mut(id.index()) {
             place.offset = offset.get();
         }

@@ -14,9 +14,10 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use std::collections::{HashMap, HashSet};
 
+use super::bounds::Row;
 use super::comdat::Group;
 use super::cut::Cuts;
-use super::graph::{Definition, Edge, Graph, Scope, SectionId, SectionRole};
+use super::graph::{Definition, Edge, Graph, Scope, SectionId, SectionRole, SymbolId};
 use super::parts::{Table, mend_frames, mend_maps};
 use crate::error::{Error, Result};
 
@@ -27,6 +28,7 @@ impl Graph<'_> {
     /// # Errors
     /// No object defines a root.
     pub fn prune<'n>(&mut self, roots: impl IntoIterator<Item = &'n str>) -> Result<()> {
+        self.use_alternates();
         let mut missing: HashSet<&str> = roots.into_iter().collect();
         let mut marks = Marks::new(self);
         for (symbol, named) in self.symbols.iter().zip(&mut marks.named) {
@@ -43,6 +45,15 @@ impl Graph<'_> {
         }
         if let Some(root) = missing.into_iter().min() {
             return Err(Error::RootUndefined { symbol: root.into() });
+        }
+        for id in &self.included {
+            if let Some(named) = marks.named.get_mut(id.index()) {
+                *named = true;
+            }
+            let symbol = self.symbols.get(id.index());
+            if let Some(Definition::Section(section, _)) = symbol.map(|symbol| symbol.definition) {
+                marks.waiting.push(section);
+            }
         }
         marks.run();
         let Marks {
@@ -125,6 +136,8 @@ struct Marks<'a, 'data> {
     /// By section: whether it is a table.
     is_table: Vec<bool>,
     waiting: Vec<SectionId>,
+    /// By symbols that linkers define: the sections that they are the bounds of.
+    bounded: HashMap<SymbolId, Row>,
 }
 
 impl<'a, 'data> Marks<'a, 'data> {
@@ -139,6 +152,7 @@ impl<'a, 'data> Marks<'a, 'data> {
             group: HashMap::new(),
             is_table: alloc::vec![false; graph.sections.len()],
             waiting: Vec::new(),
+            bounded: graph.kept_by_bounds(),
         };
         for (index, group) in graph.groups.iter().enumerate() {
             marks.group.extend(group.sections.iter().map(|id| (*id, index)));
@@ -230,6 +244,8 @@ impl<'a, 'data> Marks<'a, 'data> {
             }
             let tables = self.graph.tables_of(edge);
             self.waiting.extend(tables.into_iter().flatten());
+            let bounded = self.bounded.get(&edge.target);
+            self.waiting.extend(bounded.into_iter().flatten());
             let symbol = self.graph.symbols.get(target);
             if let Some(Definition::Section(id, _)) = symbol.map(|symbol| symbol.definition) {
                 self.waiting.push(id);

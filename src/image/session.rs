@@ -34,7 +34,8 @@ pub trait MemoryManager {
         reach: Reach,
     ) -> impl Future<Output = Result<(Self::Memory, SegmentAddrs)>>;
 
-    /// Writes the image's segments and gives each its protection. What fails gives the room back.
+    /// Writes the image's segments and gives each its protection. A segment may have fewer bytes than its size: the rest is zero,
+    /// as new memory is, and need not be written. What fails gives the room back.
     fn finalize(
         &self,
         memory: Self::Memory,

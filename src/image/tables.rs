@@ -21,7 +21,6 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 
-use super::MAX_SIZE;
 use super::descriptors::Spot;
 use super::edit::ADDED;
 use super::graph::{Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Symbol, SymbolId};
@@ -166,10 +165,7 @@ impl<'data> Graph<'data> {
     /// Gives a slot to the target of every edge that wants one, behind those of the section that was built before. Returns whose
     /// they are, in their order.
     fn give(&self, slots: &mut Slots, size: u32, wants: impl Fn(&Self, &Edge) -> bool) -> Result<Given> {
-        let too_large = |size: u64| Error::ImageTooLarge {
-            size,
-            limit: MAX_SIZE,
-        };
+        let too_large = |size: u64| self.too_large(size);
         let count = self.sections.len();
         let next = u32::try_from(count).map_err(|_| too_large(count as u64))?;
         let section = slots.section.unwrap_or(SectionId(next));
@@ -189,7 +185,7 @@ impl<'data> Graph<'data> {
                 continue;
             };
             let end = u64::from(start) + (owners.len() as u64 + 1) * u64::from(size);
-            let (true, Ok(end)) = (end <= MAX_SIZE, u32::try_from(end)) else {
+            let (true, Ok(end)) = (end <= self.size_limit, u32::try_from(end)) else {
                 return Err(too_large(end));
             };
             *slot = Some((section, end - size));

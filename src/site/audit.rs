@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::calls::{self, CallSpec, Callees};
 use super::candidate::{Candidate, IntoShape};
+use super::code::FunctionCode;
 use super::entry::EntrySpec;
 use super::functions::FunctionView;
 use super::marked::{self, Marks};
@@ -12,7 +13,6 @@ use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::{CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::CodeTable;
-use crate::memory::CodeArea;
 use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
 
@@ -50,6 +50,7 @@ pub(super) fn register_or<S: IntoShape>(
 ) -> Result<Module> {
     let mut found = Found::default();
     let mut seen = vec![false; parts.functions.len()];
+    let code = FunctionCode::new(&parts);
     for (map, stack_map) in parts.maps.maps() {
         let attributed = match attribute(&parts, &stack_map) {
             Ok(attributed) => attributed,
@@ -71,6 +72,7 @@ pub(super) fn register_or<S: IntoShape>(
                 .collect();
             audit_function(
                 &parts,
+                &code,
                 function,
                 records,
                 stack_map.constants(),
@@ -81,14 +83,15 @@ pub(super) fn register_or<S: IntoShape>(
         }
     }
     for spec in unrecorded.entries {
-        audit_entry(&parts, spec, &mut found).or_else(|error| refused(error.into()))?;
+        audit_entry(&parts, &code, spec, &mut found).or_else(|error| refused(error.into()))?;
     }
     for marks in unrecorded.marks {
-        marked::audit(&parts, marks, unrecorded.code_tables, &mut found, refused)?;
+        marked::audit(&parts, &code, marks, unrecorded.code_tables, &mut found, refused)?;
     }
     for call in unrecorded.calls {
         calls::audit(&parts, call, &mut found).or_else(|error| refused(error.into()))?;
     }
+    drop(code);
     let originals = std::mem::take(&mut found.originals);
     let (shapes, sites) = found.finish(&parts, refused)?;
     let callees = Callees::new(unrecorded.calls);
@@ -276,11 +279,14 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
         .collect()
 }
 
-/// The stack size of the function at `addr`, if a stack map has it.
-pub(super) fn stack_size(parts: &ModuleParts, addr: CodeAddr) -> Option<StackSize> {
-    let mut functions = parts.maps.maps().flat_map(|(_, map)| map.headers());
-    let found = functions.find(|function| function.address() == addr.get());
-    found.map(|function| function.stack_size())
+/// The stack sizes that stack maps have, by the address of the function, ascending; of several the first.
+pub(super) fn stack_sizes(parts: &ModuleParts) -> Box<[(CodeAddr, StackSize)]> {
+    let functions = parts.maps.maps().flat_map(|(_, map)| map.headers());
+    let sizes = functions.map(|function| (CodeAddr::new(function.address()), function.stack_size()));
+    let mut sizes: Vec<_> = sizes.collect();
+    sizes.sort_by_key(|(addr, _)| *addr);
+    sizes.dedup_by_key(|(addr, _)| *addr);
+    sizes.into()
 }
 
 /// Every record with the address that its offset stands for.
@@ -301,8 +307,13 @@ pub(super) fn record_addresses(parts: &ModuleParts) -> Result<impl Iterator<Item
     Ok(found.into_iter())
 }
 
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is another part of the registration"
+)]
 fn audit_function<S: IntoShape>(
     parts: &ModuleParts,
+    code: &FunctionCode<'_>,
     index: u32,
     mut records: Vec<(RecordRef, Record<'_>)>,
     constants: Constants<'_>,
@@ -314,7 +325,7 @@ fn audit_function<S: IntoShape>(
         return Ok(());
     };
     records.sort_by_key(|(_, record)| record.offset());
-    let code = match read_function(parts, function) {
+    let code = match code.of(function) {
         Ok(code) => code,
         Err(error) => return refused(error.into()),
     };
@@ -412,25 +423,6 @@ fn next_offsets(records: &[(RecordRef, Record<'_>)]) -> Vec<Option<FnOffset>> {
     }
     next.reverse();
     next
-}
-
-/// The code of a function; it must lie in one of the module's code ranges.
-pub(super) fn read_function(parts: &ModuleParts, function: &FunctionView<'_>) -> Result<Vec<u8>> {
-    let len = function.len.as_usize();
-    let outside = || Error::FunctionOutsideCode {
-        function: function.name.into(),
-        addr: function.addr,
-        len: function.len,
-    };
-    let mut code = vec![0; len];
-    if len > 0 {
-        let area = CodeArea::containing(&parts.areas, function.addr).ok_or_else(outside)?;
-        if !area.range().contains_bytes(function.addr, len as u64) {
-            return Err(outside());
-        }
-        area.memory().read(function.addr, &mut code)?;
-    }
-    Ok(code)
 }
 
 fn record_name(function: &FunctionView<'_>, record: &Record<'_>) -> Box<SiteName> {
@@ -559,7 +551,12 @@ fn covering(candidate: &Candidate<'_>, reserved: Len) -> usize {
 pub(super) const LONGEST_INSTRUCTION: usize = 15;
 
 /// An entry site holds nops only: a sequence there falls through into the function.
-fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Result<()> {
+fn audit_entry(
+    parts: &ModuleParts,
+    code: &FunctionCode<'_>,
+    spec: &EntrySpec,
+    found: &mut Found,
+) -> Result<()> {
     let index = parts.functions.named(&spec.function);
     let Some((index, function)) = index.and_then(|i| Some((i, parts.functions.get(i)?))) else {
         return Err(Error::NoSuchFunction {
@@ -581,11 +578,7 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
         return Err(Error::SiteEmpty { site: name() });
     }
     audit_convention(parts, spec.shape, name)?;
-    let code = read_function(parts, &function)?;
-    let start = spec.offset.get() as usize;
-    let bytes = start
-        .checked_add(reserved.as_usize())
-        .and_then(|end| code.get(start..end));
+    let bytes = code.part_of(&function, spec.offset.get() as usize, reserved.as_usize())?;
     let Some(bytes) = bytes else {
         return Err(Error::SiteOutsideFunction {
             site: name(),
@@ -593,9 +586,11 @@ fn audit_entry(parts: &ModuleParts, spec: &EntrySpec, found: &mut Found) -> Resu
             len: function.len,
         });
     };
-    spec.check_start(parts.arch, &function, &code, name)?;
-    match verify::original(parts.arch, addr, bytes) {
-        Ok(Original::Nops) => found.push(Entry::new(spec.id, addr, None, index, 0), spec.shape, bytes),
+    if spec.offset.get() > 0 {
+        spec.check_start(parts.arch, &function, &code.of(&function)?, name)?;
+    }
+    match verify::original(parts.arch, addr, &bytes) {
+        Ok(Original::Nops) => found.push(Entry::new(spec.id, addr, None, index, 0), spec.shape, &bytes),
         _ => Err(Error::EntryNotNops {
             site: name(),
             reserved,

@@ -1,4 +1,9 @@
 //! The functions of a module, as long as it is registered: without a string for each, which took more than sites take.
+//!
+//! Functions may overlap, by aliases and by entries in the middle of others. Of those that contain an address the one that
+//! starts last is its function. Cost: each lookup is logarithmic in the functions; the first one by name sorts them.
+
+use std::sync::OnceLock;
 
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
@@ -11,12 +16,78 @@ pub(crate) struct Functions {
     names: Box<str>,
     /// What pointers to them hold; empty where that is their addresses.
     pointers: Box<[CodeAddr]>,
+    /// Where functions end that reach beyond later ones; empty where none does.
+    ends: LatestEnds,
+    /// Their numbers in the order of their names, once somebody has looked for one.
+    by_name: OnceLock<Box<[u32]>>,
+}
+
+/// A tree of the greatest ends of functions, over their numbers: each node is the greater of its two children, which stand at
+/// twice its index and behind that; the leaves are the last half.
+#[derive(Default)]
+struct LatestEnds(Box<[u64]>);
+
+impl LatestEnds {
+    /// None are needed where a function never ends before one that starts before it: the last one that starts before an
+    /// address contains it then, if any does.
+    fn of(functions: &[Kept]) -> Self {
+        let ends = || functions.iter().map(Kept::end);
+        if ends().is_sorted() {
+            return Self::default();
+        }
+        let leaves = functions.len().next_power_of_two();
+        let mut tree = vec![0; 2 * leaves];
+        for (leaf, end) in tree.iter_mut().skip(leaves).zip(ends()) {
+            *leaf = end;
+        }
+        for node in (1..leaves).rev() {
+            let greater = tree.get(2 * node..2 * node + 2).and_then(|two| two.iter().max());
+            let greater = greater.copied().unwrap_or(0);
+            if let Some(node) = tree.get_mut(node) {
+                *node = greater;
+            }
+        }
+        Self(tree.into())
+    }
+
+    fn reaches(&self, node: usize, addr: u64) -> bool {
+        step();
+        self.0.get(node).is_some_and(|end| *end > addr)
+    }
+
+    /// The last function before this number that ends behind the address.
+    fn last_before(&self, number: usize, addr: u64) -> Option<usize> {
+        let leaves = self.0.len() / 2;
+        // Up, to the last subtree on the left that has one.
+        let mut node = leaves + number;
+        loop {
+            if node <= 1 {
+                return None;
+            }
+            if node % 2 == 1 && self.reaches(node - 1, addr) {
+                node -= 1;
+                break;
+            }
+            node /= 2;
+        }
+        // Down, to the last one in it.
+        while node < leaves {
+            node = 2 * node + usize::from(self.reaches(2 * node + 1, addr));
+        }
+        Some(node - leaves)
+    }
 }
 
 struct Kept {
     addr: CodeAddr,
     len: Len,
     name_end: u32,
+}
+
+impl Kept {
+    fn end(&self) -> u64 {
+        self.addr.get().saturating_add(self.len.get().into())
+    }
 }
 
 /// One of them.
@@ -51,16 +122,18 @@ impl Functions {
                 name_end: names.len() as u32,
             }
         };
-        let all = functions.iter().map(keep).collect();
+        let all: Box<[Kept]> = functions.iter().map(keep).collect();
         let is_plain = |function: &FunctionRange| function.pointer == function.addr;
         let pointers = match functions.iter().all(is_plain) {
             true => Box::default(),
             false => functions.iter().map(|function| function.pointer).collect(),
         };
         Ok(Self {
+            ends: LatestEnds::of(&all),
             all,
             names: names.into(),
             pointers,
+            by_name: OnceLock::new(),
         })
     }
 
@@ -89,8 +162,19 @@ impl Functions {
 
     /// The number of the one with that name, of several the first.
     pub(super) fn named(&self, name: &str) -> Option<u32> {
-        let is_it = |index: &u32| self.get(*index).is_some_and(|function| function.name == name);
-        (0..self.all.len() as u32).find(is_it)
+        let name_of = |index: u32| {
+            step();
+            self.get(index).map_or("", |function| function.name)
+        };
+        let by_name = self.by_name.get_or_init(|| {
+            let mut numbers: Box<[u32]> = (0..self.all.len() as u32).collect();
+            // Stable: of those of one name the first stays first.
+            numbers.sort_by(|a, b| name_of(*a).cmp(name_of(*b)));
+            numbers
+        });
+        let first = by_name.partition_point(|index| name_of(*index) < name);
+        let found = *by_name.get(first)?;
+        (name_of(found) == name).then_some(found)
     }
 
     /// The number of the one that starts there.
@@ -99,13 +183,50 @@ impl Functions {
         found.ok().map(|index| index as u32)
     }
 
-    /// The number of the one that contains that address.
+    /// The number of the one that contains that address, of several the last.
     pub(super) fn containing(&self, addr: CodeAddr) -> Option<u32> {
         let after = self.all.partition_point(|kept| kept.addr <= addr);
-        let index = after.checked_sub(1)?;
-        let kept = self.all.get(index)?;
-        addr.is_within(kept.addr, kept.len).then_some(index as u32)
+        let last = after.checked_sub(1)?;
+        let index = match self
+            .all
+            .get(last)
+            .filter(|kept| addr.is_within(kept.addr, kept.len))
+        {
+            Some(_) => last,
+            None => self.ends.last_before(last, addr.get())?,
+        };
+        Some(index as u32)
     }
+
+    /// The addresses at which functions start between two addresses, ascending, without the second one.
+    pub(super) fn starts_between(&self, start: u64, end: u64) -> Vec<CodeAddr> {
+        let first = self.all.partition_point(|kept| kept.addr.get() < start);
+        let rest = self.all.get(first..).unwrap_or_default();
+        let starts = rest.iter().map(|kept| kept.addr);
+        let mut starts: Vec<CodeAddr> = starts.take_while(|addr| addr.get() < end).collect();
+        starts.dedup();
+        starts
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many functions, or nodes of the tree, this thread has looked at.
+    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+fn step() {
+    STEPS.set(STEPS.get() + 1);
+}
+
+#[cfg(not(test))]
+const fn step() {}
+
+/// How many functions this thread's lookups have looked at.
+#[cfg(test)]
+pub(super) fn steps() -> u64 {
+    STEPS.get()
 }
 
 #[cfg(test)]
@@ -147,5 +268,72 @@ mod tests {
             assert!(kept.get(3).is_none() && kept.named("none").is_none());
             assert_eq!(kept.starting_at(CodeAddr::new(0x11)), None);
         }
+    }
+
+    fn ranges(of: &[(u64, u32)]) -> Vec<FunctionRange> {
+        let range = |(addr, len): &(u64, u32)| FunctionRange {
+            len: Len::new(*len),
+            ..function("f", *addr, *addr)
+        };
+        let mut ranges: Vec<_> = of.iter().map(range).collect();
+        ranges.sort_by_key(|range| range.addr);
+        ranges
+    }
+
+    /// Of functions that contain each other: as somebody finds it who looks at all.
+    #[test]
+    fn of_functions_that_overlap_the_last_that_contains_an_address_is_found() {
+        let cases: [&[(u64, u32)]; 6] = [
+            &[(0x10, 0x40), (0x18, 8), (0x30, 0x10), (0x60, 4)],
+            &[(0x10, 0x40), (0x10, 8), (0x10, 0x40), (0x20, 0)],
+            &[(0x10, 0x40), (0x11, 0x3e), (0x12, 0x3c), (0x13, 1), (0x14, 1)],
+            &[
+                (0x10, 1),
+                (0x11, 0x20),
+                (0x12, 1),
+                (0x13, 1),
+                (0x40, 8),
+                (0x41, 1),
+            ],
+            &[(0x10, 4), (0x20, 4), (0x22, 4)],
+            &[(0x10, 0x50)],
+        ];
+        for case in cases {
+            let given = ranges(case);
+            let kept = Functions::new(&given).unwrap();
+            for addr in (0..0x70).map(CodeAddr::new) {
+                let contains = |range: &FunctionRange| addr.is_within(range.addr, range.len);
+                let last = given.iter().rposition(contains).map(|index| index as u32);
+                assert_eq!(kept.containing(addr), last, "{addr} in {case:?}");
+            }
+        }
+    }
+
+    /// Work, not time: a lookup looks at a logarithm of what is there, also where every function contains every later one.
+    #[test]
+    fn lookups_do_not_look_at_all_functions() {
+        const COUNT: u64 = 1 << 14;
+        let nested: Vec<_> = (0..COUNT)
+            .map(|index| (index, (2 * (COUNT - index)) as u32))
+            .collect();
+        let mut given = ranges(&nested);
+        for (index, function) in given.iter_mut().enumerate() {
+            function.name = format!("f{index}");
+        }
+        let kept = Functions::new(&given).unwrap();
+        let before = steps();
+        for addr in 0..2 * COUNT {
+            let last = if addr < COUNT { addr } else { 2 * COUNT - addr - 1 };
+            assert_eq!(
+                kept.containing(CodeAddr::new(addr)),
+                Some(last.min(COUNT - 1) as u32)
+            );
+        }
+        assert!(steps() - before <= 2 * COUNT * 64, "{}", steps() - before);
+        let before = steps();
+        for (index, function) in (0..).zip(&given) {
+            assert_eq!(kept.named(&function.name), Some(index));
+        }
+        assert!(steps() - before <= COUNT * 64, "{}", steps() - before);
     }
 }

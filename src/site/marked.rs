@@ -12,7 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::{Found, LONGEST_INSTRUCTION, Refusal, read_function, record_addresses};
+use super::audit::{Found, LONGEST_INSTRUCTION, Refusal, record_addresses};
+use super::code::{Decoded, DecodedRuns, FunctionCode};
 use super::functions::FunctionView;
 use super::module::{Entry, ModuleParts};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
@@ -20,7 +21,7 @@ use crate::arch::{CallShape, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::CodeTable;
 use crate::metadata::{self, PcSection, Shape};
-use crate::verify::{self, Outline};
+use crate::verify;
 
 /// Declares that the instructions which a PC section marks are sites.
 ///
@@ -94,6 +95,7 @@ struct Mark {
 /// Makes sites of what the tables of that name mark.
 pub(super) fn audit(
     parts: &ModuleParts,
+    code: &FunctionCode<'_>,
     marks: &Marks,
     tables: &[CodeTable],
     found: &mut Found,
@@ -109,24 +111,31 @@ pub(super) fn audit(
         Err(_) => Vec::new(),
     };
     records.sort_unstable();
+    let marked = by_function.values().flatten().map(|mark| mark.at);
+    let mut starts: Vec<CodeAddr> = marked.collect();
+    starts.sort_unstable();
+    let mut runs = DecodedRuns::new();
     for (index, mut marks) in by_function {
         let Some(function) = parts.functions.get(index) else {
             continue;
         };
         marks.sort_by_key(|mark| mark.at);
-        let code = match read_function(parts, &function) {
-            Ok(code) => code,
+        let read = code.of(&function).and_then(|bytes| {
+            let decoded = code.decoded(&function, &bytes, &starts, &mut runs)?;
+            Ok((bytes, decoded))
+        });
+        let (bytes, decoded) = match read {
+            Ok(read) => read,
             Err(error) => {
                 refused(error.into())?;
                 continue;
             }
         };
-        let starts: Vec<CodeAddr> = marks.iter().map(|mark| mark.at).collect();
         let marked = Marked {
             parts,
             function,
-            code: &code,
-            outline: Outline::of(parts.arch, function.addr, &code, &starts),
+            code: &bytes,
+            decoded: &decoded,
             records: &records,
         };
         for mark in &marks {
@@ -184,7 +193,7 @@ struct Marked<'a> {
     parts: &'a ModuleParts,
     function: FunctionView<'a>,
     code: &'a [u8],
-    outline: Outline,
+    decoded: &'a Decoded,
     /// The addresses of all records, ascending.
     records: &'a [CodeAddr],
 }
@@ -220,7 +229,7 @@ impl<'a> Marked<'a> {
             }
             _ => {}
         }
-        match self.outline.branch_between(mark.at, end) {
+        match self.decoded.branch_between(mark.at, end) {
             Some((from, to)) => Err(Error::BranchIntoSite {
                 site: self.name(mark),
                 from,
@@ -252,7 +261,7 @@ impl<'a> Marked<'a> {
             reserved,
             why,
         };
-        if self.outline.splits(mark.at) {
+        if self.decoded.splits(mark.at) {
             return Err(undecodable("it starts inside of an instruction".into()));
         }
         let seen = rest

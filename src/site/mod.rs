@@ -12,7 +12,7 @@
 //! the bytes of a site decode to an instruction boundary at its end (of a shadow: where its last instruction ends,
 //! which LLVM may let reach beyond the reserved bytes).
 //!
-//! Cost: registration reads each function once, n log n in its records. Beyond the stack map a site takes about 40 bytes: 16 for
+//! Cost: registration reads each byte of functions once, however they overlap, and is n log n in functions and records. Beyond the stack map a site takes about 40 bytes: 16 for
 //! itself, 20 for its ID in the table (16, and 3 to 6 that are vacant), 4 for its share of the entries by address, in
 //! dense code; where sites are far from each other, 20. If no other patchpoint of the module holds the same bytes and has the
 //! same shape, and for every shadow, add its bytes and 12 for its form. A function takes 16 bytes and its name, and a module
@@ -21,6 +21,7 @@
 mod audit;
 mod calls;
 mod candidate;
+mod code;
 mod describe;
 mod entry;
 mod functions;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::calls::Callees;
 use super::describe::Descriptions;
@@ -102,6 +102,8 @@ pub(super) struct Inner {
     may_have_run: AtomicBool,
     descriptions: Descriptions,
     callees: Callees,
+    /// By the addresses of functions, ascending, once somebody has asked for one.
+    stack_sizes: OnceLock<Box<[(CodeAddr, StackSize)]>>,
 }
 
 impl Module {
@@ -121,6 +123,7 @@ impl Module {
             may_have_run,
             descriptions: Descriptions::default(),
             callees,
+            stack_sizes: OnceLock::new(),
         }))
     }
 
@@ -368,11 +371,17 @@ impl Function {
         self.len().get() == 0
     }
 
-    /// The size of its frames, as its stack map tells; `None` if it is in none. It is looked for among all functions of
-    /// the module.
+    /// The size of its frames, as its stack map tells; `None` if it is in none. The first question of this kind sorts the
+    /// functions of the module's stack maps, and keeps 24 bytes for each.
     #[must_use]
     pub fn stack_size(&self) -> Option<StackSize> {
-        super::audit::stack_size(&self.module.0.parts, self.addr())
+        let inner = &self.module.0;
+        let sizes = inner
+            .stack_sizes
+            .get_or_init(|| super::audit::stack_sizes(&inner.parts));
+        let found = sizes.binary_search_by_key(&self.addr(), |(addr, _)| *addr);
+        let (_, size) = sizes.get(found.ok()?)?;
+        Some(*size)
     }
 
     /// The module that it belongs to.

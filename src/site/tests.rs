@@ -131,6 +131,7 @@ fn nops(map: &[u8]) -> (Image, Vec<Segment>) {
         kind: SegmentKind::Code,
         addr,
         bytes: std::vec![0x90; 128],
+        size: Len::new(128),
     };
     (image, std::vec![segment])
 }
@@ -298,4 +299,78 @@ fn a_record_is_no_mark() {
         let survey = survey(image, segments, |_| shape).unwrap();
         assert!(matches!(survey.refused[0].error, Error::EntryHasNoRecord { .. }));
     }
+}
+
+/// Functions that all reach to the end of the code, as a damaged object may have them: with a record of each, and a mark in
+/// each. The bytes that are read and decoded are counted, not the time: each is read once and decoded once.
+#[test]
+fn functions_that_overlap_are_read_once() {
+    const COUNT: u64 = 1 << 11;
+    const SIZE: u64 = 1 << 15;
+    let start = 0x40_0000;
+    let mut all = map();
+    for index in 0..COUNT {
+        all = all.function(start + index * 8, 64, [record(index).at(4)]);
+    }
+    let (mut image, mut segments) = nops(&all.bytes());
+    segments[0].bytes = std::vec![0x90; SIZE as usize];
+    image.code = std::vec![CodeRange::new(CodeAddr::new(start), SIZE).unwrap()];
+    image.functions = (0..COUNT)
+        .map(|index| FunctionRange {
+            name: std::format!("f{index}"),
+            addr: CodeAddr::new(start + index * 8),
+            len: Len::new((SIZE - index * 8) as u32),
+            pointer: CodeAddr::new(start + index * 8),
+        })
+        .collect();
+    let marked: Vec<_> = (0..COUNT)
+        .map(|index| (start + index * 8 + 6, COUNT + index, 1))
+        .collect();
+    image.code_tables = std::vec![table(&marked)];
+    let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+    let marks = [Marks::new("sites", shape, 0).reserved(1)];
+    let before = super::code::work();
+    let survey = survey_with(image, segments, &marks, |_| CallShape::shadow(1)).unwrap();
+    let work = super::code::work() - before;
+    assert_eq!(survey.refused, []);
+    assert_eq!(survey.module.sites().count() as u64, 2 * COUNT);
+    assert!(work <= 2 * SIZE, "{work} bytes of {SIZE}");
+    // And of those that contain it the last one is the site's function.
+    for site in survey.module.sites() {
+        let index = (site.addr().get() - start) / 8;
+        assert_eq!(site.function().name(), std::format!("f{index}"));
+    }
+}
+
+/// A branch of a function that contains another one into a site of that is one into the site, too; and where an inner
+/// function starts an instruction does, whatever the bytes before it decode as.
+#[test]
+fn functions_that_overlap_are_decoded_from_each_start() {
+    let (mut image, mut segments) = nops(&map().function(0x40_0000, 64, []).bytes());
+    // At 0 a jump to 22, in the middle of a mark's site; before `inner`, at 16, the start of a long instruction.
+    segments[0].bytes[0..2].copy_from_slice(&[0xeb, 20]);
+    segments[0].bytes[14..16].copy_from_slice(&[0x48, 0xb8]);
+    let inner = FunctionRange {
+        name: "inner".into(),
+        addr: CodeAddr::new(0x40_0010),
+        len: Len::new(16),
+        pointer: CodeAddr::new(0x40_0010),
+    };
+    image.functions.push(inner);
+    image.code_tables = std::vec![table(&[(0x40_0014, 1, 4), (0x40_0012, 2, 2), (0x40_0024, 3, 1)])];
+    let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+    let marks = [Marks::new("sites", shape, 0).reserved(1)];
+    let survey = survey_with(image, segments, &marks, |_| None::<CallShape>).unwrap();
+    let sites = survey.module.sites();
+    let sites: Vec<_> = sites
+        .map(|site| (site.id().get(), site.function().name().to_owned()))
+        .collect();
+    // Behind the inner one the outer one goes on.
+    assert_eq!(sites, [(2, "inner".into()), (3, "f".into())]);
+    assert_eq!(survey.refused.len(), 1, "{:?}", survey.refused);
+    let error = &survey.refused[0].error;
+    assert!(
+        matches!(error, Error::BranchIntoSite { from, .. } if from.get() == 0x40_0000),
+        "{error}"
+    );
 }

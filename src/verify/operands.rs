@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::{aarch64, x86_64};
+use super::{aarch64, riscv64, x86_64};
 use crate::arch::Arch;
 
 /// An operand.
@@ -16,7 +16,7 @@ pub enum Operand {
     /// A register, or no register where there might be one.
     Register,
     /// A number as the encoding holds it: of a branch the distance in units of the encoding, not its target; of a scaled offset
-    /// the number before it is scaled. It has its sign, but on x86-64 where it is as wide as what it is an operand for and that
+    /// the number before it is scaled; on RISC-V bytes in both cases. It has its sign, but on x86-64 where it is as wide as what it is an operand for and that
     /// has 16 or 32 bits.
     Immediate(i64),
 }
@@ -25,12 +25,13 @@ pub enum Operand {
 /// (base, scale, index, displacement, segment), and a source that is also the destination stands twice.
 ///
 /// `None` for what is no instruction, for instructions that no relocation of an object fills and that are rare, and on
-/// architectures other than x86-64 and AArch64.
+/// architectures other than x86-64, AArch64 and RISC-V.
 #[must_use]
 pub fn operands(arch: Arch, bytes: &[u8]) -> Option<Vec<Operand>> {
     match arch {
         Arch::X86_64 => x86_64::operands::operands(bytes),
         Arch::AArch64 => aarch64::operands::operands(bytes),
+        Arch::RiscV64 => riscv64::operands::operands(bytes),
         _ => None,
     }
 }

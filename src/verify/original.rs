@@ -109,26 +109,34 @@ pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
 }
 
 /// The instructions of a function, as far as they decode.
+#[derive(Default)]
 pub(crate) struct Outline(Vec<Facts>);
 
 impl Outline {
     /// Decodes a function from its start. Behind bytes that do not decode, which may be data, it goes on at the next of
     /// `known`: ascending addresses at which instructions start.
     pub(crate) fn of(arch: Arch, addr: CodeAddr, bytes: &[u8], known: &[CodeAddr]) -> Self {
-        let (mut code, mut from) = (Vec::new(), addr);
+        let mut outline = Self::default();
+        outline.extend(arch, addr, bytes, known);
+        outline
+    }
+
+    /// Decodes more code, which stands behind all that was decoded.
+    pub(crate) fn extend(&mut self, arch: Arch, addr: CodeAddr, bytes: &[u8], known: &[CodeAddr]) {
+        let mut from = addr;
         if addr.get().checked_add(bytes.len() as u64).is_none() {
-            return Self(code);
+            return;
         }
         loop {
             let skipped = usize::try_from(from.distance_from(addr)).unwrap_or(usize::MAX);
             let rest = bytes.get(skipped..).unwrap_or_default();
-            let Err(fault) = (super::check::isa(arch).decode)(from.get(), rest, &mut code) else {
-                return Self(code);
+            let Err(fault) = (super::check::isa(arch).decode)(from.get(), rest, &mut self.0) else {
+                return;
             };
             let next = known.partition_point(|known| known.get() <= fault.addr);
             match known.get(next) {
                 Some(next) => from = *next,
-                None => return Self(code),
+                None => return,
             }
         }
     }
@@ -138,14 +146,6 @@ impl Outline {
         let after = self.0.partition_point(|facts| facts.addr < addr.get());
         let before = after.checked_sub(1).and_then(|before| self.0.get(before));
         before.is_some_and(|before| addr.get() < before.end())
-    }
-
-    /// The first branch that leads between these addresses, with its target.
-    pub(crate) fn branch_between(&self, start: CodeAddr, end: CodeAddr) -> Option<(CodeAddr, CodeAddr)> {
-        let mut branches = self
-            .branches()
-            .map(|(from, to)| (CodeAddr::new(from.start), CodeAddr::new(to)));
-        branches.find(|(_, to)| start < *to && *to < end)
     }
 
     /// The branches whose targets the instruction says: the addresses of the instruction, and that of its target.

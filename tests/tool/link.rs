@@ -66,6 +66,56 @@ fn all_checks_of_the_sources_hold() {
     assert!(count >= 250, "{count}");
 }
 
+/// What linkers define by themselves, for every format: the sources of a folder of their own, as LLVM's jitlink does not know
+/// some of it.
+#[test]
+fn checks_of_what_linkers_define_hold() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("asm-tests/objects/linker");
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut count = 0;
+    for source in entries.filter(|path| path.extension().is_some_and(|extension| extension == "s")) {
+        let checks = checks(&source, &source, 0);
+        assert!(
+            checks.iter().all(|check| check["outcome"] == "holds"),
+            "{}",
+            source.display()
+        );
+        count += checks.len();
+    }
+    assert_eq!(count, 24);
+}
+
+/// What an object includes has to be somewhere.
+#[test]
+fn what_is_included_is_looked_up() {
+    let arguments = ["link", "asm-tests/objects/linker/coff_directives.o", "--noexec"];
+    let error = refusal(&arguments, 1);
+    assert!(error.contains("`wanted` (for /include)"), "{error}");
+    // As long as there is such a limit, and no longer.
+    let limited = [&arguments[..], &["--define", "wanted=1", "--limit", "8"]].concat();
+    let error = refusal(&limited, 1);
+    assert!(error.contains("more than the limit of 8"), "{error}");
+}
+
+/// What is told of a symbol that is defined would not count.
+#[test]
+fn a_definition_that_would_not_count_is_refused() {
+    let object = "asm-tests/objects/linker/toc.o";
+    let arguments = [
+        "link",
+        object,
+        "--noexec",
+        "--define",
+        "absolute=0x10",
+        "--define",
+        "entry=1",
+    ];
+    let error = refusal(&arguments, 1);
+    assert!(error.contains("entry is told by --define"), "{error}");
+}
+
 /// Every check compares: with another number on its right it fails, and says both values.
 #[test]
 fn no_check_of_the_sources_holds_with_another_number() {

@@ -165,10 +165,12 @@ fn address(starts: &BTreeMap<usize, u64>, place: CodePlace) -> Option<u64> {
 fn segments(file: &ObjectFile<'_>, starts: &BTreeMap<usize, u64>) -> Vec<Segment> {
     let segment = |(index, start): (&usize, &u64)| {
         let section = file.file.section_by_index(SectionIndex(*index)).ok()?;
+        let bytes = section.data().ok()?.to_vec();
         Some(Segment {
             kind: SegmentKind::Code,
             addr: CodeAddr::new(*start),
-            bytes: section.data().ok()?.to_vec(),
+            size: Len::of(&bytes)?,
+            bytes,
         })
     };
     starts.iter().filter_map(segment).collect()

@@ -52,6 +52,8 @@ pub(crate) enum Problem {
     Run(String),
     #[error("does not define {}: give --define NAME=ADDRESS{}", .0.join(", "), .1)]
     Undefined(Vec<String>, &'static str),
+    #[error("{0} is told by --define, but an object or the linker defines it: leave the option out")]
+    DefinedTwice(String),
     #[error("cannot be loaded: {0}: give the name of a shared library, such as libm.so.6")]
     SharedLibrary(String),
     #[error(

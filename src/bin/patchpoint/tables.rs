@@ -187,10 +187,10 @@ impl Source {
             .collect();
         let gc_maps = gc_symbols(file).filter_map(|(name, _)| {
             let addr = *symbols.get(name.as_str())?;
-            let segment = code.segments.iter().find(|segment| {
-                let len = Len::of(&segment.bytes).unwrap_or_default();
-                addr.is_within(segment.addr, len)
-            })?;
+            let segment = code
+                .segments
+                .iter()
+                .find(|segment| addr.is_within(segment.addr, segment.size))?;
             let at = usize::try_from(addr.distance_from(segment.addr)).ok()?;
             Some((name, segment.bytes.get(at..)?.to_vec()))
         });

@@ -30,7 +30,8 @@ fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
         .adopt_with(text.adopted(&functions), &text.shared())
         .unwrap();
     let registration = engine.registration(code).live();
-    let module = registration.register(|_| CallShape::shadow(RESERVED)).unwrap();
+    // SAFETY: what is told is true of the code that this test wrote.
+    let module = unsafe { registration.register(|_| CallShape::shadow(RESERVED)) }.unwrap();
     let sites: Vec<Site> = module.sites().collect();
     let ramp = |site: &Site| Traps::install().unwrap().ramp(site.addr());
     let invalidate = |call, after| {

@@ -15,7 +15,9 @@
 //! - `__imp_f` is the place that holds the address of `f`: an entry of the global offset table.
 //! - Unwind information (`.pdata`, `.xdata`) is placed like constants, and the former is kept among
 //!   [`Image::code_tables`](super::Image::code_tables), as only the system's unwinder reads it.
-//! - Debug information and what tells a linker something (`.drectve`, tables of control flow guard) are ignored.
+//! - Of what tells a linker something, `/alternatename:` and `/include:` in `.drectve` count; the others, debug information and
+//!   tables of control flow guard are ignored.
+//! - Where an object or a pass defines `__ImageBase`, 32-bit addresses count from that.
 //!
 //! Source: Microsoft, "PE Format", on objects; for large ones (`/bigobj`) the SDK's `ANON_OBJECT_HEADER_BIGOBJ`, as the `object`
 //! crate reads them. What link.exe does with common symbols: LLVM, `lld/COFF/Chunks.cpp`.
@@ -35,6 +37,7 @@ use super::graph::{Definition, Graph, Section, SectionId, SectionRole};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
 
+mod directives;
 mod groups;
 mod relocations;
 mod roles;
@@ -80,6 +83,8 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         reader.symbols(&mut graph)?;
         reader.groups(&mut graph)?;
         reader.edges(&mut graph)?;
+        reader.directives(&mut graph)?;
+        graph.choose_among_own()?;
         tie_unwind_tables(&mut graph);
         Ok(graph)
     }
@@ -112,6 +117,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         })?;
         section.bytes = Cow::Borrowed(data);
         section.about_code = section.name == PDATA;
+        checks::zeros(&section)?;
         Ok(section)
     }
 }

@@ -14,9 +14,7 @@ use super::Reader;
 use crate::error::Result;
 use crate::image::checks::{common, contradiction, in_section, malformed};
 use crate::image::graph::{Definition, Graph, Scope, SectionRole, Strength, Symbol};
-
-/// The symbol of the lowest address.
-const IMAGE_BASE: &str = "__ImageBase";
+use crate::image::link::IMAGE_BASE;
 
 /// Common symbols have no alignment of their own: linkers align them to their size, up to this.
 const COMMON_ALIGN: u64 = 32;

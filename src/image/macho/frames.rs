@@ -12,17 +12,19 @@
 
 use alloc::format;
 use alloc::vec::Vec;
+use std::collections::HashMap;
 
 use super::Places;
 use crate::arch::Arch;
 use crate::error::Result;
 use crate::image::checks::contradiction;
-use crate::image::graph::{Edge, Graph, Section, SectionId, SectionRole};
+use crate::image::graph::{Definition, Edge, Graph, Section, SectionId, SectionRole, Symbol};
 use crate::image::relocation::{self, Formula, Relocation};
 
 /// Adds what the assembler has left out.
 pub(super) fn complete(graph: &mut Graph<'_>, places: &Places) -> Result<()> {
     let arch = graph.arch;
+    let symbols = &graph.symbols;
     for (number, section) in (0..).zip(&mut graph.sections) {
         if section.role != SectionRole::EhFrame {
             continue;
@@ -34,6 +36,8 @@ pub(super) fn complete(graph: &mut Graph<'_>, places: &Places) -> Result<()> {
         let mut there: Vec<u32> = section.edges.iter().map(|edge| edge.offset).collect();
         there.sort_unstable();
         let mut frames = Frames {
+            told: distances(symbols, SectionId(number), section),
+            folded: Vec::new(),
             arch,
             places,
             section,
@@ -43,13 +47,38 @@ pub(super) fn complete(graph: &mut Graph<'_>, places: &Places) -> Result<()> {
             found: Vec::new(),
         };
         frames.read()?;
-        let mut found = frames.found;
+        let (mut found, folded) = (frames.found, frames.folded);
         section.edges.append(&mut found);
+        for (offset, value) in folded {
+            let field = section.bytes.to_mut().get_mut(offset as usize..);
+            if let Some(field) = field.and_then(<[u8]>::first_chunk_mut::<WORD>) {
+                *field = value.to_le_bytes();
+            }
+            section.edges.retain(|edge| edge.offset != offset);
+        }
     }
     Ok(())
 }
 
+/// By offset: the distances within a section that relocations tell, of 4 bytes.
+fn distances(symbols: &[Symbol<'_>], own: SectionId, section: &Section<'_>) -> HashMap<u32, u32> {
+    let told = section.edges.iter().filter_map(|edge| {
+        let Definition::Section(id, offset) = symbols.get(edge.target.index())?.definition else {
+            return None;
+        };
+        let is_distance = edge.relocation.formula() == Formula::Relative && edge.relocation.width() == 4;
+        let value = i64::from(offset).wrapping_add(edge.addend) - i64::from(edge.offset);
+        let value = u32::try_from(value).ok()?;
+        (is_distance && id == own).then_some((edge.offset, value))
+    });
+    told.collect()
+}
+
 struct Frames<'a, 'data> {
+    /// What relocations make of numbers that lead to other entries: the assembler may leave a difference of two labels to them.
+    told: HashMap<u32, u32>,
+    /// Those of them that are the numbers by which entries are read, so that they stand in the bytes from now on.
+    folded: Vec<(u32, u32)>,
     arch: Arch,
     places: &'a Places,
     section: &'a Section<'data>,
@@ -80,12 +109,13 @@ const FROM_PLACE: u8 = 0x10;
 /// The size of an entry's length, and that of what follows it.
 const WORD: usize = 4;
 
-impl Frames<'_, '_> {
+impl<'a> Frames<'a, '_> {
     fn read(&mut self) -> Result<()> {
         let mut at = 0;
         while at < self.section.bytes.len() {
             let mut entry = self.cursor(at, self.section.bytes.len());
             let len = entry.word()?;
+            let len = self.told(at, len);
             if len == 0 {
                 break;
             }
@@ -97,6 +127,7 @@ impl Frames<'_, '_> {
             let mut entry = self.cursor(start, end);
             entry.check_end()?;
             let back = entry.word()?;
+            let back = self.told(start, back);
             if back == 0 {
                 let (common, personality) = self.common(entry)?;
                 self.commons.push((at, common));
@@ -117,10 +148,19 @@ impl Frames<'_, '_> {
         Ok(())
     }
 
-    fn cursor(&self, at: usize, end: usize) -> Cursor<'_> {
+    /// What stands at a place when it is relocated.
+    fn told(&mut self, at: usize, otherwise: u32) -> u32 {
+        let offset = u32::try_from(at).ok();
+        let told = offset.and_then(|offset| Some((offset, *self.told.get(&offset)?)));
+        self.folded.extend(told);
+        told.map_or(otherwise, |(_, value)| value)
+    }
+
+    fn cursor(&self, at: usize, end: usize) -> Cursor<'a> {
+        let section: &'a Section<'_> = self.section;
         Cursor {
-            bytes: &self.section.bytes,
-            name: &self.section.name,
+            bytes: &section.bytes,
+            name: &section.name,
             at,
             end,
         }

@@ -42,6 +42,13 @@ impl<'data> Reader<'data> {
                 symbols.push(symbol);
                 continue;
             }
+            if symbol.name.is_empty() && raw.n_type() & N_EXT != 0 {
+                let reason = format!(
+                    "that of symbol {}, which others may name, is empty",
+                    symbols.len()
+                );
+                return Err(contradiction("a symbol's name", reason));
+            }
             symbol.definition = self.definition(graph, raw, &symbol.name)?;
             if let Definition::Common { .. } = symbol.definition {
                 symbol.size = raw.n_value(ENDIAN);

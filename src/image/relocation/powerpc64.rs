@@ -57,10 +57,12 @@ const ANY_DS: Fit = Fit::ANY.zeros(2);
 table! {
     R_PPC64_NONE: Nothing, Field::NONE, Fit::ANY;
     R_PPC64_ADDR32: Absolute, Field::WORD, Fit::either(32);
+    R_PPC64_ADDR24: Absolute, LI, Fit::signed(26).zeros(2);
     R_PPC64_ADDR16: Absolute, LO, Fit::either(16);
     R_PPC64_ADDR16_LO: Absolute, LO, Fit::ANY;
     R_PPC64_ADDR16_HI: Absolute, HI, FIT_HI;
     R_PPC64_ADDR16_HA: Absolute, HA, FIT_HA;
+    R_PPC64_ADDR14: Absolute, BD, Fit::signed(16).zeros(2);
     R_PPC64_REL24: Branch, LI, Fit::signed(26).zeros(2);
     R_PPC64_REL14: Relative, BD, Fit::signed(16).zeros(2);
     R_PPC64_GOT16: GotOffset, LO, FIT_16;

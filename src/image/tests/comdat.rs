@@ -80,6 +80,59 @@ fn of_two_the_first_is_kept() {
     assert_eq!(found(join(one, two).unwrap()), 8);
 }
 
+/// An object that has two groups of one name, of these bytes, and an address of each one's `shared`.
+fn with_two(bytes: [&[u8]; 2]) -> Vec<u8> {
+    let [first, second] = bytes;
+    let symbol = |section| Symbol {
+        section,
+        ..symbols("one")[1]
+    };
+    let named = |bytes: &[u8]| Section {
+        name: ".text.shared",
+        ..code(bytes.to_vec(), Vec::new())
+    };
+    let addresses = vec![(0, R_X86_64_64, 2, 0), (8, R_X86_64_64, 3, 0)];
+    let sections = [code(vec![0; 16], addresses), named(first), named(second)];
+    let symbols = [symbols("one")[0], symbol(2), symbol(3)];
+    let groups: [Members<'_>; 2] = [(COMDAT, 2, &[2]), (COMDAT, 3, &[3])];
+    grouped(Arch::X86_64, &sections, &symbols, &groups)
+}
+
+/// As `ld` and `lld` do.
+#[test]
+fn of_two_in_one_file_the_first_is_kept() {
+    let bytes = with_two([&[0x90; 8], &[0xcc; 24]]);
+    let graph = Graph::new("one.o", Object::parse(&bytes).unwrap());
+    let mut twice = Graph::new("one.o", Object::parse(&bytes).unwrap());
+    // `one` is in both.
+    let error = twice.add("two.o", Object::parse(&bytes).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::SymbolDuplicate { symbol, .. } if symbol == "one"));
+    assert_eq!(graph.groups().len(), 1);
+    let layout = graph.layout().unwrap();
+    let (addrs, _) = layout.contiguous(BASE, PAGE).unwrap();
+    let linked = layout.link(&addrs, &|_| None).unwrap();
+    let shared = linked.symbol("shared").unwrap();
+    let (code, at) = (&linked.segments[0].bytes, (shared.get() - BASE.get()) as usize);
+    assert_eq!(code[at..at + 8], [0x90; 8]);
+    assert_eq!(code[..8], shared.get().to_le_bytes());
+    assert_eq!(code[8..16], shared.get().to_le_bytes(), "the other's is this one");
+    assert!(code.len() < at + 24, "the other one's bytes are not there");
+}
+
+/// An object of COFF, found by a fuzzer: it has a larger group behind a smaller one of its name, so that linked with itself
+/// both files' groups stayed.
+#[test]
+fn of_two_in_one_file_the_larger_may_be_kept() {
+    let bytes = include_bytes!("../../../fuzz/corpus/image/group_twice.obj");
+    super::fuzz_body(bytes);
+    let graph = Graph::new("it.obj", Object::parse(bytes).unwrap());
+    let mut names: Vec<_> = graph.groups().iter().map(Group::name).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count, "{names:?}");
+}
+
 #[test]
 fn groups_that_are_none_of_several_are_all_kept() {
     let [one, two] = ["one", "two"].map(|caller| object(caller, &[0x90; 8], &[(0, 2, &[2])]));

@@ -88,6 +88,79 @@ fn other_files_are_named() {
     }
 }
 
+/// A symbol that others may name has a name.
+#[test]
+fn an_external_symbol_of_mach_o_without_a_name_is_refused() {
+    use object::read::macho::{LoadCommandVariant, MachHeader};
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/image/macho.x86_64.o");
+    let mut bytes = std::fs::read(path).unwrap();
+    let header = object::macho::MachHeader64::<object::LittleEndian>::parse(&*bytes, 0).unwrap();
+    let mut commands = header.load_commands(object::LittleEndian, &*bytes, 0).unwrap();
+    let mut symbols = None;
+    while let Some(command) = commands.next().unwrap() {
+        if let LoadCommandVariant::Symtab(table) = command.variant().unwrap() {
+            let [at, count] =
+                [table.symoff, table.nsyms].map(|value| value.get(object::LittleEndian) as usize);
+            symbols = Some((at, count));
+        }
+    }
+    let (at, count) = symbols.unwrap();
+    let entries = (0..count).map(|index| at + 16 * index);
+    // N_EXT, of no debugger's.
+    let external = entries
+        .filter(|at| bytes[at + 4] & 1 != 0 && bytes[at + 4] & 0xe0 == 0)
+        .collect::<Vec<_>>();
+    assert!(!external.is_empty());
+    for at in external {
+        let name = core::mem::replace(&mut bytes[at], 0);
+        let rest = [1, 2, 3].map(|byte| core::mem::replace(&mut bytes[at + byte], 0));
+        let error = Object::parse(&bytes).unwrap_err().to_string();
+        assert!(error.starts_with("malformed object: a symbol's name"), "{error}");
+        bytes[at] = name;
+        bytes[at + 1..at + 4].copy_from_slice(&rest);
+    }
+    assert!(Object::parse(&bytes).is_ok());
+}
+
+/// What an object includes is kept where others are pruned, and a name stands for what its object says unless another one
+/// defines it.
+#[test]
+fn directives_of_coff_count() {
+    let bytes = include_bytes!("../../../asm-tests/objects/linker/coff_directives.o");
+    for defines in [false, true] {
+        let mut graph = Graph::new("it.o", Object::parse(bytes).unwrap());
+        let section = |name: &'static str| Section::new(name, SectionRole::Data, vec![1; 4]);
+        let kept = graph.add_section(section("kept")).unwrap();
+        graph
+            .add_symbol(Symbol::new("wanted", Definition::Section(kept, 0)))
+            .unwrap();
+        let gone = graph.add_section(section("gone")).unwrap();
+        graph
+            .add_symbol(Symbol::new("other", Definition::Section(gone, 0)))
+            .unwrap();
+        if defines {
+            graph
+                .add_symbol(Symbol::new("missing", Definition::Absolute(0x77)))
+                .unwrap();
+        }
+        graph.prune(["places"]).unwrap();
+        let sizes = [kept, gone].map(|id| graph.sections()[id.index()].size());
+        assert_eq!(sizes, [4, 0]);
+        let layout = graph.layout().unwrap();
+        let (addrs, _) = layout.contiguous(CodeAddr::new(0x1000_0000), PAGE).unwrap();
+        let linked = layout.link(&addrs, &|_| None).unwrap();
+        let places = linked.symbol("places").unwrap();
+        let data = linked
+            .segments
+            .iter()
+            .find(|segment| segment.kind == SegmentKind::Data);
+        let word = data.unwrap().read(places, 8).unwrap();
+        let fallback = linked.symbol("fallback").unwrap().get();
+        let expected = if defines { 0x77 } else { fallback };
+        assert_eq!(u64::from_le_bytes(word.try_into().unwrap()), expected);
+    }
+}
+
 /// Names of one format mean other things in another.
 #[test]
 fn objects_of_two_formats_are_not_linked_together() {

@@ -6,6 +6,7 @@ use super::*;
 use crate::error::Error;
 use crate::stackmap::StackMaps;
 
+mod bounds;
 mod branches;
 pub(super) mod build;
 mod comdat;

@@ -141,3 +141,90 @@ fn a_role_says_which_segment_a_section_is_in() {
     let addr = layout.section_addr(constants.unwrap().index(), &ADDRS).unwrap();
     assert!(addr.is_within(ADDRS.data, layout.segments()[2].size));
 }
+
+/// A gigabyte of zeros that is in no file, less 2 MiB, and a byte of data behind it in the file.
+fn zeros() -> Vec<u8> {
+    let zeros = Made {
+        name: ".bss",
+        bytes: vec![0],
+        ..data()
+    };
+    let named = |section, size| build::Symbol {
+        name: if section == 1 { "zeros" } else { "data" },
+        section,
+        size,
+        ..build::OUTSIDE
+    };
+    let mut bytes = object(
+        Arch::X86_64,
+        &[zeros, data(), code(hex("c3"), Vec::new())],
+        &[named(1, 0), named(2, 1)],
+    );
+    // Its header: of type SHT_NOBITS, of that size.
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    let header = &mut bytes[headers + 64..headers + 128];
+    header[4..8].copy_from_slice(&8_u32.to_le_bytes());
+    header[32..40].copy_from_slice(&ZEROS.to_le_bytes());
+    bytes
+}
+
+const ZEROS: u64 = (1 << 30) - (2 << 20);
+
+/// What is in no file is left to the memory, which is new: nothing of that size is made.
+#[test]
+fn zeros_that_are_in_no_file_are_not_made() {
+    let bytes = zeros();
+    let mut graph = Graph::new("it.o", Object::parse(&bytes).unwrap());
+    graph.set_size_limit(u64::MAX);
+    assert_eq!(graph.size_limit(), 1 << 30);
+    let layout = graph.layout().unwrap();
+    let linked = layout.link(&ADDRS, &|_| None).unwrap();
+    let data = &linked.segments[1];
+    assert_eq!(data.kind, SegmentKind::Data);
+    // The data in the file, though it stands behind the zeros there, and what aligns those.
+    assert!(data.bytes.capacity() <= 16, "{}", data.bytes.capacity());
+    assert!(u64::from(data.size.get()) > ZEROS);
+    assert_eq!(linked.symbol("data"), Some(ADDRS.data));
+    let zeros = linked.symbol("zeros").unwrap();
+    assert_eq!(data.read(zeros, 4), Some(vec![0; 4]));
+    let last = CodeAddr::new(ADDRS.data.get() + u64::from(data.size.get()) - 1);
+    assert_eq!(data.read(last, 1), Some(vec![0]));
+    assert_eq!(data.read(last, 2), None);
+}
+
+/// The limit is the caller's; what needs more is told it, its need, and how to raise it.
+#[test]
+fn an_image_beyond_its_limit_is_refused() {
+    let bytes = zeros();
+    let layout = |limit: Option<u64>| {
+        let mut graph = Graph::new("it.o", Object::parse(&bytes).unwrap());
+        limit.into_iter().for_each(|limit| graph.set_size_limit(limit));
+        graph.layout().map(|_| ())
+    };
+    let error = layout(None).unwrap_err();
+    assert!(
+        matches!(error, Error::ImageTooLarge { size, limit } if size > ZEROS && limit == 256 << 20),
+        "{error}"
+    );
+    let said = error.to_string();
+    assert!(
+        said.contains("268435456: raise it (Builder::image_limit"),
+        "{said}"
+    );
+    assert_eq!(layout(Some(ZEROS + (1 << 20))), Ok(()));
+    // Data, code and zeros are each below the limit, and together above.
+    let error = layout(Some(ZEROS + 1)).unwrap_err();
+    assert!(matches!(error, Error::ImageTooLarge { .. }), "{error}");
+    let error = layout(Some(1 << 30));
+    assert_eq!(error, Ok(()));
+}
+
+/// Code and tables have their bytes in the file.
+#[test]
+fn code_of_zeros_that_are_in_no_file_is_refused() {
+    let mut bytes = zeros();
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    bytes[headers + 64 + 8..headers + 64 + 16].copy_from_slice(&build::CODE.to_le_bytes());
+    let error = Object::parse(&bytes).unwrap_err();
+    assert!(matches!(error, Error::SectionRefused { .. }), "{error}");
+}

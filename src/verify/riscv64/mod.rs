@@ -9,6 +9,7 @@
 //! RISC-V ELF psABI, 1.1 and 1.2 (registers), 4 (DWARF numbers).
 
 mod decode;
+pub(super) mod operands;
 mod text;
 
 #[cfg(test)]

@@ -62,6 +62,10 @@ pub(crate) struct Link {
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) define: Vec<Symbol>,
 
+    /// How many bytes all segments together may have, at most 0x40000000
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "0x10000000")]
+    pub(crate) limit: u64,
+
     /// A shared library to load, in which symbols are looked up, too; may be given again
     #[arg(long, value_name = "NAME", conflicts_with = "noexec")]
     pub(crate) library: Vec<String>,
@@ -81,6 +85,10 @@ pub(crate) struct Link {
     /// The program's arguments: all that follows
     #[arg(long, value_name = "ARGUMENT", num_args = 0.., allow_hyphen_values = true)]
     pub(crate) args: Vec<String>,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    number(text).ok_or_else(|| "expected a number of bytes, such as 0x10000000".to_owned())
 }
 
 fn address(text: &str) -> Result<u64, String> {

@@ -17,8 +17,8 @@ use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Arch;
 use patchpoint::image::{
-    self, Definition, Fixed, Graph, LinkedImage, Lookup, MemoryManager, Object, Passes, Scope, Section,
-    SectionRole, SegmentKind, Symbol,
+    self, Definition, Fixed, Graph, LinkedImage, Lookup, MemoryManager, Object, ObjectFormat, Passes, Scope,
+    Section, SectionRole, SegmentKind, Symbol,
 };
 
 use crate::args::Output;
@@ -79,10 +79,12 @@ fn tell(link: &Link) -> Result<Story<'_>, Problem> {
         Ok((file.as_str(), bytes))
     });
     let files = files.collect::<Result<Vec<_>, Problem>>()?;
-    let graph = graph(&files)?;
+    let mut graph = graph(&files)?;
+    graph.set_size_limit(link.limit);
+    check_defines(link, &mut graph)?;
     let mut linked = None;
     let mut passes = Passes::new().after_fix_ups(|fixed| {
-        linked = Some(Linked::of(fixed, &checks));
+        linked = Some(Linked::of(fixed, &checks, &link.define));
         Ok(())
     });
     if link.relax {
@@ -194,6 +196,28 @@ fn load(
 /// The least that is reserved for a program.
 const CHUNK: u64 = 2 << 20;
 
+/// What is told of a symbol that the objects define would not count: that is said. That of the address which COFF's 32-bit addresses
+/// count from becomes a definition.
+fn check_defines(link: &Link, graph: &mut Graph<'_>) -> Result<(), Problem> {
+    for told in &link.define {
+        if graph.format() == ObjectFormat::Coff && told.name == IMAGE_BASE {
+            let base = Symbol::new(IMAGE_BASE, Definition::Absolute(told.addr));
+            graph.add_symbol(base.with_scope(Scope::Hidden))?;
+            continue;
+        }
+        let found = graph
+            .find(&told.name)
+            .and_then(|id| graph.symbols().get(id.index()));
+        if found.is_some_and(|symbol| !matches!(symbol.definition(), Definition::Undefined { .. })) {
+            return Err(Problem::DefinedTwice(told.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// What COFF's 32-bit addresses count from.
+const IMAGE_BASE: &str = "__ImageBase";
+
 fn defined(link: &Link, name: &str) -> Option<CodeAddr> {
     let told = link.define.iter().find(|symbol| symbol.name == name)?;
     Some(CodeAddr::new(told.addr))
@@ -245,9 +269,9 @@ fn run(link: &Link, image: LinkedImage) -> Result<u8, Problem> {
 const MOST_NAMED: usize = 8;
 
 impl Linked {
-    fn of(fixed: &Fixed<'_, '_>, checks: &[Checks]) -> Self {
+    fn of(fixed: &Fixed<'_, '_>, checks: &[Checks], defines: &[crate::args::Symbol]) -> Self {
         let image = fixed.image();
-        let view = View::of(fixed.resolved(), image);
+        let view = View::of(fixed.resolved(), image, defines);
         let outcomes = checks.iter().map(|of_file| {
             let checks = of_file.checks.iter();
             checks.map(|check| check.evaluate(&view)).collect()
@@ -261,7 +285,7 @@ impl Linked {
         Self {
             arch: image.image.arch,
             segments: segments
-                .map(|segment| (segment.kind, segment.addr, segment.bytes.len()))
+                .map(|segment| (segment.kind, segment.addr, segment.size.as_usize()))
                 .collect(),
             symbols,
             outcomes: outcomes.collect(),

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use patchpoint::addr::{CodeAddr, Len};
+use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Arch;
-use patchpoint::image::{LinkedImage, Resolved, Scope, SectionId, SymbolId};
+use patchpoint::image::{LinkedImage, ObjectFormat, Resolved, Scope, SectionId, SymbolId};
+
+use crate::args::Symbol;
 
 use super::check::{Symbolic, Target, Unknown};
 
@@ -12,13 +14,15 @@ use super::check::{Symbolic, Target, Unknown};
 pub(super) struct View<'v> {
     resolved: &'v Resolved<'v>,
     image: &'v LinkedImage,
+    /// What the command line tells of symbols.
+    defines: &'v [Symbol],
     symbols: HashMap<&'v str, Vec<SymbolId>>,
     /// By file and name.
     sections: HashMap<(usize, &'v str), Vec<SectionId>>,
 }
 
 impl<'v> View<'v> {
-    pub(super) fn of(resolved: &'v Resolved<'v>, image: &'v LinkedImage) -> Self {
+    pub(super) fn of(resolved: &'v Resolved<'v>, image: &'v LinkedImage, defines: &'v [Symbol]) -> Self {
         let graph = resolved.graph();
         let mut symbols: HashMap<_, Vec<_>> = HashMap::new();
         for (id, symbol) in graph.symbol_ids().zip(graph.symbols()) {
@@ -34,6 +38,7 @@ impl<'v> View<'v> {
         Self {
             resolved,
             image,
+            defines,
             symbols,
             sections,
         }
@@ -71,6 +76,23 @@ impl<'v> View<'v> {
         own.chain(shared).copied()
     }
 
+    /// A symbol that no object refers to: told on the command line, or the linker's own.
+    fn unmentioned(&self, name: &str) -> Option<u64> {
+        if let Some(told) = self.defines.iter().find(|symbol| symbol.name == name) {
+            return Some(told.addr);
+        }
+        let graph = self.resolved.graph();
+        let got = match graph.arch() {
+            Arch::PowerPc64 | Arch::PowerPc64Le => ".TOC.",
+            _ => "_GLOBAL_OFFSET_TABLE_",
+        };
+        match graph.format() {
+            ObjectFormat::Elf if name == got => self.image.got().map(CodeAddr::get),
+            ObjectFormat::Coff if name == "__ImageBase" => Some(self.image.image_base().get()),
+            _ => None,
+        }
+    }
+
     fn symbol_addr(&self, id: SymbolId) -> Option<u64> {
         self.resolved.symbol_addr(id).map(CodeAddr::get)
     }
@@ -81,18 +103,16 @@ impl Target for View<'_> {
         self.resolved.graph().arch()
     }
 
-    fn bytes(&self, addr: u64, size: u64) -> Option<&[u8]> {
-        self.image.segments.iter().find_map(|segment| {
-            let start = usize::try_from(addr.checked_sub(segment.addr.get())?).ok()?;
-            segment.bytes.get(start..)?.get(..usize::try_from(size).ok()?)
-        })
+    fn bytes(&self, addr: u64, size: u64) -> Option<Vec<u8>> {
+        let (at, size) = (CodeAddr::new(addr), usize::try_from(size).ok()?);
+        let mut segments = self.image.segments.iter();
+        segments.find_map(|segment| segment.read(at, size))
     }
 
     fn room(&self, addr: u64) -> u64 {
         let rooms = self.image.segments.iter().filter_map(|segment| {
-            let len = Len::of(&segment.bytes)?;
-            let inside = CodeAddr::new(addr).is_within(segment.addr, len);
-            inside.then(|| u64::from(len.get()) - (addr - segment.addr.get()))
+            let inside = CodeAddr::new(addr).is_within(segment.addr, segment.size);
+            inside.then(|| u64::from(segment.size.get()) - (addr - segment.addr.get()))
         });
         rooms.max().unwrap_or(0)
     }
@@ -104,7 +124,9 @@ impl Target for View<'_> {
         let local = self.symbols.get(name).into_iter().flatten();
         let mut addrs = local.filter_map(|id| self.symbol_addr(*id));
         match addrs.next() {
-            None => Err(Unknown::Symbol(name.to_owned())),
+            None => self
+                .unmentioned(name)
+                .ok_or_else(|| Unknown::Symbol(name.to_owned())),
             Some(addr) if addrs.all(|other| other == addr) => Ok(addr),
             Some(_) => Err(Unknown::Symbols(name.to_owned())),
         }

@@ -33,7 +33,8 @@ fn live_in(entries: &Entries, memory: &Arc<Hooked>, engine: &Engine) -> crate::R
     let memory: Arc<dyn CodeMemory> = memory.clone();
     let code = engine.adopt_with(entries.adopted(true), &memory)?;
     let registration = entries.entries(engine.registration(code), 16);
-    registration.live().register(|_| None::<CallShape>)
+    // SAFETY: what is told is true of the code that this test wrote.
+    unsafe { registration.live().register(|_| None::<CallShape>) }
 }
 
 thread_local! {
@@ -171,12 +172,13 @@ mod quiescent {
         assert!(in_child(|| {
             // SAFETY: one thread executes and patches.
             let engine = engine_in(unsafe { SingleThreaded::promise() }).0;
-            let module = registration(&engine)
-                .register(|record| shape(record.id()))
-                .unwrap();
+            let told = registration(&engine);
+            // SAFETY: what is told is true of the code that this test wrote.
+            let module = unsafe { told.register(|record| shape(record.id())) }.unwrap();
             assert!(ENGINE.set(engine.clone()).is_ok());
             let callee = CodeAddr::new(replaces_its_caller as *const () as u64);
-            let calling = Sequence::new().call(callee, OnReturn::FollowsC);
+            // SAFETY: a C function of one argument, as the site's call has.
+            let calling = unsafe { Sequence::new().call(callee, OnReturn::FollowsC) };
             let calling = (0..8).fold(calling, |sequence, _| sequence.add(result(), 1u64));
             engine.patch(200, &calling).unwrap();
             let found = call(&module, "call_0", 100);

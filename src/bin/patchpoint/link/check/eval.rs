@@ -16,7 +16,7 @@ const LONGEST: u64 = 15;
 pub(in crate::link) trait Target {
     fn arch(&self) -> Arch;
     /// The bytes at an address, all of them or none.
-    fn bytes(&self, addr: u64, size: u64) -> Option<&[u8]>;
+    fn bytes(&self, addr: u64, size: u64) -> Option<Vec<u8>>;
     /// How many bytes there are from an address on, in one segment.
     fn room(&self, addr: u64) -> u64;
     fn symbol(&self, name: &str) -> Result<u64, Unknown>;
@@ -119,21 +119,21 @@ fn stub(target: &impl Target, file: &str, second: &str, third: Option<&str>) -> 
 }
 
 /// An instruction in words and bytes.
-struct Instruction<'t> {
-    bytes: &'t [u8],
+struct Instruction {
+    bytes: Vec<u8>,
     text: String,
 }
 
-fn instruction<'t>(target: &'t impl Target, code: Code<'_>) -> Result<(u64, Instruction<'t>), Why> {
+fn instruction(target: &impl Target, code: Code<'_>) -> Result<(u64, Instruction), Why> {
     let addr = target.symbol(code.symbol)?.wrapping_add(code.offset);
     let size = target.room(addr).min(LONGEST);
     let bytes = target.bytes(addr, size).unwrap_or_default();
-    let lines = disassemble(target.arch(), CodeAddr::new(addr), bytes);
+    let lines = disassemble(target.arch(), CodeAddr::new(addr), &bytes);
     let whole = lines.into_iter().next().filter(|line| line.text != "(bad)");
     let found = whole.and_then(|line| {
         let bytes = bytes.get(..line.bytes.len())?;
         Some(Instruction {
-            bytes,
+            bytes: bytes.to_vec(),
             text: line.text,
         })
     });
@@ -142,15 +142,15 @@ fn instruction<'t>(target: &'t impl Target, code: Code<'_>) -> Result<(u64, Inst
         None if bytes.is_empty() => Err(Why::NotLinked { addr, size: 1 }),
         None => Err(Why::NoInstruction {
             addr,
-            bytes: hex(bytes, " "),
+            bytes: hex(&bytes, " "),
         }),
     }
 }
 
 fn operand(target: &impl Target, code: Code<'_>, index: u64) -> Result<u64, Why> {
     let (addr, insn) = instruction(target, code)?;
-    let (text, bytes) = (insn.text, hex(insn.bytes, " "));
-    let Some(all) = operands(target.arch(), insn.bytes) else {
+    let (text, bytes) = (insn.text, hex(&insn.bytes, " "));
+    let Some(all) = operands(target.arch(), &insn.bytes) else {
         return Err(Why::NoOperands { addr, text, bytes });
     };
     match usize::try_from(index).ok().and_then(|index| all.get(index)) {

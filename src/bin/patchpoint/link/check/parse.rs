@@ -188,7 +188,8 @@ impl<'t> Parser<'t> {
             }
             Some('*') => self.load()?,
             Some(c) if c.is_ascii_digit() => Kind::Number(self.number()?),
-            Some(c) if c.is_ascii_alphabetic() || c == '_' => self.name()?,
+            // `.TOC.` starts with a period.
+            Some(c) if c.is_ascii_alphabetic() || matches!(c, '_' | '.') => self.name()?,
             _ => return Err(self.unexpected("a number, a symbol, ( or *{SIZE}")),
         };
         let slice = if self.skip("[") { Some(self.slice()?) } else { None };

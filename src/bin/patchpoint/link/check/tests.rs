@@ -19,9 +19,9 @@ impl Target for Fake {
         self.arch
     }
 
-    fn bytes(&self, addr: u64, size: u64) -> Option<&[u8]> {
+    fn bytes(&self, addr: u64, size: u64) -> Option<Vec<u8>> {
         let start = usize::try_from(addr.checked_sub(self.start)?).ok()?;
-        self.bytes.get(start..)?.get(..size as usize)
+        self.bytes.get(start..)?.get(..size as usize).map(<[u8]>::to_vec)
     }
 
     fn room(&self, addr: u64) -> u64 {

@@ -1,0 +1,230 @@
+//! The code of a module's functions while it is registered.
+//!
+//! Problem: functions may overlap, by aliases, by entries in the middle of others or because a damaged object says so, and an
+//! audit that reads and decodes each from its start to its end takes the square of what is there. Approach: functions that
+//! overlap are one [`Run`], whose bytes are read and decoded once for all of them. A function that no other overlaps is read
+//! when it is looked at, and not kept.
+//!
+//! Cost: linear in the functions and in the bytes that one of them has.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::functions::FunctionView;
+use super::module::ModuleParts;
+use crate::addr::CodeAddr;
+use crate::error::{Error, Result};
+use crate::memory::CodeArea;
+use crate::verify::Outline;
+
+/// Reads the code of functions.
+pub(super) struct FunctionCode<'a> {
+    parts: &'a ModuleParts,
+    /// In ascending address; each has several functions.
+    runs: Vec<Run>,
+}
+
+/// Functions that overlap.
+struct Run {
+    start: u64,
+    end: u64,
+    bytes: OnceCell<Vec<u8>>,
+}
+
+/// What has been decoded, by the start of the run.
+pub(super) type DecodedRuns = HashMap<u64, Rc<Decoded>>;
+
+/// The instructions of a function, or of all functions of a run.
+pub(super) struct Decoded {
+    outline: Outline,
+    /// The targets of its branches, ascending, each with the place of the branch.
+    targets: Vec<(u64, u64)>,
+}
+
+impl<'a> FunctionCode<'a> {
+    pub(super) fn new(parts: &'a ModuleParts) -> Self {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut last: Option<(u64, u64)> = None;
+        for index in 0..parts.functions.len() as u32 {
+            let Some(function) = parts.functions.get(index) else {
+                continue;
+            };
+            // One that is not all in code is refused when it is read.
+            if function.len.get() == 0 || area(parts, &function).is_none() {
+                continue;
+            }
+            let start = function.addr.get();
+            let end = start.saturating_add(function.len.get().into());
+            match last.filter(|(_, last_end)| start < *last_end) {
+                Some((run_start, run_end)) => {
+                    let run = (run_start, end.max(run_end));
+                    match runs.last_mut().filter(|last| last.start == run_start) {
+                        Some(known) => known.end = run.1,
+                        None => runs.push(Run {
+                            start: run.0,
+                            end: run.1,
+                            bytes: OnceCell::new(),
+                        }),
+                    }
+                    last = Some(run);
+                }
+                None => last = Some((start, end)),
+            }
+        }
+        Self { parts, runs }
+    }
+
+    /// The run that a function is one of.
+    fn run(&self, function: &FunctionView<'_>) -> Option<&Run> {
+        let start = function.addr.get();
+        let after = self.runs.partition_point(|run| run.start <= start);
+        let run = after.checked_sub(1).and_then(|before| self.runs.get(before))?;
+        (function.len.get() > 0 && start < run.end && area(self.parts, function).is_some()).then_some(run)
+    }
+
+    /// The code of a function; it must lie in one of the module's code ranges.
+    pub(super) fn of(&self, function: &FunctionView<'_>) -> Result<Cow<'_, [u8]>> {
+        let len = function.len.as_usize();
+        let Some(run) = self.run(function) else {
+            let mut code = vec![0; len];
+            read(self.parts, function, function.addr, &mut code)?;
+            return Ok(code.into());
+        };
+        let bytes = self.bytes(run, function)?;
+        let start = (function.addr.get() - run.start) as usize;
+        // The run has all bytes of its functions.
+        let code = bytes.get(start..).and_then(|code| code.get(..len));
+        code.map(Cow::Borrowed).ok_or_else(|| outside(function))
+    }
+
+    /// Some of a function's code.
+    pub(super) fn part_of(
+        &self,
+        function: &FunctionView<'_>,
+        start: usize,
+        len: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        let end = start.checked_add(len);
+        if end.is_none_or(|end| end > function.len.as_usize()) {
+            return Ok(None);
+        }
+        let mut code = vec![0; len];
+        let at = CodeAddr::new(function.addr.get().saturating_add(start as u64));
+        read(self.parts, function, at, &mut code)?;
+        Ok(Some(code))
+    }
+
+    /// The instructions of a function whose code this is. `known` are ascending addresses at which instructions start,
+    /// of this function and of others, the same for all calls with the same `runs`.
+    pub(super) fn decoded(
+        &self,
+        function: &FunctionView<'_>,
+        code: &[u8],
+        known: &[CodeAddr],
+        runs: &mut DecodedRuns,
+    ) -> Result<Rc<Decoded>> {
+        let Some(run) = self.run(function) else {
+            let starts = [function.addr];
+            return Ok(Rc::new(self.decode(function.addr, code, &starts, known)));
+        };
+        if let Some(decoded) = runs.get(&run.start) {
+            return Ok(Rc::clone(decoded));
+        }
+        let starts = self.parts.functions.starts_between(run.start, run.end);
+        let bytes = self.bytes(run, function)?;
+        let decoded = Rc::new(self.decode(CodeAddr::new(run.start), bytes, &starts, known));
+        runs.insert(run.start, Rc::clone(&decoded));
+        Ok(decoded)
+    }
+
+    /// Decodes from each start, none of which is before `addr`, to the next: where a function starts an instruction does, whatever the bytes before it decode
+    /// as.
+    fn decode(&self, addr: CodeAddr, code: &[u8], starts: &[CodeAddr], known: &[CodeAddr]) -> Decoded {
+        let mut outline = Outline::default();
+        let mut starts = starts.iter().peekable();
+        while let Some(start) = starts.next() {
+            let offset = |start: &CodeAddr| (start.get() - addr.get()) as usize;
+            let to = starts
+                .peek()
+                .map_or(code.len(), |next| offset(next).min(code.len()));
+            let bytes = code.get(offset(start)..to).unwrap_or_default();
+            count(bytes.len());
+            outline.extend(self.parts.arch, *start, bytes, known);
+        }
+        let branches = outline.branches();
+        let mut targets: Vec<(u64, u64)> = branches.map(|(from, to)| (to, from.start)).collect();
+        targets.sort_unstable();
+        Decoded { outline, targets }
+    }
+
+    fn bytes<'r>(&self, run: &'r Run, function: &FunctionView<'_>) -> Result<&'r [u8]> {
+        if let Some(bytes) = run.bytes.get() {
+            return Ok(bytes);
+        }
+        let mut bytes = vec![0; usize::try_from(run.end - run.start).map_err(|_| outside(function))?];
+        read(self.parts, function, CodeAddr::new(run.start), &mut bytes)?;
+        Ok(run.bytes.get_or_init(|| bytes))
+    }
+}
+
+impl Decoded {
+    /// Whether the address is known to be inside of an instruction, behind its start.
+    pub(super) fn splits(&self, addr: CodeAddr) -> bool {
+        self.outline.splits(addr)
+    }
+
+    /// The lowest place between these addresses that a branch leads to, behind the branch.
+    pub(super) fn branch_between(&self, start: CodeAddr, end: CodeAddr) -> Option<(CodeAddr, CodeAddr)> {
+        let first = self.targets.partition_point(|(to, _)| *to <= start.get());
+        let (to, from) = self.targets.get(first)?;
+        (*to < end.get()).then_some((CodeAddr::new(*from), CodeAddr::new(*to)))
+    }
+}
+
+fn outside(function: &FunctionView<'_>) -> Error {
+    Error::FunctionOutsideCode {
+        function: function.name.into(),
+        addr: function.addr,
+        len: function.len,
+    }
+}
+
+/// The range of code that has all bytes of a function.
+fn area<'p>(parts: &'p ModuleParts, function: &FunctionView<'_>) -> Option<&'p CodeArea> {
+    let area = CodeArea::containing(&parts.areas, function.addr)?;
+    area.range()
+        .contains_bytes(function.addr, function.len.get().into())
+        .then_some(area)
+}
+
+/// Reads bytes of a function, or of the run that it is in.
+fn read(parts: &ModuleParts, function: &FunctionView<'_>, at: CodeAddr, bytes: &mut [u8]) -> Result<()> {
+    if function.len.get() == 0 {
+        return Ok(());
+    }
+    let area = area(parts, function).ok_or_else(|| outside(function))?;
+    count(bytes.len());
+    area.memory().read(at, bytes)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many bytes were read or decoded by this thread.
+    static WORK: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+fn count(bytes: usize) {
+    WORK.set(WORK.get() + bytes as u64);
+}
+
+#[cfg(not(test))]
+const fn count(_: usize) {}
+
+/// How many bytes of code the audits of this thread have read or decoded.
+#[cfg(test)]
+pub(super) fn work() -> u64 {
+    WORK.get()
+}
