@@ -720,9 +720,11 @@ pub enum Error {
         "PC section {section:?} marks {at}, which is in no function of the module: give all functions, or the section's address"
     )]
     MarkOutsideFunctions { section: String, at: CodeAddr },
-    /// A branch of the function leads into the middle of a site that holds instructions of it.
+    /// A branch goes into the middle of a site. LLVM counts too many bytes for a shadow where there are instructions that
+    /// emit none (fences within one thread, empty inline assembly): then what is behind the shadow counts as its own.
     #[error(
-        "the branch at {from} leads to {to}, inside {site}: mark an instruction that no branch comes behind, or fewer"
+        "the branch at {from} goes to {to}, inside {site}: reserve fewer bytes, up to {to}, or let the compiler reserve more \
+         or mark another instruction"
     )]
     BranchIntoSite { site: Box<SiteName>, from: CodeAddr, to: CodeAddr },
     /// A call that is to be a site is in no function.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::branches;
 use super::calls::{self, CallSpec, Callees};
 use super::candidate::{Candidate, IntoShape};
 use super::entry::EntrySpec;
@@ -195,13 +196,15 @@ impl Found {
         Ok(number)
     }
 
-    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into is left out.
+    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into is left out, as is one
+    /// that a branch goes into.
     fn finish(
         mut self,
         parts: &ModuleParts,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<(Vec<CallShape>, Vec<Entry>)> {
         self.sites.sort_by_key(|site| site.addr);
+        self.refuse_branches_into(parts, refused)?;
         let shapes = &self.shapes;
         let mut last: Option<Entry> = None;
         let mut failed = Ok(());
@@ -231,6 +234,48 @@ impl Found {
             false
         });
         failed.map(|()| (self.shapes, self.sites))
+    }
+
+    /// Leaves out the sites into which a branch goes behind their first byte.
+    fn refuse_branches_into(
+        &mut self,
+        parts: &ModuleParts,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        let range = |site: &Entry| {
+            let shape = self.shapes.get(usize::from(site.shape));
+            let reserved = shape.map_or(0, |shape| shape.reserved().get());
+            site.addr.get()..site.addr.get().saturating_add(reserved.into())
+        };
+        let ranges: Vec<_> = self.sites.iter().map(range).collect();
+        let found = branches::into_sites(parts, &ranges);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let (mut ranges, mut failed) = (ranges.iter(), Ok(()));
+        self.sites.retain(|site| {
+            let branch = ranges
+                .next()
+                .and_then(|range| branches::first_into(&found, range));
+            let Some(branch) = branch.filter(|_| failed.is_ok()) else {
+                return branch.is_none();
+            };
+            let shape = self.shapes.get(usize::from(site.shape));
+            let site = Box::new(SiteName {
+                kind: shape.map(CallShape::kind),
+                ..*entry_name(parts, site)
+            });
+            failed = refused(Refusal {
+                site: Some(site.clone()),
+                error: Error::BranchIntoSite {
+                    site,
+                    from: branch.from,
+                    to: branch.to,
+                },
+            });
+            false
+        });
+        failed
     }
 }
 

@@ -299,3 +299,127 @@ fn a_record_is_no_mark() {
         assert!(matches!(survey.refused[0].error, Error::EntryHasNoRecord { .. }));
     }
 }
+
+/// Shadows of which LLVM's count is too large: behind their bytes a loop begins, to whose head the function branches. The
+/// instructions in between are not all known to the checker.
+#[test]
+fn a_shadow_with_the_head_of_a_loop_is_refused() {
+    // The reserved bytes, and the offset of the loop. On x86-64 and SystemZ LLVM keeps its word, but nothing holds the
+    // runtime to it.
+    for (arch, reserved, head) in [
+        ("aarch64", 16, 0xc),
+        ("riscv64", 16, 4),
+        ("riscv64c", 16, 4),
+        ("powerpc64le", 16, 0x20),
+        ("powerpc64", 16, 0x1c),
+        ("s390x", 20, 0x1a),
+        ("x86_64", 28, 0x20),
+    ] {
+        let object = std::format!("defects/fence.{arch}.o");
+        let refused = audit(&object, CallShape::shadow(reserved)).unwrap_err();
+        let text = refused.to_string();
+        let Error::BranchIntoSite { site, from, to } = refused else {
+            panic!("{object}: {refused}");
+        };
+        let start = site.addr.get() - u64::from(site.offset.get());
+        assert_eq!((site.id.get(), to.get() - start), (1, head), "{object}: {text}");
+        assert_eq!(site.function.as_deref(), Some("countdown"));
+        assert!(to < from, "{object}: {text}");
+        assert!(
+            text.contains(&from.to_string()) && text.contains("countdown+0x"),
+            "{text}"
+        );
+        // Up to the head of the loop it is a site.
+        let room = head as u32 - site.offset.get();
+        let module = audit(&object, CallShape::shadow(room)).unwrap();
+        assert_eq!(module.sites().next().unwrap().reserved().get(), room, "{object}");
+    }
+}
+
+/// Sites of every kind, with a branch of the function, or of another one, to each byte of them.
+#[test]
+fn no_site_of_any_kind_has_a_branch_into_it() {
+    let base = 0x40_0000_u64;
+    let call = [0xe8, 0x40, 0, 0, 0];
+    let kinds = ["patchpoint", "shadow", "marked", "entry", "call"];
+    // `f` takes 64 bytes, and the other function is behind it.
+    for from in [base + 40, base + 72] {
+        for kind in kinds {
+            // The offset of the site and its length.
+            let (offset, len) = match kind {
+                "entry" => (0, 8),
+                "call" => (16, 5),
+                _ => (16, 8),
+            };
+            for to in offset..=offset + len {
+                let records = match kind {
+                    "patchpoint" | "shadow" => std::vec![record(1).at(offset)],
+                    _ => Vec::new(),
+                };
+                let (mut image, mut segments) = nops(&map().function(base, 64, records).bytes());
+                image.functions.push(FunctionRange {
+                    name: "g".into(),
+                    addr: CodeAddr::new(base + 64),
+                    len: Len::new(64),
+                    pointer: CodeAddr::new(base + 64),
+                });
+                let branch = (base + u64::from(to)).wrapping_sub(from + 5) as u32;
+                let at = (from - base) as usize;
+                segments[0].bytes[at] = 0xe9;
+                segments[0].bytes[at + 1..at + 5].copy_from_slice(&branch.to_le_bytes());
+                if kind == "call" {
+                    segments[0].bytes[16..21].copy_from_slice(&call);
+                }
+                image.code_tables = std::vec![table(&[(base + 16, 1, 8)])];
+                let marks_shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+                let marks = [Marks::new("sites", marks_shape, 0).reserved(1)];
+                let shape = match kind {
+                    "shadow" => CallShape::shadow(8),
+                    _ => CallShape::c(8),
+                };
+                let entries = [super::EntrySpec::new("f", 1, 8)];
+                let calls = [super::CallSpec {
+                    id: crate::addr::RecordId::new(1),
+                    call: crate::image::RecordedCall {
+                        callee: "h".into(),
+                        addr: CodeAddr::new(base + 16),
+                        len: Len::new(5),
+                    },
+                }];
+                let mut unrecorded = super::Unrecorded::default();
+                match kind {
+                    "marked" => {
+                        unrecorded.marks = &marks;
+                        unrecorded.code_tables = &image.code_tables;
+                    }
+                    "entry" => unrecorded.entries = &entries,
+                    "call" => unrecorded.calls = &calls,
+                    _ => {}
+                }
+                let registered = super::survey::parts(&image, segments)
+                    .and_then(|parts| super::register(parts, &unrecorded, |_| shape));
+                let says = std::format!("{kind}, from {from:#x} to +{to:#x}");
+                if to == offset || to == offset + len {
+                    assert_eq!(registered.unwrap().sites().count(), 1, "{says}");
+                    continue;
+                }
+                match registered.unwrap_err() {
+                    Error::BranchIntoSite {
+                        site,
+                        from: branch,
+                        to: target,
+                    } => {
+                        assert_eq!(
+                            (branch.get(), target.get()),
+                            (from, base + u64::from(to)),
+                            "{says}"
+                        );
+                        assert_eq!((site.id.get(), site.offset.get()), (1, offset), "{says}");
+                        assert!(site.to_string().starts_with(kind), "{says}: {site}");
+                    }
+                    other => panic!("{says}: {other}"),
+                }
+            }
+        }
+    }
+}

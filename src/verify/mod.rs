@@ -56,6 +56,8 @@
 #[cfg(feature = "std")]
 mod aarch64;
 #[cfg(feature = "std")]
+mod branches;
+#[cfg(feature = "std")]
 mod call;
 #[cfg(feature = "std")]
 mod check;
@@ -86,6 +88,8 @@ mod walk;
 #[cfg(feature = "std")]
 mod x86_64;
 
+#[cfg(feature = "std")]
+pub(crate) use branches::{Branch, branches_to};
 #[cfg(feature = "std")]
 pub use call::check_call;
 pub(crate) use call::check_leaving;

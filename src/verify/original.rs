@@ -140,14 +140,6 @@ impl Outline {
         before.is_some_and(|before| addr.get() < before.end())
     }
 
-    /// The first branch that leads between these addresses, with its target.
-    pub(crate) fn branch_between(&self, start: CodeAddr, end: CodeAddr) -> Option<(CodeAddr, CodeAddr)> {
-        let mut branches = self
-            .branches()
-            .map(|(from, to)| (CodeAddr::new(from.start), CodeAddr::new(to)));
-        branches.find(|(_, to)| start < *to && *to < end)
-    }
-
     /// The branches whose targets the instruction says: the addresses of the instruction, and that of its target.
     pub(crate) fn branches(&self) -> impl Iterator<Item = (Range<u64>, u64)> + '_ {
         self.0.iter().filter_map(|facts| match facts.flow {
