@@ -11,7 +11,7 @@ use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Graph, Image, Lookup, Object, Passes};
-use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed};
+use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Strategy};
 use crate::site::{
     self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
     UnwindBy,
@@ -210,7 +210,8 @@ impl Engine {
     /// Takes over code that somebody else loaded, to be written by the strategy asked for.
     ///
     /// # Errors
-    /// No strategy works for that memory, or the code is for another architecture.
+    /// No strategy works for that memory, or the code is for another architecture. [`Error::MemoryAllocates`]: only Toggle
+    /// works, or was asked for, and the engine's world [stops threads anywhere](crate::publish::World::stops_anywhere).
     pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
         if self.shared.is_elsewhere {
             return Err(Error::NotElsewhere {
@@ -225,7 +226,8 @@ impl Engine {
     /// Takes over code whose memory the runtime writes itself.
     ///
     /// # Errors
-    /// The code does not lie in the memory, or is for another architecture.
+    /// The code does not lie in the memory, or is for another architecture; [`Error::MemoryAllocates`] as for
+    /// [`adopt`](Self::adopt).
     pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<Code> {
         let areas = areas(code.image(), memory)?;
         self.adopted(code, areas)
@@ -233,6 +235,7 @@ impl Engine {
 
     fn adopted(&self, code: AdoptedCode, areas: Vec<CodeArea>) -> Result<Code> {
         self.check_arch(code.image().arch)?;
+        self.check_memory(&areas)?;
         let may_have_run = code.may_have_run();
         Ok(Code {
             image: code.into_image(),
@@ -295,6 +298,19 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Refuses memory whose writing allocates where a thread may be stopped in the allocator.
+    fn check_memory(&self, areas: &[CodeArea]) -> Result<()> {
+        let strategy = |area: &CodeArea| area.memory().strategy();
+        let allocates = |area: &&CodeArea| strategy(area) == Strategy::Toggle;
+        match areas.iter().find(allocates) {
+            Some(area) if self.shared.stops_anywhere => Err(Error::MemoryAllocates {
+                range: area.range(),
+                strategy: strategy(area).name(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn check_arch(&self, found: Arch) -> Result<()> {
@@ -424,6 +440,8 @@ impl<'e> Registration<'e> {
             unwind_by,
             leavable,
         } = self;
+        // Another engine may have adopted the code.
+        engine.check_memory(&code.areas)?;
         let parts = ModuleParts {
             id: engine.next_module(),
             arch: code.image.arch,

@@ -647,11 +647,13 @@ pub enum Error {
     /// A proof is about other bytes.
     #[error("{range} is not among the ranges that were found to be drained: ask for it too")]
     NotDrained { range: CodeRange },
-    /// Memory whose writing allocates, under a world that stops threads in the middle of anything.
+    /// Memory whose writing allocates, under a world that stops threads in the middle of anything, the allocator included.
     #[error(
-        "{site} is written by {strategy}, which allocates: under a world that stops threads anywhere use Alias or ProcMem"
+        "{range} would be written by {strategy}, which allocates, and the engine's world stops threads anywhere: let the \
+         engine load the code (Alias), adopt it where ProcMem works, or build the engine with a world that stops threads \
+         at places of their own"
     )]
-    MemoryAllocates { site: Box<SiteName>, strategy: &'static str },
+    MemoryAllocates { range: CodeRange, strategy: &'static str },
     // ---- site ----
     /// No function of the module has that name.
     #[error("the module has no function named {name:?}: use the name of its symbol")]

@@ -36,7 +36,6 @@ impl Error {
             | Self::VerifyShadowLanding { site, .. }
             | Self::VerifyExchange { site, .. }
             | Self::ThreadInSite { site, .. }
-            | Self::MemoryAllocates { site, .. }
             | Self::RecordOutsideFunction { site, .. }
             | Self::SiteEmpty { site, .. }
             | Self::SiteOutsideFunction { site, .. }
