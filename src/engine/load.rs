@@ -11,7 +11,7 @@ use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Graph, Image, Lookup, Object, Passes};
-use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, Strategy};
+use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, SegmentKind, Strategy};
 use crate::site::{
     self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
     UnwindBy,
@@ -50,6 +50,12 @@ impl Code {
     #[must_use]
     pub fn destructors(&self) -> &[CodeAddr] {
         &self.destructors
+    }
+
+    /// Whether other code was there before, in memory of the engine's.
+    #[cfg(test)]
+    pub(super) fn is_reused(&self) -> bool {
+        self.placed.as_ref().is_some_and(Placed::is_reused)
     }
 
     /// The stack maps, unwind information and functions.
@@ -195,6 +201,13 @@ impl Engine {
             .map(|(name, addr)| (name.to_owned(), addr))
             .collect();
         let areas = areas(&image.image, &memory)?;
+        // Before anybody has an address to call, and before it is registered.
+        let code = placed
+            .segments()
+            .iter()
+            .filter(|segment| segment.kind == SegmentKind::Code);
+        let code: Vec<_> = code.map(|segment| segment.range).collect();
+        self.shared.publisher.publish_placed(&code, placed.is_reused())?;
         Ok(Code {
             image: image.image,
             symbols,

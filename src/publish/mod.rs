@@ -43,7 +43,12 @@ pub(crate) use clock::CoarseTime;
 pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, Rest, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
+pub(crate) use icache::maintain;
+#[cfg(test)]
+pub(crate) use icache::testing as maintained;
 pub use publisher::{Level, Publisher};
+#[cfg(test)]
+pub(crate) use serialize::count as serialize_count;
 pub use serialize::{Serializer, serialize};
 #[cfg(target_os = "linux")]
 pub use threads::{SignalAttached, SignalWorld, WhenInside};

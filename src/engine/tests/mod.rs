@@ -14,6 +14,7 @@ mod lives;
 mod maps;
 #[cfg(target_os = "linux")]
 mod observed;
+mod placed;
 #[cfg(any(target_arch = "x86_64", target_arch = "powerpc64"))]
 mod red_zone;
 #[cfg(target_arch = "x86_64")]
