@@ -28,6 +28,8 @@ mod publisher;
 mod serialize;
 #[cfg(target_os = "linux")]
 mod signals;
+#[cfg(target_os = "linux")]
+pub(crate) mod signed;
 mod sync_core;
 #[cfg(target_os = "linux")]
 mod threads;
