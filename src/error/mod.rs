@@ -704,6 +704,18 @@ pub enum Error {
         "{site} has ID u64::MAX and no locations, as one that LLVM could not encode: use fewer live values, or another ID"
     )]
     RecordOverflowed { site: Box<SiteName> },
+    /// The record names a register whose value would be lost.
+    #[error(
+        "{site}: the record names register {register} ({name}), which no exit saves: compile the function without the \
+         extension that it belongs to (AArch64: SVE and SME, RISC-V: V, x86-64: APX), or keep the value in memory"
+    )]
+    RegisterNotKept { site: Box<SiteName>, register: DwarfReg, name: String },
+    /// The function has instructions on scalable vectors, and nothing tells which of these are live at a site.
+    #[error(
+        "the instruction at {at} works on scalable vectors, which no exit saves, and nothing tells which are live at \
+         {site}: compile the function without them (AArch64: SVE and SME, RISC-V: V), or let a patchpoint be there"
+    )]
+    ScalableVectors { site: Box<SiteName>, at: CodeAddr },
     /// The shape of a record said that it is of a kind that no stack map records.
     #[error("{site} has a record: declare entry sites by function name, marked ones by PC section")]
     EntryHasNoRecord { site: Box<SiteName> },

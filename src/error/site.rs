@@ -42,6 +42,8 @@ impl Error {
             | Self::SiteOverlapsRecord { site, .. }
             | Self::SitesOverlap { site, .. }
             | Self::RecordOverflowed { site, .. }
+            | Self::RegisterNotKept { site, .. }
+            | Self::ScalableVectors { site, .. }
             | Self::EntryHasNoRecord { site, .. }
             | Self::BranchIntoSite { site, .. }
             | Self::CallFixed { site, .. }

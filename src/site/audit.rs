@@ -10,7 +10,8 @@ use super::functions::FunctionView;
 use super::marked::{self, Marks};
 use super::module::{Entry, Module, ModuleParts};
 use crate::addr::{CodeAddr, FnOffset, Len};
-use crate::arch::{CallShape, Convention, SiteKind};
+use crate::arch::registers::register_name;
+use crate::arch::{Arch, CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::CodeTable;
 use crate::memory::CodeArea;
@@ -204,6 +205,7 @@ impl Found {
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<(Vec<CallShape>, Vec<Entry>)> {
         self.sites.sort_by_key(|site| site.addr);
+        self.refuse_scalable_vectors(parts, refused)?;
         self.refuse_branches_into(parts, refused)?;
         let shapes = &self.shapes;
         let mut last: Option<Entry> = None;
@@ -234,6 +236,50 @@ impl Found {
             false
         });
         failed.map(|()| (self.shapes, self.sites))
+    }
+
+    /// Leaves out the sites of which no record tells what is live, in functions with vectors that no exit saves.
+    fn refuse_scalable_vectors(
+        &mut self,
+        parts: &ModuleParts,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        if !matches!(parts.arch, Arch::AArch64 | Arch::RiscV64) {
+            return Ok(());
+        }
+        let (shapes, mut failed) = (&self.shapes, Ok(()));
+        // Sites of one function are next to each other.
+        let mut last: Option<(u32, Option<CodeAddr>)> = None;
+        self.sites.retain(|site| {
+            let kind = shapes.get(usize::from(site.shape)).map(CallShape::kind);
+            // Where a patchpoint or a call is, no such register is live: every call loses them.
+            if matches!(kind, None | Some(SiteKind::Patchpoint | SiteKind::Call)) {
+                return true;
+            }
+            let found = match last {
+                Some((function, found)) if function == site.function => found,
+                _ => {
+                    let function = parts.functions.get(site.function);
+                    // That it can be read was seen when its site was found.
+                    let code = function.and_then(|f| Some((f.addr, read_function(parts, &f).ok()?)));
+                    code.and_then(|(addr, code)| verify::first_scalable(parts.arch, addr, &code))
+                }
+            };
+            last = Some((site.function, found));
+            let Some(at) = found.filter(|_| failed.is_ok()) else {
+                return found.is_none();
+            };
+            let site = Box::new(SiteName {
+                kind,
+                ..*entry_name(parts, site)
+            });
+            failed = refused(Refusal {
+                site: Some(site.clone()),
+                error: Error::ScalableVectors { site, at },
+            });
+            false
+        });
+        failed
     }
 
     /// Leaves out the sites into which a branch goes behind their first byte.
@@ -536,6 +582,14 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     if candidate.record().may_be_overflow() {
         return Err(Error::RecordOverflowed {
             site: candidate.name(),
+        });
+    }
+    if let Some(register) = verify::not_kept(candidate.arch, &candidate.record()) {
+        let name = register_name(candidate.arch, register);
+        return Err(Error::RegisterNotKept {
+            site: candidate.name(),
+            register,
+            name: name.map_or_else(|| "of no name".into(), |name| name.to_string()),
         });
     }
     if !matches!(shape.kind(), SiteKind::Patchpoint | SiteKind::Shadow) {

@@ -18,6 +18,11 @@ const OUTSIDE: u64 = 0x1080_0000;
 
 /// Links an object and registers its only record with this shape.
 fn audit(object: &str, shape: CallShape) -> Result<Module> {
+    audit_some(object, |_| true, shape)
+}
+
+/// Links an object and registers the records with these IDs with this shape.
+fn audit_some(object: &str, wanted: impl Fn(u64) -> bool, shape: CallShape) -> Result<Module> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("asm-tests/objects")
         .join(object);
@@ -27,7 +32,9 @@ fn audit(object: &str, shape: CallShape) -> Result<Module> {
         .contiguous(CodeAddr::new(0x1000_0000), Len::new(0x1_0000))
         .unwrap();
     let linked = layout.link(&addrs, &|_| Some(CodeAddr::new(OUTSIDE)))?;
-    let survey = survey(linked.image, linked.segments, |_| shape)?;
+    let survey = survey(linked.image, linked.segments, |record| {
+        Some(shape).filter(|_| wanted(record.id().get()))
+    })?;
     match survey.refused.into_iter().next() {
         Some(refusal) => Err(refusal.error),
         None => Ok(survey.module),
@@ -418,6 +425,61 @@ fn no_site_of_any_kind_has_a_branch_into_it() {
                         assert!(site.to_string().starts_with(kind), "{says}: {site}");
                     }
                     other => panic!("{says}: {other}"),
+                }
+            }
+        }
+    }
+}
+
+/// Values in scalable vectors: a shadow says nothing of them, and a patchpoint's record names what they are measured by.
+#[test]
+fn what_no_exit_saves_is_refused() {
+    for (object, at) in [
+        ("defects/scalable.aarch64.o", 8),
+        ("defects/scalable.riscv64.o", 0),
+    ] {
+        let refused = audit_some(object, |id| id == 1, CallShape::shadow(4)).unwrap_err();
+        let Error::ScalableVectors { site, at: found } = &refused else {
+            panic!("{object}: {refused}");
+        };
+        let start = site.addr.get() - u64::from(site.offset.get());
+        assert_eq!(
+            (site.id.get(), found.get() - start),
+            (1, at),
+            "{object}: {refused}"
+        );
+    }
+    let shape = CallShape::any_reg(32).result().args(1);
+    let refused = audit_some("defects/scalable.aarch64.o", |id| id == 2, shape).unwrap_err();
+    assert!(
+        matches!(&refused, Error::RegisterNotKept { register, name, .. } if register.get() == 46 && name == "vg"),
+        "{refused}"
+    );
+    // RISC-V's calls lose all vectors, and no register measures them.
+    audit_some("defects/scalable.riscv64.o", |id| id == 2, shape).unwrap();
+}
+
+/// Registers that records may name, and those that no exit saves.
+#[test]
+fn registers_that_no_exit_saves_are_refused_by_name() {
+    for (arch, kept, lost) in [
+        (
+            Arch::X86_64,
+            &[0, 15, 17, 32, 67, 82, 118, 125][..],
+            &[130, 145][..],
+        ),
+        (Arch::AArch64, &[0, 31, 64, 95], &[46, 47, 48, 63, 96, 127]),
+        (Arch::PowerPc64Le, &[0, 31, 32, 63, 77, 108, 1200], &[]),
+        (Arch::SystemZ, &[0, 15, 16, 31, 68, 83], &[]),
+        (Arch::RiscV64, &[0, 31, 32, 63], &[96, 127]),
+    ] {
+        for (numbers, is_kept) in [(kept, true), (lost, false)] {
+            for number in numbers {
+                let in_location = record(1).location(crate::stackmap::testing::reg(*number, 8));
+                let in_live_out = record(1).live_out(*number, 8);
+                for record in [in_location, in_live_out] {
+                    let found = verify::not_kept(arch, &record.leak());
+                    assert_eq!(found.is_none(), is_kept, "{arch}: {number}");
                 }
             }
         }

@@ -169,8 +169,21 @@ fn systemz(code: &[u8], mut note: impl FnMut(usize, i64)) {
     }
 }
 
+/// The length of the RISC-V instruction that begins so, in bytes.
+pub(super) const fn riscv64_len(half: u16) -> usize {
+    if half & 3 != 3 {
+        2
+    } else if half & 0x1f != 0x1f {
+        4
+    } else if half & 0x3f == 0x1f {
+        6
+    } else {
+        8
+    }
+}
+
 mod riscv64 {
-    use super::{signed, target};
+    use super::{riscv64_len, signed, target};
 
     /// Gives the offset of each instruction that branches, and its target.
     pub(super) fn branches(start: u64, code: &[u8], mut note: impl FnMut(usize, u64)) {
@@ -182,7 +195,7 @@ mod riscv64 {
             let word = code.get(at..).and_then(|rest| rest.first_chunk());
             let word = word.map_or(half.into(), |word| u32::from_le_bytes(*word));
             let before = upper.take();
-            let len = len(half);
+            let len = riscv64_len(half);
             if len == 2 {
                 if let Some(distance) = compressed(half.into()) {
                     note(at, target(start, at, distance));
@@ -210,19 +223,6 @@ mod riscv64 {
                 }
             }
             at += len;
-        }
-    }
-
-    /// The length of the instruction that begins so, in bytes.
-    const fn len(half: u16) -> usize {
-        if half & 3 != 3 {
-            2
-        } else if half & 0x1f != 0x1f {
-            4
-        } else if half & 0x3f == 0x1f {
-            6
-        } else {
-            8
         }
     }
 

@@ -80,6 +80,8 @@ mod powerpc64;
 #[cfg(feature = "std")]
 mod riscv64;
 #[cfg(feature = "std")]
+mod scalable;
+#[cfg(feature = "std")]
 mod systemz;
 #[cfg(feature = "std")]
 mod template;
@@ -107,6 +109,10 @@ pub(crate) use original::Outline;
 pub use original::{Original, boundaries, original, patchpoint_prefix};
 #[cfg(feature = "std")]
 pub use policy::callee_saved;
+#[cfg(feature = "std")]
+pub(crate) use policy::not_kept;
+#[cfg(feature = "std")]
+pub(crate) use scalable::first_scalable;
 #[cfg(feature = "std")]
 pub(crate) use template::{Content, Field, Template};
 

@@ -23,5 +23,8 @@ make fence.ll fence.riscv64 $riscv
 make fence.ll fence.riscv64c $riscv,+c
 # shellcheck disable=SC2086
 make link.ll link.riscv64 $riscv
+make scalable.ll scalable.aarch64 -mtriple=aarch64-unknown-linux-gnu -mattr=+sve
+# shellcheck disable=SC2086
+make scalable.ll scalable.riscv64 $riscv,+v
 make symbol.ll symbol.aarch64 -mtriple=aarch64-unknown-linux-gnu
 for arch in aarch64 powerpc64le powerpc64 s390x; do make short.ll short.$arch -mtriple=$arch-unknown-linux-gnu; done
