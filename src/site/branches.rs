@@ -160,7 +160,7 @@ mod tests {
         }
         assert!(far.contains(0x10_0000_0003) && !far.contains(0x10_0000_0000));
         assert!(Behind::the_first_bytes(&[]).is_nothing());
-        assert!(Behind::the_first_bytes(&[5..6]).is_nothing());
+        assert!(Behind::the_first_bytes(&[5..6, 8..9]).is_nothing());
     }
 
     #[test]
