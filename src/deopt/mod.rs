@@ -10,6 +10,12 @@
 //! elsewhere](Frame::continue_at), [return to the caller](Frame::return_to_caller) of the compiled function, or
 //! [replace](Frame::replace) the frame by others, or by a call.
 //!
+//! Not saved are registers of a length that the machine chooses: those of AArch64's SVE and SME beyond the low 16 bytes of each
+//! vector, and of RISC-V's V; nor are AMX tiles of x86-64. Registration refuses what is known to hold values there:
+//! [records](crate::Error::RegisterNotKept) that name such a register, and [sites](crate::Error::ScalableVectors) of which no
+//! record tells what is live, in functions with such instructions. A function that merely keeps such registers for its caller
+//! (the vector variants of a calling convention) must not hold shadows or entry sites: that is not known of it.
+//!
 //! Invariants: a ramp changes nothing that the code can see but what the handler wrote; nothing is ever
 //! kept below the stack pointer; an answer that cannot be carried out is an error when it is asked for,
 //! while the handler can still choose another.

@@ -16,7 +16,7 @@ use super::work::{OldStub, Part, Work};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
 use crate::error::{Error, Result};
-use crate::memory::{Strategy, StubSlot};
+use crate::memory::StubSlot;
 use crate::publish::{Level, Moment, Stopped, Vacated};
 use crate::site::Module;
 
@@ -155,10 +155,7 @@ impl Work {
     fn write_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
         let mut vacated = Vec::new();
         if shared.stops_anywhere {
-            vacated = match self.vacated(states) {
-                Ok(vacated) => vacated,
-                Err(error) => return self.found.check(Err(error)),
-            };
+            vacated = self.vacated(states);
         }
         let mut written = Ok(());
         let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
@@ -209,22 +206,11 @@ impl Work {
         }
     }
 
-    /// The bytes in which no thread may be, or return to, while they change. Memory is refused whose writing
-    /// allocates, as a stopped thread may be in the allocator.
+    /// The bytes in which no thread may be, or return to, while they change.
     #[inline(never)]
-    fn vacated(&self, states: &States) -> Result<Vec<Vacated>> {
-        let mut vacated = Vec::new();
-        for (item, part) in self.both() {
-            let strategy = item.site.memory()?.strategy();
-            if strategy == Strategy::Toggle {
-                return Err(Error::MemoryAllocates {
-                    site: item.site.name(),
-                    strategy: strategy.name(),
-                });
-            }
-            vacated.extend(vacated_by(part, states));
-        }
-        Ok(vacated)
+    fn vacated(&self, states: &States) -> Vec<Vacated> {
+        let parts = self.both().map(|(_, part)| part);
+        parts.flat_map(|part| vacated_by(part, states)).collect()
     }
 
     /// Says in which site a thread is, where the world said at which address.

@@ -13,7 +13,7 @@ use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::{Error, Result};
 use crate::image::{self, AdoptedCode, Graph, Image, Lookup, Object, Passes};
-use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed};
+use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, SegmentKind, Strategy};
 use crate::site::{
     self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
     UnwindBy,
@@ -52,6 +52,12 @@ impl Code {
     #[must_use]
     pub fn destructors(&self) -> &[CodeAddr] {
         &self.destructors
+    }
+
+    /// Whether other code was there before, in memory of the engine's.
+    #[cfg(test)]
+    pub(super) fn is_reused(&self) -> bool {
+        self.placed.as_ref().is_some_and(Placed::is_reused)
     }
 
     /// The stack maps, unwind information and functions.
@@ -200,6 +206,13 @@ impl Engine {
             .map(|(name, addr)| (name.to_owned(), addr))
             .collect();
         let areas = areas(&image.image, &memory)?;
+        // Before anybody has an address to call, and before it is registered.
+        let code = placed
+            .segments()
+            .iter()
+            .filter(|segment| segment.kind == SegmentKind::Code);
+        let code: Vec<_> = code.map(|segment| segment.range).collect();
+        self.shared.publisher.publish_placed(&code, placed.is_reused())?;
         Ok(Code {
             image: image.image,
             symbols,
@@ -215,7 +228,8 @@ impl Engine {
     /// Takes over code that somebody else loaded, to be written by the strategy asked for.
     ///
     /// # Errors
-    /// No strategy works for that memory, or the code is for another architecture.
+    /// No strategy works for that memory, or the code is for another architecture. [`Error::MemoryAllocates`]: only Toggle
+    /// works, or was asked for, and the engine's world [stops threads anywhere](crate::publish::World::stops_anywhere).
     pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
         if self.shared.is_elsewhere {
             return Err(Error::NotElsewhere {
@@ -230,7 +244,8 @@ impl Engine {
     /// Takes over code whose memory the runtime writes itself.
     ///
     /// # Errors
-    /// The code does not lie in the memory, or is for another architecture.
+    /// The code does not lie in the memory, or is for another architecture; [`Error::MemoryAllocates`] as for
+    /// [`adopt`](Self::adopt).
     pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<Code> {
         let areas = areas(code.image(), memory)?;
         self.adopted(code, areas)
@@ -238,6 +253,7 @@ impl Engine {
 
     fn adopted(&self, code: AdoptedCode, areas: Vec<CodeArea>) -> Result<Code> {
         self.check_arch(code.image().arch)?;
+        self.check_memory(&areas)?;
         let may_have_run = code.may_have_run();
         Ok(Code {
             image: code.into_image(),
@@ -316,6 +332,19 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Refuses memory whose writing allocates where a thread may be stopped in the allocator.
+    fn check_memory(&self, areas: &[CodeArea]) -> Result<()> {
+        let strategy = |area: &CodeArea| area.memory().strategy();
+        let allocates = |area: &&CodeArea| strategy(area) == Strategy::Toggle;
+        match areas.iter().find(allocates) {
+            Some(area) if self.shared.stops_anywhere => Err(Error::MemoryAllocates {
+                range: area.range(),
+                strategy: strategy(area).name(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn check_arch(&self, found: Arch) -> Result<()> {
@@ -455,6 +484,8 @@ impl<'e> Registration<'e> {
             unwind_by,
             leavable,
         } = self;
+        // Another engine may have adopted the code.
+        engine.check_memory(&code.areas)?;
         let parts = ModuleParts {
             id: engine.next_module(),
             arch: code.image.arch,

@@ -652,11 +652,13 @@ pub enum Error {
     /// A proof is about other bytes.
     #[error("{range} is not among the ranges that were found to be drained: ask for it too")]
     NotDrained { range: CodeRange },
-    /// Memory whose writing allocates, under a world that stops threads in the middle of anything.
+    /// Memory whose writing allocates, under a world that stops threads in the middle of anything, the allocator included.
     #[error(
-        "{site} is written by {strategy}, which allocates: under a world that stops threads anywhere use Alias or ProcMem"
+        "{range} would be written by {strategy}, which allocates, and the engine's world stops threads anywhere: let the \
+         engine load the code (Alias), adopt it where ProcMem works, or build the engine with a world that stops threads \
+         at places of their own"
     )]
-    MemoryAllocates { site: Box<SiteName>, strategy: &'static str },
+    MemoryAllocates { range: CodeRange, strategy: &'static str },
     // ---- site ----
     /// No function of the module has that name.
     #[error("the module has no function named {name:?}: use the name of its symbol")]
@@ -707,6 +709,18 @@ pub enum Error {
         "{site} has ID u64::MAX and no locations, as one that LLVM could not encode: use fewer live values, or another ID"
     )]
     RecordOverflowed { site: Box<SiteName> },
+    /// The record names a register whose value would be lost.
+    #[error(
+        "{site}: the record names register {register} ({name}), which no exit saves: compile the function without the \
+         extension that it belongs to (AArch64: SVE and SME, RISC-V: V, x86-64: APX), or keep the value in memory"
+    )]
+    RegisterNotKept { site: Box<SiteName>, register: DwarfReg, name: String },
+    /// The function has instructions on scalable vectors, and nothing tells which of these are live at a site.
+    #[error(
+        "the instruction at {at} works on scalable vectors, which no exit saves, and nothing tells which are live at \
+         {site}: compile the function without them (AArch64: SVE and SME, RISC-V: V), or let a patchpoint be there"
+    )]
+    ScalableVectors { site: Box<SiteName>, at: CodeAddr },
     /// The shape of a record said that it is of a kind that no stack map records.
     #[error("{site} has a record: declare entry sites by function name, marked ones by PC section")]
     EntryHasNoRecord { site: Box<SiteName> },
@@ -725,9 +739,11 @@ pub enum Error {
         "PC section {section:?} marks {at}, which is in no function of the module: give all functions, or the section's address"
     )]
     MarkOutsideFunctions { section: String, at: CodeAddr },
-    /// A branch of the function leads into the middle of a site that holds instructions of it.
+    /// A branch goes into the middle of a site. LLVM counts too many bytes for a shadow where there are instructions that
+    /// emit none (fences within one thread, empty inline assembly): then what is behind the shadow counts as its own.
     #[error(
-        "the branch at {from} leads to {to}, inside {site}: mark an instruction that no branch comes behind, or fewer"
+        "the branch at {from} goes to {to}, inside {site}: reserve fewer bytes, up to {to}, or let the compiler reserve more \
+         or mark another instruction"
     )]
     BranchIntoSite { site: Box<SiteName>, from: CodeAddr, to: CodeAddr },
     /// A call that is to be a site is in no function.

@@ -36,13 +36,14 @@ impl Error {
             | Self::VerifyShadowLanding { site, .. }
             | Self::VerifyExchange { site, .. }
             | Self::ThreadInSite { site, .. }
-            | Self::MemoryAllocates { site, .. }
             | Self::RecordOutsideFunction { site, .. }
             | Self::SiteEmpty { site, .. }
             | Self::SiteOutsideFunction { site, .. }
             | Self::SiteOverlapsRecord { site, .. }
             | Self::SitesOverlap { site, .. }
             | Self::RecordOverflowed { site, .. }
+            | Self::RegisterNotKept { site, .. }
+            | Self::ScalableVectors { site, .. }
             | Self::EntryHasNoRecord { site, .. }
             | Self::BranchIntoSite { site, .. }
             | Self::CallFixed { site, .. }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
-use crate::publish::Stopped;
+use crate::publish::{self, Stopped};
 
 use super::chunk::DoubleMapping;
 use super::{CodeMemory, LiveMemory, PageRun, Strategy, check_within, raw};
@@ -45,6 +45,14 @@ impl Alias {
         check_within(self.mapping.rx(), at, len)?;
         self.check_here()?;
         Ok(self.mapping.writable(at))
+    }
+
+    /// Makes the instruction cache agree with what was written, at the executed addresses. Code that another process
+    /// executes is maintained there, by who publishes it.
+    pub(super) fn maintain(&self, range: CodeRange) {
+        if self.mapping.is_executed_here() {
+            publish::maintain(range);
+        }
     }
 
     /// Refuses to write in a fork's child, which has no writable view.

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::vec::Vec;
 
 use parking_lot::Mutex;
@@ -226,6 +227,8 @@ struct Held {
     segments: Vec<Segment>,
     code: Vec<CodeRange>,
     data: Vec<CodeRange>,
+    /// Where some of the code is, there was other code before.
+    is_reused: bool,
 }
 
 impl Held {
@@ -236,6 +239,7 @@ impl Held {
             segments: Vec::new(),
             code: Vec::new(),
             data: Vec::new(),
+            is_reused: false,
         };
         for need in needs {
             let unit = unit(need.kind);
@@ -247,6 +251,10 @@ impl Held {
             let Some(room) = free.lock().take(len, need.align.max(unit), within) else {
                 return Ok(None);
             };
+            if need.kind == SegmentKind::Code {
+                let end = room.end().get();
+                held.is_reused |= room.start().get() < chunk.unused.fetch_max(end, Ordering::Relaxed);
+            }
             taken.push(room);
             if need.kind != SegmentKind::Code && !room.is_empty() {
                 chunk.map_data(room)?;
@@ -304,6 +312,7 @@ pub(super) fn fill_with_traps(alias: &Alias, range: CodeRange) -> Result<()> {
         alias.write(at, bytes)?;
         at = CodeAddr::new(at.get() + bytes.len() as u64);
     }
+    alias.maintain(range);
     Ok(())
 }
 
@@ -346,7 +355,8 @@ impl Placement {
         Ok(())
     }
 
-    /// Makes the read-only segments so, and ends filling.
+    /// Makes the read-only segments so, and ends filling: the instruction cache agrees with the code then. A thread that
+    /// ran other code at these addresses has to [serialize](crate::publish::serialize()) before it runs this.
     ///
     /// # Errors
     ///
@@ -362,6 +372,11 @@ impl Placement {
             if let Some(pages) = pages.filter(|pages| !pages.is_empty()) {
                 self.held.chunk.seal_data(pages)?;
             }
+        }
+        let alias = self.held.alias();
+        let code = |segment: &&Segment| segment.kind == SegmentKind::Code && !segment.range.is_empty();
+        for segment in self.held.segments.iter().filter(code) {
+            alias.maintain(segment.range);
         }
         Ok(Placed { held: self.held })
     }
@@ -379,6 +394,11 @@ impl Placed {
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.held.segments
+    }
+
+    /// Whether there was other code before where this is.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.held.is_reused
     }
 
     /// The memory through which the code is patched, which writes whatever it is told to. It covers the whole chunk's code,

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
@@ -87,6 +88,11 @@ impl DoubleMapping {
         at.get().wrapping_add(self.to_rw)
     }
 
+    /// Whether it is this process that executes it.
+    pub(super) fn is_executed_here(&self) -> bool {
+        self.elsewhere.is_none()
+    }
+
     /// Whether this process has the writable view; a fork's child has not.
     #[inline]
     pub(super) fn is_here(&self) -> bool {
@@ -147,6 +153,8 @@ pub(super) struct Chunk {
     pub(super) whole: CodeRange,
     /// What of the code part is free.
     pub(super) free_code: Mutex<Spans>,
+    /// From this address on there never was code.
+    pub(super) unused: AtomicU64,
     /// What of the data part is free, in whole pages.
     pub(super) free_data: Mutex<Spans>,
 }
@@ -173,6 +181,7 @@ impl Chunk {
         Ok(Self {
             whole,
             free_code: Mutex::new(Spans::of(code.rx())),
+            unused: AtomicU64::new(code.rx().start().get()),
             free_data: Mutex::new(Spans::of(data)),
             code: Arc::new(code),
         })

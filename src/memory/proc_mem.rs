@@ -10,6 +10,7 @@
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
 use crate::publish::Stopped;
+use region::Protection;
 use std::vec::Vec;
 
 use super::fork::Birth;
@@ -30,14 +31,14 @@ impl ProcMem {
     ///
     /// # Safety
     ///
-    /// As long as the value exists, the range stays mapped and readable, nobody else changes its bytes, and
+    /// As long as the value exists, the range stays mapped read-execute, nobody else changes its bytes, and
     /// its owner agrees to their being changed. What is written through it is as for
     /// [`CodeArea::writable`](super::CodeArea::writable).
     ///
     /// # Errors
     ///
-    /// [`Error::StrategyUnavailable`] when there is no `/proc`, when the system forbids such writes, or when
-    /// the memory is a shared mapping.
+    /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute; when there is no `/proc`, when the system
+    /// forbids such writes, or when the memory is a shared mapping.
     pub unsafe fn register(range: CodeRange) -> Result<Self> {
         let refused = |why, mend| Error::StrategyUnavailable {
             strategy: Strategy::ProcMem.name(),
@@ -54,8 +55,12 @@ impl ProcMem {
             file,
             birth: Birth::here(),
         };
-        let first_of_each =
-            first_bytes(range).map_err(|why| refused(why, "register memory that is mapped"))?;
+        let first_of_each = first_bytes(range).map_err(|why| {
+            refused(
+                why,
+                "map the code read-execute before it is registered, or register less of it",
+            )
+        })?;
         for at in first_of_each {
             let mut same = [0];
             memory.read(at, &mut same)?;
@@ -70,7 +75,8 @@ impl ProcMem {
     }
 }
 
-/// The first address of each mapping within the range; says what is wrong where one is missing or unreadable.
+/// The first address of each mapping within the range; says what is wrong where one is missing, or is not read-execute: the
+/// kernel would write that, too, and whoever else may write it is not known.
 fn first_bytes(range: CodeRange) -> core::result::Result<Vec<CodeAddr>, &'static str> {
     let start = std::ptr::without_provenance::<u8>(range.start().get() as usize);
     let regions = region::query_range(start, range.len() as usize).map_err(|_| "it is not mapped")?;
@@ -82,8 +88,8 @@ fn first_bytes(range: CodeRange) -> core::result::Result<Vec<CodeAddr>, &'static
         if found.start as u64 > covered {
             return Err("a part of it is not mapped");
         }
-        if !region.is_readable() {
-            return Err("a part of it cannot be read");
+        if region.protection() != Protection::READ_EXECUTE {
+            return Err("a part of it is not mapped read-execute");
         }
         firsts.push(CodeAddr::new(covered));
         covered = found.end as u64;

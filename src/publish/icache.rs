@@ -7,7 +7,9 @@ use crate::addr::CodeRange;
 
 /// Makes the instruction cache agree with memory for a range, as seen at the executed addresses.
 #[inline]
-pub(super) fn maintain(range: CodeRange) {
+pub(crate) fn maintain(range: CodeRange) {
+    #[cfg(test)]
+    testing::note(range);
     #[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
     other::maintain(range);
     // x86-64 and SystemZ: caches are coherent by hardware, also with another mapping of the same page.
@@ -15,6 +17,32 @@ pub(super) fn maintain(range: CodeRange) {
     let _ = range;
     #[cfg(emulated)]
     emulated::notice(range);
+}
+
+/// What has been maintained, for tests on machines whose caches need nothing.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::cell::RefCell;
+    use std::vec::Vec;
+
+    use super::CodeRange;
+
+    std::thread_local! {
+        /// `None` while nobody wants to know: nothing may be allocated while a world is stopped.
+        static NOTED: RefCell<Option<Vec<CodeRange>>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn note(range: CodeRange) {
+        // A thread that ends may still give memory back.
+        let _ = NOTED.try_with(|noted| noted.borrow_mut().as_mut().map(|noted| noted.push(range)));
+    }
+
+    /// The ranges that this thread maintains while it does the work.
+    pub(crate) fn during<R>(work: impl FnOnce() -> R) -> (R, Vec<CodeRange>) {
+        NOTED.replace(Some(Vec::new()));
+        let result = work();
+        (result, NOTED.take().unwrap())
+    }
 }
 
 /// The architectures that need it.

@@ -28,6 +28,8 @@ mod publisher;
 mod serialize;
 #[cfg(target_os = "linux")]
 mod signals;
+#[cfg(target_os = "linux")]
+pub(crate) mod signed;
 mod sync_core;
 #[cfg(target_os = "linux")]
 mod threads;
@@ -43,7 +45,12 @@ pub(crate) use clock::CoarseTime;
 pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, Rest, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
+pub(crate) use icache::maintain;
+#[cfg(test)]
+pub(crate) use icache::testing as maintained;
 pub use publisher::{Level, Publisher};
+#[cfg(test)]
+pub(crate) use serialize::count as serialize_count;
 pub use serialize::{Serializer, serialize};
 #[cfg(target_os = "linux")]
 pub use threads::{SignalAttached, SignalWorld, WhenInside};

@@ -155,6 +155,24 @@ impl Publisher {
         }
     }
 
+    /// Publishes code that an arena has placed, before any thread runs it: the other half of what
+    /// [`Placement::finalize`](crate::memory::Placement::finalize) does for this process. Where other code was at these
+    /// addresses before, a core may have fetched that: then every thread serializes.
+    ///
+    /// # Errors
+    ///
+    /// As [`publish`](Self::publish).
+    pub(crate) fn publish_placed(&self, ranges: &[CodeRange], is_reused: bool) -> Result<()> {
+        let level = match is_reused {
+            true => Level::Immediate,
+            false => Level::Eventual,
+        };
+        match &self.way {
+            Way::Here(_) => self.publish(&[], level),
+            Way::Elsewhere(elsewhere) => elsewhere.publish(ranges, level),
+        }
+    }
+
     /// The process in which traps are noted, where that is another one.
     pub(crate) fn traps_elsewhere(&self) -> Option<&Elsewhere> {
         match &self.way {

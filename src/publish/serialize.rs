@@ -195,7 +195,7 @@ mod imp {
 
 /// How many times this thread has serialized. That it has not is nothing that a test can see otherwise.
 #[cfg(test)]
-pub(super) fn count() -> u64 {
+pub(crate) fn count() -> u64 {
     tests::COUNT.get()
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::branches;
 use super::calls::{self, CallSpec, Callees};
 use super::candidate::{Candidate, IntoShape};
 use super::code::FunctionCode;
@@ -9,8 +10,10 @@ use super::entry::EntrySpec;
 use super::functions::FunctionView;
 use super::marked::{self, Marks};
 use super::module::{Entry, Module, ModuleParts};
+use super::scalable::ScalableVectors;
 use crate::addr::{CodeAddr, FnOffset, Len};
-use crate::arch::{CallShape, Convention, SiteKind};
+use crate::arch::registers::register_name;
+use crate::arch::{Arch, CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::CodeTable;
 use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef, StackSize};
@@ -91,9 +94,9 @@ pub(super) fn register_or<S: IntoShape>(
     for call in unrecorded.calls {
         calls::audit(&parts, call, &mut found).or_else(|error| refused(error.into()))?;
     }
-    drop(code);
     let originals = std::mem::take(&mut found.originals);
-    let (shapes, sites) = found.finish(&parts, refused)?;
+    let (shapes, sites) = found.finish(&parts, &code, refused)?;
+    drop(code);
     let callees = Callees::new(unrecorded.calls);
     Ok(Module::new(parts, shapes, &sites, originals, callees))
 }
@@ -198,13 +201,17 @@ impl Found {
         Ok(number)
     }
 
-    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into is left out.
+    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into is left out, as is one
+    /// that a branch goes into.
     fn finish(
         mut self,
         parts: &ModuleParts,
+        code: &FunctionCode<'_>,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<(Vec<CallShape>, Vec<Entry>)> {
         self.sites.sort_by_key(|site| site.addr);
+        self.refuse_scalable_vectors(parts, code, refused)?;
+        self.refuse_branches_into(parts, refused)?;
         let shapes = &self.shapes;
         let mut last: Option<Entry> = None;
         let mut failed = Ok(());
@@ -234,6 +241,92 @@ impl Found {
             false
         });
         failed.map(|()| (self.shapes, self.sites))
+    }
+
+    /// Leaves out the sites of which no record tells what is live, in functions with vectors that no exit saves.
+    fn refuse_scalable_vectors(
+        &mut self,
+        parts: &ModuleParts,
+        code: &FunctionCode<'_>,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        if !matches!(parts.arch, Arch::AArch64 | Arch::RiscV64) {
+            return Ok(());
+        }
+        let (shapes, mut failed) = (&self.shapes, Ok(()));
+        let mut vectors = ScalableVectors::default();
+        self.sites.retain(|site| {
+            let kind = shapes.get(usize::from(site.shape)).map(CallShape::kind);
+            // Where a patchpoint or a call is, no such register is live: every call loses them.
+            if matches!(kind, None | Some(SiteKind::Patchpoint | SiteKind::Call)) {
+                return true;
+            }
+            let Some(function) = parts.functions.get(site.function).filter(|_| failed.is_ok()) else {
+                return true;
+            };
+            let found = match vectors.first_in(parts.arch, code, &function) {
+                Ok(found) => found,
+                Err(error) => {
+                    failed = Err(error);
+                    return true;
+                }
+            };
+            let Some(at) = found else {
+                return true;
+            };
+            let site = Box::new(SiteName {
+                kind,
+                ..*entry_name(parts, site)
+            });
+            failed = refused(Refusal {
+                site: Some(site.clone()),
+                error: Error::ScalableVectors { site, at },
+            });
+            false
+        });
+        failed
+    }
+
+    /// Leaves out the sites into which a branch goes behind their first byte.
+    fn refuse_branches_into(
+        &mut self,
+        parts: &ModuleParts,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        let range = |site: &Entry| {
+            let shape = self.shapes.get(usize::from(site.shape));
+            let reserved = shape.map_or(0, |shape| shape.reserved().get());
+            site.addr.get()..site.addr.get().saturating_add(reserved.into())
+        };
+        let ranges: Vec<_> = self.sites.iter().map(range).collect();
+        let found = branches::into_sites(parts, &ranges);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let (mut ranges, mut failed) = (ranges.iter(), Ok(()));
+        self.sites.retain(|site| {
+            let branch = ranges
+                .next()
+                .and_then(|range| branches::first_into(&found, range));
+            let Some(branch) = branch.filter(|_| failed.is_ok()) else {
+                return branch.is_none();
+            };
+            let shape = self.shapes.get(usize::from(site.shape));
+            let site = Box::new(SiteName {
+                kind: shape.map(CallShape::kind),
+                ..*entry_name(parts, site)
+            });
+            failed = refused(Refusal {
+                site: Some(site.clone()),
+                error: Error::BranchIntoSite {
+                    site,
+                    from: branch.from,
+                    to: branch.to,
+                },
+            });
+            false
+        });
+        failed
     }
 }
 
@@ -483,6 +576,14 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     if candidate.record().may_be_overflow() {
         return Err(Error::RecordOverflowed {
             site: candidate.name(),
+        });
+    }
+    if let Some(register) = verify::not_kept(candidate.arch, &candidate.record()) {
+        let name = register_name(candidate.arch, register);
+        return Err(Error::RegisterNotKept {
+            site: candidate.name(),
+            register,
+            name: name.map_or_else(|| "of no name".into(), |name| name.to_string()),
         });
     }
     if !matches!(shape.kind(), SiteKind::Patchpoint | SiteKind::Shadow) {

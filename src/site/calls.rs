@@ -186,7 +186,8 @@ mod tests {
     fn what_cannot_be_a_call_site_is_refused() {
         let outside = module(Arch::X86_64, &CALL, &[(64, 5)]).unwrap_err();
         assert!(matches!(outside, Error::CallOutsideFunctions { .. }), "{outside}");
-        let overlap = module(Arch::X86_64, &CALL, &[(0, 5), (3, 5)]).unwrap_err();
+        let elsewhere = [0xe8, 0x20, 0, 0, 0];
+        let overlap = module(Arch::X86_64, &elsewhere, &[(0, 5), (3, 5)]).unwrap_err();
         assert!(matches!(overlap, Error::SitesOverlap { .. }), "{overlap}");
         // auipc t0 and jalr t0, of a millicode routine.
         let millicode = [0x97, 0x02, 0, 0, 0xe7, 0x82, 0x02, 0x10];

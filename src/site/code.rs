@@ -39,8 +39,6 @@ pub(super) type DecodedRuns = HashMap<u64, Rc<Decoded>>;
 /// The instructions of a function, or of all functions of a run.
 pub(super) struct Decoded {
     outline: Outline,
-    /// The targets of its branches, ascending, each with the place of the branch.
-    targets: Vec<(u64, u64)>,
 }
 
 impl<'a> FunctionCode<'a> {
@@ -153,10 +151,7 @@ impl<'a> FunctionCode<'a> {
             count(bytes.len());
             outline.extend(self.parts.arch, *start, bytes, known);
         }
-        let branches = outline.branches();
-        let mut targets: Vec<(u64, u64)> = branches.map(|(from, to)| (to, from.start)).collect();
-        targets.sort_unstable();
-        Decoded { outline, targets }
+        Decoded { outline }
     }
 
     fn bytes<'r>(&self, run: &'r Run, function: &FunctionView<'_>) -> Result<&'r [u8]> {
@@ -173,13 +168,6 @@ impl Decoded {
     /// Whether the address is known to be inside of an instruction, behind its start.
     pub(super) fn splits(&self, addr: CodeAddr) -> bool {
         self.outline.splits(addr)
-    }
-
-    /// The lowest place between these addresses that a branch leads to, behind the branch.
-    pub(super) fn branch_between(&self, start: CodeAddr, end: CodeAddr) -> Option<(CodeAddr, CodeAddr)> {
-        let first = self.targets.partition_point(|(to, _)| *to <= start.get());
-        let (to, from) = self.targets.get(first)?;
-        (*to < end.get()).then_some((CodeAddr::new(*from), CodeAddr::new(*to)))
     }
 }
 
@@ -216,12 +204,12 @@ thread_local! {
 }
 
 #[cfg(test)]
-fn count(bytes: usize) {
+pub(super) fn count(bytes: usize) {
     WORK.set(WORK.get() + bytes as u64);
 }
 
 #[cfg(not(test))]
-const fn count(_: usize) {}
+pub(super) const fn count(_: usize) {}
 
 /// How many bytes of code the audits of this thread have read or decoded.
 #[cfg(test)]

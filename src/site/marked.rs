@@ -6,9 +6,8 @@
 //! live: a sequence may write no register and no flags, but for what the runtime vouches.
 //!
 //! What is looked for before a mark becomes a site: it is in a function, at the start of an instruction; the site ends with an
-//! instruction, within the function; no record starts inside of it, no other site has its bytes, and no branch of the function
-//! leads into it behind its start. What cannot be decoded cannot be looked through: data among the code, from there to
-//! the next mark; jump tables, landing pads of exceptions, and code of other functions are not.
+//! instruction, within the function; no record starts inside of it. What is looked for at every site is, too: no other
+//! one has its bytes, and no branch goes into it behind its start.
 
 use std::collections::BTreeMap;
 
@@ -220,22 +219,12 @@ impl<'a> Marked<'a> {
         let end = mark.at.plus(reserved).unwrap_or(mark.at);
         let after = self.records.partition_point(|record| *record <= mark.at);
         match self.records.get(after) {
-            Some(record) if *record < end => {
-                return Err(Error::SiteOverlapsRecord {
-                    site: self.name(mark),
-                    reserved,
-                    next: self.offset(*record),
-                });
-            }
-            _ => {}
-        }
-        match self.decoded.branch_between(mark.at, end) {
-            Some((from, to)) => Err(Error::BranchIntoSite {
+            Some(record) if *record < end => Err(Error::SiteOverlapsRecord {
                 site: self.name(mark),
-                from,
-                to,
+                reserved,
+                next: self.offset(*record),
             }),
-            None => Ok(bytes),
+            _ => Ok(bytes),
         }
     }
 

@@ -73,6 +73,22 @@ pub fn survey_with<S: IntoShape>(
     marks: &[Marks],
     shape: impl FnMut(&Candidate<'_>) -> S,
 ) -> Result<Survey> {
+    let parts = parts(&image, segments)?;
+    let mut refused = Vec::new();
+    let unrecorded = Unrecorded {
+        marks,
+        code_tables: &image.code_tables,
+        ..Unrecorded::default()
+    };
+    let module = register_or(parts, &unrecorded, shape, &mut |refusal| {
+        refused.push(refusal);
+        Ok(())
+    })?;
+    Ok(Survey { module, refused })
+}
+
+/// A module's parts without an engine.
+pub(super) fn parts(image: &Image, segments: Vec<Segment>) -> Result<ModuleParts> {
     let memories: Vec<Arc<dyn CodeMemory>> = segments
         .into_iter()
         .filter(|segment| segment.kind == SegmentKind::Code)
@@ -90,29 +106,18 @@ pub fn survey_with<S: IntoShape>(
         CodeArea::new(*range, memory)
     });
     let areas = areas.collect::<Result<_>>()?;
-    let parts = ModuleParts {
+    Ok(ModuleParts {
         id: ModuleId(u32::MAX),
         arch: image.arch,
         windows: image.windows,
-        maps: OwnedMaps::new(image.stack_maps, image.endian)?,
+        maps: OwnedMaps::new(image.stack_maps.clone(), image.endian)?,
         functions: Functions::new(&image.functions)?,
         areas,
-        eh_frames: image.eh_frames.into(),
+        eh_frames: image.eh_frames.clone().into(),
         unwind_by: UnwindBy::EhFrame,
         trust_live_outs: false,
         may_have_run: false,
         live: false,
         _placed: None,
-    };
-    let mut refused = Vec::new();
-    let unrecorded = Unrecorded {
-        marks,
-        code_tables: &image.code_tables,
-        ..Unrecorded::default()
-    };
-    let module = register_or(parts, &unrecorded, shape, &mut |refusal| {
-        refused.push(refusal);
-        Ok(())
-    })?;
-    Ok(Survey { module, refused })
+    })
 }

@@ -56,6 +56,8 @@
 #[cfg(feature = "std")]
 mod aarch64;
 #[cfg(feature = "std")]
+mod branches;
+#[cfg(feature = "std")]
 mod call;
 #[cfg(feature = "std")]
 mod check;
@@ -78,6 +80,8 @@ mod powerpc64;
 #[cfg(feature = "std")]
 mod riscv64;
 #[cfg(feature = "std")]
+mod scalable;
+#[cfg(feature = "std")]
 mod systemz;
 #[cfg(feature = "std")]
 mod template;
@@ -86,6 +90,8 @@ mod walk;
 #[cfg(feature = "std")]
 mod x86_64;
 
+#[cfg(feature = "std")]
+pub(crate) use branches::{Branch, branches_to};
 #[cfg(feature = "std")]
 pub use call::check_call;
 pub(crate) use call::check_leaving;
@@ -103,6 +109,10 @@ pub(crate) use original::Outline;
 pub use original::{Original, boundaries, original, patchpoint_prefix};
 #[cfg(feature = "std")]
 pub use policy::callee_saved;
+#[cfg(feature = "std")]
+pub(crate) use policy::not_kept;
+#[cfg(feature = "std")]
+pub(crate) use scalable::first_scalable;
 #[cfg(feature = "std")]
 pub(crate) use template::{Content, Field, Template};
 

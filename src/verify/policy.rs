@@ -174,6 +174,17 @@ fn whole(arch: Arch, reg: DwarfReg) -> DwarfReg {
     }
 }
 
+/// The first register that a record names in which no patch and no exit is known to keep a value.
+pub(crate) fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
+    let abi = &super::check::isa(arch).abi;
+    let of_locations = record.locations().filter_map(|location| register_of(&location));
+    let live_outs = record.live_outs().map(|live| live.reg);
+    let live_outs = live_outs.filter(|reg| !abi.unnumbered_live_outs || *reg != UNNUMBERED);
+    of_locations
+        .chain(live_outs)
+        .find(|reg| !abi.known.contains(whole(arch, *reg)))
+}
+
 /// The register that must keep its value for the location to be readable.
 fn register_of(location: &Location) -> Option<DwarfReg> {
     match location.place {

@@ -16,7 +16,15 @@ make cfi.ll cfi.aarch64 -mtriple=aarch64-unknown-linux-gnu
 make compressed.ll compressed.riscv64c $riscv,+c
 sed s/LENGTH/28/ tight.ll | make - tight.powerpc64le -mtriple=powerpc64le-unknown-linux-gnu
 sed s/LENGTH/36/ tight.ll | make - tight.powerpc64 -mtriple=powerpc64-unknown-linux-gnu
+for arch in aarch64 powerpc64le powerpc64 s390x x86_64; do make fence.ll fence.$arch -mtriple=$arch-unknown-linux-gnu; done
+# shellcheck disable=SC2086
+make fence.ll fence.riscv64 $riscv
+# shellcheck disable=SC2086
+make fence.ll fence.riscv64c $riscv,+c
 # shellcheck disable=SC2086
 make link.ll link.riscv64 $riscv
+make scalable.ll scalable.aarch64 -mtriple=aarch64-unknown-linux-gnu -mattr=+sve
+# shellcheck disable=SC2086
+make scalable.ll scalable.riscv64 $riscv,+v
 make symbol.ll symbol.aarch64 -mtriple=aarch64-unknown-linux-gnu
 for arch in aarch64 powerpc64le powerpc64 s390x; do make short.ll short.$arch -mtriple=$arch-unknown-linux-gnu; done

@@ -274,10 +274,17 @@ fn memory_that_allocates_is_refused_where_threads_are_stopped_anywhere() {
         let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
         let engine = Engine::builder().world(world).build().unwrap();
         let memory: Arc<dyn CodeMemory> = Arc::new(toggle);
-        let code = engine.adopt_with(text.adopted(&functions), &memory).unwrap();
+        let adopted = engine.adopt_with(text.adopted(&functions), &memory);
+        let refused = |range: &CodeRange, strategy: &str| strategy == "Toggle" && text.range.overlaps(*range);
+        let at_once =
+            matches!(&adopted, Err(Error::MemoryAllocates { range, strategy }) if refused(range, strategy));
+        // What another engine has adopted, whose world stops no thread in the allocator.
+        let lab = Lab::new();
+        let code = lab.engine.adopt_with(text.adopted(&functions), &memory).unwrap();
         // SAFETY: what is told is true of the object's code, or refused.
-        let _module = unsafe { engine.register(code, |_| functions[0].shape) }.unwrap();
-        matches!(engine.patch(1, &plus(1)), Err(Error::MemoryAllocates { .. }))
+        let registered = unsafe { engine.register(code, |_| functions[0].shape) };
+        let later = matches!(&registered, Err(Error::MemoryAllocates { range, strategy }) if refused(range, strategy));
+        at_once && later && engine.modules().is_empty()
     }));
 }
 

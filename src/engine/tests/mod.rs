@@ -1,6 +1,8 @@
 //! Tests of the engine on code that they write themselves, in memory that fails when it is told to.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod entered;
 #[cfg(target_os = "linux")]
 mod exhausted;
 mod faults;
@@ -12,6 +14,7 @@ mod lives;
 mod maps;
 #[cfg(target_os = "linux")]
 mod observed;
+mod placed;
 #[cfg(any(target_arch = "x86_64", target_arch = "powerpc64"))]
 mod red_zone;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use super::Shared;
 use super::system::Registers;
 use crate::addr::CodeAddr;
 use crate::error::{Error, Result};
-use crate::publish::Vacated;
+use crate::publish::{Vacated, signed};
 
 /// A stack is read in pieces of that many bytes.
 const PIECE: u64 = 64 << 10;
@@ -32,7 +32,12 @@ pub(super) fn check(process: &Shared, thread: i32, registers: &Registers, vacate
         })
     };
     inside(registers.pc, false)?;
-    registers.others.iter().try_for_each(|held| inside(*held, true))?;
+    // Addresses have as many bits there as here, so that a signature is where one would be here.
+    let returns_inside = |word: u64| inside(signed::strip(word), true);
+    registers
+        .others
+        .iter()
+        .try_for_each(|held| returns_inside(*held))?;
     let (low, high) = stack(process, thread, registers.sp)?;
     let mut piece = vec![0; PIECE as usize];
     let mut at = low;
@@ -41,7 +46,7 @@ pub(super) fn check(process: &Shared, thread: i32, registers: &Registers, vacate
         let words = piece.get_mut(..len).unwrap_or_default();
         process.read(CodeAddr::new(at), words)?;
         for word in words.chunks_exact(8).filter_map(|word| word.try_into().ok()) {
-            inside(u64::from_ne_bytes(word), true)?;
+            returns_inside(u64::from_ne_bytes(word))?;
         }
         at += len as u64;
     }

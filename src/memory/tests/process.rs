@@ -51,6 +51,40 @@ fn memory_that_a_strategy_cannot_write_is_refused_at_registration() {
     );
 }
 
+/// The kernel would write any of them through `/proc/self/mem`. In a child, as others look for such mappings here.
+#[test]
+fn only_code_that_nobody_may_write_is_adopted() {
+    assert!(in_child(|| {
+        for (prot, name) in [
+            (libc::PROT_READ, "r--p"),
+            (libc::PROT_READ | libc::PROT_WRITE, "rw-p"),
+            (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC, "rwxp"),
+        ] {
+            // A page of code, and one that is none.
+            let mixed = Foreign::new(2);
+            mixed.protect_page(1, prot);
+            // qemu-user lists a page that is only readable with the executable ones next to it.
+            if protection(plus(mixed.range.start(), sys::page_size())) != name {
+                continue;
+            }
+            for ask in [Ask::ProcMem, Ask::Toggle, Ask::Auto] {
+                // SAFETY: the pages are the test's.
+                let refused = unsafe { adopt(mixed.range, ask) }.unwrap_err();
+                assert!(
+                    matches!(refused, Error::StrategyUnavailable { .. }),
+                    "{refused:?}"
+                );
+                let text = refused.to_string();
+                assert!(text.contains("not mapped read-execute"), "{text}");
+                assert!(text.contains("register less"), "{text}");
+                // SAFETY: as above.
+                assert!(unsafe { adopt(sub(mixed.range, 0, 64), ask) }.is_ok(), "{name}");
+            }
+        }
+        true
+    }));
+}
+
 #[test]
 fn auto_takes_the_first_that_works_and_says_why() {
     let private = Foreign::new(1);

@@ -4,7 +4,8 @@
 //! the first byte of a stub; the program counters that signal handlers saved, which are known by what the kernel saves next to
 //! them; and every word of the stack from the stack pointer up to the thread's base, as a return
 //! address can be anywhere there. That needs no frame pointers and overlooks nothing on that stack. A program counter counts
-//! wherever it is; another word only where it is a landing, as what copies or compares code leaves addresses of it.
+//! wherever it is; another word only where it is a landing, as what copies or compares code leaves addresses of it. What may be
+//! a [signed](crate::publish::signed) return address is compared without its signature.
 //! A word that happens to be a landing makes a thread count as inside that is not.
 //!
 //! **What is not.** Other stacks: those of suspended coroutines, and the stack below an alternate signal stack.
@@ -15,6 +16,7 @@
 use crate::addr::CodeAddr;
 use crate::publish::Vacated;
 use crate::publish::interrupted::{self, RED_ZONE, STACK_POINTER_AT};
+use crate::publish::signed;
 
 /// What was found of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +54,10 @@ fn returns_into(vacated: &[Vacated], at: u64) -> bool {
 }
 
 /// What a register that holds this says of where its thread is, which executes other code.
-fn held(vacated: &[Vacated], at: u64) -> Found {
+fn held(vacated: &[Vacated], at: u64, strip: fn(u64) -> u64) -> Found {
     let is_start = |part: &Vacated| part.range().start().get() == at;
-    match returns_into(vacated, at) {
-        true => Found::Returns(at),
+    match returns_into(vacated, strip(at)) {
+        true => Found::Returns(strip(at)),
         false if vacated.iter().any(is_start) => Found::Executes(at),
         false => Found::Outside,
     }
@@ -68,13 +70,23 @@ fn held(vacated: &[Vacated], at: u64) -> Found {
 /// `low..high` is the stack of that thread, which is mapped from its stack pointer on, and the thread is the
 /// one that calls, or is stopped.
 pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
+    // SAFETY: as the caller promises.
+    unsafe { look_without(signed::strip, place, vacated) }
+}
+
+/// The same where signatures are taken off return addresses so.
+///
+/// # Safety
+///
+/// As for [`look`].
+unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vacated]) -> Found {
     if inside(vacated, place.pc) {
         return Found::Executes(place.pc);
     }
     if vacated.is_empty() {
         return Found::Outside;
     }
-    let mut registers = place.registers.iter().map(|at| held(vacated, *at));
+    let mut registers = place.registers.iter().map(|at| held(vacated, *at, strip));
     if let Some(found) = registers.find(|found| *found != Found::Outside) {
         return found;
     }
@@ -86,8 +98,9 @@ pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
     while at.saturating_add(8) <= place.high {
         // SAFETY: an aligned word of the thread's stack, at or just below its stack pointer or above it.
         let word = unsafe { (at as *const u64).read_volatile() };
-        if returns_into(vacated, word) {
-            return Found::Returns(word);
+        let unsigned = strip(word);
+        if returns_into(vacated, unsigned) {
+            return Found::Returns(unsigned);
         }
         // The first byte of a range is nothing to return to, but may be where a handler interrupted the thread.
         // SAFETY: as above; the words around are checked against the bounds inside.
@@ -191,6 +204,32 @@ mod tests {
             stack[index] = 0x1000;
             assert_eq!(found(0, 0, &stack), Found::Outside);
         }
+    }
+
+    /// As libraries of distributions leave it on stacks and in registers of AArch64.
+    #[test]
+    fn a_signed_return_address_is_found() {
+        let strip = |word| signed::without(word, signed::MASK_48);
+        let look = |register: u64, stack: &[u64]| {
+            let low = stack.as_ptr() as u64;
+            let place = Place {
+                pc: 0,
+                registers: &[register],
+                sp: low,
+                low,
+                high: low + 8 * stack.len() as u64,
+            };
+            // SAFETY: the words are this thread's.
+            unsafe { look_without(strip, &place, &parts()) }
+        };
+        for signature in [0, 0x0001 << 48, 0x7f << 48, 0xff00 << 48, 0x3c55 << 48] {
+            let to = 0x2005;
+            assert_eq!(look(to | signature, &[0; 4]), Found::Returns(to));
+            assert_eq!(look(0, &[0, 0, to | signature, 0]), Found::Returns(to));
+            assert_eq!(look(0, &[0, 0, (to + 1) | signature, 0]), Found::Outside);
+        }
+        // The native one takes nothing off what is not signed.
+        assert_eq!(found(0, 0, &[0, 0x2005]), Found::Returns(0x2005));
     }
 
     static FOUND: AtomicU64 = AtomicU64::new(0);

@@ -1,0 +1,180 @@
+//! Branches into the middle of sites, which no patch survives.
+//!
+//! Problem: a patch replaces all bytes of a site, and control may come to the first of them only. In a shadow there are
+//! instructions of the function; where LLVM counts too many bytes for it, the head of a loop is among them. A patch then
+//! makes the loop continue in the middle of some other instruction.
+//! Approach: once all sites are known, every function of the module is looked through for direct branches into one of
+//! them, behind its first byte, and such a site is refused. A function reaches another one's sites, too, where a compiler
+//! has split a function in two.
+//! Invariant: the bytes of the sites that remain are entered at the first one, by any branch that names its target.
+//! Cost: linear in the size of the code and in the number of sites. Nothing is decoded on x86-64 unless a branch into a
+//! site may stand there.
+
+use std::ops::Range;
+
+use super::code::count;
+use super::functions::FunctionView;
+use super::module::ModuleParts;
+use crate::addr::CodeAddr;
+use crate::memory::CodeArea;
+use crate::verify::{Branch, branches_to};
+
+/// The branches of the module's functions into these bytes, by target. `sites` are the addresses of sites, ascending by
+/// their starts.
+pub(super) fn into_sites(parts: &ModuleParts, sites: &[Range<u64>]) -> Vec<Branch> {
+    let mut found = Vec::new();
+    let behind = Behind::the_first_bytes(sites);
+    if behind.is_nothing() {
+        return found;
+    }
+    // Functions may overlap: each byte is looked at once, from the last start before it, where an instruction begins.
+    let functions = (0..parts.functions.len() as u32).filter_map(|index| parts.functions.get(index));
+    let mut functions = functions
+        .filter_map(|function| Some((part_of(parts, &function)?, function.addr)))
+        .peekable();
+    let (mut code, mut end) = (Vec::new(), 0);
+    while let Some((function, addr)) = functions.next() {
+        end = function.end.max(end);
+        let next = functions.peek().map_or(end, |(next, _)| next.start.min(end));
+        if read(parts, function.start..next, &mut code) {
+            branches_to(parts.arch, addr, &code, |to| behind.contains(to), &mut found);
+        }
+    }
+    found.sort_unstable_by_key(|branch| (branch.to, branch.from));
+    found
+}
+
+/// The first of these branches, which are sorted by target, that leads into a site behind its first byte.
+pub(super) fn first_into(branches: &[Branch], site: &Range<u64>) -> Option<Branch> {
+    let after = branches.partition_point(|branch| branch.to.get() <= site.start);
+    let branch = branches.get(after)?;
+    (branch.to.get() < site.end).then_some(*branch)
+}
+
+/// The addresses of a function, if it is in the module's code: that the functions with sites are was found out before.
+fn part_of(parts: &ModuleParts, function: &FunctionView<'_>) -> Option<Range<u64>> {
+    let len = function.len.get().into();
+    let area = CodeArea::containing(&parts.areas, function.addr)?;
+    let start = function.addr.get();
+    area.range()
+        .contains_bytes(function.addr, len)
+        .then(|| start..start.saturating_add(len))
+}
+
+/// Reads bytes of functions that are in the module's code.
+fn read(parts: &ModuleParts, part: Range<u64>, into: &mut Vec<u8>) -> bool {
+    let start = CodeAddr::new(part.start);
+    let Some(area) = CodeArea::containing(&parts.areas, start) else {
+        return false;
+    };
+    into.clear();
+    into.resize((part.end - part.start) as usize, 0);
+    // Read, and looked through.
+    count(2 * into.len());
+    area.memory().read(start, into).is_ok()
+}
+
+/// The bytes of sites but the first of each.
+enum Behind {
+    /// One bit for each byte from an address on: a look at it costs next to nothing, and there is one for each branch.
+    Bits { start: u64, bits: Vec<u64> },
+    /// Ascending, none of which overlap: for sites that are far apart.
+    Ranges(Vec<Range<u64>>),
+}
+
+/// The most bytes of bits for one site: a function of a kilobyte has a site, or more.
+const BITS_PER_SITE: u64 = 128;
+
+impl Behind {
+    /// For sites that ascend by their starts, and may overlap.
+    fn the_first_bytes(sites: &[Range<u64>]) -> Self {
+        let mut ranges: Vec<Range<u64>> = Vec::with_capacity(sites.len());
+        for site in sites {
+            let behind = site.start.saturating_add(1)..site.end;
+            match ranges.last_mut() {
+                _ if behind.is_empty() => {}
+                Some(last) if behind.start <= last.end => last.end = last.end.max(behind.end),
+                _ => ranges.push(behind),
+            }
+        }
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
+            return Self::Ranges(ranges);
+        };
+        let (start, len) = (first.start, last.end - first.start);
+        if len / 8 > BITS_PER_SITE * ranges.len() as u64 {
+            return Self::Ranges(ranges);
+        }
+        let mut bits = vec![0; len.div_ceil(64) as usize];
+        for at in ranges.iter().flat_map(Clone::clone) {
+            let at = at - start;
+            if let Some(word) = bits.get_mut((at / 64) as usize) {
+                *word |= 1 << (at % 64);
+            }
+        }
+        Self::Bits { start, bits }
+    }
+
+    fn is_nothing(&self) -> bool {
+        matches!(self, Self::Ranges(ranges) if ranges.is_empty())
+    }
+
+    #[inline]
+    fn contains(&self, addr: u64) -> bool {
+        match self {
+            Self::Bits { start, bits } => {
+                let at = addr.wrapping_sub(*start);
+                let word = usize::try_from(at / 64).ok().and_then(|word| bits.get(word));
+                word.is_some_and(|word| word >> (at % 64) & 1 != 0)
+            }
+            Self::Ranges(ranges) => {
+                let after = ranges.partition_point(|range| range.start <= addr);
+                let before = after.checked_sub(1).and_then(|before| ranges.get(before));
+                before.is_some_and(|range| addr < range.end)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_say_the_same() {
+        let near = [
+            0x1000..0x1010,
+            0x1010..0x1011,
+            0x1020..0x1028,
+            0x1024..0x1030,
+            0x1031..0x1032,
+        ];
+        let mut far = near.to_vec();
+        far.push(0x10_0000_0000..0x10_0000_0004);
+        let (near, far) = (Behind::the_first_bytes(&near), Behind::the_first_bytes(&far));
+        assert!(matches!((&near, &far), (Behind::Bits { .. }, Behind::Ranges(_))));
+        for at in (0xfc0..0x1100).chain([0, u64::MAX]) {
+            let expected = matches!(at, 0x1001..=0x100f | 0x1021..=0x102f);
+            assert_eq!(
+                (near.contains(at), far.contains(at)),
+                (expected, expected),
+                "{at:#x}"
+            );
+        }
+        assert!(far.contains(0x10_0000_0003) && !far.contains(0x10_0000_0000));
+        assert!(Behind::the_first_bytes(&[]).is_nothing());
+        assert!(Behind::the_first_bytes(&[5..6, 8..9]).is_nothing());
+    }
+
+    #[test]
+    fn the_first_branch_into_a_site_is_found() {
+        let branch = |from, to| Branch {
+            from: CodeAddr::new(from),
+            to: CodeAddr::new(to),
+        };
+        let branches = [branch(9, 0x10), branch(1, 0x14), branch(2, 0x14), branch(3, 0x18)];
+        assert_eq!(first_into(&branches, &(0x10..0x18)), Some(branch(1, 0x14)));
+        assert_eq!(first_into(&branches, &(0x14..0x18)), None);
+        assert_eq!(first_into(&branches, &(0x18..0x28)), None);
+        assert_eq!(first_into(&branches, &(0x0..0x11)), Some(branch(9, 0x10)));
+    }
+}
