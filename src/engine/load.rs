@@ -186,6 +186,7 @@ impl Engine {
         passes: &mut Passes<'_>,
         lookup: &impl Lookup,
     ) -> Result<Code> {
+        self.check_here()?;
         self.check_arch(graph.arch())?;
         let linked = image::link(graph, passes, &self.shared.arena, lookup).await?;
         let (image, placed) = (linked.image, linked.memory);
@@ -212,6 +213,7 @@ impl Engine {
     /// # Errors
     /// No strategy works for that memory, or the code is for another architecture.
     pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
+        self.check_here()?;
         if self.shared.is_elsewhere {
             return Err(Error::NotElsewhere {
                 what: "code of this process",
@@ -227,6 +229,7 @@ impl Engine {
     /// # Errors
     /// The code does not lie in the memory, or is for another architecture.
     pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<Code> {
+        self.check_here()?;
         let areas = areas(code.image(), memory)?;
         self.adopted(code, areas)
     }
@@ -424,6 +427,7 @@ impl<'e> Registration<'e> {
             unwind_by,
             leavable,
         } = self;
+        engine.check_here()?;
         let parts = ModuleParts {
             id: engine.next_module(),
             arch: code.image.arch,
@@ -452,10 +456,10 @@ impl<'e> Registration<'e> {
             engine.check_leavable(&module)?;
         }
         let mut states = engine.shared.states.lock();
-        engine.shared.table.write().insert(module.clone())?;
+        engine.shared.change_table(|table| table.insert(module.clone()))?;
         if live {
             if let Err(error) = live::arm(&engine.shared, &mut states, &module) {
-                engine.shared.table.write().remove(&module);
+                engine.shared.change_table(|table| table.remove(&module));
                 return Err(error);
             }
         }

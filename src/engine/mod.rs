@@ -17,6 +17,10 @@
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites, its own
 //! too. A thread that waits for the lock must count as stopped for the runtime's
 //! [`World`].
+//!
+//! In a fork's child every change is refused by [`Error::EngineForked`] before the lock is taken, which a thread of the
+//! parent may have there for ever. Sites, functions and modules are found as ever; what is asked of their state is
+//! answered unless the lock was held when the child was made (see the methods).
 
 mod builder;
 mod calls;
@@ -47,7 +51,7 @@ use std::iter;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 pub use builder::Builder;
 pub use commit::Prepared;
@@ -63,6 +67,8 @@ pub use transaction::Transaction;
 use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
+use crate::memory::fork::Birth;
+use crate::memory::fork::gate::Writing;
 use crate::memory::{Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{Attached, Drained, Epochs, Level, Publisher, ThreadHandle, World};
 use crate::sequence::Sequence;
@@ -106,6 +112,8 @@ impl fmt::Debug for WeakEngine {
 
 struct Shared {
     arch: Arch,
+    /// Changes are made by the process that made the engine.
+    birth: Birth,
     world: Box<dyn World>,
     /// How the world's threads learn of a change: those that serialize before they run code again need no barrier,
     /// not even for an invalidation.
@@ -175,7 +183,7 @@ impl Engine {
         &self,
         changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>)>,
     ) -> Result<Receipt> {
-        let mut states = self.shared.states.lock();
+        let mut states = self.shared.lock()?;
         prepare::prepare(self, &mut states, changes, false)?.commit_with(&mut states)
     }
 
@@ -262,10 +270,11 @@ impl Engine {
         self.shared.table.read().module_at(addr)?.function_at(addr)
     }
 
-    /// The site one of whose stubs or ramps contains `addr`. Takes time in the number of changed sites.
+    /// The site one of whose stubs or ramps contains `addr`. Takes time in the number of changed sites. None in a fork's
+    /// child whose parent was changing sites.
     #[must_use]
     pub fn site_of_stub(&self, addr: CodeAddr) -> Option<Site> {
-        let states = self.shared.states.lock();
+        let states = self.shared.look()?;
         let key = states.site_of_stub(addr)?;
         self.shared.table.read().get(key)
     }
@@ -276,10 +285,13 @@ impl Engine {
         self.shared.table.read().modules().cloned().collect()
     }
 
-    /// What stands in a site. One that is not registered with this engine has not been changed by it.
+    /// What stands in a site. One that is not registered with this engine has not been changed by it. In a fork's child
+    /// whose parent was changing sites, [`Status::Lost`]: it is not known.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
-        let states = self.shared.states.lock();
+        let Some(states) = self.shared.look() else {
+            return Status::Lost;
+        };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(Status::Original, |state| state.standing.status)
@@ -290,6 +302,7 @@ impl Engine {
     /// # Errors
     /// As [`Arena::place`], where another process executes the code.
     pub(crate) fn counter(&self) -> Result<Counter> {
+        self.check_here()?;
         match self.shared.is_elsewhere {
             true => self.shared.counters.make(&self.shared.arena),
             false => Ok(Counter::own()),
@@ -302,28 +315,38 @@ impl Engine {
         self.shared.stubs.stats()
     }
 
-    /// How many bytes of stubs and ramps the site has now.
+    /// How many bytes of stubs and ramps the site has now. 0 in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn stub_bytes(&self, site: &Site) -> u64 {
-        let states = self.shared.states.lock();
+        let Some(states) = self.shared.look() else {
+            return 0;
+        };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
-    /// How many bytes of stubs and ramps of the site have been given back since it was registered.
+    /// How many bytes of stubs and ramps of the site have been given back since it was registered. 0 in a fork's child
+    /// whose parent was changing sites.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
-        let states = self.shared.states.lock();
+        let Some(states) = self.shared.look() else {
+            return 0;
+        };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(0, |state| state.lasting.reclaimed)
     }
 
     /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).
+    /// None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
-        let mut entries = self.shared.states.lock().journal_entries();
+        let Some(mut states) = self.shared.look() else {
+            return Vec::new();
+        };
+        let mut entries = states.journal_entries();
+        drop(states);
         let table = self.shared.table.read();
         for entry in &mut entries {
             entry.name = table.get(entry.site).map(|site| site.name());
@@ -346,7 +369,7 @@ impl Engine {
     /// [`Error::NoBarrier`] where other threads cannot be made to serialize: the stubs are kept.
     pub fn reclaim_passed(&self, _attached: &Attached) -> Result<usize> {
         let shared = &self.shared;
-        let mut states = shared.states.lock();
+        let mut states = shared.lock()?;
         if states.retired.has_fresh() {
             shared.publisher.publish(&[], Level::Immediate)?;
             states.retired.stamp(shared.epochs.advance());
@@ -365,10 +388,12 @@ impl Engine {
     }
 
     /// The stubs that nothing leads to any more but in which, or in whose callees, threads may still be: what to ask
-    /// about before [`reclaim`](Self::reclaim).
+    /// about before [`reclaim`](Self::reclaim). None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn retired(&self) -> Vec<CodeRange> {
-        let states = self.shared.states.lock();
+        let Some(states) = self.shared.look() else {
+            return Vec::new();
+        };
         states
             .retired
             .iter()
@@ -383,7 +408,7 @@ impl Engine {
     /// The memory refuses; the stubs are lost then.
     pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
         let is_drained = |retiree: &Retiree| retiree.is_drained(drained);
-        let mut states = self.shared.states.lock();
+        let mut states = self.shared.lock()?;
         let retired = states.retired.take_where(is_drained);
         for retiree in &retired {
             states.note_reclaimed(retiree.owner().site, retiree.slot());
@@ -411,9 +436,9 @@ impl Engine {
         if let Some(area) = module.areas().first().filter(|_| !drained.is_promise()) {
             return Err(Error::NotDrained { range: area.range() });
         }
-        let mut states = self.shared.states.lock();
+        let mut states = self.shared.lock()?;
         states.let_go();
-        let removed = self.shared.table.write().remove(&module);
+        let removed = self.shared.change_table(|table| table.remove(&module));
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.shared.exits {
             exits.forget(module.id());
@@ -451,7 +476,41 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Refuses in a fork's child.
+    #[inline]
+    pub(crate) fn check_here(&self) -> Result<()> {
+        self.shared.check_here()
+    }
+}
+
 impl Shared {
+    #[inline]
+    fn check_here(&self) -> Result<()> {
+        match self.birth.is_here() {
+            true => Ok(()),
+            false => Err(Error::EngineForked),
+        }
+    }
+
+    /// Takes the engine's lock, unless this is a fork's child: a thread of the parent may have it for ever.
+    #[inline]
+    fn lock(&self) -> Result<MutexGuard<'_, States>> {
+        self.check_here()?;
+        Ok(self.states.lock())
+    }
+
+    /// The same for who only looks: also in a fork's child, unless a thread of the parent has the lock.
+    fn look(&self) -> Option<MutexGuard<'_, States>> {
+        self.birth.lock(&self.states)
+    }
+
+    /// Changes the table of sites. No fork comes in between: its child could not look anything up.
+    fn change_table<T>(&self, change: impl FnOnce(&mut SiteTable) -> T) -> T {
+        let _writing = Writing::enter();
+        change(&mut self.table.write())
+    }
+
     fn check_registered(&self, site: &Site) -> Result<()> {
         match self.table.read().has(site.module()) {
             true => Ok(()),

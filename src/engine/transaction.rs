@@ -224,7 +224,7 @@ impl<'e> Transaction<'e> {
     /// Whatever keeps a change from being made.
     pub fn prepare(mut self) -> Result<Prepared<'e>> {
         let engine = self.engine;
-        self.prepare_with(&mut engine.shared.states.lock())
+        self.prepare_with(&mut *engine.shared.lock()?)
     }
 
     /// The same for whoever has the engine's lock. The changes are taken out.
@@ -249,7 +249,7 @@ impl<'e> Transaction<'e> {
     /// [`Error::RollBackFailed`].
     pub fn commit(mut self) -> Result<Receipt> {
         let engine = self.engine;
-        let mut states = engine.shared.states.lock();
+        let mut states = engine.shared.lock()?;
         self.prepare_with(&mut states)?.commit_with(&mut states)
     }
 }

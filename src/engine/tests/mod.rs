@@ -4,6 +4,8 @@
 #[cfg(target_os = "linux")]
 mod exhausted;
 mod faults;
+#[cfg(target_os = "linux")]
+mod forked;
 mod ids;
 mod landings;
 #[cfg(feature = "latency")]
