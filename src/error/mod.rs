@@ -541,7 +541,9 @@ pub enum Error {
     #[error("{memory} belongs to the parent of this process; build a new engine after fork")]
     Forked { memory: CodeRange },
     /// The process is a fork's child: the engine, or the arena, is the parent's.
-    #[error("the engine belongs to the parent of this process; build a new one after fork, and load the code again")]
+    #[error(
+        "the engine belongs to the parent of this process; build a new one after fork, and load the code again"
+    )]
     EngineForked,
     // ---- remote ----
     /// The process that executes the code has ended, or was given up.

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
 
-pub(crate) use super::sys::View;
 use super::fork::Birth;
+pub(crate) use super::sys::View;
 use super::{Placed, SegmentKind, sys};
 
 /// What an arena asks of the process that executes its code.

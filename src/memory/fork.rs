@@ -38,7 +38,10 @@ pub(crate) struct Own {
     /// See [`gate`].
     gate: AtomicU32,
     /// The thread that forks, or 0.
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "forks are not noticed there"))]
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "forks are not noticed there")
+    )]
     forker: AtomicU64,
 }
 

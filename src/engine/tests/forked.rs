@@ -4,51 +4,9 @@ use std::sync::Mutex as StdMutex;
 use std::sync::mpsc;
 
 use super::*;
-use crate::memory::testing::process::{End, end_of_child, in_child};
+use crate::memory::testing::objects::LIVE_STRESS as OBJECT;
+use crate::memory::testing::process::{End, end_of_child, end_of_child_after, in_child};
 use crate::sequence::Target;
-
-/// Two descriptors: what is written to the second is read from the first.
-fn pipe() -> [libc::c_int; 2] {
-    let mut ends = [0; 2];
-    // SAFETY: two descriptors are written.
-    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-    ends
-}
-
-fn wait_for_a_byte(from: libc::c_int) {
-    let mut byte = 0_u8;
-    // SAFETY: the place has room for the byte.
-    let read = unsafe { libc::read(from, (&raw mut byte).cast(), 1) };
-    assert_eq!(read, 1);
-}
-
-fn send_a_byte(to: libc::c_int) {
-    // SAFETY: reads a byte that lives as long as the call.
-    let sent = unsafe { libc::write(to, [1_u8].as_ptr().cast(), 1) };
-    assert_eq!(sent, 1);
-}
-
-/// Forks, does `meanwhile` in the parent, and then `work` in the child.
-fn child_after(meanwhile: impl FnOnce() + Send, work: impl FnOnce() -> bool) -> End {
-    let (ready, done) = (pipe(), pipe());
-    let end = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            wait_for_a_byte(ready[0]);
-            meanwhile();
-            send_a_byte(done[1]);
-        });
-        end_of_child(|| {
-            send_a_byte(ready[1]);
-            wait_for_a_byte(done[0]);
-            work()
-        })
-    });
-    for descriptor in ready.into_iter().chain(done) {
-        // SAFETY: opened by this function.
-        unsafe { libc::close(descriptor) };
-    }
-    end
-}
 
 /// `result = 7` for 7, and otherwise to the handler of misses.
 fn seven_or_miss() -> Sequence {
@@ -74,7 +32,7 @@ fn a_child_never_executes_its_parents_later_patches() {
         lab.engine.patch_site(&three, &seven_or_miss()).unwrap();
         lab.engine.invalidate_site(&one).unwrap();
     };
-    let end = child_after(patch, || {
+    let end = end_of_child_after(patch, || {
         // The child's own heap goes its own way.
         let noise: Vec<Vec<u8>> = (0..4096).map(|n| vec![0x5a; 16 + n % 256]).collect();
         let found = [call(&one, 1), call(&two, 1)];
@@ -107,7 +65,7 @@ fn a_childs_handlers_are_its_own() {
         let drained = unsafe { Drained::promise() };
         restored.and_then(|_| lab.engine.reclaim(&drained)).unwrap();
     };
-    let end = child_after(forget, || {
+    let end = end_of_child_after(forget, || {
         let first = call(&one, 1);
         let deopts = lab.deopts.load(Ordering::Relaxed) - before;
         (first, deopts, call(&two, 7)) == (6, 1, 7) && in_child(|| call(&one, 1) == 6)
@@ -127,7 +85,7 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
     let engine = Engine::builder()
         .world(Shared(Arc::new(Moody::default())))
         .observer(move |_: &Event<'_>| {
-            if is_slow.load(Ordering::Relaxed) {
+            if is_slow.swap(false, Ordering::Relaxed) {
                 held.lock().unwrap().send(()).unwrap();
                 let _ = gone.lock().unwrap().recv();
             }
@@ -136,8 +94,15 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
         .unwrap();
     let functions = [identity(1), identity(2)];
     let text = Text::new(&functions);
-    let code = engine.adopt_with(text.adopted(&functions), &text.shared()).unwrap();
-    let shapes = |id: RecordId| functions.iter().find(|f| f.record.id == id.get()).map(|f| f.shape);
+    let code = engine
+        .adopt_with(text.adopted(&functions), &text.shared())
+        .unwrap();
+    let shapes = |id: RecordId| {
+        functions
+            .iter()
+            .find(|f| f.record.id == id.get())
+            .map(|f| f.shape)
+    };
     let module = engine.register(code, |record| shapes(record.id())).unwrap();
     let one = engine.sites(1).unwrap()[0].clone();
     let function = module.function("f0").unwrap();
@@ -152,13 +117,131 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
                 work()
             })
         };
-        let ends = [
-            refused(&|| engine.patch_site(&one, &plus(6)).is_err()),
-            refused(&|| engine.invalidate(&function).is_err()),
-            refused(&|| engine.restore(1).is_err()),
+        let forked = |done: Result<()>| done == Err(Error::EngineForked);
+        // SAFETY: nothing is given back.
+        let drained = || unsafe { Drained::promise() };
+        let changes: [(&str, &dyn Fn() -> bool); 15] = [
+            ("patch", &|| forked(engine.patch(1, &plus(6)).map(drop))),
+            ("patch_site", &|| {
+                forked(engine.patch_site(&one, &plus(6)).map(drop))
+            }),
+            ("plan", &|| forked(engine.plan(1, &plus(6)).map(drop))),
+            ("restore", &|| forked(engine.restore(1).map(drop))),
+            ("restore_site", &|| forked(engine.restore_site(&one).map(drop))),
+            ("invalidate", &|| forked(engine.invalidate(&function).map(drop))),
+            ("invalidate_site", &|| {
+                forked(engine.invalidate_site(&one).map(drop))
+            }),
+            ("commit", &|| {
+                let transaction = engine.transaction().patch(1, &plus(6)).unwrap();
+                forked(transaction.commit().map(drop))
+            }),
+            ("publish_stub", &|| {
+                forked(engine.publish_stub(&one, &plus(6)).map(drop))
+            }),
+            ("reclaim", &|| forked(engine.reclaim(&drained()).map(drop))),
+            ("reclaim_passed", &|| {
+                let thread = engine.attach_thread();
+                // SAFETY: no thread of the child executes code now.
+                let attached = unsafe { crate::publish::Attached::promise() };
+                drop(thread);
+                forked(engine.reclaim_passed(&attached).map(drop))
+            }),
+            ("unregister", &|| {
+                forked(engine.unregister(module.clone(), &drained()))
+            }),
+            ("load", &|| forked(engine.load(OBJECT, |_| None).map(drop))),
+            ("adopt_with", &|| {
+                let code = engine.adopt_with(text.adopted(&functions), &text.shared());
+                forked(code.map(drop))
+            }),
+            // What is asked is answered, and where that is not known it says so.
+            ("questions", &|| {
+                let found = engine.sites(1).unwrap()[0].key() == one.key()
+                    && engine
+                        .site_at(one.addr())
+                        .is_some_and(|site| site.key() == one.key())
+                    && engine.module_at(one.addr()).is_some()
+                    && engine.modules().len() == 1;
+                let unknown = engine.status(&one) == Status::Lost
+                    && engine.journal().is_empty()
+                    && engine.retired().is_empty()
+                    && (engine.stub_bytes(&one), engine.reclaimed_bytes(&one)) == (0, 0)
+                    && engine.site_of_stub(one.addr()).is_none();
+                let _ = (engine.stub_stats(), format!("{engine:?}"));
+                found && unknown
+            }),
         ];
+        let ends = changes.map(|(what, change)| (what, refused(change)));
         drop(let_go);
         ends
     });
-    assert_eq!(ends, [End::Returned(true); 3]);
+    let wrong: Vec<_> = ends
+        .iter()
+        .filter(|(_, end)| *end != End::Returned(true))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // Where nobody holds the lock the child knows what its parent knew; dropping it all is nothing to the parent.
+    let end = end_of_child(|| {
+        let known = engine.status(&one) == Status::Patched && engine.journal().len() == 1;
+        let refused = engine.restore_site(&one) == Err(Error::EngineForked);
+        let value = call(&one, 1);
+        drop((engine.clone(), module.clone()));
+        known && refused && value == 6
+    });
+    assert_eq!(end, End::Returned(true));
+    engine.patch_site(&one, &plus(7)).unwrap();
+    assert_eq!(call(&one, 1), 8);
+}
+
+/// A child of a process that patches all the time: both sites are as one transaction has left them, and stay so. The thread
+/// that forks is one of those that are stopped.
+#[test]
+fn children_are_made_between_transactions() {
+    assert!(in_child(|| {
+        // SAFETY: every thread that executes the code is attached while it does, on its own stack.
+        let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
+        let engine = Engine::builder().world(world.clone()).build().unwrap();
+        let functions = [identity(1), identity(2)];
+        let text = Text::new(&functions);
+        let memory: Arc<dyn CodeMemory> = Arc::new(text.placed.memory());
+        let code = engine.adopt_with(text.adopted(&functions), &memory).unwrap();
+        let shape = |id: RecordId| {
+            functions
+                .iter()
+                .find(|f| f.record.id == id.get())
+                .map(|f| f.shape)
+        };
+        let _module = engine.register(code, |record| shape(record.id())).unwrap();
+        let [one, two] = [1_u64, 2].map(|id| engine.sites(id).unwrap()[0].clone());
+        let both = |by| {
+            let transaction = engine.transaction().quiescent();
+            let transaction = transaction.patch_site(&one, &plus(by)).unwrap();
+            transaction.patch_site(&two, &plus_in_stub(by)).unwrap().commit()
+        };
+        both(5).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut by = 5;
+                while !stop.load(Ordering::Relaxed) {
+                    by += 1;
+                    both(by).unwrap();
+                    // SAFETY: the commit has found that no thread is in a stub, and nothing leads there.
+                    engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+                }
+            });
+            let attached = world.attach().unwrap();
+            let mut right = true;
+            for _ in 0..200 {
+                right &= end_of_child(|| {
+                    let first = call(&one, 1);
+                    (0..100).all(|_| (call(&one, 1), call(&two, 1)) == (first, first))
+                }) == End::Returned(true);
+            }
+            drop(attached);
+            stop.store(true, Ordering::Relaxed);
+            right
+        })
+    }));
 }

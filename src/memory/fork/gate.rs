@@ -109,7 +109,7 @@ impl Drop for Writing {
 }
 
 /// Lets nobody in any more.
-pub(super) fn close() {
+pub(in crate::memory) fn close() {
     BROKEN.store(false, Ordering::SeqCst);
     gate().fetch_or(FORKING, Ordering::SeqCst);
 }
@@ -120,7 +120,7 @@ pub(super) fn is_empty() -> bool {
 }
 
 /// Whether somebody went in nevertheless since it was closed.
-pub(super) fn was_broken() -> bool {
+pub(in crate::memory) fn was_broken() -> bool {
     BROKEN.load(Ordering::SeqCst)
 }
 

@@ -150,7 +150,11 @@ pub(super) fn copy(process: u32) -> Option<OwnedFd> {
                 .is_ok();
         let place = if is_view { len } else { NOWHERE };
         node.place.store(place, Ordering::Relaxed);
-        len += if is_view { node.len.load(Ordering::Relaxed) } else { 0 };
+        len += if is_view {
+            node.len.load(Ordering::Relaxed)
+        } else {
+            0
+        };
     }
     let copied = match len {
         0 => None,
@@ -167,8 +171,14 @@ pub(super) fn copy(process: u32) -> Option<OwnedFd> {
 fn copy_into_file(len: u64) -> Result<OwnedFd, sys::Refused> {
     let file = sys::copy_file(len)?;
     for node in all().filter(|node| node.state.load(Ordering::Relaxed) == COPYING) {
-        let (from, to) = (node.start.load(Ordering::Relaxed), node.place.load(Ordering::Relaxed));
-        let used = node.used.load(Ordering::Relaxed).min(node.len.load(Ordering::Relaxed));
+        let (from, to) = (
+            node.start.load(Ordering::Relaxed),
+            node.place.load(Ordering::Relaxed),
+        );
+        let used = node
+            .used
+            .load(Ordering::Relaxed)
+            .min(node.len.load(Ordering::Relaxed));
         sys::copy_into(&file, from, used, to).map_err(|errno| ("pwrite", errno))?;
     }
     sys::seal_copy(&file)?;
@@ -179,11 +189,15 @@ fn copy_into_file(len: u64) -> Result<OwnedFd, sys::Refused> {
 pub(super) fn map_copies(file: &OwnedFd, parent: u32) {
     for node in all() {
         let place = node.place.swap(NOWHERE, Ordering::Relaxed);
-        let is_view = node.state.load(Ordering::Relaxed) == LIVE && node.process.load(Ordering::Relaxed) == parent;
+        let is_view =
+            node.state.load(Ordering::Relaxed) == LIVE && node.process.load(Ordering::Relaxed) == parent;
         if place == NOWHERE || !is_view {
             continue;
         }
-        let (start, len) = (node.start.load(Ordering::Relaxed), node.len.load(Ordering::Relaxed));
+        let (start, len) = (
+            node.start.load(Ordering::Relaxed),
+            node.len.load(Ordering::Relaxed),
+        );
         let executes = node.executes.load(Ordering::Relaxed);
         // SAFETY: the child has inherited nothing there, and what others have mapped there since stays.
         let mapped = unsafe { sys::map_copy(start, len, executes, file, place) };

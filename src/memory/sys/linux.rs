@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 
@@ -58,7 +58,16 @@ unsafe fn map_part(at: At, len: u64, prot: i32, flags: i32, part: Option<(&Owned
     let (fd, offset) = part.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
     // SAFETY: a mapping that replaces nothing touches no memory in use; one that replaces is promised by the
     // caller to replace only the caller's.
-    let mapped = unsafe { libc::mmap(pointer(address), len as usize, prot, flags | place, fd, offset as libc::off_t) };
+    let mapped = unsafe {
+        libc::mmap(
+            pointer(address),
+            len as usize,
+            prot,
+            flags | place,
+            fd,
+            offset as libc::off_t,
+        )
+    };
     if mapped == libc::MAP_FAILED {
         return Err(last_errno());
     }
@@ -333,7 +342,14 @@ pub(in crate::memory) fn copy_into(file: &OwnedFd, from: u64, len: u64, to: u64)
     while done < len {
         let at = pointer(from + done).cast_const();
         // SAFETY: the call reads no memory as far as Rust knows, and answers `EFAULT` where there is none.
-        let written = unsafe { libc::pwrite(file.as_raw_fd(), at, (len - done) as usize, (to + done) as libc::off_t) };
+        let written = unsafe {
+            libc::pwrite(
+                file.as_raw_fd(),
+                at,
+                (len - done) as usize,
+                (to + done) as libc::off_t,
+            )
+        };
         match u64::try_from(written) {
             Ok(0) => return Err(Errno(libc::EIO)),
             Ok(written) => done += written,
@@ -363,7 +379,11 @@ pub(in crate::memory) unsafe fn map_copy(
 ) -> Outcome<()> {
     let execute = if executes { libc::PROT_EXEC } else { 0 };
     // An emulator that knows no MADV_DONTFORK has let the child inherit the parent's view.
-    let at = if cfg!(emulated) { At::Over(at) } else { At::Free(at) };
+    let at = if cfg!(emulated) {
+        At::Over(at)
+    } else {
+        At::Free(at)
+    };
     let part = Some((file, offset));
     // SAFETY: replaces nothing, but under such an emulator the view that is no longer used.
     unsafe { map_part(at, len, libc::PROT_READ | execute, libc::MAP_SHARED, part) }.map(drop)

@@ -104,7 +104,9 @@ fn hand_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         libc::SIG_IGN if !is_fault(info) => {}
         libc::SIG_DFL | libc::SIG_IGN => die(signal),
         // It wanted to be called once.
-        _ if before.sa_flags & libc::SA_RESETHAND != 0 && WAS_CALLED.swap(true, Ordering::Relaxed) => die(signal),
+        _ if before.sa_flags & libc::SA_RESETHAND != 0 && WAS_CALLED.swap(true, Ordering::Relaxed) => {
+            die(signal)
+        }
         handler => {
             mask::become_that_of(before, signal, context);
             call(handler, before.sa_flags, (signal, info, context));

@@ -144,7 +144,10 @@ fn blocked() -> u64 {
         let found = unsafe { libc::sigismember(&raw const now, *signal) };
         found == 1
     };
-    (1..=libc::SIGRTMAX()).filter(is_blocked).map(|signal| 1 << (signal - 1)).sum()
+    (1..=libc::SIGRTMAX())
+        .filter(is_blocked)
+        .map(|signal| 1 << (signal - 1))
+        .sum()
 }
 
 fn bit(signal: libc::c_int) -> u64 {
@@ -182,7 +185,10 @@ fn the_handler_before_has_its_own_mask_and_flags() {
     assert_eq!(with(0, &has(others | bit(SIGNAL))), End::Returned(true));
     assert_eq!(with(libc::SA_NODEFER, &has(others)), End::Returned(true));
     // Once, and then as if there were none.
-    assert_eq!(with(libc::SA_RESETHAND, &has(others | bit(SIGNAL))), End::Returned(true));
+    assert_eq!(
+        with(libc::SA_RESETHAND, &has(others | bit(SIGNAL))),
+        End::Returned(true)
+    );
     let twice = || {
         raise();
         true
