@@ -47,10 +47,8 @@ fn child_without_handlers(work: impl FnOnce() -> bool) -> End {
     }
     let mut status = 0;
     // SAFETY: the child is ours.
-    assert_eq!(
-        i64::from(unsafe { libc::waitpid(child as i32, &raw mut status, 0) }),
-        child
-    );
+    let ended = unsafe { libc::waitpid(child as i32, &raw mut status, 0) };
+    assert_eq!(i64::from(ended), child);
     match libc::WIFEXITED(status) {
         true => End::Returned(libc::WEXITSTATUS(status) == 0),
         false => End::Killed(libc::WTERMSIG(status)),
