@@ -17,6 +17,8 @@ fn readers_there_get_the_old_answer_or_the_new_one() {
         seconds: 3.0,
         readers: 2,
         seed: 1,
+        executions: 0,
+        disturbed: false,
     };
     let executor = common::executor();
     let watched = Watched::start(&executor);
