@@ -37,6 +37,13 @@ fn readers_there_get_the_old_answer_or_the_new_one() {
     ] {
         assert!(exercised > 0, "{totals:?}");
     }
+    let disturbed = [
+        totals.signals,
+        totals.children,
+        totals.threads,
+        totals.patches_by_handlers,
+    ];
+    assert_eq!(disturbed, [0; 4]);
 }
 
 #[test]
