@@ -105,6 +105,9 @@ pub(crate) enum Birth {
 impl Birth {
     /// This process.
     pub(crate) fn here() -> Self {
+        // Before there is anything that a fork must not come across, be it memory of the engine's own or foreign.
+        #[cfg(target_os = "linux")]
+        handlers::register();
         match mark() {
             Some(mark) => {
                 let next = GENERATION.load(Ordering::Relaxed).wrapping_add(1).max(2);

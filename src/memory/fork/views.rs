@@ -69,7 +69,6 @@ impl std::fmt::Debug for View {
 impl View {
     /// Notes one that has been mapped by a process, which is this one.
     pub(in crate::memory) fn new(range: CodeRange, executes: bool, birth: Birth) -> Self {
-        super::handlers::register();
         let is_taken = |node: &&Node| {
             node.state
                 .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
@@ -102,7 +101,11 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // Not for ever: in a fork's child nothing is being copied.
+        if self.0.process.load(Ordering::Relaxed) != super::number() {
+            // A fork's child. Nothing is being copied here, whatever was in the parent.
+            self.0.state.store(FREE, Ordering::Release);
+            return;
+        }
         while let Err(COPYING) =
             self.0
                 .state
