@@ -2,6 +2,13 @@
 //!
 //!     cargo run --release --example live_stress -- --seconds 60 --readers 1 --seed 1
 //!
+//! With `--disturbed`, profilers' signals come 1000 times a second each by two timers, on the alternate stacks that the
+//! standard library gives every thread; children are forked, which execute what they have inherited while this process goes
+//! on to patch; threads come and go; and handlers of invalidated sites patch. `--executions` says how many there are at
+//! least:
+//!
+//!     cargo run --release --example live_stress -- --disturbed --readers 2 --executions 1000000000
+//!
 //! With the feature `remote` and `--remote`, another process executes the sites, which cannot write them, and is looked at
 //! all the time for a writable view of its code:
 //!
@@ -44,7 +51,9 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
-            eprintln!("{problem}\nusage: live_stress [--remote] [--seconds S] [--readers N] [--seed X]");
+            eprintln!(
+                "{problem}\nusage: live_stress [--remote | --disturbed] [--seconds S] [--readers N] [--seed X] [--executions N]"
+            );
             ExitCode::from(2)
         }
     }
@@ -74,18 +83,28 @@ fn options(cores: usize) -> Result<(Config, bool), String> {
         seconds: 10.0,
         readers: cores.saturating_sub(1).max(1),
         seed: 1,
+        executions: 0,
+        disturbed: false,
     };
     let mut remote = false;
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
-        if option == "--remote" {
-            remote = true;
+        match option.as_str() {
+            "--remote" => remote = true,
+            "--disturbed" => config.disturbed = true,
+            _ => {}
+        }
+        if remote && config.disturbed {
+            return Err("--disturbed is for code of this process".into());
+        }
+        if matches!(option.as_str(), "--remote" | "--disturbed") {
             continue;
         }
         let value = args.next().ok_or(format!("{option} needs a value"))?;
         let parsed = match option.as_str() {
             "--seconds" => value.parse().map(|seconds| config.seconds = seconds).is_ok(),
             "--readers" => value.parse().map(|readers| config.readers = readers).is_ok(),
+            "--executions" => value.parse().map(|least| config.executions = least).is_ok(),
             "--seed" => value.parse().map(|seed| config.seed = seed).is_ok(),
             _ => return Err(format!("{option} is no option")),
         };
@@ -116,6 +135,10 @@ fn print(totals: &Totals) {
         ("executions through ramps", totals.deoptimized),
         ("modules", totals.modules),
         ("stubs reclaimed", totals.reclaimed),
+        ("profilers' signals", totals.signals),
+        ("children, each with all sites", totals.children),
+        ("threads that came and went", totals.threads),
+        ("patches by handlers", totals.patches_by_handlers),
         ("failures", totals.failures),
     ] {
         println!("{count:>14} {what}");

@@ -23,6 +23,8 @@ fn readers_get_the_old_answer_or_the_new_one() {
         seconds: 3.0,
         readers: cores.saturating_sub(1).max(2),
         seed: 1,
+        executions: 0,
+        disturbed: false,
     };
     let totals = stress::run(config, &elsewhere::Host::Here).unwrap();
     println!("{config:?}\n{totals:#?}");
@@ -34,6 +36,32 @@ fn readers_get_the_old_answer_or_the_new_one() {
         totals.invalidations,
         totals.reclaimed,
         totals.deoptimized,
+    ] {
+        assert!(exercised > 0, "{totals:?}");
+    }
+}
+
+/// The short form of what the example does with `--disturbed`.
+#[test]
+fn beside_profilers_forks_threads_that_come_and_go_and_handlers_that_patch() {
+    let config = stress::Config {
+        seconds: 4.0,
+        readers: 2,
+        seed: 2,
+        executions: 100_000,
+        disturbed: true,
+    };
+    let totals = stress::run(config, &elsewhere::Host::Here).unwrap();
+    println!("{config:?}\n{totals:#?}");
+    assert_eq!(totals.failures, 0);
+    for exercised in [
+        totals.executions,
+        totals.patches,
+        totals.invalidations,
+        totals.signals,
+        totals.children,
+        totals.threads,
+        totals.patches_by_handlers,
     ] {
         assert!(exercised > 0, "{totals:?}");
     }

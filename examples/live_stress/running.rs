@@ -110,6 +110,15 @@ impl Running {
         }
     }
 
+    /// Executes a site.
+    #[inline]
+    pub(crate) fn call(&self, site: usize, x: u64) -> u64 {
+        // SAFETY: the promise at construction.
+        let function: extern "C" fn(u64) -> u64 =
+            unsafe { std::mem::transmute(self.functions[site] as usize) };
+        function(x)
+    }
+
     /// Readers go on to the next.
     pub(crate) fn end(&self) {
         self.over.store(1, Ordering::Release);
@@ -159,10 +168,7 @@ fn execute(running: &Running, random: &mut Random) -> bool {
     let number = random.next();
     let (site, x) = ((number >> 60) as usize % SITES, number & 0xf_ffff);
     let from = running.confirmed[site].load(Ordering::Acquire);
-    // SAFETY: the promise at construction.
-    let function: extern "C" fn(u64) -> u64 =
-        unsafe { std::mem::transmute(running.functions[site] as usize) };
-    let found = function(x).wrapping_sub(x);
+    let found = running.call(site, x).wrapping_sub(x);
     let to = running.announced[site].load(Ordering::Acquire);
     let is_right = (from..=to).any(|version| value(site, version) == found);
     static SAID: AtomicU32 = AtomicU32::new(0);

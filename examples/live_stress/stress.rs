@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use patchpoint::addr::CodeAddr;
@@ -20,8 +20,10 @@ use patchpoint::{CallShape, Engine, Result};
 use super::compiled;
 use super::elsewhere::{Host, Seen};
 
+mod around;
 mod running;
 
+use around::{Counts, Patching, Profilers};
 pub(crate) use running::symbols;
 use running::{Batch, KINDS, Kind, Random, Running, SITES, batch, kind};
 
@@ -32,6 +34,11 @@ pub(crate) struct Config {
     pub(crate) seconds: f64,
     pub(crate) readers: usize,
     pub(crate) seed: u64,
+    /// How many executions at least.
+    pub(crate) executions: u64,
+    /// Whether profilers' signals come all the time, children are forked, threads come and go, and handlers patch. Not with
+    /// code of another process.
+    pub(crate) disturbed: bool,
 }
 
 /// What was done.
@@ -44,6 +51,11 @@ pub(crate) struct Totals {
     pub(crate) modules: u64,
     pub(crate) reclaimed: u64,
     pub(crate) deoptimized: u64,
+    /// Profilers' signals, children, threads that came and went, patches by handlers.
+    pub(crate) signals: u64,
+    pub(crate) children: u64,
+    pub(crate) threads: u64,
+    pub(crate) patches_by_handlers: u64,
     pub(crate) failures: u64,
 }
 
@@ -99,6 +111,7 @@ struct Shared {
     /// By reader: the module that it executes, and no earlier one; its calls; its failures.
     at: Vec<AtomicU64>,
     executions: Vec<AtomicU64>,
+    counts: Counts,
     failures: AtomicU64,
     stop: AtomicBool,
 }
@@ -109,9 +122,13 @@ struct Shared {
 /// What the engine refuses; the executor is gone.
 pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
     let deoptimized = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&deoptimized);
+    let patching: Arc<OnceLock<Patching>> = Arc::default();
+    let (count, patches) = (Arc::clone(&deoptimized), Arc::clone(&patching));
     let ramps = Ramps::new().on_deopt(move |frame| {
-        count.fetch_add(1, Ordering::Relaxed);
+        // Now and then, as it takes much longer.
+        if count.fetch_add(1, Ordering::Relaxed) % 8 == 0 {
+            patches.get().inspect(|patching| patching.patch());
+        }
         frame.resume()
     });
     let engine = host.engine().world(NeverStopped).exits(ramps).build()?;
@@ -128,30 +145,43 @@ pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
         // executes code while this is used.
         attached: unsafe { Attached::promise() },
     };
+    let mut places = config.readers;
+    if config.disturbed {
+        let (module, running) = writer.module()?;
+        let made = Patching::new(engine.downgrade(), module, running);
+        assert!(patching.set(made).is_ok(), "set once");
+        places += around::PLACES;
+    }
     let (mut module, running) = writer.module()?;
     let shared = Shared {
         engine,
         host: host.clone(),
         number: AtomicU64::new(running.number),
         current: Mutex::new(running),
-        at: (0..config.readers).map(|_| AtomicU64::new(0)).collect(),
-        executions: (0..config.readers).map(|_| AtomicU64::new(0)).collect(),
+        at: (0..places).map(|_| AtomicU64::new(0)).collect(),
+        executions: (0..places).map(|_| AtomicU64::new(0)).collect(),
+        counts: Counts::default(),
         failures: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     };
+    let profilers = config.disturbed.then(Profilers::start);
     let end = Instant::now() + Duration::from_secs_f64(config.seconds);
     std::thread::scope(|scope| {
-        let start = |reader| {
+        let start = |reader: usize| {
             let shared = &shared;
-            scope.spawn(move || read_until_stopped(shared, reader, config.seed))
+            scope.spawn(move || match reader.checked_sub(config.readers) {
+                None => read_until_stopped(shared, reader, config.seed),
+                Some(0) => around::fork_until_stopped(shared, reader, config.seed),
+                Some(_) => around::come_and_go_until_stopped(shared, reader, config.seed),
+            })
         };
-        let readers: Vec<_> = (0..config.readers).map(start).collect();
+        let readers: Vec<_> = (0..places).map(start).collect();
         let written = (|| {
             let mut after = 0;
             let is_done =
                 |writer: &Writer| writer.totals.has_all() && deoptimized.load(Ordering::Relaxed) > 0;
             while !shared.stop.load(Ordering::Acquire) {
-                if Instant::now() >= end {
+                if Instant::now() >= end && shared.executed() >= config.executions {
                     after += 1;
                     if after > MODULES_AFTER || is_done(&writer) {
                         break;
@@ -170,16 +200,41 @@ pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
     // The readers are gone: everything that is retired can be freed.
     writer.reclaim()?;
     writer.reclaim()?;
+    let by_handlers = patching.get();
     Ok(Totals {
-        executions: shared.executions.iter().map(|n| n.load(Ordering::Relaxed)).sum(),
-        failures: shared.failures.load(Ordering::Relaxed),
+        executions: shared.executed(),
+        signals: profilers.map_or(0, |profilers| profilers.ticks()),
+        children: shared.counts.children.load(Ordering::Relaxed),
+        threads: shared.counts.threads.load(Ordering::Relaxed),
+        patches_by_handlers: by_handlers.map_or(0, Patching::patches),
+        failures: shared.failures.load(Ordering::Relaxed) + by_handlers.map_or(0, Patching::failures),
         deoptimized: deoptimized.load(Ordering::Relaxed),
         ..writer.totals
     })
 }
 
+impl Shared {
+    fn executed(&self) -> u64 {
+        self.executions.iter().map(|n| n.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// The module that is current, which stays until the reader of that place is at a later one.
+fn current_for(shared: &Shared, place: usize) -> Arc<Seen<Running>> {
+    // First: the writer, which makes another one current and looks here then, finds it, or has done so before.
+    shared.at[place].store(0, Ordering::SeqCst);
+    let running = Arc::clone(&shared.current.lock().unwrap());
+    shared.at[place].store(running.number, Ordering::Release);
+    running
+}
+
 fn read_until_stopped(shared: &Shared, reader: usize, seed: u64) -> Result<()> {
-    let read = read(shared, reader, seed);
+    read_some(shared, reader, seed, None)
+}
+
+/// The same, for so many batches at most.
+fn read_some(shared: &Shared, reader: usize, seed: u64, batches: Option<u32>) -> Result<()> {
+    let read = read(shared, reader, seed, batches);
     // The writer waits for nobody who is not there any more.
     shared.at[reader].store(u64::MAX, Ordering::Release);
     if read.is_err() {
@@ -189,13 +244,15 @@ fn read_until_stopped(shared: &Shared, reader: usize, seed: u64) -> Result<()> {
 }
 
 /// One reader: executes sites without pause.
-fn read(shared: &Shared, reader: usize, seed: u64) -> Result<()> {
+fn read(shared: &Shared, reader: usize, seed: u64, batches: Option<u32>) -> Result<()> {
     let handle = shared.engine.attach_thread();
     let [.., loops] = symbols();
     let (mut caller, loops) = (shared.host.caller()?, shared.host.symbol(loops)?);
     let mut random = Random::new(seed ^ (reader as u64 + 1) << 32);
-    let mut running = Arc::clone(&shared.current.lock().unwrap());
-    while !shared.stop.load(Ordering::Acquire) {
+    let mut running = current_for(shared, reader);
+    let mut left = batches;
+    while !shared.stop.load(Ordering::Acquire) && left != Some(0) {
+        left = left.map(|left| left - 1);
         handle.quiescent();
         if shared.number.load(Ordering::Acquire) != running.number {
             running = Arc::clone(&shared.current.lock().unwrap());

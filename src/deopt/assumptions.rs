@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::engine::{Engine, Receipt};
 use crate::error::{Error, Result};
+use crate::memory::fork::Birth;
 use crate::site::{Function, ModuleId};
 
 /// Names an assumption, by a number or a name that the runtime chooses.
@@ -62,9 +63,18 @@ enum Standing {
 ///
 /// Threads that call this at once wait for each other, also while functions are invalidated; such a thread must count
 /// as stopped for the runtime's [`World`](crate::publish::World), as one that waits for the engine must.
-#[derive(Default)]
 pub struct Assumptions {
     known: Mutex<HashMap<Assumption, Standing>>,
+    birth: Birth,
+}
+
+impl Default for Assumptions {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            birth: Birth::here(),
+        }
+    }
 }
 
 impl Assumptions {
@@ -78,13 +88,13 @@ impl Assumptions {
     ///
     /// # Errors
     /// [`Error::AssumptionBroken`] if one of them does not hold any more: the function depends on none of them then,
-    /// and is not to be entered.
+    /// and is not to be entered. [`Error::EngineForked`] in a fork's child whose parent was breaking one.
     pub fn depend<A: Into<Assumption>>(
         &self,
         function: &Function,
         on: impl IntoIterator<Item = A>,
     ) -> Result<()> {
-        let mut known = self.known.lock();
+        let mut known = self.birth.lock(&self.known).ok_or(Error::EngineForked)?;
         let on: Vec<Assumption> = on.into_iter().map(Into::into).collect();
         let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Standing::Broken));
         if let Some(broken) = on.iter().find(broken) {
@@ -112,6 +122,7 @@ impl Assumptions {
     /// As [`Transaction::commit`](crate::engine::Transaction::commit): the assumption counts as holding then, and can be
     /// broken again.
     pub fn break_one(&self, engine: &Engine, assumption: impl Into<Assumption>) -> Result<Receipt> {
+        engine.check_here()?;
         let mut known = self.known.lock();
         let standing = match known.entry(assumption.into()) {
             Entry::Vacant(vacant) => vacant.insert(Standing::Holds(Vec::new())),
@@ -133,15 +144,19 @@ impl Assumptions {
         }
     }
 
-    /// Whether the assumption has broken.
+    /// Whether the assumption has broken. In a fork's child whose parent was breaking one, true: it is not known.
     pub fn is_broken(&self, assumption: impl Into<Assumption>) -> bool {
-        matches!(self.known.lock().get(&assumption.into()), Some(Standing::Broken))
+        self.birth
+            .lock(&self.known)
+            .is_none_or(|known| matches!(known.get(&assumption.into()), Some(Standing::Broken)))
     }
 
     /// The assumption holds again, for functions that will be compiled; those that were invalidated stay so.
     pub fn renew(&self, assumption: impl Into<Assumption>) {
         let assumption = assumption.into();
-        let mut known = self.known.lock();
+        let Some(mut known) = self.birth.lock(&self.known) else {
+            return;
+        };
         if let Some(Standing::Broken) = known.get(&assumption) {
             known.remove(&assumption);
         }
@@ -149,7 +164,10 @@ impl Assumptions {
 
     /// Forgets the functions of a module that has been unregistered.
     pub fn forget(&self, module: ModuleId) {
-        for standing in self.known.lock().values_mut() {
+        let Some(mut known) = self.birth.lock(&self.known) else {
+            return;
+        };
+        for standing in known.values_mut() {
             if let Standing::Holds(functions) = standing {
                 functions.retain(|function| function.module().id() != module);
             }
@@ -172,9 +190,9 @@ fn invalidate(engine: &Engine, functions: &[Function]) -> Result<Receipt> {
 
 impl fmt::Debug for Assumptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = self.known.lock();
+        let known = self.birth.lock(&self.known);
         let mut map = f.debug_map();
-        for (assumption, standing) in known.iter() {
+        for (assumption, standing) in known.iter().flat_map(|known| known.iter()) {
             match standing {
                 Standing::Holds(functions) => map.entry(assumption, &functions.len()),
                 Standing::Broken => map.entry(assumption, &"broken"),

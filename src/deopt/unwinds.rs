@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::UnwindInfo;
 use crate::addr::CodeAddr;
 use crate::error::Result;
+use crate::memory::fork::gate::Writing;
 use crate::site::{Module, ModuleId, UnwindBy};
 
 /// Unwind information by module.
@@ -30,6 +31,8 @@ impl Unwinds {
     /// # Errors
     /// A section of the module cannot be read.
     pub(super) fn covering(&self, module: &Module, pc: CodeAddr) -> Result<Option<Arc<UnwindInfo>>> {
+        // Handlers run in a fork's child too, where the lock must be free.
+        let _writing = Writing::enter();
         let mut known = self.0.lock();
         let infos = match known.get(&module.id()) {
             Some(infos) => infos,
@@ -42,6 +45,7 @@ impl Unwinds {
     }
 
     pub(super) fn forget(&self, module: ModuleId) {
+        let _writing = Writing::enter();
         self.0.lock().remove(&module);
     }
 }

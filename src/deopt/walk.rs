@@ -23,6 +23,7 @@ use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::engine::{Engine, WeakEngine};
 use crate::error::{Error, Result};
+use crate::memory::fork::gate::Writing;
 use crate::site::{Function, Module, ModuleId, Site};
 use crate::stackmap::{Constants, Location, Place, Record, RecordRef, Statepoint};
 
@@ -90,10 +91,13 @@ impl Walker {
     /// Forgets a module that has been unregistered.
     pub fn forget(&self, module: ModuleId) {
         self.unwinds.forget(module);
+        let _writing = Writing::enter();
         self.records.lock().remove(&module);
     }
 
     fn record_returning_to(&self, module: &Module, pc: CodeAddr) -> Result<Option<RecordRef>> {
+        // Handlers run in a fork's child too, where the lock must be free.
+        let _writing = Writing::enter();
         let mut all = self.records.lock();
         let records = match all.get(&module.id()) {
             Some(records) => records,

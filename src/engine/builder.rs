@@ -10,6 +10,7 @@ use super::state::States;
 use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
+use crate::memory::fork::Birth;
 use crate::memory::{Arena, SharedCounters, StubPool};
 use crate::publish::{Epochs, Publisher, World};
 use crate::site::SiteTable;
@@ -109,6 +110,7 @@ impl Builder {
             .unwrap_or_else(|| Arena::new((2 << 20).min(within / 4)));
         let shared = Shared {
             arch,
+            birth: Birth::here(),
             world,
             level,
             stops_anywhere,

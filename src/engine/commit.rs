@@ -17,6 +17,7 @@ use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
+use crate::memory::fork::gate::{self, Writing};
 use crate::publish::{Level, Moment, Stopped, Vacated};
 use crate::site::Module;
 
@@ -141,6 +142,7 @@ impl Work {
     /// Exchanges the heads of a transaction that has only live sites, and publishes once.
     fn write_live(&mut self, shared: &Shared, states: &States) -> Outcome {
         self.check_current(states)?;
+        let _writing = Writing::enter();
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
         let done = live::publish(publisher, self);
@@ -157,13 +159,20 @@ impl Work {
         if shared.stops_anywhere {
             vacated = self.vacated(states);
         }
-        let mut written = Ok(());
-        let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
-            written = self.write_while(shared, states, stopped);
-        });
-        match stopped {
-            Ok(()) => written,
-            Err(error) => self.found.check(Err(self.name_site(error))),
+        let mut entered: fn() -> Option<Writing> = Writing::try_enter;
+        loop {
+            let (mut written, mut forks) = (Ok(()), false);
+            let stopped = shared
+                .world
+                .while_stopped(&vacated, &mut |stopped| match entered() {
+                    Some(_writing) => written = self.write_while(shared, states, stopped),
+                    None => forks = true,
+                });
+            match stopped {
+                Ok(()) if forks => entered = after_fork(),
+                Ok(()) => return written,
+                Err(error) => return self.found.check(Err(self.name_site(error))),
+            }
         }
     }
 
@@ -279,6 +288,16 @@ impl Work {
                 states.lose(part.place, &mut item.ramps, part.take_stub());
             }
         }
+    }
+}
+
+/// Waits for a fork, while the world is not stopped, as the thread that forks may be one of those that were. Returns how
+/// to go in next.
+#[cold]
+fn after_fork() -> fn() -> Option<Writing> {
+    match gate::wait() {
+        true => Writing::try_enter,
+        false => || Some(Writing::enter_anyway()),
     }
 }
 

@@ -194,6 +194,7 @@ impl Engine {
         passes: &mut Passes<'_>,
         lookup: &impl Lookup,
     ) -> Result<Code> {
+        self.check_here()?;
         self.check_arch(graph.arch())?;
         if let Some(limit) = self.shared.image_limit {
             graph.set_size_limit(limit);
@@ -231,6 +232,7 @@ impl Engine {
     /// No strategy works for that memory, or the code is for another architecture. [`Error::MemoryAllocates`]: only Toggle
     /// works, or was asked for, and the engine's world [stops threads anywhere](crate::publish::World::stops_anywhere).
     pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
+        self.check_here()?;
         if self.shared.is_elsewhere {
             return Err(Error::NotElsewhere {
                 what: "code of this process",
@@ -247,6 +249,7 @@ impl Engine {
     /// The code does not lie in the memory, or is for another architecture; [`Error::MemoryAllocates`] as for
     /// [`adopt`](Self::adopt).
     pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<Code> {
+        self.check_here()?;
         let areas = areas(code.image(), memory)?;
         self.adopted(code, areas)
     }
@@ -484,6 +487,7 @@ impl<'e> Registration<'e> {
             unwind_by,
             leavable,
         } = self;
+        engine.check_here()?;
         // Another engine may have adopted the code.
         engine.check_memory(&code.areas)?;
         let parts = ModuleParts {
@@ -522,7 +526,7 @@ impl<'e> Registration<'e> {
             // Whoever finds the module may run it: it is armed, and its stubs are known.
             shared.tell_registered(&module, states);
             // Nobody else inserts one without the lock: it is as it was checked.
-            shared.table.write().insert(module.clone())
+            shared.change_table(|table| table.insert(module.clone()))
         })?;
         Ok(module)
     }

@@ -17,6 +17,10 @@
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites, its own
 //! too. A thread that waits for the lock must count as stopped for the runtime's
 //! [`World`].
+//!
+//! In a fork's child every change is refused by [`Error::EngineForked`] before the lock is taken, which a thread of the
+//! parent may have there for ever. Sites, functions and modules are found as ever; what is asked of their state is
+//! answered unless the lock was held when the child was made (see the methods).
 
 mod builder;
 mod calls;
@@ -63,6 +67,8 @@ pub use transaction::Transaction;
 use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::arch::Arch;
 use crate::error::{Error, Result};
+use crate::memory::fork::Birth;
+use crate::memory::fork::gate::Writing;
 use crate::memory::{Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{Attached, Drained, Epochs, Level, Moment, Publisher, Rest, ThreadHandle, World};
 use crate::sequence::Sequence;
@@ -106,6 +112,8 @@ impl fmt::Debug for WeakEngine {
 
 struct Shared {
     arch: Arch,
+    /// Changes are made by the process that made the engine.
+    birth: Birth,
     world: Box<dyn World>,
     /// How the world's threads learn of a change: those that serialize before they run code again need no barrier,
     /// not even for an invalidation.
@@ -269,10 +277,11 @@ impl Engine {
         self.shared.table.read().module_at(addr)?.function_at(addr)
     }
 
-    /// The site one of whose stubs or ramps contains `addr`. Takes time in the number of changed sites.
+    /// The site one of whose stubs or ramps contains `addr`. Takes time in the number of changed sites. None in a fork's
+    /// child whose parent was changing sites.
     #[must_use]
     pub fn site_of_stub(&self, addr: CodeAddr) -> Option<Site> {
-        let states = self.shared.lock();
+        let states = self.shared.look()?;
         let key = states.site_of_stub(addr)?;
         self.shared.table.read().get(key)
     }
@@ -283,10 +292,13 @@ impl Engine {
         self.shared.table.read().modules().cloned().collect()
     }
 
-    /// What stands in a site. One that is not registered with this engine has not been changed by it.
+    /// What stands in a site. One that is not registered with this engine has not been changed by it. In a fork's child
+    /// whose parent was changing sites, [`Status::Lost`]: it is not known.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
-        let states = self.shared.lock();
+        let Some(states) = self.shared.look() else {
+            return Status::Lost;
+        };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(Status::Original, |state| state.standing.status)
@@ -297,6 +309,7 @@ impl Engine {
     /// # Errors
     /// As [`Arena::place`], where another process executes the code.
     pub(crate) fn counter(&self) -> Result<Counter> {
+        self.check_here()?;
         match self.shared.is_elsewhere {
             true => self.shared.counters.make(&self.shared.arena),
             false => Ok(Counter::own()),
@@ -309,28 +322,38 @@ impl Engine {
         self.shared.stubs.stats()
     }
 
-    /// How many bytes of stubs and ramps the site has now.
+    /// How many bytes of stubs and ramps the site has now. 0 in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn stub_bytes(&self, site: &Site) -> u64 {
-        let states = self.shared.lock();
+        let Some(states) = self.shared.look() else {
+            return 0;
+        };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
-    /// How many bytes of stubs and ramps of the site have been given back since it was registered.
+    /// How many bytes of stubs and ramps of the site have been given back since it was registered. 0 in a fork's child
+    /// whose parent was changing sites.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
-        let states = self.shared.lock();
+        let Some(states) = self.shared.look() else {
+            return 0;
+        };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
         state.map_or(0, |state| state.lasting.reclaimed)
     }
 
     /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).
+    /// None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
-        let mut entries = self.shared.lock().journal_entries();
+        let Some(mut states) = self.shared.look() else {
+            return Vec::new();
+        };
+        let mut entries = states.journal_entries();
+        drop(states);
         let table = self.shared.table.read();
         for entry in &mut entries {
             entry.name = table.get(entry.site).map(|site| site.name());
@@ -372,10 +395,12 @@ impl Engine {
     }
 
     /// The stubs that nothing leads to any more but in which, or in whose callees, threads may still be: what to ask
-    /// about before [`reclaim`](Self::reclaim).
+    /// about before [`reclaim`](Self::reclaim). None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn retired(&self) -> Vec<CodeRange> {
-        let states = self.shared.lock();
+        let Some(states) = self.shared.look() else {
+            return Vec::new();
+        };
         states
             .retired
             .iter()
@@ -428,10 +453,18 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Refuses in a fork's child.
+    #[inline]
+    pub(crate) fn check_here(&self) -> Result<()> {
+        self.shared.check_here()
+    }
+}
+
 impl Shared {
     fn unregister(&self, states: &mut States, module: &Module, drained: &Drained) -> Result<()> {
         states.let_go();
-        let removed = self.table.write().remove(module);
+        let removed = self.change_table(|table| table.remove(module));
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.exits {
             exits.forget(module.id());
@@ -480,6 +513,20 @@ impl Shared {
         for retiree in retired {
             retiree.tell(&self.observers);
         }
+    }
+
+    #[inline]
+    fn check_here(&self) -> Result<()> {
+        match self.birth.is_here() {
+            true => Ok(()),
+            false => Err(Error::EngineForked),
+        }
+    }
+
+    /// Changes the table of sites. No fork comes in between: its child could not look anything up.
+    fn change_table<T>(&self, change: impl FnOnce(&mut SiteTable) -> T) -> T {
+        let _writing = Writing::enter();
+        change(&mut self.table.write())
     }
 
     fn check_registered(&self, site: &Site) -> Result<()> {

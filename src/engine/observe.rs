@@ -302,23 +302,35 @@ impl Observers {
 }
 
 impl Shared {
-    /// The engine's lock.
+    /// The engine's lock, unless this is a fork's child: a thread of the parent may have it for ever.
     ///
     /// # Panics
     /// In an observer that this engine is telling.
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, States> {
-        self.states.try_lock().unwrap_or_else(|| {
+    pub(super) fn lock(&self) -> Result<MutexGuard<'_, States>> {
+        self.check_here()?;
+        Ok(self.states.try_lock().unwrap_or_else(|| {
             self.observers.refuse_own();
             self.states.lock()
-        })
+        }))
+    }
+
+    /// The same for who only looks: also in a fork's child, unless a thread of the parent has the lock.
+    ///
+    /// # Panics
+    /// In an observer that this engine is telling.
+    pub(super) fn look(&self) -> Option<MutexGuard<'_, States>> {
+        match self.lock() {
+            Ok(states) => Some(states),
+            Err(_) => self.states.try_lock(),
+        }
     }
 
     /// Does what observers may be told of, under the lock. If one of them has panicked, that goes on when the work is done
     /// and the lock is free again.
     #[inline]
-    pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> R) -> R {
-        let mut states = self.lock();
+    pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> Result<R>) -> Result<R> {
+        let mut states = self.lock()?;
         let result = work(&mut states);
         let panic = self.observers.take_panic();
         drop(states);

@@ -20,6 +20,7 @@ impl Engine {
     /// [`Error::SiteInvalidated`], [`Error::SiteLost`].
     pub fn publish_stub(&self, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
         let shared = &self.shared;
+        shared.check_here()?;
         shared.check_registered(site)?;
         if site.shape().kind() == SiteKind::Call {
             return Err(Error::CallSiteOnly { site: site.name() });

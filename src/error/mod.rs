@@ -540,6 +540,11 @@ pub enum Error {
     /// The process is a fork's child: the memory belongs to the parent.
     #[error("{memory} belongs to the parent of this process; build a new engine after fork")]
     Forked { memory: CodeRange },
+    /// The process is a fork's child: the engine, or the arena, is the parent's.
+    #[error(
+        "the engine belongs to the parent of this process; build a new one after fork, and load the code again"
+    )]
+    EngineForked,
     // ---- remote ----
     /// The process that executes the code has ended, or was given up.
     #[error("the executor is gone, as was found when {during}: start another one and load the code again")]

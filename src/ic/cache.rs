@@ -13,6 +13,7 @@ use super::stats::{CacheStats, Counting, Order};
 use crate::engine::{Engine, Status};
 use crate::error::{Error, Result};
 use crate::memory::Counter;
+use crate::memory::fork::Birth;
 use crate::sequence::{Sequence, Target};
 use crate::site::Site;
 
@@ -43,16 +44,19 @@ impl Cache {
         &self.0.site
     }
 
-    /// Its state.
+    /// Its state. In a fork's child whose parent was changing the cache, [`State::Dead`]: it is not known.
     #[must_use]
     pub fn state(&self) -> State {
-        self.0.lock().state
+        self.0.look().map_or(State::Dead, |inner| inner.state)
     }
 
-    /// Its entries, in the order in which they are tested, with the hits of each where they are counted.
+    /// Its entries, in the order in which they are tested, with the hits of each where they are counted. None in a
+    /// fork's child whose parent was changing the cache.
     #[must_use]
     pub fn entries(&self) -> Vec<(Entry, Option<u64>)> {
-        let inner = self.0.lock();
+        let Some(inner) = self.0.look() else {
+            return Vec::new();
+        };
         let entry = |installed: &Installed| (installed.entry.as_ref().clone(), installed.hits());
         inner.entries.iter().map(entry).collect()
     }
@@ -60,7 +64,9 @@ impl Cache {
     /// Why the last entry was refused that could not be installed.
     #[must_use]
     pub fn last_refusal(&self) -> Option<Error> {
-        self.0.lock().refusal.clone()
+        self.0
+            .look()
+            .map_or(Some(Error::EngineForked), |inner| inner.refusal.clone())
     }
 }
 
@@ -70,6 +76,7 @@ pub(super) struct Cell {
     pub(super) site: Site,
     pub(super) misses: AtomicU64,
     inner: Mutex<Inner>,
+    birth: Birth,
 }
 
 /// What changes together with the site.
@@ -123,6 +130,7 @@ impl Cell {
         Self {
             site,
             misses: AtomicU64::new(0),
+            birth: Birth::here(),
             inner: Mutex::new(Inner {
                 state: State::Uninitialized,
                 entries: Vec::new(),
@@ -148,8 +156,26 @@ impl Cell {
         self.inner.try_lock()
     }
 
+    /// Locks it for a look, also in a fork's child, unless a thread of the parent has the lock there for ever.
+    fn look(&self) -> Option<MutexGuard<'_, Inner>> {
+        self.birth.lock(&self.inner)
+    }
+
     pub(super) fn stats(&self, engine: Option<&Engine>) -> CacheStats {
-        let inner = self.lock();
+        let Some(inner) = self.look() else {
+            return CacheStats {
+                state: State::Dead,
+                entries: 0,
+                hits: None,
+                misses: self.misses.load(Ordering::Relaxed),
+                installed: 0,
+                refused: 0,
+                retracted: 0,
+                transitions: 0,
+                stub_bytes: 0,
+                reclaimed: 0,
+            };
+        };
         let hits = inner
             .counters
             .iter()

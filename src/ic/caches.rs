@@ -18,6 +18,7 @@ use crate::addr::{CodeAddr, Len, RecordId};
 use crate::deopt::{Answer, Frame, Ramps};
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role, WeakEngine};
 use crate::error::{Error, Result};
+use crate::memory::fork::gate::Writing;
 use crate::sequence::Sequence;
 use crate::site::{ModuleId, Site};
 
@@ -201,8 +202,10 @@ impl Caches {
     /// # Errors
     /// [`Error::CacheEngine`] for another engine than before; and as [`Engine::patch_site`]: nothing has changed then.
     pub fn attach(&self, engine: &Engine, site: &Site) -> Result<Cache> {
+        engine.check_here()?;
         self.shared.bind(engine, site)?;
         let cell = {
+            let _writing = Writing::enter();
             let mut cells = self.shared.cells.write();
             if let Some(cell) = cells.get(&site.addr()) {
                 return Ok(Cache(Arc::clone(cell)));
@@ -215,6 +218,7 @@ impl Caches {
         let patched = engine.patch_site(site, &Inner::empty().sequence);
         drop(inner);
         if let Err(error) = patched {
+            let _writing = Writing::enter();
             self.shared.cells.write().remove(&site.addr());
             return Err(error);
         }
@@ -243,6 +247,7 @@ impl Caches {
     /// As [`Transaction::commit`](crate::engine::Transaction::commit): all entries are still there then.
     pub fn retract(&self, keys: &[Key]) -> Result<Retracted> {
         let shared = &self.shared;
+        shared.check_here()?;
         shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs = shared.dependents(keys);
         let done = shared.change(&addrs, |cell, inner| {
@@ -261,6 +266,7 @@ impl Caches {
     /// # Errors
     /// As [`retract`](Self::retract).
     pub fn reset(&self) -> Result<Retracted> {
+        self.shared.check_here()?;
         self.shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs: BTreeSet<CodeAddr> = self.shared.cells.read().keys().copied().collect();
         self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
@@ -271,6 +277,7 @@ impl Caches {
     /// # Errors
     /// As [`retract`](Self::retract).
     pub fn reset_one(&self, cache: &Cache) -> Result<Retracted> {
+        self.shared.check_here()?;
         self.shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs = BTreeSet::from([cache.site().addr()]);
         self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
@@ -301,7 +308,14 @@ impl Shared {
         self.engine.read().as_ref().and_then(WeakEngine::upgrade)
     }
 
+    /// Refuses in a fork's child, where a thread of the parent may have a lock for ever.
+    fn check_here(&self) -> Result<()> {
+        self.engine().map_or(Ok(()), |engine| engine.check_here())
+    }
+
     fn bind(&self, engine: &Engine, site: &Site) -> Result<()> {
+        // No fork comes in between, whose child could not look the engine up.
+        let _writing = Writing::enter();
         let mut bound = self.engine.write();
         match &*bound {
             Some(known) if !known.names(engine) => Err(Error::CacheEngine { site: site.name() }),
@@ -340,6 +354,9 @@ impl Shared {
     /// Installs what a lookup has found that began after `seen` retractions. Another thread that is changing the cache
     /// is not waited for: this execution has its result already.
     fn learn(&self, cell: &Cell, entry: Entry, seen: u64) {
+        if self.check_here().is_err() {
+            return;
+        }
         let (Some(engine), Some(mut inner)) = (self.engine(), cell.try_lock()) else {
             return;
         };

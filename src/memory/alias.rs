@@ -64,6 +64,15 @@ impl Alias {
         }
     }
 
+    /// Refuses to read in a fork's child that has no copy of the code.
+    #[inline]
+    fn check_readable(&self) -> Result<()> {
+        match self.mapping.is_readable() {
+            true => Ok(()),
+            false => Err(self.forked()),
+        }
+    }
+
     #[cold]
     fn forked(&self) -> Error {
         Error::Forked {
@@ -72,7 +81,7 @@ impl Alias {
     }
 }
 
-// SAFETY: the range is mapped by `mapping` and readable as long as it lives. Nothing in begin can fail
+// SAFETY: the range is mapped by `mapping` and readable as long as it lives, which is asked in a fork's child. Nothing in begin can fail
 // halfway as begin does nothing. Writes are checked against the range and go to the same pages through the
 // writable view. Neither view ever changes its protection: one is read-execute and sealed, the other
 // read-write.
@@ -106,6 +115,7 @@ unsafe impl CodeMemory for Alias {
     #[inline]
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
         check_within(self.mapping.rx(), at, into.len())?;
+        self.check_readable()?;
         // SAFETY: within the executed view, which is readable; writers hold the engine's lock, as the caller
         // does.
         unsafe { raw::load(at.get(), into) };
@@ -115,6 +125,7 @@ unsafe impl CodeMemory for Alias {
     #[inline]
     fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
         check_within(self.mapping.rx(), at, expected.len())?;
+        self.check_readable()?;
         // SAFETY: as for `read`.
         Ok(unsafe { raw::holds(at.get(), expected) })
     }

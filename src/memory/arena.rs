@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use super::SegmentKind;
 use super::chunk::Chunk;
 use super::elsewhere::Elsewhere;
+use super::fork::Birth;
 use super::{Alias, CodeMemory, raw, reserve, sys};
 
 mod manager;
@@ -73,6 +74,7 @@ struct Shared {
     /// Who executes the code, where that is not this process.
     elsewhere: Option<Elsewhere>,
     chunks: Mutex<Vec<Arc<Chunk>>>,
+    birth: Birth,
 }
 
 impl Default for Arena {
@@ -108,6 +110,7 @@ impl Arena {
                 chunk_len,
                 elsewhere,
                 chunks: Mutex::new(Vec::new()),
+                birth: Birth::here(),
             }),
         }
     }
@@ -117,8 +120,11 @@ impl Arena {
     /// # Errors
     ///
     /// [`Error::SegmentRefused`] for an alignment that is no power of two or above 1 GiB, and for segments of
-    /// 2 GiB and more; [`Error::NoAddressSpace`]; [`Error::SystemCall`].
+    /// 2 GiB and more; [`Error::NoAddressSpace`]; [`Error::SystemCall`]; [`Error::EngineForked`] in a fork's child.
     pub fn place(&self, needs: &[SegmentNeed], reach: Reach) -> Result<Placement> {
+        if !self.shared.birth.is_here() {
+            return Err(Error::EngineForked);
+        }
         let total = Totals::of(needs)?;
         let mut chunks = self.shared.chunks.lock();
         let within = reserve::window(reach);
@@ -146,23 +152,30 @@ impl Arena {
         Ok(Placement { held })
     }
 
-    /// Unmaps the chunks in which nothing is placed. Returns how many bytes of address space were given back.
+    /// Unmaps the chunks in which nothing is placed. Returns how many bytes of address space were given back: none in a
+    /// fork's child.
     pub fn trim(&self) -> u64 {
+        if !self.shared.birth.is_here() {
+            return 0;
+        }
         let mut chunks = self.shared.chunks.lock();
         let before: u64 = chunks.iter().map(|chunk| chunk.whole.len()).sum();
         chunks.retain(|chunk| Arc::strong_count(chunk) > 1);
         before - chunks.iter().map(|chunk| chunk.whole.len()).sum::<u64>()
     }
 
-    /// The address ranges of the chunks, code and data.
+    /// The process that made it.
+    pub(super) fn birth(&self) -> Birth {
+        self.shared.birth
+    }
+
+    /// The address ranges of the chunks, code and data. In a fork's child none, if a thread of the parent was placing
+    /// something.
     #[must_use]
     pub fn chunks(&self) -> Vec<CodeRange> {
-        self.shared
-            .chunks
-            .lock()
-            .iter()
-            .map(|chunk| chunk.whole)
-            .collect()
+        let chunks = self.shared.birth.lock(&self.shared.chunks);
+        let chunks = chunks.iter().flat_map(|chunks| chunks.iter());
+        chunks.map(|chunk| chunk.whole).collect()
     }
 }
 
@@ -256,6 +269,9 @@ impl Held {
                 held.is_reused |= room.start().get() < chunk.unused.fetch_max(end, Ordering::Relaxed);
             }
             taken.push(room);
+            if need.kind == SegmentKind::Code {
+                chunk.use_code(room.end());
+            }
             if need.kind != SegmentKind::Code && !room.is_empty() {
                 chunk.map_data(room)?;
             }

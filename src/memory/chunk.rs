@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -13,7 +13,7 @@ use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 
 use super::elsewhere::{Access, Elsewhere};
-use super::fork::Birth;
+use super::fork::{Birth, View};
 use super::spans::Spans;
 use super::sys;
 
@@ -27,6 +27,8 @@ pub(super) struct DoubleMapping {
     /// What to add to an executed address, modulo 2^64.
     to_rw: u64,
     birth: Birth,
+    /// None where there is no code.
+    view: Option<View>,
     /// Who executes the code, where that is not this process.
     elsewhere: Option<Elsewhere>,
     /// Kept mapped as long as its code is.
@@ -36,8 +38,8 @@ pub(super) struct DoubleMapping {
 impl DoubleMapping {
     /// Maps a memory file over the first `len` bytes of a reservation that nothing uses yet.
     fn over(reservation: Arc<Reservation>, len: u64) -> Result<Self> {
-        let start = reservation.0.start();
-        let rx = CodeRange::new(start, len.min(reservation.0.len())).unwrap_or_default();
+        let start = reservation.whole.start();
+        let rx = CodeRange::new(start, len.min(reservation.whole.len())).unwrap_or_default();
         let birth = Birth::here();
         // SAFETY: the reservation is ours and new, so nothing refers to its pages.
         let rw = unsafe { sys::map_twice(start.get(), rx.len()) }.map_err(|(call, errno)| {
@@ -49,6 +51,7 @@ impl DoubleMapping {
             rx,
             to_rw: rw.wrapping_sub(start.get()),
             birth,
+            view: Some(View::new(rx, true, birth)),
             elsewhere: None,
             reservation,
         })
@@ -61,7 +64,7 @@ impl DoubleMapping {
         allow(unreachable_code, reason = "there is no other process")
     )]
     fn with(reservation: &Arc<Reservation>, len: u64, elsewhere: &Elsewhere) -> Result<Option<Self>> {
-        let whole = reservation.0;
+        let whole = reservation.whole;
         let rx = CodeRange::new(whole.start(), len.min(whole.len())).unwrap_or_default();
         let data = CodeRange::new(rx.end(), whole.len() - rx.len()).unwrap_or_default();
         let birth = Birth::here();
@@ -72,6 +75,7 @@ impl DoubleMapping {
             rx,
             to_rw: rw.wrapping_sub(whole.start().get()),
             birth,
+            view: (!rx.is_empty()).then(|| View::new(rx, false, birth)),
             elsewhere: Some(elsewhere.clone()),
             reservation: Arc::clone(reservation),
         }))
@@ -98,29 +102,67 @@ impl DoubleMapping {
     pub(super) fn is_here(&self) -> bool {
         self.birth.is_here()
     }
+
+    /// Whether the code can be read here: a fork's child has a copy, unless that could not be made.
+    #[inline]
+    pub(super) fn is_readable(&self) -> bool {
+        self.is_here() || self.has_copy()
+    }
+
+    #[cold]
+    fn has_copy(&self) -> bool {
+        self.view.as_ref().is_some_and(View::is_copy)
+    }
+
+    /// Notes that there is, or will be, code up to an address.
+    fn use_up_to(&self, end: CodeAddr) {
+        if let Some(view) = &self.view {
+            view.use_up_to(end.get());
+        }
+    }
 }
 
 impl Drop for DoubleMapping {
     fn drop(&mut self) {
+        let has_copy = self.view.as_ref().is_none_or(View::is_copy);
+        // From here on no fork copies it.
+        self.view = None;
         // A fork's child does not have this view, and may have mapped something else there.
         if self.birth.is_here() {
             if let Some(elsewhere) = &self.elsewhere {
-                elsewhere.unmap(self.reservation.0);
+                elsewhere.unmap(self.reservation.whole);
             }
             // SAFETY: mapped by us, and this was the last owner.
             unsafe { sys::unmap(self.writable(self.rx.start()), self.rx.len()) };
+        } else if !has_copy {
+            // Nor the other, then.
+            self.reservation.lost.store(self.rx.len(), Ordering::Relaxed);
         }
     }
 }
 
 /// Address space, unmapped with everything that was mapped into it when the last owner goes.
 #[derive(Debug)]
-struct Reservation(CodeRange);
+struct Reservation {
+    whole: CodeRange,
+    /// How many bytes from the start are no longer this process's: it is a fork's child.
+    lost: AtomicU64,
+}
+
+impl Reservation {
+    fn new(whole: CodeRange) -> Self {
+        let lost = AtomicU64::new(0);
+        Self { whole, lost }
+    }
+}
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: reserved by us, and this was the last owner.
-        unsafe { sys::unmap(self.0.start().get(), self.0.len()) };
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost < self.whole.len() {
+            // SAFETY: reserved by us, and this was the last owner.
+            unsafe { sys::unmap(self.whole.start().get() + lost, self.whole.len() - lost) };
+        }
     }
 }
 
@@ -134,7 +176,7 @@ fn map_in_both(
     let mut refused = Vec::new();
     loop {
         let reservation = reserve()?;
-        let whole = reservation.0;
+        let whole = reservation.whole;
         match DoubleMapping::with(&reservation, code, elsewhere)? {
             Some(mapping) => return Ok((mapping, whole)),
             None if refused.len() < TRIES => refused.push(reservation),
@@ -168,11 +210,11 @@ impl Chunk {
         reserve: impl Fn(u64) -> Result<CodeRange>,
         elsewhere: Option<&Elsewhere>,
     ) -> Result<Self> {
-        let reserve = || Ok(Arc::new(Reservation(reserve(code.saturating_add(data))?)));
+        let reserve = || Ok(Arc::new(Reservation::new(reserve(code.saturating_add(data))?)));
         let (code, whole) = match elsewhere {
             None => {
                 let reservation: Arc<Reservation> = reserve()?;
-                let whole = reservation.0;
+                let whole = reservation.whole;
                 (DoubleMapping::over(reservation, code)?, whole)
             }
             Some(elsewhere) => map_in_both(reserve, code, elsewhere)?,
@@ -185,6 +227,16 @@ impl Chunk {
             free_data: Mutex::new(Spans::of(data)),
             code: Arc::new(code),
         })
+    }
+
+    /// Notes that code may be written up to an address: a fork copies no more.
+    pub(super) fn use_code(&self, end: CodeAddr) {
+        self.code.use_up_to(end);
+    }
+
+    /// Whether this process made it; a fork's child takes and gives nothing.
+    pub(super) fn is_here(&self) -> bool {
+        self.code.is_here()
     }
 
     /// Backs free data pages with zeroed writable memory.
@@ -222,6 +274,10 @@ impl Chunk {
 
     /// Gives data pages back: inaccessible, and free for the next.
     pub(super) fn free_data(&self, pages: CodeRange) {
+        if !self.is_here() {
+            // In a fork's child a thread of the parent may have the lock for ever.
+            return;
+        }
         let released = match &self.code.elsewhere {
             Some(elsewhere) => elsewhere.renew(pages).is_ok(),
             // SAFETY: the pages are in this chunk's reservation and their owner gives them up.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
 
+use super::fork::Birth;
 pub(crate) use super::sys::View;
 use super::{Placed, SegmentKind, sys};
 
@@ -183,10 +184,12 @@ fn refused(call: &'static str, range: CodeRange, errno: Errno) -> Error {
 }
 
 /// A view of another process's file, in the process that executes. Dropping it unmaps it: nothing may refer to it then.
+/// A fork's child of that process has no such view, neither of code nor of data.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) range: CodeRange,
     pub(crate) view: View,
+    birth: Birth,
 }
 
 impl Mapped {
@@ -212,9 +215,12 @@ impl Mapped {
             Err(errno) if sys::place_is_taken(errno) => return Ok(None),
             Err(errno) => return Err(errno),
         }
-        let mapped = Self { range, view };
+        let birth = Birth::here();
+        let mapped = Self { range, view, birth };
         // SAFETY: reserved above, and seen by nobody.
         unsafe { sys::map_view(start, len, view, file) }?;
+        // What another process writes must not reach a fork's child, nor what that writes this process and that one.
+        sys::keep_from_children(start, len)?;
         Ok(Some(mapped))
     }
 
@@ -235,6 +241,10 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        if !self.birth.is_here() {
+            // A fork's child has no view, and may have mapped something else there.
+            return;
+        }
         // SAFETY: mapped by this value, and nothing refers to it.
         unsafe { sys::unmap(self.range.start().get(), self.range.len()) };
     }

@@ -1,34 +1,95 @@
-//! Noticing that this process is a fork's child of the one that mapped the memory.
+//! Forks: noticing that this process is a fork's child of the one that mapped the memory, and what a child gets of it.
 //!
-//! Aliased code is shared with the child and an open `/proc/self/mem` keeps naming the parent's memory, so a
-//! child that patched would change code under its parent's feet. A page that the kernel wipes in the child
-//! holds the number of the process in the line of forks: one load tells. Where there is no such page,
-//! `getpid` does.
+//! The writable view of code, and an open `/proc/self/mem`, stay the parent's: a child that patched would change code under
+//! its parent's feet. The executed view would be changed by the parent, under the child's, whose heap is its own: so a
+//! child does not inherit it either, and gets a copy at the same address (see [`handlers`]). Nobody changes that any more:
+//! grandchildren inherit it as it is.
+//!
+//! A page that the kernel wipes in the child holds the number of the process in the line of forks: one load tells. Where
+//! there is no such page, `getpid` does.
 
 #![allow(unsafe_code)]
 
+pub(crate) mod gate;
+#[cfg(target_os = "linux")]
+mod handlers;
+#[cfg(target_os = "linux")]
+mod views;
+#[cfg(not(target_os = "linux"))]
+#[path = "fork/no_views.rs"]
+mod views;
+
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::sys;
+pub(super) use views::View;
 
 /// The number that the mark of this process holds; copied by fork, unlike the mark.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
+
+/// What is true of one process only. All zeros in one that was just made by a fork.
+#[derive(Debug)]
+pub(crate) struct Own {
+    /// The process's number in the line of forks, or 0.
+    number: AtomicU32,
+    /// See [`gate`].
+    gate: AtomicU32,
+    /// The thread that forks, or 0.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "forks are not noticed there")
+    )]
+    forker: AtomicU64,
+}
+
+/// Where the kernel wipes nothing.
+static UNWIPED: Own = Own {
+    number: AtomicU32::new(0),
+    gate: AtomicU32::new(0),
+    forker: AtomicU64::new(0),
+};
+
+/// What is this process's own.
+fn own() -> &'static Own {
+    mark().unwrap_or(&UNWIPED)
+}
+
+/// In a fork's child: wipes what the kernel should have wiped, but some emulators do not.
+#[cfg(target_os = "linux")]
+fn wipe(parent: u32) {
+    let own = own();
+    if mark().is_none() || own.number.load(Ordering::Relaxed) == parent {
+        own.gate.store(0, Ordering::Relaxed);
+        own.forker.store(0, Ordering::Relaxed);
+        own.number.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The number of this process; 0 if nothing has asked for one yet.
+#[cfg(target_os = "linux")]
+fn number() -> u32 {
+    mark().map_or_else(std::process::id, |own| own.number.load(Ordering::Relaxed))
+}
 
 /// The page that a fork wipes, if the kernel has such.
 ///
 /// No lock is held while it is made: a child that was forked then would wait for ever. Of two threads that make
 /// one at once, one leaves its page unused.
-fn mark() -> Option<&'static AtomicU32> {
-    static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+fn mark() -> Option<&'static Own> {
+    static MARK: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
     // SAFETY: null, or a mark, which lives as long as the process.
     if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() } {
         return Some(mark);
     }
-    let made = sys::fork_mark()?;
-    let pointer = ptr::from_ref(made).cast_mut();
-    match MARK.compare_exchange(ptr::null_mut(), pointer, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Some(made),
+    let made = sys::page_wiped_by_fork()?.as_ptr().cast::<Own>();
+    // SAFETY: the page is mapped, aligned, zero, which is a value of this type, and never unmapped.
+    let own = unsafe { &*made };
+    own.number.store(1, Ordering::Release);
+    match MARK.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(own),
         // SAFETY: a mark, as above.
         Err(other) => unsafe { other.as_ref() },
     }
@@ -36,18 +97,22 @@ fn mark() -> Option<&'static AtomicU32> {
 
 /// The process in which something was made.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Birth {
-    Marked { mark: &'static AtomicU32, generation: u32 },
+pub(crate) enum Birth {
+    Marked { mark: &'static Own, generation: u32 },
     Pid(u32),
 }
 
 impl Birth {
     /// This process.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
+        // Before there is anything that a fork must not come across, be it memory of the engine's own or foreign.
+        #[cfg(target_os = "linux")]
+        handlers::register();
         match mark() {
             Some(mark) => {
                 let next = GENERATION.load(Ordering::Relaxed).wrapping_add(1).max(2);
-                let wiped = mark.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
+                let number = &mark.number;
+                let wiped = number.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
                 let generation = match wiped {
                     Ok(_) => {
                         GENERATION.store(next, Ordering::Relaxed);
@@ -61,11 +126,28 @@ impl Birth {
         }
     }
 
+    /// Its number, which no process has that it was forked from or that was forked from it.
+    #[cfg(target_os = "linux")]
+    fn number(self) -> u32 {
+        match self {
+            Self::Marked { generation, .. } => generation,
+            Self::Pid(pid) => pid,
+        }
+    }
+
+    /// Locks what that process made. `None` in a fork's child where a thread of the parent has the lock, for ever.
+    pub(crate) fn lock<T>(self, mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        match self.is_here() {
+            true => Some(mutex.lock()),
+            false => mutex.try_lock(),
+        }
+    }
+
     /// Whether this is still that process.
     #[inline]
-    pub(super) fn is_here(self) -> bool {
+    pub(crate) fn is_here(self) -> bool {
         match self {
-            Self::Marked { mark, generation } => mark.load(Ordering::Relaxed) == generation,
+            Self::Marked { mark, generation } => mark.number.load(Ordering::Relaxed) == generation,
             Self::Pid(pid) => is_process(pid),
         }
     }

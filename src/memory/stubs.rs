@@ -6,7 +6,7 @@
 
 use std::vec::Vec;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
@@ -126,7 +126,7 @@ impl StubPool {
     ///
     /// # Errors
     ///
-    /// [`Error::SegmentRefused`] for a length of 0; what [`Arena::place`] answers, notably
+    /// [`Error::SegmentRefused`] for a length of 0; [`Error::EngineForked`] in a fork's child; what [`Arena::place`] answers, notably
     /// [`Error::NoAddressSpace`] when nothing near the code is free.
     pub fn alloc(&self, len: Len, near: CodeRange) -> Result<StubSlot> {
         let _stage = latency::enter(Stage::Allocate);
@@ -143,7 +143,7 @@ impl StubPool {
             code: near,
             within: self.within,
         };
-        let mut state = self.state.lock();
+        let mut state = self.lock()?;
         let in_reach = state
             .slabs
             .iter_mut()
@@ -194,9 +194,9 @@ impl StubPool {
     ///
     /// # Errors
     ///
-    /// [`Error::OutsideMemory`] for a slot of another pool.
+    /// [`Error::OutsideMemory`] for a slot of another pool; [`Error::EngineForked`] in a fork's child.
     pub(crate) fn memory(&self, slot: &StubSlot) -> Result<Alias> {
-        let state = self.state.lock();
+        let state = self.lock()?;
         let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr));
         slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot.range()))
     }
@@ -225,7 +225,7 @@ impl StubPool {
     ///
     /// [`Error::OutsideMemory`] for bytes that are not of one of the pool's slabs.
     pub(crate) fn read(&self, range: CodeRange) -> Result<Vec<u8>> {
-        let state = self.state.lock();
+        let state = self.lock()?;
         let slab = state.slabs.iter().find(|slab| slab.range.contains(range.start()));
         let slab = slab.ok_or(foreign(range))?;
         let mut bytes = vec![0; usize::try_from(range.len()).unwrap_or(0)];
@@ -244,7 +244,7 @@ impl StubPool {
     /// # Errors
     ///
     /// [`Error::NotDrained`] if the proof is about other bytes; [`Error::OutsideMemory`] for a slot of another pool;
-    /// [`Error::Forked`] in a fork's child. The slot is lost then.
+    /// [`Error::EngineForked`] in a fork's child. The slot is lost then.
     pub fn free(&self, slot: StubSlot, drained: &Drained) -> Result<()> {
         if !slot.is_drained(drained) {
             return Err(Error::NotDrained { range: slot.range() });
@@ -253,7 +253,7 @@ impl StubPool {
     }
 
     fn give(&self, slot: &StubSlot) -> Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.lock()?;
         let slab = state
             .slabs
             .iter_mut()
@@ -268,10 +268,21 @@ impl StubPool {
         Ok(())
     }
 
-    /// How much memory stubs use.
+    /// How much memory stubs use. In a fork's child nothing is counted if a thread of the parent was taking or giving
+    /// back a slot.
     #[must_use]
     pub fn stats(&self) -> StubStats {
-        self.state.lock().stats
+        let state = self.arena.birth().lock(&self.state);
+        state.map_or_else(StubStats::default, |state| state.stats)
+    }
+
+    /// The state, unless this is a fork's child: a thread of the parent may have the lock for ever.
+    #[inline]
+    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        match self.arena.birth().is_here() {
+            true => Ok(self.state.lock()),
+            false => Err(Error::EngineForked),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
 use crate::publish::Stopped;
 
+use super::fork::Birth;
 use super::{CodeMemory, PageRun, Strategy, check_within, raw, sys};
 
 /// Foreign code memory that is written by changing its protection.
@@ -43,6 +44,7 @@ pub struct Toggle {
     extra: sys::ExtraFlags,
     /// What `begin` made writable and `end` has not yet taken back, by address.
     open: Mutex<Vec<CodeRange>>,
+    birth: Birth,
 }
 
 impl Toggle {
@@ -100,6 +102,7 @@ impl Toggle {
             pages: pages.range(),
             extra,
             open: Mutex::new(Vec::new()),
+            birth: Birth::here(),
         })
     }
 
@@ -112,6 +115,15 @@ impl Toggle {
         // SAFETY: the pages are registered memory, which nothing in Rust refers to. They lose execution only
         // in `begin`, where a stopped world was shown.
         unsafe { sys::protect_keeping(run, protection, self.extra) }
+    }
+
+    /// Refuses to write in a fork's child: the pages are its own, but what is said of them is its parent's, whose thread may
+    /// have the lock for ever.
+    fn check_here(&self) -> Result<()> {
+        match self.birth.is_here() {
+            true => Ok(()),
+            false => Err(Error::Forked { memory: self.range }),
+        }
     }
 
     fn is_open(&self, at: CodeAddr, len: u64) -> bool {
@@ -189,6 +201,7 @@ unsafe impl CodeMemory for Toggle {
     }
 
     fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
+        self.check_here()?;
         for run in runs.iter().map(|run| run.range()) {
             check_within(self.pages, run.start(), run.len() as usize)?;
         }
@@ -214,6 +227,7 @@ unsafe impl CodeMemory for Toggle {
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
         check_within(self.range, at, bytes.len())?;
+        self.check_here()?;
         let len = bytes.len() as u64;
         if len > 0 && !self.is_open(at, len) {
             return Err(Error::PageNotOpen { at, len });
@@ -238,10 +252,13 @@ unsafe impl CodeMemory for Toggle {
     }
 
     fn make_room(&self, runs: usize) {
-        self.open.lock().reserve(runs);
+        if self.birth.is_here() {
+            self.open.lock().reserve(runs);
+        }
     }
 
     fn end(&self, runs: &[PageRun]) -> Result<()> {
+        self.check_here()?;
         self.close(runs.iter().map(|run| run.range()))
     }
 }

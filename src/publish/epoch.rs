@@ -21,6 +21,7 @@ use std::sync::PoisonError;
 use std::vec::Vec;
 
 use super::serialize;
+use crate::memory::fork::gate::Writing;
 use sync::{Arc, AtomicU64, Mutex, Ordering, fence};
 
 /// Where the synchronization comes from: the model checker's under test with it.
@@ -140,19 +141,20 @@ impl Epochs {
             checkpoint: OFFLINE,
             quiescent: OFFLINE,
         };
-        self.lock().iter().fold(all, least)
+        self.with_threads(|threads| threads.iter().fold(all, least))
     }
 
     /// Adds a thread, which has not executed any code of the engine's since it last was one.
     pub(crate) fn attach(&self) -> Participant {
-        let mut threads = self.lock();
-        let now = self.0.now.load(Ordering::Acquire);
-        let seen = Arc::new(Seen {
-            checkpoint: AtomicU64::new(now),
-            quiescent: AtomicU64::new(now),
+        let seen = self.with_threads(|threads| {
+            let now = self.0.now.load(Ordering::Acquire);
+            let seen = Arc::new(Seen {
+                checkpoint: AtomicU64::new(now),
+                quiescent: AtomicU64::new(now),
+            });
+            threads.push(Arc::clone(&seen));
+            seen
         });
-        threads.push(Arc::clone(&seen));
-        drop(threads);
         fence(Ordering::SeqCst);
         Participant {
             epochs: self.clone(),
@@ -160,8 +162,11 @@ impl Epochs {
         }
     }
 
-    fn lock(&self) -> impl std::ops::DerefMut<Target = Vec<Arc<Seen>>> + '_ {
-        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Calls `work` with the threads. No fork comes in between: its child could not attach a thread, nor let one go.
+    fn with_threads<T>(&self, work: impl FnOnce(&mut Vec<Arc<Seen>>) -> T) -> T {
+        let _writing = Writing::enter();
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut threads)
     }
 }
 
@@ -169,7 +174,7 @@ impl fmt::Debug for Epochs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Epochs")
             .field("now", &self.0.now.load(Ordering::Relaxed))
-            .field("threads", &self.lock().len())
+            .field("threads", &self.with_threads(|threads| threads.len()))
             .finish()
     }
 }
@@ -209,7 +214,8 @@ impl Participant {
 
 impl Drop for Participant {
     fn drop(&mut self) {
-        self.epochs.lock().retain(|seen| !Arc::ptr_eq(seen, &self.seen));
+        self.epochs
+            .with_threads(|threads| threads.retain(|seen| !Arc::ptr_eq(seen, &self.seen)));
     }
 }
 

@@ -21,6 +21,8 @@ mod epoch;
 mod icache;
 #[cfg(target_os = "linux")]
 mod interrupted;
+#[cfg(target_os = "linux")]
+mod mask;
 mod others;
 #[cfg(target_arch = "powerpc64")]
 mod powerpc64;

@@ -17,6 +17,8 @@ fn readers_there_get_the_old_answer_or_the_new_one() {
         seconds: 3.0,
         readers: 2,
         seed: 1,
+        executions: 0,
+        disturbed: false,
     };
     let executor = common::executor();
     let watched = Watched::start(&executor);
@@ -35,6 +37,13 @@ fn readers_there_get_the_old_answer_or_the_new_one() {
     ] {
         assert!(exercised > 0, "{totals:?}");
     }
+    let disturbed = [
+        totals.signals,
+        totals.children,
+        totals.threads,
+        totals.patches_by_handlers,
+    ];
+    assert_eq!(disturbed, [0; 4]);
 }
 
 #[test]

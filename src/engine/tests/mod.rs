@@ -6,6 +6,8 @@ mod entered;
 #[cfg(target_os = "linux")]
 mod exhausted;
 mod faults;
+#[cfg(target_os = "linux")]
+mod forked;
 mod ids;
 mod landings;
 #[cfg(feature = "latency")]

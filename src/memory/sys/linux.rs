@@ -2,9 +2,10 @@
 
 use std::ffi::CStr;
 use std::fs::File;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use crate::error::Errno;
 
@@ -39,15 +40,34 @@ enum At {
 ///
 /// With [`At::Over`] the range must belong to the caller, and nothing may refer to what was there.
 unsafe fn map(at: At, len: u64, prot: i32, flags: i32, file: Option<&OwnedFd>) -> Outcome<u64> {
+    // SAFETY: the caller's promise.
+    unsafe { map_part(at, len, prot, flags, file.map(|file| (file, 0))) }
+}
+
+/// The same, of a file from an offset on.
+///
+/// # Safety
+///
+/// As for [`map`].
+unsafe fn map_part(at: At, len: u64, prot: i32, flags: i32, part: Option<(&OwnedFd, u64)>) -> Outcome<u64> {
     let (address, place) = match at {
         At::Anywhere => (0, 0),
         At::Free(address) => (address, libc::MAP_FIXED_NOREPLACE),
         At::Over(address) => (address, libc::MAP_FIXED),
     };
-    let fd = file.map_or(-1, AsRawFd::as_raw_fd);
+    let (fd, offset) = part.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
     // SAFETY: a mapping that replaces nothing touches no memory in use; one that replaces is promised by the
     // caller to replace only the caller's.
-    let mapped = unsafe { libc::mmap(pointer(address), len as usize, prot, flags | place, fd, 0) };
+    let mapped = unsafe {
+        libc::mmap(
+            pointer(address),
+            len as usize,
+            prot,
+            flags | place,
+            fd,
+            offset as libc::off_t,
+        )
+    };
     if mapped == libc::MAP_FAILED {
         return Err(last_errno());
     }
@@ -157,7 +177,15 @@ pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &O
         View::Write => libc::PROT_READ | libc::PROT_WRITE,
     };
     // SAFETY: the caller owns the range.
-    unsafe { map(At::Over(at), len, prot, libc::MAP_SHARED, Some(file)) }.map(drop)
+    unsafe { map(At::Over(at), len, prot, libc::MAP_SHARED, Some(file)) }?;
+    match view {
+        // What is written to the file must not reach a fork's child.
+        View::Execute => keep_from_children(at, len),
+        #[cfg(feature = "remote")]
+        View::Read => keep_from_children(at, len),
+        #[cfg(feature = "remote")]
+        View::Write => Ok(()),
+    }
 }
 
 /// A memory file for code, and where its only writable view is.
@@ -224,7 +252,7 @@ pub(in crate::memory) fn is_sealed_for(file: &OwnedFd, view: View, len: u64) -> 
     };
     // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let mut stat = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the descriptor is open, and the place is as large as the call writes.
     let known = unsafe { libc::fstat(file.as_raw_fd(), stat.as_mut_ptr()) } == 0;
     // SAFETY: filled by the call, and valid as zeros before.
@@ -266,10 +294,10 @@ fn memory_file(name: &CStr) -> Outcome<OwnedFd> {
     }
 }
 
-/// A page that reads as 1 in this process and as 0 in a fork's child; `None` where the kernel has no such.
+/// A page of zeros that is zero again in a fork's child; `None` where the kernel has no such.
 ///
 /// The page is never unmapped: the address stays good for the process's life.
-pub(in crate::memory) fn fork_mark() -> Option<&'static std::sync::atomic::AtomicU32> {
+pub(in crate::memory) fn page_wiped_by_fork() -> Option<NonNull<u8>> {
     let len = super::page_size();
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the place is the kernel's choice.
@@ -289,10 +317,85 @@ pub(in crate::memory) fn fork_mark() -> Option<&'static std::sync::atomic::Atomi
         unsafe { unmap(page, len) };
         return None;
     }
-    // SAFETY: the page is mapped, aligned, zero and never unmapped, and only ever accessed as this atomic.
-    let mark = unsafe { &*pointer(page).cast::<std::sync::atomic::AtomicU32>() };
-    mark.store(1, std::sync::atomic::Ordering::Release);
-    Some(mark)
+    NonNull::new(pointer(page).cast())
+}
+
+/// A memory file of that length, for the copies that a fork's child gets.
+pub(in crate::memory) fn copy_file(len: u64) -> Result<OwnedFd, Refused> {
+    // Beyond that limit, writing a file does not only fail: it sends a signal.
+    let mut limit = MaybeUninit::<libc::rlimit>::zeroed();
+    // SAFETY: the place is as large as the call writes.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit.as_mut_ptr()) } == 0;
+    // SAFETY: filled by the call, and valid as zeros before.
+    let limit = unsafe { limit.assume_init() }.rlim_cur;
+    if !known || len > limit {
+        return Err(("getrlimit", Errno(libc::EFBIG)));
+    }
+    let file = memory_file(c"patchpoint copy").map_err(|e| ("memfd_create", e))?;
+    set_len(&file, len)?;
+    Ok(file)
+}
+
+/// Copies memory into a file, at an offset. The kernel reads it: memory that is gone is a refusal.
+pub(in crate::memory) fn copy_into(file: &OwnedFd, from: u64, len: u64, to: u64) -> Outcome<()> {
+    let mut done = 0;
+    while done < len {
+        let at = pointer(from + done).cast_const();
+        // SAFETY: the call reads no memory as far as Rust knows, and answers `EFAULT` where there is none.
+        let written = unsafe {
+            libc::pwrite(
+                file.as_raw_fd(),
+                at,
+                (len - done) as usize,
+                (to + done) as libc::off_t,
+            )
+        };
+        match u64::try_from(written) {
+            Ok(0) => return Err(Errno(libc::EIO)),
+            Ok(written) => done += written,
+            Err(_) if last_errno() == Errno(libc::EINTR) => {}
+            Err(_) => return Err(last_errno()),
+        }
+    }
+    Ok(())
+}
+
+/// Lets nobody change copies any more.
+pub(in crate::memory) fn seal_copy(file: &OwnedFd) -> Result<(), Refused> {
+    seal(file, CODE_SEALS)
+}
+
+/// Maps a part of a file of copies at an address, to be executed or only read, unless something else is there.
+///
+/// # Safety
+///
+/// Nothing refers to the range, if it is mapped.
+pub(in crate::memory) unsafe fn map_copy(
+    at: u64,
+    len: u64,
+    executes: bool,
+    file: &OwnedFd,
+    offset: u64,
+) -> Outcome<()> {
+    let execute = if executes { libc::PROT_EXEC } else { 0 };
+    // An emulator that knows no MADV_DONTFORK has let the child inherit the parent's view.
+    let at = if cfg!(emulated) {
+        At::Over(at)
+    } else {
+        At::Free(at)
+    };
+    let part = Some((file, offset));
+    // SAFETY: replaces nothing, but under such an emulator the view that is no longer used.
+    unsafe { map_part(at, len, libc::PROT_READ | execute, libc::MAP_SHARED, part) }.map(drop)
+}
+
+/// Lets a fork's child not inherit a mapping.
+pub(in crate::memory) fn keep_from_children(at: u64, len: u64) -> Outcome<()> {
+    // SAFETY: the advice changes nothing in this process.
+    match unsafe { libc::madvise(pointer(at), len as usize, libc::MADV_DONTFORK) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
+    }
 }
 
 /// The memory of this process as a file. The descriptor is not inherited across exec.

@@ -47,7 +47,7 @@ pub(in crate::memory) unsafe fn map_twice(_rx: u64, _len: u64) -> Result<u64, Re
 }
 
 /// No page that a fork wipes.
-pub(in crate::memory) fn fork_mark() -> Option<&'static std::sync::atomic::AtomicU32> {
+pub(in crate::memory) fn page_wiped_by_fork() -> Option<std::ptr::NonNull<u8>> {
     None
 }
 

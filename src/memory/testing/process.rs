@@ -55,6 +55,49 @@ pub(crate) fn end_and_message(work: impl FnOnce() -> bool) -> (End, String) {
     (wait_for(child), String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Two descriptors: what is written to the second is read from the first.
+fn pipe() -> [libc::c_int; 2] {
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors are written.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    ends
+}
+
+fn wait_for_a_byte(from: libc::c_int) {
+    let mut byte = 0_u8;
+    // SAFETY: the place has room for the byte.
+    let read = unsafe { libc::read(from, (&raw mut byte).cast(), 1) };
+    assert_eq!(read, 1);
+}
+
+fn send_a_byte(to: libc::c_int) {
+    // SAFETY: reads a byte that lives as long as the call.
+    let sent = unsafe { libc::write(to, [1_u8].as_ptr().cast(), 1) };
+    assert_eq!(sent, 1);
+}
+
+/// Forks, does `meanwhile` in the parent, and then `work` in the child.
+pub(crate) fn end_of_child_after(meanwhile: impl FnOnce() + Send, work: impl FnOnce() -> bool) -> End {
+    let (ready, done) = (pipe(), pipe());
+    let end = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_for_a_byte(ready[0]);
+            meanwhile();
+            send_a_byte(done[1]);
+        });
+        end_of_child(|| {
+            send_a_byte(ready[1]);
+            wait_for_a_byte(done[0]);
+            work()
+        })
+    });
+    for descriptor in ready.into_iter().chain(done) {
+        // SAFETY: opened by this function.
+        unsafe { libc::close(descriptor) };
+    }
+    end
+}
+
 /// Starts a forked child.
 fn start(work: impl FnOnce() -> bool) -> libc::pid_t {
     // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),

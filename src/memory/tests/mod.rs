@@ -3,6 +3,8 @@
 #![allow(unsafe_code)]
 
 mod figures;
+#[cfg(target_os = "linux")]
+mod forks;
 mod placing;
 mod process;
 mod toggling;

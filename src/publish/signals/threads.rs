@@ -5,6 +5,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 
 use crate::error::Errno;
+use crate::publish::mask;
 
 /// A thread of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +231,7 @@ pub(super) fn handle(
     let mut action = unsafe { action.assume_init() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    action.sa_mask = mask::while_handling();
     // SAFETY: the handler is async-signal-safe and lives as long as the process.
     if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } == 0 {
         return Ok(());

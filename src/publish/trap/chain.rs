@@ -2,16 +2,19 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::TABLE;
 use super::interrupted::{self, TRAP_SIGNALS};
 use crate::error::{Errno, Error, Result};
+use crate::publish::mask;
 
 /// What handled each of the signals before; null until the handler is about to be installed. It lives as long as the
 /// process.
 static BEFORE: [AtomicPtr<libc::sigaction>; TRAP_SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; TRAP_SIGNALS.len()];
+/// Whether a handler that wanted to be called once (`SA_RESETHAND`) has been.
+static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 /// How many traps led to a ramp.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
@@ -57,11 +60,10 @@ fn install_for(signal: libc::c_int, place: &AtomicPtr<libc::sigaction>) -> Resul
     // SAFETY: all zeros is a valid action: default disposition, empty mask.
     let mut ours = unsafe { ours.assume_init() };
     ours.sa_sigaction = this();
-    // Not deferred: a handler that is called from here may trap itself. The signal's mask is that of the handler
-    // before, which it expects while it runs.
-    ours.sa_flags =
-        libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | (before.sa_flags & libc::SA_RESTART);
-    ours.sa_mask = before.sa_mask;
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (before.sa_flags & libc::SA_RESTART);
+    // On a small alternate stack there is room for one frame, not for that of a profiler on top of it. The mask of the
+    // handler before is for that handler, and set when it is called.
+    ours.sa_mask = mask::while_handling();
     action(signal, &raw const ours)
         .map(drop)
         .inspect_err(|_| place.store(ptr::null_mut(), Ordering::Release))
@@ -94,20 +96,38 @@ fn hand_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     let place = before.and_then(|index| BEFORE.get(index));
     // SAFETY: null, or what install has made, which is never freed.
     let before = place.and_then(|place| unsafe { place.load(Ordering::Acquire).as_ref() });
-    match before.map(|before| (before.sa_sigaction, before.sa_flags)) {
+    let Some(before) = before else {
+        return die(signal);
+    };
+    match before.sa_sigaction {
         // A breakpoint cannot be ignored: the kernel kills for it even then.
-        Some((libc::SIG_IGN, _)) if !is_fault(info) => {}
-        None | Some((libc::SIG_DFL | libc::SIG_IGN, _)) => die(signal),
-        Some((handler, flags)) if flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: with this flag, the address is that of such a function.
-            let handler = unsafe { std::mem::transmute::<usize, InfoHandler>(handler) };
-            handler(signal, info, context);
+        libc::SIG_IGN if !is_fault(info) => {}
+        libc::SIG_DFL | libc::SIG_IGN => die(signal),
+        // It wanted to be called once.
+        _ if before.sa_flags & libc::SA_RESETHAND != 0 && WAS_CALLED.swap(true, Ordering::Relaxed) => {
+            die(signal)
         }
-        Some((handler, _)) => {
-            // SAFETY: without the flag, the address is that of such a function.
-            let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
-            handler(signal);
+        handler => {
+            mask::become_that_of(before, signal, context);
+            call(handler, before.sa_flags, (signal, info, context));
         }
+    }
+}
+
+/// Calls a handler with what the kernel has passed.
+fn call(
+    handler: libc::sighandler_t,
+    flags: libc::c_int,
+    (signal, info, context): (libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),
+) {
+    if flags & libc::SA_SIGINFO != 0 {
+        // SAFETY: with this flag, the address is that of such a function.
+        let handler = unsafe { std::mem::transmute::<usize, InfoHandler>(handler) };
+        handler(signal, info, context);
+    } else {
+        // SAFETY: without the flag, the address is that of such a function.
+        let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
+        handler(signal);
     }
 }
 
@@ -125,8 +145,10 @@ fn die(signal: libc::c_int) {
     let default = unsafe { default.assume_init() };
     // SAFETY: the action is valid.
     unsafe { libc::sigaction(signal, &raw const default, ptr::null_mut()) };
-    // SAFETY: sends a signal to this thread, in which it is not blocked (SA_NODEFER).
+    // SAFETY: sends a signal to this thread.
     unsafe { libc::raise(signal) };
+    // It is blocked while its handler runs.
+    mask::unblock(signal);
 }
 
 /// Makes the process one that has never installed the handler. Only in a test's child.
@@ -135,6 +157,7 @@ pub(super) fn forget() {
     BEFORE
         .iter()
         .for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
+    WAS_CALLED.store(false, Ordering::Relaxed);
     let default = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: all zeros is the default disposition.
     let default = unsafe { default.assume_init() };

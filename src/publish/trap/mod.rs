@@ -11,7 +11,11 @@
 //! signal before, or has the effect that it would have had: it is never swallowed. A child of a fork has its
 //! own copy of the table and the handler.
 //!
-//! **Limits.** A thread that blocks the signal at a trap is killed by the kernel, as at every breakpoint. A
+//! Everything but faults waits while the handler runs, so that one frame is all it takes of an alternate stack, beside
+//! profilers' signals too; a handler that was there before is called with its own mask, and as its own flags say.
+//!
+//! **Limits.** A thread that blocks the signal at a trap is killed by the kernel, as at every breakpoint; a handler of that
+//! signal blocks it too, unless it was installed with `SA_NODEFER`. A
 //! debugger that sets a breakpoint at the same byte has to step over it itself. Handlers that are installed for
 //! the signal after ours must hand on what is not theirs.
 //!

@@ -10,6 +10,8 @@ use crate::memory::testing::process::in_child;
 use crate::memory::{Arena, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed};
 use crate::publish::{Level, Publisher};
 
+mod profiled;
+
 type Function = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
 
 struct Code {
@@ -260,7 +262,9 @@ fn a_handler_that_was_handed_a_trap_may_trap_itself() {
     assert!(in_child(|| {
         chain::forget();
         let code = Code::new();
-        handle(calls_a_trapped_function as *const () as libc::sighandler_t, 0);
+        // One that does not ask for it has the signal blocked, as it would have without us.
+        let handler = calls_a_trapped_function as *const () as libc::sighandler_t;
+        handle(handler, libc::SA_NODEFER);
         code.arm(Traps::install().unwrap());
         NESTED.store(code.site.get(), Ordering::Relaxed);
         if HOST.passes_traps {

@@ -1,0 +1,130 @@
+//! What keeps forks and writers of code apart: no child is made between two bytes of a transaction.
+//!
+//! **Problem.** A fork copies the process as it is at that moment, and of its threads only the one that forks. What
+//! another thread had half written stays so in the child. **Approach.** Who changes bytes that threads may execute
+//! enters the gate for just that long; a fork closes it, waits until nobody is inside, and opens it when the child is
+//! made. Entering is one compare-exchange.
+//!
+//! **Invariants.** Nobody waits for ever. A writer that finds the gate closed while it keeps the world stopped must not
+//! wait there: the thread that forks may be one of those that are stopped. It lets them go, waits, and stops them again.
+//! Who has waited for [`PATIENCE`] goes on without the other: a fork then gives its child no code, a writer then breaks the
+//! fork's copy, with the same effect. So a lock that is taken in a handler of `pthread_atfork` by the one side and held
+//! while patching by the other costs that time, and no deadlock. In the child of a fork that ran no such handler
+//! (`clone` called directly) the gate is open, as the kernel wipes it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long one side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// In the gate: a fork is under way. The rest counts who is inside.
+const FORKING: u32 = 1 << 31;
+
+/// Whether a writer went in while a fork was under way.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+fn gate() -> &'static AtomicU32 {
+    &super::own().gate
+}
+
+/// The time that one side has for the other.
+pub(crate) struct Patience(Instant);
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now() + PATIENCE)
+    }
+
+    /// Lets others run. False when the time is over.
+    pub(crate) fn wait(&self) -> bool {
+        std::thread::yield_now();
+        Instant::now() < self.0
+    }
+}
+
+/// Waits for a fork that is under way. False if it takes too long.
+pub(crate) fn wait() -> bool {
+    let patience = Patience::new();
+    while gate().load(Ordering::Relaxed) & FORKING != 0 {
+        if !patience.wait() {
+            return false;
+        }
+    }
+    true
+}
+
+/// The right to change bytes of code that may be executed. No fork makes its copy as long as it exists.
+pub(crate) struct Writing(());
+
+impl Writing {
+    /// Goes in, unless a fork is under way.
+    #[inline]
+    pub(crate) fn try_enter() -> Option<Self> {
+        let gate = gate();
+        let mut seen = gate.load(Ordering::Relaxed);
+        while seen & FORKING == 0 {
+            // Acquire: what a fork's copy reads has been read before this writes.
+            match gate.compare_exchange_weak(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(Self(())),
+                Err(found) => seen = found,
+            }
+        }
+        None
+    }
+
+    /// Goes in, after a fork that is under way. Not while the world is stopped.
+    #[inline]
+    pub(crate) fn enter() -> Self {
+        Self::try_enter().unwrap_or_else(Self::enter_later)
+    }
+
+    #[cold]
+    fn enter_later() -> Self {
+        let patience = Patience::new();
+        while patience.wait() {
+            if let Some(writing) = Self::try_enter() {
+                return writing;
+            }
+        }
+        Self::enter_anyway()
+    }
+
+    /// Goes in whatever is under way: the fork's child gets no code.
+    #[cold]
+    pub(crate) fn enter_anyway() -> Self {
+        BROKEN.store(true, Ordering::SeqCst);
+        gate().fetch_add(1, Ordering::Acquire);
+        Self(())
+    }
+}
+
+impl Drop for Writing {
+    #[inline]
+    fn drop(&mut self) {
+        // In a child that was forked by whoever has it, the gate knows nobody.
+        let leave = |seen: u32| (seen & !FORKING != 0).then(|| seen - 1);
+        let _ = gate().fetch_update(Ordering::Release, Ordering::Relaxed, leave);
+    }
+}
+
+/// Lets nobody in any more.
+pub(in crate::memory) fn close() {
+    BROKEN.store(false, Ordering::SeqCst);
+    gate().fetch_or(FORKING, Ordering::SeqCst);
+}
+
+/// Whether the gate is closed and nobody inside.
+pub(super) fn is_empty() -> bool {
+    gate().load(Ordering::Acquire) == FORKING
+}
+
+/// Whether somebody went in nevertheless since it was closed.
+pub(in crate::memory) fn was_broken() -> bool {
+    BROKEN.load(Ordering::SeqCst)
+}
+
+/// Lets others in again.
+pub(super) fn open() {
+    gate().fetch_and(!FORKING, Ordering::Release);
+}
