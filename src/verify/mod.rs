@@ -98,9 +98,9 @@ pub use listing::{Line, disassemble};
 #[cfg(feature = "std")]
 pub use operands::{Operand, operands};
 #[cfg(feature = "std")]
-pub(crate) use original::Outline;
-#[cfg(feature = "std")]
 pub use original::{Original, boundaries, original, patchpoint_prefix};
+#[cfg(feature = "std")]
+pub(crate) use original::{Outline, is_call};
 #[cfg(feature = "std")]
 pub use policy::callee_saved;
 #[cfg(feature = "std")]
