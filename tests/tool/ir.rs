@@ -211,6 +211,42 @@ fn statepoints_are_shown_as_such() {
     }
 }
 
+/// A runtime that lets lengths be inferred is told, too, that a nop behind a call is no patchpoint's.
+#[test]
+fn of_a_statepoint_no_length_is_inferred() {
+    use patchpoint::addr::{CodeAddr, Len};
+    use patchpoint::image::Object;
+    for object in ["statepoints", "statepoints.coff", "statepoints.aarch64"] {
+        let bytes = std::fs::read(format!("{IR}/{object}.o")).unwrap();
+        let layout = Object::parse(&bytes).unwrap().layout().unwrap();
+        let base = CodeAddr::new(0x1000_0000);
+        let (addrs, _) = layout.contiguous(base, Len::new(4096)).unwrap();
+        let linked = layout.link(&addrs, &|_symbol| Some(base)).unwrap();
+        let mut found = Vec::new();
+        patchpoint::site::survey(linked.image, linked.segments, |record| {
+            let inferred = record.infer_reserved().map_err(|error| error.to_string());
+            found.push((record.id().get(), record.is_statepoint(), inferred));
+            None
+        })
+        .unwrap();
+        found.sort_by_key(|(id, ..)| *id);
+        let ids: Vec<_> = found.iter().map(|(id, is_one, _)| (*id, *is_one)).collect();
+        let expected = [
+            (2, true),
+            (3, true),
+            (4, false),
+            (5, false),
+            (2_882_400_000, true),
+        ];
+        assert_eq!(ids, expected, "{object}");
+        for (_, _, inferred) in found.iter().filter(|(_, is_one, _)| *is_one) {
+            let error = inferred.as_ref().unwrap_err();
+            assert!(error.contains("one of a statepoint"), "{error}");
+        }
+        assert_eq!(found[3].2, Ok(Len::new(20)), "{object}");
+    }
+}
+
 #[test]
 fn a_shape_that_nothing_has_is_refused() {
     let object = "examples/objects/inline_cache.o";

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
-
+use super::json::Value;
 use super::write::{Shape, Written};
 use super::{Place, Tally};
 
@@ -33,8 +32,9 @@ pub(super) fn rows(place: &Place, object: &Path, more: &[&str]) -> Vec<Row> {
         .args(more)
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}", place.tool.display()));
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    if let Some(error) = value["error"].as_str() {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = Value::read(&text).unwrap_or_else(|| panic!("{output:?}"));
+    if let Some(error) = value.get("error").text() {
         // All functions were removed with their calls.
         assert!(
             error.starts_with("has no stack map"),
@@ -44,23 +44,25 @@ pub(super) fn rows(place: &Place, object: &Path, more: &[&str]) -> Vec<Row> {
         return Vec::new();
     }
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(value["faults"].as_array().map(Vec::len), Some(0), "{value}");
-    let sites = value["sites"].as_array().map(Vec::as_slice).unwrap_or_default();
-    sites.iter().map(row).collect()
+    assert!(value.get("faults").list().is_empty(), "{value:?}");
+    value.get("sites").list().iter().map(row).collect()
 }
 
 fn row(site: &Value) -> Row {
-    let number = |key: &str| site[key].as_u64().unwrap_or_else(|| panic!("{key} of {site}"));
-    let text = |key: &str| site[key].as_str().unwrap_or_default().to_owned();
+    let number = |key: &str| {
+        let number = site.get(key).number();
+        number.unwrap_or_else(|| panic!("{key} of {site:?}"))
+    };
+    let text = |key: &str| site.get(key).text().unwrap_or_default().to_owned();
     let small = |key: &str| number(key) as u32;
-    let shape = (site["state"] == "registered").then(|| match site["kind"].as_str() {
-        Some("shadow") => Shape::Shadow(small("reserved")),
+    let shape = (text("state") == "registered").then(|| match text("kind").as_str() {
+        "shadow" => Shape::Shadow(small("reserved")),
         // Without a convention it is inferred: that is no shape of the IR.
-        _ if site["convention"].is_null() => Shape::Other("inferred".to_owned()),
+        _ if text("convention").is_empty() => Shape::Other("inferred".to_owned()),
         _ => Shape::Patchpoint {
-            any_reg: site["convention"] == "anyreg",
+            any_reg: text("convention") == "anyreg",
             bytes: small("reserved"),
-            result: site["result"] == true,
+            result: *site.get("result") == Value::Bool(true),
             args: small("args"),
         },
     });

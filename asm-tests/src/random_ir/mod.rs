@@ -6,6 +6,7 @@
 //! repeat, as it was written and as `opt` left it, and must name for each record the shape of its call, or refuse it.
 
 mod compare;
+mod json;
 mod write;
 
 use std::fmt;

@@ -148,7 +148,7 @@ impl Module {
     }
 
     fn body(&mut self, function: &mut Function, body: Tokens<'_, '_>) -> Result<(), Malformed> {
-        let (mut call, mut ends, mut labels) = (None, 0, 0);
+        let (mut last, mut ends, mut labels) = (None, 0, 0);
         for (at, (line, token)) in body.iter().enumerate() {
             match token {
                 Token::Label if at > 0 => labels += 1,
@@ -157,12 +157,12 @@ impl Module {
                         ends += 1;
                     }
                     if matches!(*word, "call" | "invoke" | "callbr") {
-                        call = Some(at);
+                        last = Some(at);
                     }
                 }
                 // A call of what is in a value.
                 Token::Local if is_sign(body, at + 1, '(') => function.calls_unknown = true,
-                Token::Global(name) => match name.strip_prefix(INTRINSIC).zip(call) {
+                Token::Global(name) => match name.strip_prefix(INTRINSIC).zip(last) {
                     Some((name, call)) if is_sign(body, at + 1, '(') => {
                         let header = body.get(call + 1..at).unwrap_or_default();
                         let found = site(name, header, body, at + 1);
@@ -170,6 +170,7 @@ impl Module {
                         function
                             .calls
                             .extend(found.map(|site| Call { line: *line, ..site }));
+                        last = None;
                     }
                     _ => {
                         function.refers_to.insert(name.clone().into_owned());
