@@ -88,6 +88,7 @@ mod x86_64;
 
 #[cfg(feature = "std")]
 pub use call::check_call;
+#[cfg(feature = "std")]
 pub(crate) use call::check_leaving;
 #[cfg(feature = "std")]
 pub use check::{Checked, Chunk, check};
