@@ -88,18 +88,18 @@ fn json_parses_and_reserved_bytes_can_be_given() {
 }
 
 #[test]
-fn problems_are_one_line_with_the_file_and_exit_status_1() {
-    let line = refusal(&["missing.o"], 1);
+fn problems_are_one_line_with_the_file_and_exit_status_2() {
+    let line = refusal(&["missing.o"], 2);
     assert!(
         line.starts_with("patchpoint: missing.o: cannot be read: "),
         "{line}"
     );
-    let line = refusal(&["sites.ll"], 1);
+    let line = refusal(&["sites.ll"], 2);
     assert!(
         line.starts_with("patchpoint: sites.ll: is no object file"),
         "{line}"
     );
-    let line = refusal(&["empty-x86_64.o"], 1);
+    let line = refusal(&["empty-x86_64.o"], 2);
     assert!(
         line.starts_with("patchpoint: empty-x86_64.o: has no stack map"),
         "{line}"
@@ -113,6 +113,12 @@ fn the_format_llvm_of_a_file_without_maps_is_its_header() {
     let text = stdout(&inspect(&["--format", "llvm", "empty-x86_64.o"]));
     let expected = include_str!("../asm-tests/objects/inspect/empty-x86_64.o.txt");
     assert_eq!(text, expected);
+}
+
+#[test]
+fn a_length_for_an_id_that_is_not_there_is_refused() {
+    let line = refusal(&["x86_64-19.o", "--reserved", "7=40", "--reserved", "77=8"], 1);
+    assert_eq!(line, "patchpoint: x86_64-19.o: --reserved: no record has ID 77\n");
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod ir;
 pub mod jitlink;
 pub mod live;
 pub mod protections;
+pub mod random_ir;
 mod symbols;
 
 pub use folder::{Folder, NATIVE};

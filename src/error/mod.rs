@@ -14,6 +14,14 @@ use crate::addr::{ByteOffset, CodeAddr, CodeRange, DwarfReg, FnOffset, Len, Reco
 use crate::arch::Arch;
 use crate::stackmap;
 
+/// A number of bytes in words.
+fn bytes(number: &impl core::fmt::Display) -> String {
+    match alloc::format!("{number}").as_str() {
+        "1" => String::from("1 byte"),
+        number => alloc::format!("{number} bytes"),
+    }
+}
+
 /// The result of everything here that can fail.
 pub type Result<T> = core::result::Result<T, Error>;
 
@@ -120,7 +128,7 @@ pub enum Error {
     SafepointAddress { function: CodeAddr, offset: FnOffset },
     /// A reference is not in a word of the frame.
     #[error(
-        "record {id} at {offset} has a reference in {location:?}, which the stack pointer alone does not find: walk the \
+        "record {id} at {offset} has a reference in {location}, which the stack pointer alone does not find: walk the \
          stack with deopt::Walker, or compile without references in registers"
     )]
     SafepointRoot { id: RecordId, offset: FnOffset, location: stackmap::Location },
@@ -254,7 +262,7 @@ pub enum Error {
     )]
     VerifyFilled { site: Box<SiteName> },
     /// The code does not fill the reserved bytes.
-    #[error("{site} reserves {needed} bytes, the code has {have}: pad it with nops, or move code to a stub")]
+    #[error("{site} reserves {}, the code has {have}: pad it with nops, or move code to a stub", bytes(.needed))]
     VerifyLength { site: Box<SiteName>, needed: Len, have: u64 },
     /// A stub overlaps the site or another stub, or wraps around the address space.
     #[error(
@@ -380,9 +388,8 @@ pub enum Error {
     VerifyRefused { at: Box<InstructionAt>, what: &'static str },
     /// The bytes of a site before its first patch are no whole instructions.
     #[error(
-        "the {reserved} bytes reserved at {addr} are no whole instructions: the one at byte {offset} \
-         {what}: check the reserved length and the address"
-    )]
+        "the {} reserved at {addr} are no whole instructions: the one at byte {offset} \
+         {what}: check the reserved length and the address", bytes(.reserved))]
     VerifyOriginal { addr: CodeAddr, reserved: u64, offset: u64, what: &'static str },
     /// The bytes of a live site cannot be exchanged under execution.
     #[error(
@@ -680,23 +687,21 @@ pub enum Error {
     )]
     RecordsWithoutFunction { functions: u64 },
     /// A function does not lie in the module's code.
-    #[error("{function} at {addr}, {len} bytes, does not lie in one code range of its module")]
+    #[error("{function} at {addr}, {}, does not lie in one code range of its module", bytes(.len))]
     FunctionOutsideCode { function: String, addr: CodeAddr, len: Len },
     /// A record's offset is beyond its function.
-    #[error("{site} lies beyond its function, which has {len} bytes at {function}")]
+    #[error("{site} lies beyond its function, which has {} at {function}", bytes(.len))]
     RecordOutsideFunction { site: Box<SiteName>, function: CodeAddr, len: Len },
     /// The runtime told a reserved length of zero.
     #[error("{site} reserves no bytes: tell its numBytes, or no shape if it is not to be patched")]
     SiteEmpty { site: Box<SiteName> },
     /// The reserved bytes end beyond the function.
     #[error(
-        "{site} reserves {reserved} bytes, beyond the end of its function of {len}: LLVM emitted fewer bytes, or the reserved length is wrong"
-    )]
+        "{site} reserves {}, beyond the end of its function of {len}: LLVM emitted fewer bytes, or the reserved length is wrong", bytes(.reserved))]
     SiteOutsideFunction { site: Box<SiteName>, reserved: Len, len: Len },
     /// Another record starts inside the reserved bytes.
     #[error(
-        "{site} reserves {reserved} bytes, but the next record is at {next}: LLVM emitted fewer bytes, or the reserved length is wrong"
-    )]
+        "{site} reserves {}, but the next record is at {next}: LLVM emitted fewer bytes, or the reserved length is wrong", bytes(.reserved))]
     SiteOverlapsRecord { site: Box<SiteName>, reserved: Len, next: FnOffset },
     /// A site's registers are those of another convention than the engine's.
     #[error(
@@ -704,7 +709,7 @@ pub enum Error {
     )]
     SiteConvention { site: Box<SiteName> },
     /// Two sites have bytes in common.
-    #[error("{site} of {reserved} bytes overlaps site {other}")]
+    #[error("{site} of {} overlaps site {other}", bytes(.reserved))]
     SitesOverlap { site: Box<SiteName>, reserved: Len, other: Box<SiteName> },
     /// The code is registered already.
     #[error("the code at {range} is registered already, as part of {other}: unregister that module first")]
@@ -772,21 +777,19 @@ pub enum Error {
     TooFewLocations { site: Box<SiteName>, needed: u64, have: u64 },
     /// The first location of a patchpoint with a result is not a register.
     #[error(
-        "{site} should have its result in a register, its first location is {found:?}: does it have a result?"
+        "{site} should have its result in a register, its first location is {found}: does it have a result?"
     )]
     ResultNotRegister { site: Box<SiteName>, found: stackmap::Place },
     /// The reserved bytes do not decode, or an instruction straddles their end.
     #[error(
-        "the {reserved} bytes of {site} are not whole instructions ({why}): is the reserved length right?"
-    )]
+        "{site} reserves {}, and no whole instructions stand there ({why}): is the reserved length right?", bytes(.reserved))]
     SiteUndecodable { site: Box<SiteName>, reserved: Len, why: String },
     /// The reserved bytes of a patchpoint hold something that LLVM does not put there.
-    #[error("the {reserved} bytes of {site} are not LLVM's call and nops: is the reserved length right?")]
+    #[error("{site} reserves {}, and not just LLVM's call and nops stand there: is the reserved length right?", bytes(.reserved))]
     NotLlvmPatchpoint { site: Box<SiteName>, reserved: Len },
     /// The bytes of an entry site are not all nops.
     #[error(
-        "the {reserved} bytes of entry {site} are not all nops: reserve them with \"patchable-function-entry\""
-    )]
+        "{site} reserves {}, and not just nops stand there: reserve them with \"patchable-function-entry\"", bytes(.reserved))]
     EntryNotNops { site: Box<SiteName>, reserved: Len },
     /// Other code runs before an entry site, or leads there: the registers are not as a call has left them.
     #[error(
@@ -795,14 +798,13 @@ pub enum Error {
     EntryNotAtStart { site: Box<SiteName>, at: CodeAddr, why: &'static str },
     /// More bytes are told than the stack map says are reserved.
     #[error(
-        "{site} is told to reserve {reserved} bytes, its stack map says {recorded}: tell no more than that"
-    )]
+        "{site} is told to reserve {}, its stack map says {recorded}: tell no more than that", bytes(.reserved))]
     ReservedBeyondRecorded { site: Box<SiteName>, reserved: Len, recorded: Len },
     /// The stack map does not hold the reserved length.
     #[error("the stack map does not tell the reserved length of {site}, as flat ones may: tell it")]
     ReservedLengthNotTold { site: Box<SiteName> },
     /// The reserved length cannot be told from the bytes.
-    #[error("the reserved length of {site} cannot be inferred after {seen} bytes: {why}; tell it")]
+    #[error("the reserved length of {site} cannot be inferred after {}: {why}; tell it", bytes(.seen))]
     ReservedLengthAmbiguous { site: Box<SiteName>, seen: Len, why: &'static str },
     /// The module has more different shapes than can be numbered.
     #[error("a module cannot have more than {limit} different shapes: register it in parts")]
@@ -810,7 +812,7 @@ pub enum Error {
     // ---- engine, deopt ----
     /// A value of a frame that waits for a callee cannot be had.
     #[error(
-        "{location:?} of {function} at {pc} cannot be read or written while it waits for a callee: only registers \
+        "{location} of {function} at {pc} cannot be read or written while it waits for a callee: only registers \
          that callees preserve are known, and only saved ones can be written"
     )]
     CallerValue { function: String, pc: CodeAddr, location: stackmap::Location },
@@ -886,7 +888,7 @@ pub enum Error {
     #[error("the module is for {found}, the engine runs {host}")]
     ForeignArch { found: Arch, host: Arch },
     /// A site has no room for a head.
-    #[error("{site} reserves {reserved} bytes; to be live it needs {needed} at its address: raise numBytes")]
+    #[error("{site} reserves {}; to be live it needs {needed} at its address: raise numBytes", bytes(.reserved))]
     NoHead { site: Box<SiteName>, reserved: Len, needed: Len },
     /// Code that is to be live may have run.
     #[error("{site} cannot be armed, as its code may have run: register it before its entry is handed out")]
@@ -925,12 +927,12 @@ pub enum Error {
     FrameIndex { id: RecordId, addr: CodeAddr, what: &'static str, index: usize, have: usize },
     /// The location is not one of the site's record.
     #[error(
-        "site {id} at {addr}: {location:?} is not a location of its record; take it from the record of this site"
+        "site {id} at {addr}: {location} is not a location of its record; take it from the record of this site"
     )]
     FrameLocation { id: RecordId, addr: CodeAddr, location: crate::stackmap::Location },
     /// A value is wider than 64 bytes, or has another size than its location, or the location is a constant.
     #[error(
-        "site {id} at {addr}: a value of {found} bytes does not fit {location:?}; at most {limit} bytes can be moved there"
+        "site {id} at {addr}: a value of {found} bytes does not fit {location}; at most {limit} bytes can be moved there"
     )]
     FrameValue { id: RecordId, addr: CodeAddr, location: crate::stackmap::Location, found: u16, limit: u16 },
     /// The frame cannot be left with this stack pointer.

@@ -474,6 +474,8 @@ fn candidate<'a>(
         bytes: code
             .get(offset.get() as usize..limit as usize)
             .unwrap_or_default(),
+        before: code.get(..offset.get() as usize).unwrap_or_default(),
+        windows: parts.windows,
     })
 }
 

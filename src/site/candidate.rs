@@ -3,8 +3,8 @@
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result, SiteName};
-use crate::stackmap::{Constants, Record};
-use crate::verify;
+use crate::stackmap::{Constants, Record, Statepoint};
+use crate::verify::{self, Original};
 
 /// A record of a module that is being registered, for which the runtime tells the shape.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,9 @@ pub struct Candidate<'a> {
     pub(super) addr: CodeAddr,
     /// The code from the record's address to the next record or the end of the function.
     pub(super) bytes: &'a [u8],
+    /// The code of the function up to the record's address.
+    pub(super) before: &'a [u8],
+    pub(super) windows: bool,
 }
 
 impl<'a> Candidate<'a> {
@@ -94,11 +97,20 @@ impl<'a> Candidate<'a> {
         told.ok_or_else(|| Error::ReservedLengthNotTold { site: self.name() })
     }
 
+    /// Whether the record seems to be one of a statepoint: it begins as those do, and a call ends where its offset points, or the nops
+    /// of a statepoint that reserves bytes. Such a record is no site: its offset is where the call returns to, and what stands there
+    /// belongs to the function.
+    #[must_use]
+    pub fn is_statepoint(&self) -> bool {
+        is_statepoint(self.arch, &self.record, self.constants, self.addr, self.before)
+    }
+
     /// The reserved length of a patchpoint, as the stack map tells it, or else from the call and nops that LLVM put there.
     ///
     /// # Errors
     /// [`Error::ReservedLengthAmbiguous`] where the nops could be more, or less, than the patchpoint's own:
-    /// they end where an alignment or the function ends, or there are none and no call.
+    /// they end where an alignment or the function ends, or there are none and no call; or where the record is one of a
+    /// [statepoint](Self::is_statepoint).
     pub fn infer_reserved(&self) -> Result<Len> {
         if let Some(told) = self.record.reserved() {
             return Ok(told);
@@ -112,11 +124,19 @@ impl<'a> Candidate<'a> {
                 why,
             })
         };
+        if self.is_statepoint() {
+            return ambiguous("the record is one of a statepoint, whose offset is where a call returns to");
+        }
         if end.get() == 0 {
             return ambiguous("neither LLVM's call nor a nop stands there");
         }
         if end.as_usize() == seen.len() {
             return ambiguous("the nops reach to the next record, to the function's end, or too far");
+        }
+        if self.windows && self.arch == Arch::X86_64 && ends_with_short_nop(self.arch, self.addr, seen, end) {
+            return ambiguous(
+                "the last nop is a single byte, as that which keeps a call and an epilogue of Windows apart",
+            );
         }
         match self.addr.plus(end) {
             Some(after) if after.get() % 16 != 0 => Ok(end),
@@ -130,6 +150,49 @@ impl<'a> Candidate<'a> {
         self.record.offset()
     }
 }
+
+/// Whether a record seems to be one of a statepoint, which no stack map says: it has no live-outs and begins with the numbers of
+/// [`Statepoint`], and `before`, the code of its function up to its address, ends with a call, or with the nops that LLVM puts in
+/// its place where a statepoint reserves bytes.
+#[must_use]
+pub fn is_statepoint(
+    arch: Arch,
+    record: &Record<'_>,
+    constants: Constants<'_>,
+    addr: CodeAddr,
+    before: &[u8],
+) -> bool {
+    // LLVM has them for these.
+    matches!(arch, Arch::X86_64 | Arch::AArch64 | Arch::RiscV64)
+        && record.live_outs().len() == 0
+        && Statepoint::of(record, constants).is_some()
+        && (1..=LONGEST_CALL).any(|len| ends_with_call(arch, addr, before, len))
+}
+
+/// Whether the last of the instructions that end at `end` has one byte.
+fn ends_with_short_nop(arch: Arch, addr: CodeAddr, bytes: &[u8], end: Len) -> bool {
+    let ends = verify::boundaries(arch, addr, bytes.get(..end.as_usize()).unwrap_or(bytes));
+    let mut last = ends.iter().rev().copied();
+    let (last, before) = (last.next(), last.next().unwrap_or(0));
+    last.is_some_and(|last| last - before == 1)
+}
+
+/// Whether the last `len` bytes are a call that returns to their end, or nops.
+fn ends_with_call(arch: Arch, addr: CodeAddr, before: &[u8], len: usize) -> bool {
+    let start = before
+        .len()
+        .checked_sub(len)
+        .and_then(|start| before.get(start..));
+    let Some((bytes, len)) = start.zip(Len::of(before.get(..len).unwrap_or_default())) else {
+        return false;
+    };
+    let from = CodeAddr::new(addr.get().wrapping_sub(u64::from(len.get())));
+    verify::is_call(arch, from, bytes) || verify::original(arch, from, bytes) == Ok(Original::Nops)
+}
+
+/// The longest call of a register, of memory or of a symbol, in bytes: of memory on x86-64, with all prefixes; elsewhere two
+/// instructions of four.
+const LONGEST_CALL: usize = 9;
 
 /// The most bytes that are looked at for a reserved length.
 const LONGEST_INFERRED: usize = 4096;

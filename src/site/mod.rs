@@ -44,7 +44,7 @@ pub(crate) use audit::{Unrecorded, register};
 pub(crate) use calls::CallSpec;
 #[cfg(test)]
 pub(crate) use calls::testing;
-pub use candidate::{Candidate, IntoShape};
+pub use candidate::{Candidate, IntoShape, is_statepoint};
 pub use entry::EntrySpec;
 pub(crate) use functions::Functions;
 pub use marked::Marks;

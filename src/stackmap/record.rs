@@ -46,6 +46,19 @@ pub enum Place {
     },
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Register { reg, bit_offset: 0 } => write!(f, "{reg}"),
+            Self::Register { reg, bit_offset } => write!(f, "{reg} from bit {bit_offset}"),
+            Self::Direct { reg, offset } => write!(f, "the address {reg}{offset:+}"),
+            Self::Indirect { reg, offset } => write!(f, "the memory at {reg}{offset:+}"),
+            Self::Constant { value } => write!(f, "the constant {value}"),
+            Self::ConstantIndex { index } => write!(f, "the large constant with index {index}"),
+        }
+    }
+}
+
 /// One location of a record: where a live value is and how many bytes it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
@@ -53,6 +66,12 @@ pub struct Location {
     pub place: Place,
     /// The size of the value in bytes.
     pub size: u16,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (size {})", self.place, self.size)
+    }
 }
 
 /// A register that is live after a patchpoint.

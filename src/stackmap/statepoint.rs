@@ -27,21 +27,29 @@ pub struct Reference {
     pub derived: Location,
 }
 
+/// The greatest number of a calling convention (`CallingConv::MaxID`).
+const LAST_CONVENTION: u64 = 1023;
+/// The flags that there are (`StatepointFlags::MaskAll`).
+const FLAGS: u64 = 3;
 /// The locations before the values for deoptimization.
 const HEADER: usize = 3;
 
 impl<'a> Statepoint<'a> {
-    /// Reads a record as one of a statepoint; `None` if it does not begin as those do.
+    /// Reads a record as one of a statepoint; `None` if it does not begin as those do: with the number of a calling convention, with
+    /// flags that there are, and with no more values for deoptimization than it has locations. Other records may begin so, too:
+    /// their live values are what the program chose.
     #[must_use]
     pub fn of(record: &Record<'a>, constants: Constants<'a>) -> Option<Self> {
         let locations = record.locations();
         let number = |at| constant(locations.get(at)?, constants);
         let deopt = usize::try_from(number(2)?).ok()?;
         let rest = locations.len().checked_sub(HEADER)?;
-        (deopt <= rest).then_some(Self {
+        let (convention, flags) = (number(0)?, number(1)?);
+        let sound = convention <= LAST_CONVENTION && flags & !FLAGS == 0 && deopt <= rest;
+        sound.then_some(Self {
             locations,
-            convention: number(0)?,
-            flags: number(1)?,
+            convention,
+            flags,
             deopt,
         })
     }
@@ -145,7 +153,19 @@ mod tests {
             .location(reg(0, 8))
             .location(reg(1, 8))
             .location(reg(2, 8));
-        for record in [record(1), counts_too_many, no_header] {
+        let header = |convention, flags| {
+            record(1)
+                .location(constant(convention))
+                .location(constant(flags))
+                .location(constant(0))
+        };
+        for record in [
+            record(1),
+            counts_too_many,
+            no_header,
+            header(1024, 0),
+            header(0, 4),
+        ] {
             let bytes = map().function(0, 8, [record]).bytes();
             let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
             let record = maps.records().next().unwrap();

@@ -94,6 +94,7 @@ mod x86_64;
 pub(crate) use branches::{Branch, branches_to};
 #[cfg(feature = "std")]
 pub use call::check_call;
+#[cfg(feature = "std")]
 pub(crate) use call::check_leaving;
 #[cfg(feature = "std")]
 pub use check::{Checked, Chunk, check};
@@ -104,9 +105,9 @@ pub use listing::{Line, disassemble};
 #[cfg(feature = "std")]
 pub use operands::{Operand, operands};
 #[cfg(feature = "std")]
-pub(crate) use original::Outline;
-#[cfg(feature = "std")]
 pub use original::{Original, boundaries, original, patchpoint_prefix};
+#[cfg(feature = "std")]
+pub(crate) use original::{Outline, is_call};
 #[cfg(feature = "std")]
 pub use policy::callee_saved;
 #[cfg(feature = "std")]

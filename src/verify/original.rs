@@ -96,6 +96,15 @@ pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
     decodable(arch, addr, bytes).iter().filter_map(offset).collect()
 }
 
+/// Whether the bytes are one instruction, a call that returns to their end.
+pub(crate) fn is_call(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> bool {
+    let mut code = Vec::new();
+    let wraps = addr.get().checked_add(bytes.len() as u64).is_none();
+    let decodes = !wraps && (super::check::isa(arch).decode)(addr.get(), bytes, &mut code).is_ok();
+    let is_call = |f: &Facts| matches!(f.flow, Flow::Call(_)) && f.return_address() == f.end();
+    decodes && matches!(code.as_slice(), [one] if is_call(one))
+}
+
 /// How many of the bytes from `addr` on look like a patchpoint's: LLVM's call, if there is one, and nops.
 #[must_use]
 pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {

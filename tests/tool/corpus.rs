@@ -61,7 +61,15 @@ fn shapes(folder: &str, source: &str) -> (BTreeMap<u64, (bool, u32)>, PathBuf) {
     let text = fs::read_to_string(root().join(format!("asm-tests/objects/ir/{source}.ll"))).unwrap();
     let mut reserved = BTreeMap::new();
     let mut lines = String::from("# of the IR\n\n");
-    for line in text.lines().filter(|line| line.starts_with("  ")) {
+    let mut left_out = false;
+    for line in text.lines() {
+        // Functions that need AVX are compiled for x86-64 only.
+        if line.starts_with("define ") {
+            left_out = folder != "x86_64" && line.contains("+avx");
+        }
+        if left_out || !line.starts_with("  ") {
+            continue;
+        }
         let Some((head, call)) = line.split_once("@llvm.experimental.") else {
             continue;
         };

@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
     assert_eq!(found, expected);
     assert_eq!(expected.status.code(), Some(5));
     assert!(String::from_utf8_lossy(&expected.stdout).contains("x is no number\nbegin frame\n"));
-    let line = refusal(&["link", object, "--library", "libmissing.so"], 1);
+    let line = refusal(&["link", object, "--library", "libmissing.so"], 2);
     assert!(
         line.starts_with("patchpoint: libmissing.so: cannot be loaded: "),
         "{line}"

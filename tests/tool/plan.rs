@@ -297,7 +297,16 @@ fn landings_are_kept_where_the_code_may_have_run() {
 fn trusted_live_outs_free_registers() {
     let object = "asm-tests/objects/inspect/x86_64-14.o";
     // xor rbx, rbx
-    let args = ["plan", object, "--id", "8", "--seq", "raw 48 31 db"];
+    let args = [
+        "plan",
+        object,
+        "--shape",
+        "8=c,48",
+        "--id",
+        "8",
+        "--seq",
+        "raw 48 31 db",
+    ];
     let text = stdout(&args, 1);
     assert!(text.contains("writes rbx, whose value is needed"), "{text}");
     stdout(&[&args[..], &["--trust-live-outs"]].concat(), 0);

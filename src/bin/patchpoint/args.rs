@@ -27,7 +27,8 @@ Examples:
   patchpoint link main.o list.o --args one two
 
 More in patchpoint COMMAND --help. Output is in colours on a terminal, unless NO_COLOR is set. What cannot be done is said in \
-one line on the standard error stream, and with --format json printed as {file, error}, too."
+one line on the standard error stream, and with --format json printed as {file, error}, too. The exit status is 2 where a file or an \
+argument cannot be read, and 1 where something was found or is refused."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -87,11 +88,14 @@ pub(crate) struct Code {
     #[arg(long, value_name = "ID=SHAPE")]
     pub(crate) shape: Vec<Told>,
 
-    /// A file with lines of ID=SHAPE, as for --shape; # begins a comment
+    /// A file with lines of ID=SHAPE, as for --shape; # begins a comment. Of a record that is not there a line may be, as LLVM merges
+    /// calls, but not every one
     #[arg(long, value_name = "FILE")]
     pub(crate) shapes: Vec<String>,
 
-    /// The LLVM IR, as text, that the object was compiled from: its calls of patchpoint and stackmap tell the shapes
+    /// The LLVM IR, as text, that the object was compiled from: its calls of patchpoint, stackmap and gc.statepoint tell the
+    /// shapes. A record is matched to the calls of its function and of what may be inlined into it, by ID, kind, operands and,
+    /// in functions of one block, order; where calls of several shapes are left it is refused. May be given again
     #[arg(long, value_name = "FILE")]
     pub(crate) ir: Vec<String>,
 
@@ -128,7 +132,7 @@ patched live. Of live-outs, the registers that a function keeps for its caller a
 live unless the runtime trusts the list.
 
 JSON: {file, format, architecture, how: loaded | linked | unlinked, faults: [text], sites: [{id, function, offset, address, \
-state: registered | refused | no_length | no_site, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved, \
+state: registered | refused | no_length | no_site | statepoint, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved, \
 reserved_source: told | recorded | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, landings: [offset], \
 head: {offset, length}, no_head, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in \
 `inspect`.")]
@@ -188,7 +192,7 @@ pub(crate) struct Plan {
 
 /// Audits an object file, with an exit status for scripts.
 ///
-/// Whether the engine would register it, and what to expect then. The exit status is 0 where nothing was found, 1 where something was, 2 where the file cannot be read.
+/// Whether the engine would register it, and what to expect then. The exit status is 0 where nothing was found, 1 where something was or the file is refused, 2 where a file cannot be read.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -201,11 +205,14 @@ Findings, by the word in brackets:
   overlap          reserved bytes reach into another record or site, or beyond the function
   not-patchpoint   there is not just LLVM's call and nops: the length is wrong
   no-length        the reserved length is neither told nor to be inferred
+  unmatched        the IR does not tell clearly which call a record is of, knows none, or calls it with a convention other than
+                   anyregcc and C
   record-outside   the record lies beyond its function
   record-overflow  LLVM could not encode the record
   shape            the record has not the locations that its shape says
   function         a function of the stack map is not there, or there twice
   inferred         a note: what has only nops is taken for a patchpoint, and may be a shadow
+  unused           a note: a file of shapes has one for a record that is not there
   link-register    RISC-V: LLVM's call overwrites ra, which is live out
   no-head          with --live: a patchpoint is too short, for its address, to be patched live
   live-outs        with --trust-live-outs: registers that the function keeps are left out
@@ -424,7 +431,7 @@ stack_arguments}]}], gc_maps: [{symbol, functions: [{name, address, stack_size, 
 kind}]}], globals: [PLACE]}]}; PLACE is {name, address}, the address in linked files; FRAME, of flat maps, is {function_size, \
 frame_pointer, variable_size, realigned, live_out_info, base, dwarf_base, registers: [{register, dwarf_register, spilled, offset, \
 size}]}; RECORD is {id, \
-offset, byte_offset, kind: patchpoint | shadow | statepoint | unknown, may_be_overflow, live_out_info, locations: [{kind: register | direct | \
+offset, byte_offset, kind: patchpoint | shadow | statepoint | unknown, statepoint: {convention, flags, deopt_values, references, slots}, may_be_overflow, live_out_info, locations: [{kind: register | direct | \
 indirect | constant | constant_index, text, size, register, dwarf_register, bit_offset, offset, value, index}], live_outs: \
 [{register, dwarf_register, size}], site: {reserved, reserved_source: given | recorded | inferred | at_most | unknown, warning, \
 instructions: [{offset, bytes, text, is_nop, is_whole, references}]}}.

@@ -47,6 +47,16 @@ fn findings<'s>(check: &Check, survey: &'s Survey) -> Vec<Finding<'s>> {
             message: fault.to_string(),
         })
         .collect();
+    let unused = survey.unused.iter().map(|message| Finding {
+        what: "unused",
+        counts: false,
+        place: None,
+        message: message.clone(),
+    });
+    findings.extend(unused);
+    if survey.untold {
+        findings.extend(untold(survey));
+    }
     for row in &survey.rows {
         of_row(check, survey, row, |what, counts, message| {
             findings.push(Finding {
@@ -60,20 +70,49 @@ fn findings<'s>(check: &Check, survey: &'s Survey) -> Vec<Finding<'s>> {
     findings
 }
 
+/// Where nothing was told, what all the records lack is said once.
+fn untold(survey: &Survey) -> Vec<Finding<'static>> {
+    let count = |is: fn(&State) -> bool| survey.rows.iter().filter(|row| is(&row.state)).count() as u64;
+    let missing = count(|state| matches!(state, State::NoLength(_)));
+    let guessed = count(|state| matches!(state, State::Registered(registered) if registered.may_be_shadow()));
+    let finding = |what, counts, message| Finding {
+        what,
+        counts,
+        place: None,
+        message,
+    };
+    let mut found = Vec::new();
+    if guessed > 0 {
+        let guessed = text::count_u64(guessed, "record");
+        let message = format!("taken for patchpoints by their nops, and may be shadows: {guessed}");
+        found.push(finding("inferred", false, message));
+    }
+    if missing > 0 {
+        let all = text::count_u64(survey.rows.len() as u64, "record");
+        let message = format!(
+            "nothing tells the length of {missing} of {all}: give --ir FILE, the IR that the file was compiled from, or --shape \
+             ID=SHAPE"
+        );
+        found.push(finding("no-length", true, message));
+    }
+    found
+}
+
 fn of_row(check: &Check, survey: &Survey, row: &Row, mut found: impl FnMut(&'static str, bool, String)) {
     match &row.state {
-        State::NoSite(_) => {}
+        State::NoSite(_) | State::Statepoint => {}
+        State::NoLength(_) if survey.untold => {}
         State::NoLength(why) => found("no-length", true, why.clone()),
+        State::Unmatched(why) => found("unmatched", true, why.clone()),
         State::Refused(error, kind) => found(refused(error, *kind), true, error.to_string()),
         State::Registered(registered) => {
             if let Some(message) = link_register(survey, registered) {
                 found("link-register", true, message);
             }
-            if registered.may_be_shadow() {
-                let bytes = registered.shape.reserved();
-                let message = format!(
-                    "taken for a patchpoint of {bytes} bytes by its nops, and may be a shadow: tell it"
-                );
+            if registered.may_be_shadow() && !survey.untold {
+                let bytes = text::count_u64(registered.shape.reserved().get().into(), "byte");
+                let message =
+                    format!("taken for a patchpoint of {bytes} by its nops, and may be a shadow: tell it");
                 found("inferred", false, message);
             }
             let patchpoint = registered.shape.kind() == SiteKind::Patchpoint;

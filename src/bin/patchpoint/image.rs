@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use object::{Object as _, ObjectKind, ObjectSection, SectionIndex};
+use object::{BinaryFormat, Object as _, ObjectKind, ObjectSection, SectionIndex};
 use patchpoint::Error;
 use patchpoint::addr::{CodeAddr, CodeRange, Len};
 use patchpoint::image::{FunctionRange, Image, Object, Segment, SegmentKind};
@@ -127,7 +127,7 @@ impl Code {
             end: code.last().map_or(0, |range| range.end().get()),
             image: Image {
                 arch,
-                windows: false,
+                windows: matches!(file.file.format(), BinaryFormat::Coff | BinaryFormat::Pe),
                 endian: file.endian(),
                 stack_maps,
                 functions,

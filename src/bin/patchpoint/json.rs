@@ -10,6 +10,7 @@ use crate::names::hex;
 use crate::problem::Problem;
 use crate::report::{
     FrameReport, FunctionReport, Layout, LiveOutReport, LocationReport, MapReport, RecordReport, Report,
+    StatepointReport,
 };
 use crate::site::{Kind, Reserved, Site};
 use crate::tables::{self, CoveredEntry, CoveredTable, GcEntry, GcTable, PcEntry, PcTable};
@@ -180,11 +181,22 @@ fn record(record: &RecordReport) -> Value {
         ("offset", record.offset.into()),
         ("byte_offset", record.byte_offset.into()),
         ("kind", kind.into()),
+        ("statepoint", record.statepoint.as_ref().map(statepoint).into()),
         ("may_be_overflow", record.may_be_overflow.into()),
         ("live_out_info", record.has_live_out_info.into()),
         ("locations", list(&record.locations, location)),
         ("live_outs", list(&record.live_outs, live_out)),
         ("site", record.site.as_ref().map(|at| site(record, at)).into()),
+    ])
+}
+
+fn statepoint(statepoint: &StatepointReport) -> Value {
+    object([
+        ("convention", statepoint.convention.into()),
+        ("flags", statepoint.flags.into()),
+        ("deopt_values", statepoint.deopt_values.into()),
+        ("references", statepoint.references.into()),
+        ("slots", statepoint.slots.into()),
     ])
 }
 

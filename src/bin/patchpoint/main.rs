@@ -3,7 +3,7 @@
 //! The way of the data for `inspect`, which reads any file: [`object_file`] reads it, [`relocate`] fills in what a linker
 //! would, [`symbols`] knows names and ends of functions, [`tables`] reads what is no stack map, [`report`] puts together what is to be said, and [`text`] and
 //! [`json`] say it; [`llvm`] prints the unrelocated section as `llvm-readobj` does. The other commands see code as the engine
-//! does: [`shapes`] knows what stack maps do not hold, [`image`] places the code, [`survey`] lets the library audit it; then
+//! does: [`shapes`] knows what stack maps do not hold, of which [`ir`] tells most, [`image`] places the code, [`survey`] lets the library audit it; then
 //! [`sites`], [`check`] and [`plan`] say what came of it, for any architecture, and [`run`] executes it on this one. [`link`] is about
 //! several files, and about all code in them.
 
@@ -12,6 +12,7 @@ mod call;
 mod check;
 mod disassemble;
 mod image;
+mod ir;
 mod json;
 mod link;
 mod llvm;
@@ -75,10 +76,7 @@ fn main() -> ExitCode {
                 let value = serde_json::json!({ "file": file, "error": problem.to_string() });
                 let _ = json::print(&value).and_then(|text| print(&text));
             }
-            match command {
-                Command::Check(_) => ExitCode::from(2),
-                _ => ExitCode::FAILURE,
-            }
+            ExitCode::from(problem.status())
         }
     }
 }
@@ -94,6 +92,9 @@ fn run_command(command: &Command, paint: Paint) -> Result<(String, Outcome), Pro
         return link::render(link, paint);
     }
     let data = fs::read(&*command.file()).map_err(Problem::Read)?;
+    if ir::is_bitcode(&data) {
+        return Err(Problem::BitcodeObject);
+    }
     let found = |(output, found)| (output, if found { Outcome::Found } else { Outcome::Fine });
     let fine = |output| (output, Outcome::Fine);
     match command {

@@ -66,7 +66,10 @@ fn of_survey<'s>(plan: &Plan, survey: &'s Survey) -> Result<Vec<Planned<'s>>, Pr
                 outcome: written(plan, survey, registered),
             }),
             State::Refused(error, _) => why.push(error.to_string()),
-            State::NoLength(reason) => why.push(format!("at {}: {reason}", row.place)),
+            State::Unmatched(reason) | State::NoLength(reason) => {
+                why.push(format!("at {}: {reason}", row.place));
+            }
+            State::Statepoint => why.push(format!("at {}: a statepoint is no site", row.place)),
             State::NoSite(reason) => why.push(format!("at {}: {reason}", row.place)),
         }
     }
@@ -185,10 +188,11 @@ fn as_text(plan: &Plan, survey: &Survey, planned: &[Planned<'_>], paint: Paint) 
 
 fn site_text(out: &mut String, plan: &Plan, planned: &Planned<'_>, paint: Paint) -> std::fmt::Result {
     let reserved = planned.registered.shape.reserved();
+    let reserved = crate::text::count_u64(reserved.get().into(), "byte");
     let id = paint.of(Style::Cyan, plan.id);
     write!(
         out,
-        "\n{} {id} at {}: {reserved} bytes reserved",
+        "\n{} {id} at {}: {reserved} reserved",
         kind(planned.registered),
         planned.place
     )?;

@@ -1,5 +1,6 @@
 use std::io;
 
+use patchpoint::Error;
 use patchpoint::arch::Arch;
 
 /// Why there is nothing to print. The name of the file stands before it.
@@ -11,6 +12,14 @@ pub(crate) enum Problem {
     ReadOther(String, io::Error),
     #[error("{file}, line {line}: {expected}")]
     Shape { file: String, line: usize, expected: String },
+    #[error("{place}: {why}")]
+    Told { place: String, why: String },
+    #[error("{file}, line {line}, is no LLVM IR: {why}")]
+    Ir { file: String, line: u32, why: String },
+    #[error("{0} is LLVM bitcode: give the IR as text, which `llvm-dis {0} -o -` prints")]
+    Bitcode(String),
+    #[error("is LLVM bitcode: compile it with `llc -filetype=obj`, and give the object")]
+    BitcodeObject,
     #[error(
         "is no object file that this tool reads (ELF, Mach-O, COFF or PE): {0}: give what `llc -filetype=obj` or `clang -c` \
          wrote, all of it"
@@ -37,7 +46,7 @@ pub(crate) enum Problem {
     #[error("{0}")]
     Library(Box<patchpoint::Error>),
     #[error(
-        "{0} has no call of a patchpoint or stackmap with an ID of this file: give the IR that it was compiled from"
+        "{0} has no call of a patchpoint, stackmap or statepoint that a record of this file is of: give the IR that it was compiled from"
     )]
     OtherIr(String),
     #[error("no record has ID {id}; {have}")]
@@ -73,6 +82,52 @@ pub(crate) enum Problem {
 }
 
 impl Problem {
+    /// The exit status: 2 where what was given cannot be read, or the output cannot be written; 1 where it was read and is
+    /// refused.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::Read(_)
+            | Self::ReadOther(..)
+            | Self::Shape { .. }
+            | Self::Ir { .. }
+            | Self::Bitcode(_)
+            | Self::BitcodeObject
+            | Self::Object(_)
+            | Self::NoStackMap
+            | Self::StackMap { .. }
+            | Self::NoSection(_)
+            | Self::Table { .. }
+            | Self::SharedLibrary(_)
+            | Self::Json(_)
+            | Self::Write(_) => 2,
+            Self::Library(error) => match **error {
+                Error::ObjectMalformed { .. }
+                | Error::ObjectUnsupported { .. }
+                | Error::StackMapTruncated { .. }
+                | Error::StackMapVersion { .. }
+                | Error::StackMapRecordCount { .. }
+                | Error::StackMapLocationKind { .. }
+                | Error::StackMapConstantIndex { .. }
+                | Error::StackMapAmbiguous { .. }
+                | Error::StackMapTooLong { .. } => 2,
+                _ => 1,
+            },
+            Self::Of(_, problem) => problem.status(),
+            Self::Told { .. }
+            | Self::NoArch(_)
+            | Self::TooLarge
+            | Self::OtherIr(_)
+            | Self::NoSuchId { .. }
+            | Self::NoSite { .. }
+            | Self::Run(_)
+            | Self::Undefined(..)
+            | Self::Foreign(..)
+            | Self::NoEntry { .. }
+            | Self::NoChecks(_)
+            | Self::ZeroByte(_) => 1,
+        }
+    }
+
     /// It is one of this file.
     pub(crate) fn of(self, file: &str) -> Self {
         Self::Of(file.to_owned(), Box::new(self))

@@ -9,7 +9,8 @@ use patchpoint::arch::Arch;
 use patchpoint::arch::registers::{RegisterName, register_view};
 use patchpoint::stackmap::flat::{Dialect, FlatFunction, Frame, FrameRegister};
 use patchpoint::stackmap::{
-    Constants, Endian, Function, LiveOut, Place, Record, StackMap, StackMaps, StackSize, Version, VersionTwo,
+    Constants, Endian, Function, LiveOut, Place, Record, StackMap, StackMaps, StackSize, Statepoint, Version,
+    VersionTwo,
 };
 
 use crate::args::Inspect;
@@ -39,6 +40,13 @@ pub(crate) struct MapReport {
     pub(crate) functions: Vec<FunctionReport>,
     /// Records that version 1 does not attribute to one of several functions.
     pub(crate) loose: Vec<RecordReport>,
+}
+
+impl MapReport {
+    fn has(&self, id: u64) -> bool {
+        let of_functions = self.functions.iter().flat_map(|function| &function.records);
+        of_functions.chain(&self.loose).any(|record| record.id == id)
+    }
 }
 
 /// How records hold their locations.
@@ -104,11 +112,25 @@ pub(crate) struct RecordReport {
     /// Whether live-outs were looked for, where the map tells it.
     pub(crate) has_live_out_info: Option<bool>,
     pub(crate) kind: Kind,
+    /// What its locations are, where it is one of a statepoint.
+    pub(crate) statepoint: Option<StatepointReport>,
     pub(crate) locations: Vec<LocationReport>,
     pub(crate) live_outs: Vec<LiveOutReport>,
     pub(crate) site: Option<Site>,
     /// What the relocations in the site refer to, by the offset in the function.
     pub(crate) references: BTreeMap<u64, String>,
+}
+
+/// What stands in the record of a statepoint.
+pub(crate) struct StatepointReport {
+    /// The number of the calling convention.
+    pub(crate) convention: u64,
+    pub(crate) flags: u64,
+    pub(crate) deopt_values: usize,
+    /// Each is two locations, base and derived pointer.
+    pub(crate) references: usize,
+    /// The stack slots that hold references.
+    pub(crate) slots: usize,
 }
 
 pub(crate) struct LocationReport {
@@ -147,6 +169,14 @@ impl Report {
         let mut maps = Vec::new();
         for section in &sections {
             maps.extend(reporter.section(section)?);
+        }
+        for known in &inspect.reserved {
+            if !maps.iter().any(|map| map.has(known.id)) {
+                return Err(Problem::Told {
+                    place: "--reserved".to_owned(),
+                    why: format!("no record has ID {}", known.id),
+                });
+            }
         }
         Ok(Self {
             file: inspect.file.clone(),
@@ -298,13 +328,15 @@ impl<'data> Reporter<'_, 'data> {
                 arch: self.arch,
                 endian: self.file.endian(),
                 bytes: function.bytes.get(usize::try_from(offset).ok()?..)?,
+                before: function.bytes.get(..usize::try_from(offset).ok()?)?,
                 offset,
                 address: function.address.wrapping_add(offset),
                 to_next: next.map(|next| next - offset),
                 to_end: function.size.checked_sub(offset)?,
             })
         });
-        let kind = kind(record, code.as_ref());
+        let kind = kind(record, constants, code.as_ref());
+        let statepoint = Statepoint::of(record, constants).filter(|_| kind == Kind::Statepoint);
         let given = self.reserved.get(&record.id().get()).copied();
         let site = code.map(|code| site(kind, &code, given, record.reserved()));
         let references = site.as_ref().zip(function).map(|(site, function)| {
@@ -321,6 +353,13 @@ impl<'data> Reporter<'_, 'data> {
             may_be_overflow: record.may_be_overflow(),
             has_live_out_info: record.has_live_out_info(),
             kind,
+            statepoint: statepoint.map(|statepoint| StatepointReport {
+                convention: statepoint.calling_convention(),
+                flags: statepoint.flags(),
+                deopt_values: statepoint.deopt_values().count(),
+                references: statepoint.references().count(),
+                slots: statepoint.slots().count(),
+            }),
             locations: record
                 .locations()
                 .map(|l| LocationReport::of(self.arch, l.place, l.size, constants))

@@ -7,15 +7,18 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::str::FromStr;
 
+use object::BinaryFormat;
 use patchpoint::CallShape;
 use patchpoint::addr::CodeAddr;
-use patchpoint::arch::Arch;
+use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::site::Candidate;
 use patchpoint::verify;
 
 use crate::args::{Code, number};
+use crate::image;
+use crate::ir::{Mangling, Matches, Program, Verdict};
+use crate::object_file::ObjectFile;
 use crate::problem::Problem;
-use crate::site::STATEPOINT;
 
 /// What was told of the records with an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,7 @@ impl FromStr for Told {
             id => Some(record_id(id).ok_or(EXPECTED)?),
         };
         let shape = Shape::read(shape).ok_or(EXPECTED)?;
+        shape.check()?;
         Ok(Self { function, id, shape })
     }
 }
@@ -87,14 +91,43 @@ impl Shape {
         };
         let reserved = u32::try_from(number(words.next()?)?).ok()?;
         let mut shape = make(reserved);
+        let mut args = None;
         for word in words {
             shape = match word.split_once('=') {
-                None if word == "result" => shape.result(),
-                Some(("args", count)) => shape.args(count.parse().ok()?),
+                None if word == "result" && !shape.has_result() => shape.result(),
+                Some(("args", count)) if args.is_none() => {
+                    let count = count.parse().ok()?;
+                    args = Some(count);
+                    shape.args(count)
+                }
                 _ => return None,
             };
         }
         Some(Self::Whole(shape))
+    }
+
+    /// The number of reserved bytes.
+    fn bytes(self) -> Option<u32> {
+        match self {
+            Self::No => None,
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Whole(shape) => Some(shape.reserved().get()),
+        }
+    }
+
+    /// Refuses what no call of LLVM's IR can be.
+    fn check(self) -> Result<(), String> {
+        if let Some(bytes) = self.bytes().filter(|bytes| i32::try_from(*bytes).is_err()) {
+            return Err(format!("LLVM reserves at most {} bytes, not {bytes}", i32::MAX));
+        }
+        match self {
+            Self::Whole(shape)
+                if shape.kind() == SiteKind::Shadow && (shape.has_result() || shape.arg_count() > 0) =>
+            {
+                Err("a shadow has neither a result nor arguments".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -104,16 +137,21 @@ pub(crate) struct Shapes {
     by_function: HashMap<(String, u64), Shape>,
     by_id: HashMap<u64, Shape>,
     others: Option<Shape>,
-    /// The files of IR, and the IDs in them.
-    ir: (Vec<String>, HashSet<u64>),
+    /// What was told, with the file, if it was told in one, and the place in words.
+    told: Vec<(Option<String>, String, Told)>,
+    ir: Option<Program>,
+    ir_files: Vec<String>,
 }
 
-/// Where the length of a site comes from.
+/// Where the shape of a site comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Told,
-    /// The stack map tells it, as flat ones may.
+    /// The length was told, and nothing else.
+    LengthTold,
+    /// The stack map tells the length, as flat ones may.
     Recorded,
+    /// The length is inferred.
     Inferred,
 }
 
@@ -122,6 +160,10 @@ pub(crate) enum Known {
     Site(CallShape, Source),
     /// It is no site, and why.
     NoSite(&'static str),
+    /// It is one of a statepoint: its offset is where a call returns to.
+    Statepoint,
+    /// What was given speaks of it, and cannot be believed or followed.
+    Refused(String),
     /// Nobody knows how long it is, and what it seems to be.
     NoLength(String),
 }
@@ -130,39 +172,98 @@ impl Shapes {
     /// Reads the files that the command line names; what stands on the command line itself comes first.
     pub(crate) fn read(code: &Code) -> Result<Self, Problem> {
         let mut shapes = Self::default();
-        let read = |file: &String| {
-            let text = fs::read_to_string(file);
-            text.map_err(|error| Problem::ReadOther(file.clone(), error))
-        };
-        shapes.ir.0.clone_from(&code.ir);
+        let read = |file: &String| fs::read(file).map_err(|error| Problem::ReadOther(file.clone(), error));
+        shapes.ir_files.clone_from(&code.ir);
         for file in &code.ir {
-            for (function, id, shape) in sites_of_ir(&read(file)?) {
-                shapes.ir.1.insert(id);
-                shapes.by_id.insert(id, shape);
-                shapes.by_function.insert((function, id), shape);
-            }
+            let program = shapes.ir.get_or_insert_default();
+            program.add_file(file, &read(file)?)?;
         }
         for file in &code.shapes {
-            for (line, told) in lines(&read(file)?) {
-                let told = told.parse().map_err(|expected| Problem::Shape {
+            let bytes = read(file)?;
+            for (line, text) in lines(&String::from_utf8_lossy(&bytes)) {
+                let told: Told = text.parse().map_err(|expected| Problem::Shape {
                     file: file.clone(),
                     line,
                     expected,
                 })?;
-                shapes.tell(told);
+                shapes.tell(told.clone());
+                let place = format!("{file}, line {line}");
+                shapes.told.push((Some(file.clone()), place, told));
             }
         }
-        code.shape.iter().for_each(|told| shapes.tell(told.clone()));
+        for told in &code.shape {
+            shapes.tell(told.clone());
+            shapes.told.push((None, "--shape".to_owned(), told.clone()));
+        }
         Ok(shapes)
     }
 
-    /// Whether the IR, if there is any, is of a file whose records have these IDs.
-    pub(crate) fn check_ir(&self, ids: impl IntoIterator<Item = u64>) -> Result<(), Problem> {
-        let (files, known) = &self.ir;
-        match files.is_empty() || ids.into_iter().any(|id| known.contains(&id)) {
-            true => Ok(()),
-            false => Err(Problem::OtherIr(files.join(", "))),
+    /// Whether nothing at all was told.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.ir.is_none()
+    }
+
+    /// Looks at all records of placed code, before [`Self::of`] is asked for each.
+    ///
+    /// # Errors
+    /// What was told cannot be of this file.
+    pub(crate) fn matches(&self, file: &ObjectFile<'_>, code: &image::Code) -> Result<Matches, Problem> {
+        let mangling = match file.file.format() {
+            BinaryFormat::MachO => Mangling::Underscore,
+            _ => Mangling::None,
+        };
+        let mut matches = Matches::of(self.ir.as_ref(), mangling, code)?;
+        if matches.is_foreign() {
+            return Err(Problem::OtherIr(self.ir_files.join(", ")));
         }
+        let mut used = HashSet::new();
+        let mut unused: Vec<(&str, String)> = Vec::new();
+        for (file, place, told) in &self.told {
+            let problem = |why| Problem::Told {
+                place: place.clone(),
+                why,
+            };
+            let function = told.function.as_deref();
+            match told.id.filter(|id| !matches.has(*id, function)) {
+                None => {
+                    used.insert(file);
+                }
+                Some(id) => {
+                    let why = match function {
+                        Some(name) => format!("no record of a function {name} has ID {id}"),
+                        None => format!("no record has ID {id}"),
+                    };
+                    match file {
+                        None => return Err(problem(why)),
+                        Some(_) => unused.push((place, why)),
+                    }
+                }
+            }
+            let unit = unit(code.image.arch);
+            if let Some(bytes) = told.shape.bytes().filter(|bytes| bytes % unit != 0) {
+                return Err(problem(format!(
+                    "no site has {}: instructions of {} are multiples of {unit}",
+                    crate::text::count_u64(bytes.into(), "byte"),
+                    code.image.arch
+                )));
+            }
+        }
+        // LLVM merges calls and leaves some out: what was written down of a source need not be all there, but something of it.
+        let foreign = self.told.iter().filter_map(|(file, ..)| file.as_ref());
+        if let Some(file) = foreign
+            .into_iter()
+            .find(|file| !used.contains(&Some((*file).clone())))
+        {
+            return Err(Problem::Told {
+                place: file.clone(),
+                why: "none of its shapes is of a record of this file".to_owned(),
+            });
+        }
+        matches.unused = unused
+            .into_iter()
+            .map(|(place, why)| format!("{place}: {why}"))
+            .collect();
+        Ok(matches)
     }
 
     fn tell(&mut self, told: Told) {
@@ -179,40 +280,97 @@ impl Shapes {
         }
     }
 
+    /// What was told of the records with an ID in a function.
+    fn told_of(&self, matches: &Matches, function: &str, id: u64) -> Option<Shape> {
+        let named = |name: &str| self.by_function.get(&(name.to_owned(), id));
+        let here = (!self.by_function.is_empty())
+            .then(|| named(function).or_else(|| named(matches.plain(function)?)))
+            .flatten();
+        here.or_else(|| self.by_id.get(&id)).copied()
+    }
+
     /// What is known of a record.
     ///
     /// # Errors
     /// Its bytes leave a doubt about the length.
-    pub(crate) fn of(&self, arch: Arch, record: &Candidate<'_>) -> patchpoint::Result<Known> {
+    pub(crate) fn of(
+        &self,
+        arch: Arch,
+        record: &Candidate<'_>,
+        matches: &Matches,
+    ) -> patchpoint::Result<Known> {
         let id = record.id().get();
-        let here = self.by_function.get(&(record.function().to_owned(), id));
-        let shape = match here.or_else(|| self.by_id.get(&id)) {
-            Some(shape) => Some(*shape),
-            None if id == STATEPOINT => return Ok(Known::NoSite("a statepoint, by its ID")),
-            None => self.others,
-        };
+        let told = self.told_of(matches, record.function(), id);
+        if let Some(shape) = told {
+            return Ok(as_told(arch, record, shape));
+        }
+        match (matches.verdict(&record.record()), self.others) {
+            (Some(Verdict::Site(shape)), _) => return Ok(whole(*shape)),
+            (Some(Verdict::Statepoint), _) => return Ok(Known::Statepoint),
+            (Some(Verdict::Refused(why)), _) => return Ok(Known::Refused(why.clone())),
+            _ if record.is_statepoint() => return Ok(Known::Statepoint),
+            (_, Some(shape)) => return Ok(as_told(arch, record, shape)),
+            (Some(Verdict::Unknown(why)), None) => return Ok(Known::Refused(why.clone())),
+            (None, None) => {}
+        }
         let patchpoint = seems_patchpoint(arch, record);
-        Ok(match shape {
-            Some(Shape::No) => Known::NoSite("no site, as told"),
-            Some(Shape::Whole(shape)) if shape.reserved().get() == 0 => Known::NoSite("reserves no bytes"),
-            Some(Shape::Whole(shape)) => Known::Site(shape, Source::Told),
-            Some(Shape::Bytes(bytes)) if patchpoint => Known::Site(CallShape::c(bytes), Source::Told),
-            Some(Shape::Bytes(bytes)) => Known::Site(CallShape::shadow(bytes), Source::Told),
-            None if record.record().reserved().is_some() => {
-                let bytes = record.reserved()?.get();
-                let shape = if patchpoint {
-                    CallShape::c
-                } else {
-                    CallShape::shadow
-                };
-                Known::Site(shape(bytes), Source::Recorded)
-            }
-            None if patchpoint => Known::Site(CallShape::c(record.infer_reserved()?.get()), Source::Inferred),
-            None => Known::NoLength(format!(
+        if record.record().reserved().is_some() {
+            let bytes = record.reserved()?.get();
+            return Ok(Known::Site(only_length(bytes, patchpoint), Source::Recorded));
+        }
+        if matches.is_shared(&record.record()) {
+            return Ok(Known::NoLength(format!(
+                "another record begins at the same address, and at most one of them reserves bytes: tell them, by --ir, --shape \
+                 {id}=BYTES or {id}=none"
+            )));
+        }
+        Ok(match patchpoint {
+            true => Known::Site(
+                only_length(record.infer_reserved()?.get(), true),
+                Source::Inferred,
+            ),
+            false => Known::NoLength(format!(
                 "real instructions stand there, as in a shadow: tell its length, by --ir, --shape {id}=shadow,BYTES or \
                  {id}=none"
             )),
         })
+    }
+}
+
+/// What all lengths are multiples of.
+fn unit(arch: Arch) -> u32 {
+    match arch {
+        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le => 4,
+        Arch::SystemZ | Arch::RiscV64 => 2,
+        _ => 1,
+    }
+}
+
+fn as_told(arch: Arch, record: &Candidate<'_>, shape: Shape) -> Known {
+    match shape {
+        Shape::No => Known::NoSite("no site, as told"),
+        Shape::Bytes(0) => Known::NoSite("reserves no bytes"),
+        Shape::Bytes(bytes) => Known::Site(
+            only_length(bytes, seems_patchpoint(arch, record)),
+            Source::LengthTold,
+        ),
+        Shape::Whole(shape) => whole(shape),
+    }
+}
+
+fn whole(shape: CallShape) -> Known {
+    match shape.reserved().get() {
+        0 => Known::NoSite("reserves no bytes"),
+        _ => Known::Site(shape, Source::Told),
+    }
+}
+
+/// The shape of a site of which only the length is known: of all conventions, that which lets a sequence overwrite the
+/// least, and with no operands.
+fn only_length(bytes: u32, patchpoint: bool) -> CallShape {
+    match patchpoint {
+        true => CallShape::any_reg(bytes),
+        false => CallShape::shadow(bytes),
     }
 }
 
@@ -228,84 +386,6 @@ fn seems_patchpoint(arch: Arch, record: &Candidate<'_>) -> bool {
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines().map(str::trim));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-}
-
-/// The sites of LLVM IR as text, each with its function: a call of `llvm.experimental.patchpoint` or `stackmap` stands on
-/// one line.
-fn sites_of_ir(text: &str) -> Vec<(String, u64, Shape)> {
-    let mut function = String::new();
-    let mut found = Vec::new();
-    for line in text.lines() {
-        if let Some(name) = defined(line) {
-            function = name.to_owned();
-        }
-        found.extend(site_of_ir(line).map(|(id, shape)| (function.clone(), id, shape)));
-    }
-    found
-}
-
-/// The name of the function whose definition begins there.
-fn defined(line: &str) -> Option<&str> {
-    let (_, name) = line.strip_prefix("define ")?.split_once('@')?;
-    let (name, _) = name.split_once('(')?;
-    Some(name.trim_matches('"'))
-}
-
-fn site_of_ir(line: &str) -> Option<(u64, Shape)> {
-    let line = line.trim_start();
-    if line.starts_with(';') || line.starts_with("declare") {
-        return None;
-    }
-    let (head, call) = line.split_once("@llvm.experimental.")?;
-    let (name, args) = call.split_once('(')?;
-    let mut args = arguments(args).into_iter();
-    let id = record_id(args.next()?.strip_prefix("i64 ")?)?;
-    let bytes = args.next()?.strip_prefix("i32 ")?.parse().ok()?;
-    let shape = match name.split('.').next()? {
-        "stackmap" => CallShape::shadow(bytes),
-        "patchpoint" => {
-            let count = args.nth(1)?.strip_prefix("i32 ")?.parse().ok()?;
-            let shape = match head.contains("anyregcc") {
-                true => CallShape::any_reg(bytes),
-                false => CallShape::c(bytes),
-            };
-            match name.ends_with(".void") {
-                true => shape.args(count),
-                false => shape.result().args(count),
-            }
-        }
-        _ => return None,
-    };
-    Some((id, Shape::Whole(shape)))
-}
-
-/// The arguments of a call up to its closing parenthesis.
-fn arguments(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let (mut start, mut depth) = (0, 0_u32);
-    for (at, c) in text.char_indices() {
-        let ends = match c {
-            '(' | '[' | '<' | '{' => {
-                depth += 1;
-                false
-            }
-            ')' if depth == 0 => true,
-            ')' | ']' | '>' | '}' => {
-                depth = depth.saturating_sub(1);
-                false
-            }
-            ',' => depth == 0,
-            _ => false,
-        };
-        if ends {
-            found.extend(text.get(start..at).map(str::trim));
-            start = at + 1;
-            if c == ')' {
-                break;
-            }
-        }
-    }
-    found
 }
 
 #[cfg(test)]
@@ -349,31 +429,19 @@ mod tests {
             "7=c,8,args",
             "7=c,8,args=-1",
             "7=entry,8",
+            "7=anyreg,8,result,result",
+            "7=anyreg,8,args=1,args=2",
             "get:=8",
             "get:*=8",
         ] {
             assert!(told(wrong).unwrap_err().contains("such as"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_ir_tells_shapes() {
-        let text = "
-            declare void @llvm.experimental.stackmap(i64, i32, ...)
-            ; call void @llvm.experimental.stackmap(i64 1, i32 8)
-define i64 @first(i64 %a) {
-            call void (i64, i32, ...) @llvm.experimental.stackmap(i64 2, i32 16, i64 %x)
-            %r = call anyregcc i64 (i64, i32, ptr, i32, ...) @llvm.experimental.patchpoint.i64(i64 -3, i32 24, ptr inttoptr (i64 5 to ptr), i32 2, i64 %a, i64 %b)
-define internal void @\"se cond\"() {
-            call void (i64, i32, i8*, i32, ...) @llvm.experimental.patchpoint.void(i64 4, i32 32, i8* null, i32 0)
-            call token @llvm.experimental.gc.statepoint.p0(i64 5, i32 6)";
-        let site = |function: &str, id: i64, shape| (function.to_owned(), id as u64, Shape::Whole(shape));
-        let expected = [
-            site("first", 2, CallShape::shadow(16)),
-            site("first", -3, CallShape::any_reg(24).result().args(2)),
-            site("se cond", 4, CallShape::c(32)),
-        ];
-        assert_eq!(sites_of_ir(text), expected);
+        for wrong in ["7=shadow,8,result", "7=shadow,8,args=1"] {
+            assert!(told(wrong).unwrap_err().contains("neither a result"), "{wrong}");
+        }
+        for wrong in ["7=c,2147483648", "7=4294967295"] {
+            assert!(told(wrong).unwrap_err().contains("at most 2147483647"), "{wrong}");
+        }
     }
 
     #[test]

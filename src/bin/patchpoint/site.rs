@@ -1,15 +1,17 @@
 //! The bytes at which a record points: how many are reserved, and what stands there.
 
-use patchpoint::addr::Len;
+use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
-use patchpoint::stackmap::{Endian, Record};
+use patchpoint::site::is_statepoint;
+use patchpoint::stackmap::{Constants, Endian, Record, Statepoint};
 
 use crate::disassemble::{Instruction, decode, llvm_call};
+use crate::text::count_u64;
 
 /// So many bytes are shown where nothing tells how many are reserved.
 const SHOWN: u64 = 32;
 /// LLVM's ID of statepoints that have none of their own.
-pub(crate) const STATEPOINT: u64 = 0xabcd_ef00;
+const STATEPOINT: u64 = 0xabcd_ef00;
 
 /// What a record stands for. The map does not say; this is what the record and the bytes leave possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub(crate) enum Kind {
     Patchpoint,
     /// Real instructions stand there.
     Shadow,
-    /// It has the ID that LLVM gives to statepoints.
+    /// It begins as statepoints do, and a call returns to its offset.
     Statepoint,
     /// Nops may be a patchpoint's or fill up a shadow.
     Unknown,
@@ -51,6 +53,8 @@ pub(crate) struct Code<'a> {
     pub(crate) endian: Endian,
     /// From the record's offset to the end of the section.
     pub(crate) bytes: &'a [u8],
+    /// From the function's start to the record's offset.
+    pub(crate) before: &'a [u8],
     pub(crate) offset: u64,
     /// The address of the first byte, as far as the file knows it: for its alignment.
     pub(crate) address: u64,
@@ -73,8 +77,15 @@ impl Code<'_> {
     }
 }
 
-pub(crate) fn kind(record: &Record<'_>, code: Option<&Code<'_>>) -> Kind {
-    if record.id().get() == STATEPOINT {
+pub(crate) fn kind(record: &Record<'_>, constants: Constants<'_>, code: Option<&Code<'_>>) -> Kind {
+    let returns_here = |code: &Code<'_>| {
+        code.arch.is_some_and(|arch| {
+            is_statepoint(arch, record, constants, CodeAddr::new(code.address), code.before)
+        })
+    };
+    // Where the code is not there to be looked at, LLVM's ID tells.
+    let has_id = record.id().get() == STATEPOINT && Statepoint::of(record, constants).is_some();
+    if has_id || code.is_some_and(returns_here) {
         return Kind::Statepoint;
     }
     if record.live_outs().len() != 0 {
@@ -162,13 +173,16 @@ fn shown(code: &Code<'_>, reserved: Reserved) -> Vec<Instruction> {
 fn warning(code: &Code<'_>, bytes: u64) -> Option<String> {
     if let Some(next) = code.to_next.filter(|next| *next < bytes) {
         return Some(format!(
-            "{bytes} bytes reach beyond the next record, {next} bytes further"
+            "{} reserved, and the next record is {} further",
+            count_u64(bytes, "byte"),
+            count_u64(next, "byte")
         ));
     }
     (code.to_end < bytes).then(|| {
         format!(
-            "{bytes} bytes reach beyond the function, which ends after {}",
-            code.to_end
+            "{} reserved, and the function ends after {}",
+            count_u64(bytes, "byte"),
+            count_u64(code.to_end, "byte")
         )
     })
 }
@@ -187,6 +201,7 @@ mod tests {
             arch: Some(Arch::X86_64),
             endian: Endian::Little,
             bytes,
+            before: &[],
             offset: 4,
             address,
             to_next,

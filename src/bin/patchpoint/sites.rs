@@ -22,6 +22,10 @@ pub(crate) fn render(sites: &Sites, data: &[u8], paint: Paint) -> Result<String,
     }
 }
 
+/// What is said of one.
+const STATEPOINT: &str =
+    "a statepoint: the offset is where its call returns to, and nothing is reserved there";
+
 /// The first line, and what is wrong with the maps as a whole.
 pub(crate) fn heading(survey: &Survey, paint: Paint) -> String {
     let how = match survey.how {
@@ -51,11 +55,15 @@ fn as_text(survey: &Survey, paint: Paint) -> String {
     let count = |is: fn(&State) -> bool| survey.rows.iter().filter(|row| is(&row.state)).count();
     let _ = writeln!(
         out,
-        "\n{}: {} would be registered, {} refused, {} without a length",
+        "\n{}: {} would be registered, {} refused, {} without a length{}",
         text::count_u64(survey.rows.len() as u64, "record"),
         count(|state| matches!(state, State::Registered(_))),
-        count(|state| matches!(state, State::Refused(..))),
+        count(|state| matches!(state, State::Refused(..) | State::Unmatched(_))),
         count(|state| matches!(state, State::NoLength(_))),
+        match count(|state| matches!(state, State::Statepoint)) {
+            0 => String::new(),
+            count => format!(", {}", text::count_u64(count as u64, "statepoint")),
+        },
     );
     out
 }
@@ -72,6 +80,8 @@ fn row_text(out: &mut String, survey: &Survey, row: &Row, paint: Paint) -> std::
     write!(out, "  record {id} at +{:#x}: ", row.place.offset)?;
     match &row.state {
         State::Refused(error, _) => writeln!(out, "{}", paint.of(Style::Red, format!("refused: {error}"))),
+        State::Unmatched(why) => writeln!(out, "{}", paint.of(Style::Red, format!("refused: {why}"))),
+        State::Statepoint => writeln!(out, "{}", paint.of(Style::Dim, STATEPOINT)),
         State::NoLength(why) => writeln!(out, "{}", paint.of(Style::Yellow, why)),
         State::NoSite(why) => writeln!(out, "{}", paint.of(Style::Dim, why)),
         State::Registered(registered) => registered_text(out, survey, registered, paint),
@@ -86,7 +96,7 @@ fn registered_text(
 ) -> std::fmt::Result {
     let (shape, slack) = (registered.shape, registered.slack.get());
     let inferred = match registered.source {
-        Source::Told => "",
+        Source::Told | Source::LengthTold => "",
         Source::Recorded => " recorded",
         Source::Inferred => " inferred",
     };
@@ -178,7 +188,9 @@ fn row_json(survey: &Survey, row: &Row) -> Value {
         State::Registered(_) => ("registered", None),
         State::Refused(error, _) => ("refused", Some(error.to_string())),
         State::NoLength(why) => ("no_length", Some(why.clone())),
+        State::Unmatched(why) => ("refused", Some(why.clone())),
         State::NoSite(why) => ("no_site", Some((*why).to_owned())),
+        State::Statepoint => ("statepoint", Some(STATEPOINT.to_owned())),
     };
     put("state", state.into());
     if let Some(why) = why {
@@ -199,7 +211,7 @@ fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Valu
         false => shape.kind().to_string(),
     };
     put("kind", kind.into());
-    // Of an inferred shape only the length is known.
+    // Otherwise only the length is known.
     if shape.kind() == SiteKind::Patchpoint && registered.source == Source::Told {
         let anyreg = shape.convention() == Convention::AnyReg;
         put("convention", if anyreg { "anyreg" } else { "c" }.into());
@@ -208,7 +220,7 @@ fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Valu
     }
     put("reserved", shape.reserved().get().into());
     let source = match registered.source {
-        Source::Told => "told",
+        Source::Told | Source::LengthTold => "told",
         Source::Recorded => "recorded",
         Source::Inferred => "inferred",
     };

@@ -30,6 +30,10 @@ pub(crate) struct Survey {
     /// What is wrong with the maps as a whole.
     pub(crate) faults: Vec<Error>,
     pub(crate) module: Module,
+    /// What files of shapes say of records that are not there.
+    pub(crate) unused: Vec<String>,
+    /// Whether nothing was told of the records.
+    pub(crate) untold: bool,
     /// The end of all addresses in use.
     pub(crate) end: u64,
 }
@@ -54,8 +58,11 @@ pub(crate) enum State {
     Registered(Box<Registered>),
     /// With its kind, where it was told or inferred.
     Refused(Error, Option<SiteKind>),
+    /// What was given does not tell clearly what it is, or it is something that cannot be patched.
+    Unmatched(String),
     NoLength(String),
     NoSite(&'static str),
+    Statepoint,
 }
 
 /// A record that becomes a site.
@@ -107,6 +114,7 @@ impl Survey {
         file.check_maps()?;
         let code = Code::of(data, &file)?;
         let arch = code.image.arch;
+        let matches = shapes.matches(&file, &code)?;
         let mut told = HashMap::new();
         let mut rows = Vec::new();
         let mut progress = Progress::new("records");
@@ -117,7 +125,7 @@ impl Survey {
                 place: Place::of(record),
                 state,
             };
-            Ok(match shapes.of(arch, record)? {
+            Ok(match shapes.of(arch, record, &matches)? {
                 Known::Site(shape, source) => {
                     told.insert((record.addr(), record.id()), (shape.kind(), source));
                     Some(shape)
@@ -128,6 +136,14 @@ impl Survey {
                 }
                 Known::NoLength(why) => {
                     rows.push(row(State::NoLength(why)));
+                    None
+                }
+                Known::Refused(why) => {
+                    rows.push(row(State::Unmatched(why)));
+                    None
+                }
+                Known::Statepoint => {
+                    rows.push(row(State::Statepoint));
                     None
                 }
             })
@@ -161,7 +177,6 @@ impl Survey {
             });
         }
         drop(progress);
-        shapes.check_ir(rows.iter().map(|row| row.place.id))?;
         // Records of the same place stay in their order.
         rows.sort_by_key(|row| row.place.addr);
         Ok(Self {
@@ -173,6 +188,8 @@ impl Survey {
             rows,
             faults,
             module: found.module,
+            unused: matches.unused,
+            untold: shapes.is_empty(),
             end: code.end,
         })
     }
@@ -219,7 +236,8 @@ impl std::fmt::Display for Place {
 
 fn ambiguous(id: u64, seen: Len, why: &str) -> String {
     format!(
-        "its length cannot be inferred after {seen} bytes: {why}: tell it, by --ir, --shape {id}=BYTES or {id}=none"
+        "its length cannot be inferred after {}: {why}: tell it, by --ir, --shape {id}=BYTES or {id}=none",
+        crate::text::count_u64(seen.get().into(), "byte")
     )
 }
 
@@ -299,6 +317,7 @@ pub(crate) fn kind(registered: &Registered) -> &'static str {
     match (registered.shape.kind(), registered.shape.convention()) {
         (SiteKind::Shadow, _) => "shadow",
         _ if registered.may_be_shadow() => "patchpoint or shadow",
+        _ if registered.source != Source::Told => "patchpoint",
         (_, Convention::AnyReg) => "anyregcc patchpoint",
         _ => "patchpoint",
     }

@@ -241,8 +241,8 @@ fn a_given_length_is_shown_and_checked() {
         .next()
         .unwrap();
     assert!(call.contains("call r11") && !call.contains("nop"), "{call}");
-    assert!(shown.contains("warning: 20 bytes reach beyond the next record, 8 bytes further"));
-    assert!(shown.contains("warning: 17 bytes reach beyond the function, which ends after 16"));
+    assert!(shown.contains("warning: 20 bytes reserved, and the next record is 8 bytes further"));
+    assert!(shown.contains("warning: 17 bytes reserved, and the function ends after 16 bytes"));
     assert!(!shown.contains("warning: 4 bytes"));
 }
 

@@ -131,8 +131,16 @@ impl Text {
             record.offset,
             kind(record.kind)
         )?;
-        if let Some(site) = &record.site {
-            write!(self.out, ", {}", reserved(site.reserved))?;
+        match (&record.site, &record.statepoint) {
+            (_, Some(statepoint)) => write!(
+                self.out,
+                ": {}, {}, {} of references",
+                count(statepoint.deopt_values, "deoptimization value"),
+                count(statepoint.references, "reference"),
+                count(statepoint.slots, "slot"),
+            )?,
+            (Some(site), None) => write!(self.out, ", {}", reserved(site.reserved))?,
+            (None, None) => {}
         }
         writeln!(self.out)?;
         if record.may_be_overflow {
@@ -158,8 +166,9 @@ impl Text {
             writeln!(self.out, "    live-outs were not looked for")?;
         }
         match &record.site {
-            Some(site) => self.code(record, site),
-            None => Ok(()),
+            // Of a statepoint, nothing that stands there belongs to it.
+            Some(site) if record.kind != Kind::Statepoint => self.code(record, site),
+            _ => Ok(()),
         }
     }
 
@@ -229,20 +238,24 @@ fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Patchpoint => "patchpoint",
         Kind::Shadow => "shadow",
-        Kind::Statepoint => "statepoint by its ID, whose offset is the return address",
+        Kind::Statepoint => "statepoint, whose call returns here",
         Kind::Unknown => "patchpoint or shadow",
     }
 }
 
 fn reserved(reserved: Reserved) -> String {
     match reserved {
-        Reserved::Given(bytes) => format!("{bytes} reserved bytes as given"),
-        Reserved::Recorded(bytes) => format!("{bytes} reserved bytes as the stack map tells"),
+        Reserved::Given(bytes) => format!("{} as given", count_u64(bytes, "reserved byte")),
+        Reserved::Recorded(bytes) => {
+            format!("{} as the stack map tells", count_u64(bytes, "reserved byte"))
+        }
         Reserved::Inferred(bytes) => {
-            format!("{bytes} reserved bytes, inferred from what LLVM filled them with")
+            let bytes = count_u64(bytes, "reserved byte");
+            format!("{bytes}, inferred from what LLVM filled them with")
         }
         Reserved::AtMost(bytes) => {
-            format!("at most {bytes} reserved bytes (the last nops may have another reason: give --reserved)")
+            let bytes = count_u64(bytes, "reserved byte");
+            format!("at most {bytes} (the last nops may have another reason: give --reserved)")
         }
         Reserved::Unknown => "reserved bytes not known (give --reserved)".to_owned(),
     }

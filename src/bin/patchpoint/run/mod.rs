@@ -14,6 +14,7 @@ use patchpoint::{Engine, Error};
 
 use crate::args::{Argument, Arguments, Output, Run};
 use crate::call;
+use crate::ir::Matches;
 use crate::names::{Listed, Names};
 use crate::object_file::ObjectFile;
 use crate::paint::Paint;
@@ -76,11 +77,14 @@ pub(crate) fn render(run: &Run, data: &[u8], paint: Paint) -> Result<String, Pro
 fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
     let shapes = Shapes::read(&run.code)?;
     // What is no object at all is said in the words of the other commands.
-    ObjectFile::parse(data)?.check_maps()?;
+    let file = ObjectFile::parse(data)?;
+    file.check_maps()?;
+    // Records are known by their place in the section, wherever the code is.
+    let matches = shapes.matches(&file, &crate::image::Code::of(data, &file)?)?;
     let events = Events::default();
     let engine = engine(&events)?;
     let mut names = Names::default();
-    let module = load(run, data, &engine, &shapes, &mut names)?;
+    let module = load(run, data, &engine, (&shapes, &matches), &mut names)?;
     let function = module.function(&run.call).map_err(|error| {
         let functions: Vec<_> = module.functions().map(|f| f.name().to_owned()).collect();
         Problem::Run(format!("{error}: it has {}", functions.join(", ")))
@@ -146,7 +150,7 @@ fn load(
     run: &Run,
     data: &[u8],
     engine: &Engine,
-    shapes: &Shapes,
+    (shapes, matches): (&Shapes, &Matches),
     names: &mut Names,
 ) -> Result<Module, Problem> {
     let resolved = std::cell::RefCell::new(Vec::new());
@@ -171,12 +175,10 @@ fn load(
         registration
     };
     let arch = patchpoint::arch::Arch::host();
-    let mut ids = Vec::new();
     let mut progress = Progress::new("records");
     let module = call::register(registration, |record| {
         progress.step();
-        ids.push(record.id().get());
-        let known = arch.map(|arch| shapes.of(arch, record));
+        let known = arch.map(|arch| shapes.of(arch, record, matches));
         Ok(match known {
             Some(Ok(Known::Site(shape, _))) => Some(shape),
             // Without a length it is no site.
@@ -185,7 +187,6 @@ fn load(
         })
     })?;
     drop(progress);
-    shapes.check_ir(ids)?;
     *names = Names::of_module(&module);
     for (addr, name) in resolved.into_inner() {
         names.add(addr, name);
