@@ -121,6 +121,7 @@ impl Problem {
             | Self::NoSite { .. }
             | Self::Run(_)
             | Self::Undefined(..)
+            | Self::DefinedTwice(_)
             | Self::Foreign(..)
             | Self::NoEntry { .. }
             | Self::NoChecks(_)
