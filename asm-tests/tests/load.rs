@@ -329,7 +329,7 @@ fn refusals_say_why() {
         ),
         (
             "refuse_huge_sum",
-            "the image needs at least 1610612736 bytes, more than the limit of 268435456",
+            "the image needs at least 805306368 bytes, more than the limit of 268435456",
         ),
         (
             "refuse_unloaded",

@@ -81,7 +81,7 @@ impl Free {
         let result_until = result
             .filter(|reg| !entry && !registers.vectors.contains(*reg))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
-            .and_then(|reg| first_write(sequence, site).map(|at| (reg, at)));
+            .and_then(|reg| first_write(sequence, site, live_outs(site).contains(reg)).map(|at| (reg, at)));
         Self {
             scratch,
             result_until,
@@ -171,10 +171,11 @@ fn uses_temp(sequence: &Sequence) -> bool {
 }
 
 /// The first operation that writes the result, if the result is not read until then and no operation can be
-/// executed twice.
-fn first_write(sequence: &Sequence, site: &SiteContext<'_>) -> Option<usize> {
+/// executed twice. Where the function needs the register of the integer result, a floating-point one does not replace it.
+fn first_write(sequence: &Sequence, site: &SiteContext<'_>, needs_integer: bool) -> Option<usize> {
     let is_result = |operand| match operand {
-        Operand::Result | Operand::FloatResult => true,
+        Operand::Result => true,
+        Operand::FloatResult => !(is_c(site) && needs_integer),
         // The record of an `anyregcc` patchpoint begins with its result.
         Operand::Location(0) => !is_c(site) && has_result(site),
         _ => false,

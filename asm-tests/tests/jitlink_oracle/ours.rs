@@ -277,11 +277,10 @@ fn keep_operations(resolved: &mut Resolved<'_>) {
 }
 
 fn bytes_at(linked: &LinkedImage, section: &Sectioned) -> Vec<u8> {
-    let holds = |addr: CodeAddr, len: usize| (addr.get()..addr.get() + len as u64).contains(&section.addr);
-    let segment = linked
-        .segments
-        .iter()
-        .find(|segment| holds(segment.addr, segment.bytes.len()))
-        .unwrap();
-    segment.bytes[(section.addr - segment.addr.get()) as usize..][..section.size as usize].to_vec()
+    let (at, len) = (CodeAddr::new(section.addr), section.size as usize);
+    let mut segments = linked.segments.iter();
+    segments
+        .find_map(|segment| segment.read(at, len))
+        .unwrap()
+        .to_vec()
 }

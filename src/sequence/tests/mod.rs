@@ -41,6 +41,7 @@ const RSI: u16 = 4;
 const RDI: u16 = 5;
 const RBP: u16 = 6;
 const RSP: u16 = 7;
+const R10: u16 = 10;
 const R12: u16 = 12;
 const R13: u16 = 13;
 const XMM0: u16 = 17;

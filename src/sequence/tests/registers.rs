@@ -14,6 +14,25 @@ fn only_the_scratch_register_and_the_result_are_written_at_an_anyreg_site() {
     assert_eq!(assembled.declared.outputs, RegSet::of(&[x86::RAX]));
 }
 
+/// Of the two registers that the C convention has for a result, a function may need the other one.
+#[test]
+fn the_integer_result_is_no_scratch_where_only_the_other_is_written() {
+    // The arguments take the registers of six, r10 is needed, and r11 is the temporary one.
+    let sequence = seq().mov(float_result(), 185).mov(temp(), temp());
+    let at = |live_outs: &[u16]| {
+        let live_outs = live_outs.iter();
+        let record = live_outs.fold(record(7), |record, reg| record.live_out(*reg, 8));
+        SiteContext {
+            trust_live_outs: true,
+            ..site(CallShape::c(48).result().args(6), record)
+        }
+    };
+    let assembled = in_place(&sequence, &at(&[R10]));
+    assert_eq!(disassembly(SITE, &assembled.code)[0], "mov eax, 0xb9");
+    let refused = refused(&sequence, &at(&[R10, RAX]));
+    assert!(matches!(refused, Error::NoScratch { op: 0, .. }), "{refused}");
+}
+
 #[test]
 fn the_result_register_is_scratch_until_it_is_written() {
     // r11 has the base, the result register the immediate.
