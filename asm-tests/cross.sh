@@ -32,6 +32,14 @@ skipped=(
     gdb_names_stubs_and_ramps_and_goes_through_them
     # A thread of the emulator's is listed with the program's in /proc/self/task, with every signal blocked.
     publish::signals::tests
+    # madvise(MADV_DONTFORK) succeeds and keeps nothing from a child; PR_SET_MDWE and limits of memory are the emulator's own.
+    memory::tests::forks::a_child_that_no_handler_saw_has_no_code memory::tests::forks::without_memory_for_a_copy_a_child_has_no_code
+    memory::tests::forks::neither_side_waits_for_ever memory::tests::forks::a_copy_needs_no_page_to_become_executable
+    # Frames of signals, and alternate stacks, are the emulator's own.
+    publish::trap::tests::profiled
+    # A child that is forked while another thread starts one hangs in the emulator.
+    memory::tests::forks::memory_comes_and_goes_while_others_fork engine::tests::forked::children_are_made_between_transactions
+    beside_profilers_forks_threads_that_come_and_go_and_handlers_that_patch
     # madvise(MADV_WIPEONFORK) succeeds and wipes nothing.
     a_forked_child_is_refused a_forked_child_that_unloads_unmaps_nothing_of_its_own
 )
