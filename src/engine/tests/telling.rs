@@ -192,8 +192,6 @@ fn an_observer_that_changes_its_engine_panics_and_does_not_hang() {
     ];
     for used in uses {
         let end = end_of_child(|| {
-            // SAFETY: takes a number; a child that waits for itself is ended.
-            unsafe { libc::alarm(20) };
             let known = Arc::new(OnceLock::<WeakEngine>::new());
             let own = Arc::clone(&known);
             let observer = move |event: &Event<'_>| {

@@ -33,7 +33,6 @@ pub(crate) fn end_and_message(work: impl FnOnce() -> bool) -> (End, String) {
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
     let [from, to] = ends;
     let child = start(move || {
-        std::panic::set_hook(std::boxed::Box::new(|_| {}));
         let none = libc::rlimit {
             rlim_cur: 0,
             rlim_max: 0,
@@ -98,8 +97,23 @@ pub(crate) fn end_of_child_after(meanwhile: impl FnOnce() + Send, work: impl FnO
     end
 }
 
+/// Lets panics say nothing in forked children. A message with a backtrace takes locks, which a thread of the parent that was
+/// just panicking would have there for ever.
+fn be_quiet_in_children() {
+    static DONE: std::sync::Once = std::sync::Once::new();
+    DONE.call_once(|| {
+        let (parent, say) = (std::process::id(), std::panic::take_hook());
+        std::panic::set_hook(std::boxed::Box::new(move |info| {
+            if std::process::id() == parent {
+                say(info);
+            }
+        }));
+    });
+}
+
 /// Starts a forked child.
 fn start(work: impl FnOnce() -> bool) -> libc::pid_t {
+    be_quiet_in_children();
     // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),
     // and leaves without running anything of the parent's.
     match unsafe { libc::fork() } {
