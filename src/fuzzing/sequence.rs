@@ -142,6 +142,12 @@ fn accepted(
         }
         // What is lost on which path only the checker follows.
         Err(error) if raw || matches!(error, Error::VerifyLost { .. }) => Err(error),
+        // Where the sequence stores below the stack pointer, that is what it asked for.
+        Err(error @ Error::VerifyRedZone { .. })
+            if sequence.stores_through(site.arch.backend().registers().stack_pointer) =>
+        {
+            Err(error)
+        }
         Err(error) => refused(site, sequence, assembled, &error),
     }
 }

@@ -131,6 +131,15 @@ impl Sequence {
         Arc::ptr_eq(&self.body, &other.body)
     }
 
+    /// Whether it stores through a register that it names.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn stores_through(&self, reg: DwarfReg) -> bool {
+        self.operations().iter().any(|operation| match operation {
+            Operation::Store { to, .. } | Operation::AddToMem { to, .. } => to.base == Operand::Reg(reg),
+            _ => false,
+        })
+    }
+
     pub(super) fn operations(&self) -> &[Operation] {
         &self.body.operations
     }
