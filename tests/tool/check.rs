@@ -73,14 +73,16 @@ fn each_known_defect_is_found() {
 
 /// LLVM's shadows that are too short, in the rest of the corpus: next to call frame information on AArch64, to other
 /// instructions that emit nothing on PowerPC, and everywhere with compressed instructions.
-const SHORT: [(&str, &[u64]); 21] = [
+const SHORT: [(&str, &[u64]); 22] = [
     ("aarch64/shadow.llc19.O0", &[503]),
     ("aarch64/shadow.llc19.O2", &[503]),
     ("powerpc64le/random_1.llc14.O0", &[1019]),
     ("powerpc64le/random_1.llc19.O0", &[1019]),
     ("riscv64c/random_1.llc19.O0", &[1003, 1019]),
     ("riscv64c/random_1.llc19.O2", &[1019]),
-    ("riscv64c/random_2.llc19.O0", &[1019]),
+    // The bytes behind the last whole instruction of these are a jump's, and the next block, to which it jumps.
+    ("riscv64c/random_2.llc19.O0", &[1013, 1019]),
+    ("riscv64c/random_3.llc19.O0", &[1016, 1024]),
     ("riscv64c/random_4.llc19.O0", &[1012]),
     ("riscv64c/random_4.llc19.O2", &[1012]),
     ("riscv64c/relocs.llc19.O0", &[904]),
@@ -101,7 +103,7 @@ const SHORT: [(&str, &[u64]); 21] = [
 /// In all other objects nothing is found, and every patchpoint can be patched live.
 #[test]
 fn nothing_but_the_known_defects_is_found_in_the_corpus() {
-    let mut checked = 0;
+    let (mut checked, mut others) = (0, Vec::new());
     for object in FOLDERS.iter().flat_map(|folder| objects(folder)) {
         let short = SHORT
             .iter()
@@ -116,13 +118,20 @@ fn nothing_but_the_known_defects_is_found_in_the_corpus() {
             .iter()
             .filter(|finding| finding["counts"] == true)
             .map(|finding| {
-                assert_eq!(finding["what"], "short-shadow", "{}: {finding}", object.path);
+                // Where the bytes that are not the shadow's are the head of a loop, they are refused for that.
+                let message = finding["message"].as_str().unwrap_or_default();
+                let is_entered = finding["what"] == "refused" && message.starts_with("the branch at ");
+                let is_short = finding["what"] == "short-shadow";
+                assert!(is_short || is_entered, "{}: {finding}", object.path);
                 finding["id"].as_u64().unwrap()
             })
             .collect();
-        assert_eq!(found, expected, "{}", object.path);
+        if found != expected {
+            others.push((object.path, found));
+        }
         checked += 1;
     }
+    assert_eq!(others, [], "not what is known");
     println!("{checked} objects");
     assert!(checked > 500, "{checked}");
 }

@@ -341,7 +341,10 @@ fn resuming_changes_nothing() {
 
 #[test]
 fn continuing_elsewhere_changes_only_x17() {
-    let probe = Probe::through(None, false, |frame, collect| frame.continue_at(collect).unwrap());
+    // SAFETY: the code that goes on is this test's, and made to look at just that.
+    let probe = Probe::through(None, false, |frame, collect| {
+        unsafe { frame.continue_at(collect) }.unwrap()
+    });
     for (seed, flags) in (1..).zip(FLAGS) {
         let mut input = Image::pattern(seed, flags);
         let output = probe.run(&input).0;
@@ -355,7 +358,8 @@ fn a_frame_shows_every_register_and_takes_every_write() {
     for resume in [true, false] {
         let probe = Probe::through(None, resume, move |frame, collect| {
             assert_eq!(frame.flags(), 0xa000_0000);
-            frame.set_flags(0x5000_00ff);
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            unsafe { frame.set_flags(0x5000_00ff) };
             let (seen, new) = (Image::pattern(1, 0), Image::pattern(2, 0));
             for n in 0..31 {
                 let reg = DwarfReg::new(n);
@@ -363,22 +367,24 @@ fn a_frame_shows_every_register_and_takes_every_write() {
                     frame.register(reg).unwrap().u64(),
                     Some(seen.gprs[usize::from(n)])
                 );
-                frame.set_register(reg, new.gprs[usize::from(n)].into()).unwrap();
+                // SAFETY: the code that goes on is this test's, and made to look at just that.
+                unsafe { frame.set_register(reg, new.gprs[usize::from(n)].into()) }.unwrap();
             }
             for n in 0..32 {
                 let reg = DwarfReg::new(64 + n);
                 let value = frame.register(reg).unwrap();
                 assert_eq!(value.bytes(), seen.vectors[usize::from(n)]);
                 let vector = new.vectors[usize::from(n)];
-                frame
-                    .set_register(reg, Value::from_bytes(&vector).unwrap())
-                    .unwrap();
+                // SAFETY: the code that goes on is this test's, and made to look at just that.
+                unsafe { frame.set_register(reg, Value::from_bytes(&vector).unwrap()) }.unwrap();
             }
-            assert!(frame.set_register(DwarfReg::new(31), 0_u64.into()).is_err());
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            assert!(unsafe { frame.set_register(DwarfReg::new(31), 0_u64.into()) }.is_err());
             assert!(frame.register(DwarfReg::new(46)).is_err());
             match resume {
                 true => frame.resume(),
-                false => frame.continue_at(collect).unwrap(),
+                // SAFETY: the code that goes on is this test's, and made to look at just that.
+                false => unsafe { frame.continue_at(collect) }.unwrap(),
             }
         });
         let output = probe.run(&Image::pattern(1, 0xa000_0000)).0;
@@ -396,7 +402,8 @@ fn the_stack_pointer_is_that_of_the_site_and_aligned() {
         let sp = frame.stack_pointer();
         assert_eq!(sp, frame.register(DwarfReg::new(31)).unwrap().u64().unwrap());
         for wrong in [sp - 16, sp + 8] {
-            let refused = frame.continue_with_stack(collect, wrong);
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            let refused = unsafe { frame.continue_with_stack(collect, wrong) };
             assert!(matches!(refused, Err(Error::FrameStackPointer { .. })));
         }
         frame.resume()

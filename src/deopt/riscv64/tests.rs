@@ -277,7 +277,10 @@ fn resuming_changes_nothing() {
 
 #[test]
 fn continuing_elsewhere_changes_only_t1() {
-    let probe = Probe::through(false, |frame, collect| frame.continue_at(collect).unwrap());
+    // SAFETY: the code that goes on is this test's, and made to look at just that.
+    let probe = Probe::through(false, |frame, collect| {
+        unsafe { frame.continue_at(collect) }.unwrap()
+    });
     for seed in 1..5 {
         let mut input = Image::pattern(seed);
         let output = probe.run(&input);
@@ -316,12 +319,16 @@ fn a_handler_sees_every_register() {
 fn what_a_handler_writes_is_what_the_code_finds() {
     let probe = Probe::through(true, |frame, _| {
         for n in [1, 5, 6, 10, 31, 32, 63] {
-            frame.set_register(dwarf(n), Value::from(n as u64)).unwrap();
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            unsafe { frame.set_register(dwarf(n), Value::from(n as u64)) }.unwrap();
         }
         let short = Value::from_bytes(&2.5f32.to_le_bytes()).unwrap();
-        frame.set_register(dwarf(42), short).unwrap();
-        frame.set_flags(0x61);
-        assert!(frame.set_register(dwarf(2), Value::from(1u64)).is_err());
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(42), short) }.unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_flags(0x61) };
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        assert!(unsafe { frame.set_register(dwarf(2), Value::from(1u64)) }.is_err());
         frame.resume()
     });
     let mut input = Image::pattern(3);

@@ -331,18 +331,23 @@ fn a_handler_sees_every_register() {
 fn what_a_handler_writes_is_what_the_code_finds() {
     let machine = Machine::new();
     let site = machine.site(|frame| {
-        frame.set_register(dwarf(4), Value::from(4u64)).unwrap();
-        frame.set_register(dwarf(13), Value::from(13u64)).unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(4), Value::from(4u64)) }.unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(13), Value::from(13u64)) }.unwrap();
         // f9, f2 as a short number, v16.
-        frame.set_register(dwarf(28), Value::from(9.5f64)).unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(28), Value::from(9.5f64)) }.unwrap();
         let short = Value::from_bytes(&2.5f32.to_le_bytes()).unwrap();
-        frame.set_register(dwarf(17), short).unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(17), short) }.unwrap();
         let whole: Vec<u8> = (0..16).collect();
-        frame
-            .set_register(dwarf(68), Value::from_bytes(&whole).unwrap())
-            .unwrap();
-        assert!(frame.set_register(dwarf(15), Value::from(1u64)).is_err());
-        frame.set_flags(0x1000_0000);
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(68), Value::from_bytes(&whole).unwrap()) }.unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        assert!(unsafe { frame.set_register(dwarf(15), Value::from(1u64)) }.is_err());
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_flags(0x1000_0000) };
         frame.resume()
     });
     let mut expected = registers();
@@ -407,8 +412,10 @@ fn a_frame_continues_elsewhere_with_its_registers() {
     let machine = Machine::new();
     let back = machine.at(offset(patchpoint_test_back));
     let site = machine.site(move |frame| {
-        frame.set_register(dwarf(4), Value::from(44u64)).unwrap();
-        frame.continue_at(back).unwrap()
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(4), Value::from(44u64)) }.unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.continue_at(back) }.unwrap()
     });
     let mut expected = registers();
     // Where it would resume there is nothing.

@@ -250,24 +250,29 @@ fn what_is_written_is_found() {
     let program = program(|frame| {
         let new = Image::pattern(4);
         for n in (0..32).filter(|n| !KEPT.contains(n)) {
-            frame.set_register(dwarf(n), new.general[n].into()).unwrap();
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            unsafe { frame.set_register(dwarf(n), new.general[n].into()) }.unwrap();
         }
         for n in 0..32 {
-            frame
-                .set_register(dwarf(32 + n), new.scalars[n][0].into())
-                .unwrap();
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            unsafe { frame.set_register(dwarf(32 + n), new.scalars[n][0].into()) }.unwrap();
             let vector = Value::from_bytes(&in_order(new.vectors[n])).unwrap();
-            frame.set_register(dwarf(77 + n), vector).unwrap();
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            unsafe { frame.set_register(dwarf(77 + n), vector) }.unwrap();
         }
         for (n, value) in [(65, new.lr), (66, new.ctr), (109, new.vrsave)] {
-            frame.set_register(dwarf(n), value.into()).unwrap();
+            // SAFETY: the code that goes on is this test's, and made to look at just that.
+            unsafe { frame.set_register(dwarf(n), value.into()) }.unwrap();
         }
-        frame.set_flags(new.cr);
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_flags(new.cr) };
         let field = Value::from_bytes(&[8]).unwrap();
-        frame.set_register(dwarf(75), field).unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(75), field) }.unwrap();
         // A number of 4 bytes becomes the double that the register holds it as.
         let single = Value::from_bytes(&1.5f32.to_le_bytes()).unwrap();
-        frame.set_register(dwarf(34), single).unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(34), single) }.unwrap();
         assert_eq!(frame.register(dwarf(34)).unwrap().f64(), Some(1.5));
         frame.resume()
     });
@@ -285,9 +290,11 @@ fn what_is_written_is_found() {
 fn a_frame_goes_on_elsewhere_with_its_registers() {
     static AT: AtomicU64 = AtomicU64::new(0);
     let program = program(|frame| {
-        frame.set_register(dwarf(5), Value::from(55u64)).unwrap();
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.set_register(dwarf(5), Value::from(55u64)) }.unwrap();
         let elsewhere = CodeAddr::new(AT.load(Ordering::Relaxed));
-        frame.continue_at(elsewhere).unwrap()
+        // SAFETY: the code that goes on is this test's, and made to look at just that.
+        unsafe { frame.continue_at(elsewhere) }.unwrap()
     });
     AT.store(program.elsewhere.get(), Ordering::Relaxed);
     for mut input in SEEDS.map(Image::pattern) {
