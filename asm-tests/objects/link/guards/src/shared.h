@@ -1,0 +1,1 @@
+__attribute__((weak, noinline)) long shared(long n) { return n & 1 ? n + 1 : n - 1; }
