@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the objects of the folders below anew: C files with guards of basic blocks (SanitizerCoverage), which are found between
+# Makes the objects of the folders below anew: C++ files with guards of basic blocks (SanitizerCoverage), which are found between
 # where their sections begin and where they end. Needs clang 19, ld.lld 19, gcc, and GNU ld for every architecture.
 #
 #   ARCH-COMPILER-FLAGS/{count,first,second}.o   from src/; `functions` has each function in a section of its own
@@ -15,8 +15,9 @@ set_of() { # folder, flags..
     shift
     mkdir -p "$folder"
     clang-19 "$@" "${common[@]}" -c src/count.c -o "$folder/count.o"
+    # What both have is in a group, of which one is kept, as is the constructor.
     for file in first second; do
-        clang-19 "$@" "${common[@]}" -fsanitize-coverage=trace-pc-guard -c "src/$file.c" -o "$folder/$file.o"
+        clang++-19 "$@" "${common[@]}" -fsanitize-coverage=trace-pc-guard -c "src/$file.cc" -o "$folder/$file.o"
     done
 }
 for level in 0 2; do

@@ -1,8 +1,5 @@
-/* Functions with and without branches; one that is in a group of its own, which the other file has too. */
+/* Functions with and without branches, and one that the other file has too. */
 #include "shared.h"
-
-long how_many(void);
-long second(long n);
 
 static long sums(long n) {
     long sum = 0;

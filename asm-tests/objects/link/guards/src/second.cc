@@ -1,4 +1,4 @@
-/* A switch, and the same group. */
+/* A switch, and what the first file has too. */
 #include "shared.h"
 
 long second(long n) {
