@@ -12,7 +12,7 @@ use crate::arch::Arch;
 use crate::arch::OnReturn;
 use crate::arch::live::Head;
 use crate::deopt::Ramps;
-use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role};
+use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
 use crate::error::Result;
 use crate::memory::testing::process::{End, end_of_child, in_child};
 use crate::publish::{Attached, Drained, NeverStopped, Rest};
@@ -346,8 +346,8 @@ unsafe impl Exits for Slow {
     }
 }
 
-#[test]
-fn changes_of_one_site_wait_for_that_which_is_prepared() {
+/// Changes a site by `change` to a sequence with a ramp; another thread patches it as soon as the ramp is made.
+fn overtake(change: impl Fn(&Engine, &Sequence) -> Result<Receipt>) {
     let being_made = Arc::new(AtomicBool::new(false));
     let exits = Slow {
         ramps: Ramps::new().on_deopt(|frame| frame.resume()),
@@ -360,16 +360,26 @@ fn changes_of_one_site_wait_for_that_which_is_prepared() {
         .unwrap();
     let module = live_module(&engine);
     being_made.store(false, Ordering::Relaxed);
-    let leaving = Sequence::new().jump(Target::Deopt);
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             wait_for(&being_made);
             engine.patch(200, &adding(1)).unwrap()
         });
-        assert_eq!(engine.patch(200, &leaving).unwrap().sites, 1);
+        let leaving = Sequence::new().jump(Target::Deopt);
+        assert_eq!(change(&engine, &leaving).unwrap().sites, 1);
         assert_eq!(other.join().unwrap().sites, 1);
     });
     assert_eq!(call(&module, "call_0", 100), 101, "the later one");
+}
+
+#[test]
+fn changes_of_one_site_wait_for_a_patch_that_is_prepared() {
+    overtake(|engine, leaving| engine.patch(200, leaving));
+}
+
+#[test]
+fn changes_of_one_site_wait_for_a_transaction_that_is_prepared() {
+    overtake(|engine, leaving| engine.transaction().patch(200, leaving)?.commit());
 }
 
 #[test]
@@ -380,8 +390,10 @@ fn changes_of_one_site_by_several_threads_are_all_made() {
         for by in [1, 2] {
             let (engine, sequence) = (&engine, adding(by));
             scope.spawn(move || {
-                for _ in 0..2000 {
+                for _ in 0..1000 {
                     assert_eq!(engine.patch(200, &sequence).unwrap().sites, 1);
+                    let transaction = engine.transaction().patch(200, &sequence).unwrap();
+                    assert_eq!(transaction.commit().unwrap().sites, 1);
                 }
             });
         }
