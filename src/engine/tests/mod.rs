@@ -12,6 +12,7 @@ mod ids;
 mod landings;
 #[cfg(feature = "latency")]
 mod latency;
+mod limit;
 mod lives;
 mod maps;
 #[cfg(target_os = "linux")]

@@ -27,7 +27,7 @@ A backslash at the end of a line joins it with the next one that has the name. T
   0x10 16 symbol ( )              + - & | << >>, from left to right, none before the others
   *{4}A                           4 bytes (1, 2, 4 or 8) at A, which reaches as far as it can: (*{4}A) + 1
   A[25:0]                         bits 25 to 0
-  decode_operand(symbol+4, 1)     the operand of an instruction, an immediate; counted from 0 as LLVM's MCInst counts, x86-64 and AArch64
+  decode_operand(symbol+4, 1)     the operand of an instruction, an immediate; counted from 0 as LLVM's MCInst counts; not on PowerPC and SystemZ
   next_pc(symbol+4)               the address behind an instruction
   stub_addr(file, symbol)         where calls of a symbol go that is out of reach
   got_addr(file, symbol)          its entry in the global offset table

@@ -1,6 +1,7 @@
 //! What keeps threads safe, one protection at a time: with it the test passes, and in a forked child, without it,
 //! the process dies.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,11 +11,13 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
 use crate::arch::live::Head;
-use crate::engine::Engine;
+use crate::deopt::Ramps;
+use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
+use crate::error::Result;
 use crate::memory::testing::process::{End, end_of_child, in_child};
-use crate::publish::{Attached, Drained, Rest};
-use crate::sequence::{Sequence, result};
-use crate::site::{Module, Site};
+use crate::publish::{Attached, Drained, NeverStopped, Rest};
+use crate::sequence::{Sequence, Target, result};
+use crate::site::{Module, ModuleId, Site};
 
 /// A callee that says that it was entered and waits until it may return, or a minute.
 static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -311,6 +314,74 @@ fn a_tail_that_changes_kills_the_process() {
     assert!(in_child(|| with(false)));
 }
 
+/// Ramps that are made so slowly that another thread, which is told of it, waits for the engine's lock meanwhile.
+struct Slow {
+    ramps: Ramps,
+    being_made: Arc<AtomicBool>,
+}
+
+// SAFETY: all that is written is what the ramps make.
+unsafe impl Exits for Slow {
+    fn handles(&self, role: Role) -> bool {
+        self.ramps.handles(role)
+    }
+
+    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
+        self.ramps.bound(site, role, resumption)
+    }
+
+    fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
+        self.being_made.store(true, Ordering::Release);
+        // Long enough that whoever frees the lock then hands it to who waits.
+        thread::sleep(Duration::from_millis(50));
+        self.ramps.encode(request)
+    }
+
+    fn check_leavable(&self, site: &Site) -> Result<()> {
+        self.ramps.check_leavable(site)
+    }
+
+    fn forget(&self, module: ModuleId) {
+        self.ramps.forget(module);
+    }
+}
+
+/// Changes a site by `change` to a sequence with a ramp; another thread patches it as soon as the ramp is made.
+fn overtake(change: impl Fn(&Engine, &Sequence) -> Result<Receipt>) {
+    let being_made = Arc::new(AtomicBool::new(false));
+    let exits = Slow {
+        ramps: Ramps::new().on_deopt(|frame| frame.resume()),
+        being_made: Arc::clone(&being_made),
+    };
+    let engine = Engine::builder()
+        .world(NeverStopped)
+        .exits(exits)
+        .build()
+        .unwrap();
+    let module = live_module(&engine);
+    being_made.store(false, Ordering::Relaxed);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            wait_for(&being_made);
+            engine.patch(200, &adding(1)).unwrap()
+        });
+        let leaving = Sequence::new().jump(Target::Deopt);
+        assert_eq!(change(&engine, &leaving).unwrap().sites, 1);
+        assert_eq!(other.join().unwrap().sites, 1);
+    });
+    assert_eq!(call(&module, "call_0", 100), 101, "the later one");
+}
+
+#[test]
+fn changes_of_one_site_wait_for_a_patch_that_is_prepared() {
+    overtake(|engine, leaving| engine.patch(200, leaving));
+}
+
+#[test]
+fn changes_of_one_site_wait_for_a_transaction_that_is_prepared() {
+    overtake(|engine, leaving| engine.transaction().patch(200, leaving)?.commit());
+}
+
 #[test]
 fn changes_of_one_site_by_several_threads_are_all_made() {
     let engine = engine();
@@ -319,8 +390,10 @@ fn changes_of_one_site_by_several_threads_are_all_made() {
         for by in [1, 2] {
             let (engine, sequence) = (&engine, adding(by));
             scope.spawn(move || {
-                for _ in 0..2000 {
+                for _ in 0..1000 {
                     assert_eq!(engine.patch(200, &sequence).unwrap().sites, 1);
+                    let transaction = engine.transaction().patch(200, &sequence).unwrap();
+                    assert_eq!(transaction.commit().unwrap().sites, 1);
                 }
             });
         }
