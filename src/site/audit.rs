@@ -293,13 +293,18 @@ impl Found {
         parts: &ModuleParts,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<()> {
+        let shape = |site: &Entry| self.shapes.get(usize::from(site.shape));
         let range = |site: &Entry| {
-            let shape = self.shapes.get(usize::from(site.shape));
-            let reserved = shape.map_or(0, |shape| shape.reserved().get());
+            let reserved = shape(site).map_or(0, |shape| shape.reserved().get());
             site.addr.get()..site.addr.get().saturating_add(reserved.into())
         };
         let ranges: Vec<_> = self.sites.iter().map(range).collect();
-        let found = branches::into_sites(parts, &ranges);
+        let is_patchpoint =
+            |site: &Entry| shape(site).is_some_and(|shape| shape.kind() == SiteKind::Patchpoint);
+        let patchpoints = self.sites.iter().zip(&ranges);
+        let patchpoints = patchpoints.filter(|(site, _)| is_patchpoint(site));
+        let patchpoints = patchpoints.map(|(_, range)| range.clone());
+        let found = branches::into_sites(parts, &ranges, patchpoints);
         if found.is_empty() {
             return Ok(());
         }

@@ -8,7 +8,8 @@
 //! has split a function in two.
 //! Invariant: the bytes of the sites that remain are entered at the first one, by any branch that names its target.
 //! Cost: linear in the size of the code and in the number of sites. Nothing is decoded on x86-64 unless a branch into a
-//! site may stand there.
+//! site may stand there. Patchpoints are passed over: what stands in them has been audited, and is LLVM's call and nops.
+//! In code that consists of little else this is most of the bytes.
 
 use std::ops::Range;
 
@@ -20,8 +21,12 @@ use crate::memory::CodeArea;
 use crate::verify::{Branch, branches_to};
 
 /// The branches of the module's functions into these bytes, by target. `sites` are the addresses of sites, ascending by
-/// their starts.
-pub(super) fn into_sites(parts: &ModuleParts, sites: &[Range<u64>]) -> Vec<Branch> {
+/// their starts; `patchpoints` are those of them that hold LLVM's call and nops.
+pub(super) fn into_sites(
+    parts: &ModuleParts,
+    sites: &[Range<u64>],
+    patchpoints: impl Iterator<Item = Range<u64>>,
+) -> Vec<Branch> {
     let mut found = Vec::new();
     let behind = Behind::the_first_bytes(sites);
     if behind.is_nothing() {
@@ -30,15 +35,30 @@ pub(super) fn into_sites(parts: &ModuleParts, sites: &[Range<u64>]) -> Vec<Branc
     // Functions may overlap: each byte is looked at once, from the last start before it, where an instruction begins.
     let functions = (0..parts.functions.len() as u32).filter_map(|index| parts.functions.get(index));
     let mut functions = functions
-        .filter_map(|function| Some((part_of(parts, &function)?, function.addr)))
+        .filter_map(|function| part_of(parts, &function))
         .peekable();
+    let mut patchpoints = patchpoints.peekable();
     let (mut code, mut end) = (Vec::new(), 0);
-    while let Some((function, addr)) = functions.next() {
+    while let Some(function) = functions.next() {
         end = function.end.max(end);
-        let next = functions.peek().map_or(end, |(next, _)| next.start.min(end));
-        if read(parts, function.start..next, &mut code) {
-            branches_to(parts.arch, addr, &code, |to| behind.contains(to), &mut found);
+        let next = functions.peek().map_or(end, |next| next.start.min(end));
+        if !read(parts, function.start..next, &mut code) {
+            continue;
         }
+        let mut search = |from: u64, to: u64| {
+            let offset = |at: u64| (at - function.start) as usize;
+            let between = code.get(offset(from)..offset(to)).filter(|code| !code.is_empty());
+            if let Some(code) = between {
+                let wanted = |to| behind.contains(to);
+                branches_to(parts.arch, CodeAddr::new(from), code, wanted, &mut found);
+            }
+        };
+        let mut at = function.start;
+        while let Some(patchpoint) = patchpoints.next_if(|patchpoint| patchpoint.end <= next) {
+            search(at, patchpoint.start.max(at));
+            at = patchpoint.end.max(at);
+        }
+        search(at, next);
     }
     found.sort_unstable_by_key(|branch| (branch.to, branch.from));
     found

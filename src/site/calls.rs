@@ -1,6 +1,6 @@
 //! Call sites: calls of compiled code to functions, recorded while it was linked.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::audit::Found;
 use super::module::{Entry, ModuleParts};
@@ -16,24 +16,25 @@ pub(crate) struct CallSpec {
     pub(crate) call: RecordedCall,
 }
 
-/// The addresses of a module's calls, by the function that they called when they were linked.
+/// The addresses of a module's calls, by the function that they called when they were linked: ascending by its name, and of
+/// one function in the order in which they were told.
 #[derive(Default)]
-pub(crate) struct Callees(HashMap<Box<str>, Vec<CodeAddr>>);
+pub(crate) struct Callees(Box<[(Box<str>, Vec<CodeAddr>)]>);
 
 impl Callees {
     pub(super) fn new(calls: &[CallSpec]) -> Self {
-        let mut callees: HashMap<Box<str>, Vec<CodeAddr>> = HashMap::new();
+        let mut callees: BTreeMap<&str, Vec<CodeAddr>> = BTreeMap::new();
         for CallSpec { call, .. } in calls {
-            match callees.get_mut(call.callee.as_str()) {
-                Some(known) => known.push(call.addr),
-                None => _ = callees.insert(call.callee.as_str().into(), vec![call.addr]),
-            }
+            callees.entry(&call.callee).or_default().push(call.addr);
         }
-        Self(callees)
+        let owned = callees.into_iter().map(|(name, calls)| (name.into(), calls));
+        Self(owned.collect())
     }
 
     pub(super) fn calls_of(&self, function: &str) -> &[CodeAddr] {
-        self.0.get(function).map(Vec::as_slice).unwrap_or_default()
+        let found = self.0.binary_search_by(|(name, _)| (**name).cmp(function));
+        let found = found.ok().and_then(|at| self.0.get(at));
+        found.map_or(&[], |(_, calls)| calls)
     }
 }
 

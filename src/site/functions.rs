@@ -1,7 +1,8 @@
 //! The functions of a module, as long as it is registered: without a string for each, which took more than sites take.
 //!
 //! Functions may overlap, by aliases and by entries in the middle of others. Of those that contain an address the one that
-//! starts last is its function. Cost: each lookup is logarithmic in the functions; the first one by name sorts them.
+//! starts last is its function. Cost: each lookup is logarithmic in the functions; the first one by name, or of an address in no
+//! function that starts last before it, sorts them.
 
 use std::sync::OnceLock;
 
@@ -16,10 +17,16 @@ pub(crate) struct Functions {
     names: Box<str>,
     /// What pointers to them hold; empty where that is their addresses.
     pointers: Box<[CodeAddr]>,
+    /// Boxed, and made when it is first asked for: most modules are never asked.
+    sorted: OnceLock<Box<Sorted>>,
+}
+
+/// What lookups need that are not by the start of a function.
+struct Sorted {
     /// Where functions end that reach beyond later ones; empty where none does.
     ends: LatestEnds,
-    /// Their numbers in the order of their names, once somebody has looked for one.
-    by_name: OnceLock<Box<[u32]>>,
+    /// Their numbers in the order of their names.
+    by_name: Box<[u32]>,
 }
 
 /// A tree of the greatest ends of functions, over their numbers: each node is the greater of its two children, which stand at
@@ -129,12 +136,29 @@ impl Functions {
             false => functions.iter().map(|function| function.pointer).collect(),
         };
         Ok(Self {
-            ends: LatestEnds::of(&all),
             all,
             names: names.into(),
             pointers,
-            by_name: OnceLock::new(),
+            sorted: OnceLock::new(),
         })
+    }
+
+    fn sorted(&self) -> &Sorted {
+        self.sorted.get_or_init(|| {
+            let mut numbers: Box<[u32]> = (0..self.all.len() as u32).collect();
+            // Stable: of those of one name the first stays first.
+            numbers.sort_by(|a, b| self.name(*a).cmp(self.name(*b)));
+            Box::new(Sorted {
+                ends: LatestEnds::of(&self.all),
+                by_name: numbers,
+            })
+        })
+    }
+
+    /// The name of one, for a lookup.
+    fn name(&self, index: u32) -> &str {
+        step();
+        self.get(index).map_or("", |function| function.name)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -162,19 +186,10 @@ impl Functions {
 
     /// The number of the one with that name, of several the first.
     pub(super) fn named(&self, name: &str) -> Option<u32> {
-        let name_of = |index: u32| {
-            step();
-            self.get(index).map_or("", |function| function.name)
-        };
-        let by_name = self.by_name.get_or_init(|| {
-            let mut numbers: Box<[u32]> = (0..self.all.len() as u32).collect();
-            // Stable: of those of one name the first stays first.
-            numbers.sort_by(|a, b| name_of(*a).cmp(name_of(*b)));
-            numbers
-        });
-        let first = by_name.partition_point(|index| name_of(*index) < name);
+        let by_name = &self.sorted().by_name;
+        let first = by_name.partition_point(|index| self.name(*index) < name);
         let found = *by_name.get(first)?;
-        (name_of(found) == name).then_some(found)
+        (self.name(found) == name).then_some(found)
     }
 
     /// The number of the one that starts there.
@@ -193,7 +208,7 @@ impl Functions {
             .filter(|kept| addr.is_within(kept.addr, kept.len))
         {
             Some(_) => last,
-            None => self.ends.last_before(last, addr.get())?,
+            None => self.sorted().ends.last_before(last, addr.get())?,
         };
         Some(index as u32)
     }

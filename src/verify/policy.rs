@@ -180,9 +180,11 @@ pub(crate) fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
     let of_locations = record.locations().filter_map(|location| register_of(&location));
     let live_outs = record.live_outs().map(|live| live.reg);
     let live_outs = live_outs.filter(|reg| !abi.unnumbered_live_outs || *reg != UNNUMBERED);
+    let lost = |reg: &DwarfReg| !abi.known.contains(whole(arch, *reg));
+    // As a fold, which is one loop over the bytes of the locations: every record that is registered comes here.
     of_locations
         .chain(live_outs)
-        .find(|reg| !abi.known.contains(whole(arch, *reg)))
+        .fold(None, |first, reg| first.or_else(|| lost(&reg).then_some(reg)))
 }
 
 /// The register that must keep its value for the location to be readable.
