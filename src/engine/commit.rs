@@ -85,9 +85,10 @@ impl<'e> Prepared<'e> {
             return Err(shared.refused(states, error, since));
         }
         let sites = work.items.len();
-        let replaced = work.install(shared, states);
+        work.install(states);
+        let replaced = work.has_code.then(|| work.settle(shared, states));
         states.leave(ManuallyDrop::into_inner(work));
-        if !replaced.is_empty() {
+        if let Some(replaced) = replaced {
             shared.give_back(replaced);
         }
         if let Some(since) = since {
@@ -159,17 +160,22 @@ impl Work {
         if shared.stops_anywhere {
             vacated = self.vacated(states);
         }
-        let mut entered: fn() -> Option<Writing> = Writing::try_enter;
+        let mut fork_took_too_long = false;
         loop {
             let (mut written, mut forks) = (Ok(()), false);
-            let stopped = shared
-                .world
-                .while_stopped(&vacated, &mut |stopped| match entered() {
+            let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
+                let entered = match fork_took_too_long {
+                    true => Some(Writing::enter_anyway()),
+                    false => Writing::try_enter(),
+                };
+                match entered {
                     Some(_writing) => written = self.write_while(shared, states, stopped),
                     None => forks = true,
-                });
+                }
+            });
             match stopped {
-                Ok(()) if forks => entered = after_fork(),
+                // Not while the world is stopped: the thread that forks may be one of those that were.
+                Ok(()) if forks => fork_took_too_long = !gate::wait(),
                 Ok(()) => return written,
                 Err(error) => return self.found.check(Err(self.name_site(error))),
             }
@@ -242,22 +248,18 @@ impl Work {
         }
     }
 
-    /// Makes what was prepared the sites' states, and records it. What the sites had takes its place. Returns the stubs that
-    /// were replaced and in which no thread is.
+    /// Makes what was prepared the sites' states, and records it. What the sites had takes its place.
     #[inline]
-    fn install(&mut self, shared: &Shared, states: &mut States) -> Given {
+    fn install(&mut self, states: &mut States) {
         let version = states.next_version();
         for part in &mut self.parts {
             states.exchange(part.place, &mut part.standing, version);
         }
         self.time.take();
-        match self.has_code {
-            true => self.settle(shared, states),
-            false => Given::new(),
-        }
     }
 
     /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced. Runs no code of others.
+    /// Returns the stubs in which no thread is.
     #[inline(never)]
     fn settle(&mut self, shared: &Shared, states: &mut States) -> Given {
         let since = (Moment::now(), shared.observers.now());
@@ -288,16 +290,6 @@ impl Work {
                 states.lose(part.place, &mut item.ramps, part.take_stub());
             }
         }
-    }
-}
-
-/// Waits for a fork, while the world is not stopped, as the thread that forks may be one of those that were. Returns how
-/// to go in next.
-#[cold]
-fn after_fork() -> fn() -> Option<Writing> {
-    match gate::wait() {
-        true => Writing::try_enter,
-        false => || Some(Writing::enter_anyway()),
     }
 }
 

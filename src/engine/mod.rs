@@ -168,7 +168,12 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`], and as [`Transaction::commit`].
     pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
-        let sites = self.sites(id)?.into_iter();
+        self.patch_record(id.into(), sequence)
+    }
+
+    /// Not generic: what a patch does is compiled here, as one unit, and not where it is called.
+    fn patch_record(&self, id: RecordId, sequence: &Sequence) -> Result<Receipt> {
+        let sites = self.sites_of(id)?.into_iter();
         self.change(sites.map(|site| (site, Change::Patch(sequence))))
     }
 
@@ -202,7 +207,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::SiteInvalidated`], and as [`Transaction::commit`].
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
-        let sites = self.sites(id)?.into_iter();
+        let sites = self.sites_of(id.into())?.into_iter();
         self.change(sites.map(|site| (site, Change::Restore)))
     }
 
@@ -250,7 +255,10 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`].
     pub fn sites(&self, id: impl Into<RecordId>) -> Result<Sites> {
-        let id = id.into();
+        self.sites_of(id.into())
+    }
+
+    fn sites_of(&self, id: RecordId) -> Result<Sites> {
         let sites = self.shared.table.read().by_id(id);
         if sites.is_empty() {
             Err(Error::NoSuchSite { id })

@@ -280,12 +280,8 @@ impl Observers {
     }
 
     /// What an observer has panicked with since this was last asked.
-    #[inline]
     fn take_panic(&self) -> Option<Panic> {
-        match self.any() {
-            true => self.panic.lock().take(),
-            false => None,
-        }
+        self.panic.lock().take()
     }
 
     /// Code is about to be given back.
@@ -332,12 +328,19 @@ impl Shared {
     pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> Result<R>) -> Result<R> {
         let mut states = self.lock()?;
         let result = work(&mut states);
+        if self.observers.any() {
+            self.pass_on_a_panic(states);
+        }
+        result
+    }
+
+    #[cold]
+    fn pass_on_a_panic(&self, states: MutexGuard<'_, States>) {
         let panic = self.observers.take_panic();
         drop(states);
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
-        result
     }
 
     /// Gives out-of-line code back to which nothing leads, and in which no thread is: tells of it, then frees it.

@@ -53,6 +53,7 @@ static UNWIPED: Own = Own {
 };
 
 /// What is this process's own.
+#[inline]
 fn own() -> &'static Own {
     mark().unwrap_or(&UNWIPED)
 }
@@ -78,12 +79,16 @@ fn number() -> u32 {
 ///
 /// No lock is held while it is made: a child that was forked then would wait for ever. Of two threads that make
 /// one at once, one leaves its page unused.
+#[inline]
 fn mark() -> Option<&'static Own> {
-    static MARK: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
     // SAFETY: null, or a mark, which lives as long as the process.
-    if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() } {
-        return Some(mark);
-    }
+    unsafe { MARK.load(Ordering::Acquire).as_ref() }.or_else(make_mark)
+}
+
+static MARK: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
+
+#[cold]
+fn make_mark() -> Option<&'static Own> {
     let made = sys::page_wiped_by_fork()?.as_ptr().cast::<Own>();
     // SAFETY: the page is mapped, aligned, zero, which is a value of this type, and never unmapped.
     let own = unsafe { &*made };

@@ -149,9 +149,7 @@ impl Publisher {
         serialize();
         match level {
             Level::Eventual => Ok(()),
-            Level::Immediate => others
-                .serialize()
-                .map_err(|(call, errno)| no_barrier(call, errno)),
+            Level::Immediate => serialize_others(others),
         }
     }
 
@@ -203,6 +201,13 @@ impl fmt::Display for Publisher {
             Way::Elsewhere(_) => f.write_str("another process publishes its code"),
         }
     }
+}
+
+/// Apart, so that the rest is compiled into a commit, which needs this for an invalidation only.
+#[inline(never)]
+fn serialize_others(others: &Others) -> Result<()> {
+    let serialized = others.serialize();
+    serialized.map_err(|(call, errno)| no_barrier(call, errno))
 }
 
 fn no_barrier(call: &'static str, errno: Errno) -> Error {
