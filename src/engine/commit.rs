@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::fault::{self, Fault, Outcome};
 use super::live;
-use super::observe::{self, Given, Owner};
+use super::observe::{self, Boxed, Given, Owner};
 use super::retire::Retiree;
 use super::state::{States, Status};
 use super::work::{OldStub, Part, Work};
@@ -61,7 +61,7 @@ impl<'e> Prepared<'e> {
     }
 
     /// The same for whoever has the engine's lock.
-    pub(super) fn commit_with(mut self, states: &mut States) -> Result<Receipt> {
+    pub(super) fn commit_with(mut self, states: &mut States) -> Boxed<Receipt> {
         let shared = &self.engine.shared;
         let Some(mut work) = self.work.take().filter(|work| !work.items.is_empty()) else {
             return Ok(Receipt { sites: 0 });
@@ -70,7 +70,7 @@ impl<'e> Prepared<'e> {
         let checked = shared.publisher.check(work.level);
         if let Err(error) = checked {
             work.release(shared);
-            return Err(shared.refused(states, error, since));
+            return Err(shared.refused(states, error, since).into());
         }
         if since.is_some() {
             shared.tell_made(&work);
@@ -82,7 +82,7 @@ impl<'e> Prepared<'e> {
             let error = work.fail(shared, states, since);
             let made = ManuallyDrop::into_inner(work).take_made();
             shared.give_back(made);
-            return Err(shared.refused(states, error, since));
+            return Err(shared.refused(states, error, since).into());
         }
         let sites = work.items.len();
         work.install(states);

@@ -526,7 +526,7 @@ impl<'e> Registration<'e> {
             // Whoever finds the module may run it: it is armed, and its stubs are known.
             shared.tell_registered(&module, states);
             // Nobody else inserts one without the lock: it is as it was checked.
-            shared.change_table(|table| table.insert(module.clone()))
+            Ok(shared.change_table(|table| table.insert(module.clone()))?)
         })?;
         Ok(module)
     }

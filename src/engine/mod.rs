@@ -449,7 +449,7 @@ impl Engine {
             return Err(Error::NotDrained { range: area.range() });
         }
         self.shared
-            .with_states(|states| self.shared.unregister(states, &module, drained))
+            .with_states(|states| Ok(self.shared.unregister(states, &module, drained)?))
     }
 
     fn next_module(&self) -> ModuleId {

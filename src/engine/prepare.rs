@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
 use super::live::{self, HeadExchange};
-use super::observe::Owner;
+use super::observe::{Boxed, Owner};
 use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::templates::Templates;
 use super::transaction::Change;
@@ -30,7 +30,7 @@ pub(super) fn prepare<'e, S: Borrow<Sequence>>(
     states: &mut States,
     changes: impl ExactSizeIterator<Item = (Site, Change<S>)>,
     drained: bool,
-) -> Result<Prepared<'e>> {
+) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
     let since = shared.observers.now();
     states.file_leftovers();
@@ -39,7 +39,7 @@ pub(super) fn prepare<'e, S: Borrow<Sequence>>(
     let collected = collect(&mut work, shared, states, changes, drained);
     if let Err(error) = collected.and_then(|()| work.seal(states, shared.level)) {
         work.release(shared);
-        return Err(shared.refused(states, error, since));
+        return Err(shared.refused(states, error, since).into());
     }
     if let Some(since) = since {
         work.prepared = since.elapsed();

@@ -25,7 +25,7 @@ impl Engine {
         if site.shape().kind() == SiteKind::Call {
             return Err(Error::CallSiteOnly { site: site.name() });
         }
-        shared.with_states(|states| publish(shared, states, site, sequence))
+        shared.with_states(|states| Ok(publish(shared, states, site, sequence)?))
     }
 }
 

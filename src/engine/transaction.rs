@@ -10,6 +10,7 @@ use std::hash::BuildHasherDefault;
 use smallvec::SmallVec;
 
 use super::commit::Prepared;
+use super::observe::Boxed;
 use super::state::{KeyHasher, States};
 use super::{Engine, Receipt, calls, prepare};
 use crate::addr::{CodeAddr, RecordId};
@@ -238,9 +239,9 @@ impl<'e> Transaction<'e> {
     }
 
     /// The same for whoever has the engine's lock. The changes are taken out.
-    fn prepare_with(&mut self, states: &mut States) -> Result<Prepared<'e>> {
+    fn prepare_with(&mut self, states: &mut States) -> Boxed<Prepared<'e>> {
         if self.quiescent && !self.engine.shared.stops_anywhere {
-            return Err(Error::WorldDoesNotLook);
+            return Err(Error::WorldDoesNotLook.into());
         }
         // A proof that was found out holds for what nothing leads to; something leads to sites.
         let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
