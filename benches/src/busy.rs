@@ -7,7 +7,9 @@ use std::thread::JoinHandle;
 
 use crate::ratios::{self, Loops};
 
+/// On cache lines of its own: what the allocator puts beside it is changed by the measured thread.
 #[derive(Default)]
+#[repr(align(128))]
 struct Shared {
     stop: AtomicBool,
     rest: AtomicBool,
