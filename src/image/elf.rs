@@ -404,7 +404,7 @@ fn role(
 fn only_linker_writes(arch: Arch, name: &str) -> bool {
     name.starts_with(".data.rel.ro")
         || FunctionList::of_name(name).is_some()
-        || arch.is_powerpc() && (is_toc(name) || is_descriptors(name))
+        || arch.is_powerpc64() && (is_toc(name) || is_descriptors(name))
 }
 
 /// Whether the section is part of PowerPC's table of addresses, which code reaches by the TOC pointer.

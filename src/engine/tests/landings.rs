@@ -211,7 +211,7 @@ fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
         !bytes(&site).ends_with(HOST.nop),
         "the call is not the last instruction"
     );
-    if matches!(ARCH, Arch::PowerPc64 | Arch::PowerPc64Le) {
+    if ARCH.is_powerpc64() {
         // It returns to what restores the TOC pointer.
         refused!(lab.engine.patch(1, &long), SequenceTooLong);
         return;

@@ -41,10 +41,10 @@ pub(crate) const HOST: HostCode = if cfg!(target_arch = "aarch64") {
     X86_64
 };
 
-/// What a function pointer to code at `at` holds. On big-endian PowerPC64 that is the address of a descriptor, which is
+/// What a function pointer to code at `at` holds. With PowerPC64's ELFv1 that is the address of a descriptor, which is
 /// made here and never freed.
 pub(crate) fn pointer(at: CodeAddr) -> usize {
-    if cfg!(all(target_arch = "powerpc64", target_endian = "big")) {
+    if crate::arch::HOST_HAS_DESCRIPTORS {
         let descriptor = std::boxed::Box::leak(std::boxed::Box::new([at.get(), 0, 0]));
         return descriptor.as_ptr() as usize;
     }
