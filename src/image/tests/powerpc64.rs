@@ -195,6 +195,28 @@ fn the_table_of_contents() {
     }
 }
 
+/// As `ld.lld -r` marks what it joins.
+#[test]
+fn descriptors_in_a_file_that_says_elf_v2_are_refused() {
+    for arch in ALL {
+        for (name, refused) in [(".opd", true), (".opd.f", true), (".opdx", false)] {
+            let mut section = toc(24);
+            section.name = name;
+            let text = code(bytes_of(arch, &[NOP]), vec![]);
+            match link(arch, &[text, section], &[OUTSIDE]).map(drop) {
+                Err(Error::SectionRefused { section, reason }) if refused && !arch.has_descriptors() => {
+                    assert_eq!(section, name);
+                    assert!(reason.contains("-mabi=elfv1 or elfv2"), "{reason}");
+                }
+                other => {
+                    other.unwrap();
+                    assert!(!refused || arch.has_descriptors(), "{arch} {name}");
+                }
+            }
+        }
+    }
+}
+
 /// Two functions with descriptors, a call from the first to the second, and a stack map of both.
 #[test]
 fn descriptors_stand_for_their_code() {
