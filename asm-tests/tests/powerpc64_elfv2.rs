@@ -3,7 +3,7 @@
 //! table of contents and the bytes of the sites are what an engine on such a machine would have written.
 //!
 //! Neither a compiler nor a linker is needed, but the emulator: `qemu-ppc64-static`, of an old processor.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(emulated)))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
