@@ -37,7 +37,10 @@
 //! # #[cfg(all(target_arch = "powerpc64", target_endian = "little"))]
 //! # let object = include_bytes!("../examples/objects/inline_cache.powerpc64le.o");
 //! # #[cfg(all(target_arch = "powerpc64", target_endian = "big"))]
-//! # let object = include_bytes!("../examples/objects/inline_cache.powerpc64.o");
+//! # let object = match patchpoint::arch::Arch::host() {
+//! #     Some(patchpoint::arch::Arch::PowerPc64) => &include_bytes!("../examples/objects/inline_cache.powerpc64.o")[..],
+//! #     _ => include_bytes!("../examples/objects/inline_cache.powerpc64-elfv2.o"),
+//! # };
 //! # #[cfg(target_arch = "s390x")]
 //! # let object = include_bytes!("../examples/objects/inline_cache.s390x.o");
 //! # #[cfg(target_arch = "riscv64")]

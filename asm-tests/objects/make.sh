@@ -9,7 +9,7 @@
 #   FOLDER/missing.txt                    what this version of llc could not compile: it crashes or does not end
 set -euo pipefail
 cd "$(dirname "$0")"
-folders=(x86_64 aarch64 powerpc64le powerpc64 s390x riscv64 riscv64c)
+folders=(x86_64 aarch64 powerpc64le powerpc64 powerpc64-elfv2 s390x riscv64 riscv64c)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -17,6 +17,7 @@ trap 'rm -rf "$work"' EXIT
 target() { # folder
     case $1 in
     x86_64 | aarch64 | powerpc64le | powerpc64 | s390x) echo "-mtriple=$1-unknown-linux-gnu" ;;
+    powerpc64-elfv2) echo "-mtriple=powerpc64-unknown-linux-musl -target-abi=elfv2" ;;
     riscv64) echo "-mtriple=riscv64-unknown-linux-gnu -mattr=+m,+a,+f,+d -target-abi=lp64d" ;;
     riscv64c) echo "-mtriple=riscv64-unknown-linux-gnu -mattr=+m,+a,+f,+d,+c -target-abi=lp64d" ;;
     *) echo "unknown folder $1" >&2; exit 2 ;;
@@ -48,7 +49,7 @@ adapt() { # folder, source
         s/(\.patchpoint\.\w+\(i64 -?\d+, i32 )(\d+)/$1 . 8 * int(($2 + 3) \/ 4)/e;
         $_ = "" if /^define .*"target-features"/ .. /^}/;
         s/(\.patchpoint\.\w+\(i64 -?\d+, i32 \d+, ptr )@\w+/$1null/ if "'"$1"'" =~ /^(aarch64|riscv64c?)$/;
-        s/, <\d+ x \w+> %\w+//g if /\.(patchpoint|stackmap)/ && "'"$1"'" =~ /^(powerpc64|s390x|riscv64c?)$/;
+        s/, <\d+ x \w+> %\w+//g if /\.(patchpoint|stackmap)/ && "'"$1"'" =~ /^(powerpc64(-elfv2)?|s390x|riscv64c?)$/;
     ' <"$2"
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use patchpoint::arch::Arch;
 use patchpoint::image::{Graph, Object};
 
 /// Objects of one folder, each with its name, by their names.
@@ -15,18 +16,14 @@ pub struct Files {
 }
 
 /// The start of the names of the folders of objects for this machine.
-pub const NATIVE_PREFIX: &str = if cfg!(target_arch = "x86_64") {
-    "x86_64-"
-} else if cfg!(target_arch = "aarch64") {
-    "aarch64-"
-} else if cfg!(target_arch = "s390x") {
-    "s390x-"
-} else if cfg!(target_arch = "riscv64") {
-    "riscv64-"
-} else if cfg!(target_endian = "little") {
-    "powerpc64le-"
-} else {
-    "powerpc64-"
+pub const NATIVE_PREFIX: &str = match Arch::host() {
+    Some(Arch::X86_64) => "x86_64-",
+    Some(Arch::AArch64) => "aarch64-",
+    Some(Arch::SystemZ) => "s390x-",
+    Some(Arch::RiscV64) => "riscv64-",
+    Some(Arch::PowerPc64Le) => "powerpc64le-",
+    Some(Arch::PowerPc64ElfV2) => "powerpc64_elfv2-",
+    _ => "powerpc64-",
 };
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

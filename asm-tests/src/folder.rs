@@ -17,6 +17,8 @@ pub enum Folder {
     Powerpc64le,
     /// PowerPC64, big endian, `ELFv1`.
     Powerpc64,
+    /// PowerPC64, big endian, `ELFv2`.
+    Powerpc64ElfV2,
     /// SystemZ.
     S390x,
     /// RISC-V without compressed instructions.
@@ -26,29 +28,25 @@ pub enum Folder {
 }
 
 /// The folders whose objects run on this machine.
-pub const NATIVE: &[Folder] = if cfg!(target_arch = "x86_64") {
-    &[Folder::X86_64]
-} else if cfg!(target_arch = "aarch64") {
-    &[Folder::Aarch64]
-} else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
-    &[Folder::Powerpc64le]
-} else if cfg!(target_arch = "powerpc64") {
-    &[Folder::Powerpc64]
-} else if cfg!(target_arch = "s390x") {
-    &[Folder::S390x]
-} else if cfg!(target_arch = "riscv64") {
-    &[Folder::Riscv64, Folder::Riscv64c]
-} else {
-    &[]
+pub const NATIVE: &[Folder] = match Arch::host() {
+    Some(Arch::X86_64) => &[Folder::X86_64],
+    Some(Arch::AArch64) => &[Folder::Aarch64],
+    Some(Arch::PowerPc64Le) => &[Folder::Powerpc64le],
+    Some(Arch::PowerPc64) => &[Folder::Powerpc64],
+    Some(Arch::PowerPc64ElfV2) => &[Folder::Powerpc64ElfV2],
+    Some(Arch::SystemZ) => &[Folder::S390x],
+    Some(Arch::RiscV64) => &[Folder::Riscv64, Folder::Riscv64c],
+    _ => &[],
 };
 
 impl Folder {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::X86_64,
         Self::Aarch64,
         Self::Powerpc64le,
         Self::Powerpc64,
+        Self::Powerpc64ElfV2,
         Self::S390x,
         Self::Riscv64,
         Self::Riscv64c,
@@ -62,6 +60,7 @@ impl Folder {
             Self::Aarch64 => "aarch64",
             Self::Powerpc64le => "powerpc64le",
             Self::Powerpc64 => "powerpc64",
+            Self::Powerpc64ElfV2 => "powerpc64-elfv2",
             Self::S390x => "s390x",
             Self::Riscv64 => "riscv64",
             Self::Riscv64c => "riscv64c",
@@ -76,6 +75,7 @@ impl Folder {
             Self::Aarch64 => Arch::AArch64,
             Self::Powerpc64le => Arch::PowerPc64Le,
             Self::Powerpc64 => Arch::PowerPc64,
+            Self::Powerpc64ElfV2 => Arch::PowerPc64ElfV2,
             Self::S390x => Arch::SystemZ,
             Self::Riscv64 | Self::Riscv64c => Arch::RiscV64,
         }

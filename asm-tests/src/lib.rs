@@ -83,7 +83,7 @@ impl TestObject {
                 && site.shape.arg_count() > 0
                 && site.live_values
         };
-        let is_powerpc = matches!(self.folder, Folder::Powerpc64 | Folder::Powerpc64le);
+        let is_powerpc = self.folder.arch().is_powerpc64();
         is_powerpc && self.level == 0 && source.sites.iter().any(lost)
     }
 }

@@ -17,7 +17,7 @@ macro_rules! objects {
     };
 }
 
-const OBJECTS: [(&str, &[u8]); 14] = objects!(
+const OBJECTS: [(&str, &[u8]); 16] = objects!(
     "clang.x86_64.O0",
     "clang.x86_64.O2",
     "gcc.x86_64.O0",
@@ -28,6 +28,8 @@ const OBJECTS: [(&str, &[u8]); 14] = objects!(
     "clang.powerpc64.O2",
     "clang.powerpc64le.O0",
     "clang.powerpc64le.O2",
+    "clang.powerpc64-elfv2.O0",
+    "clang.powerpc64-elfv2.O2",
     "clang.s390x.O0",
     "clang.s390x.O2",
     "clang.riscv64.O0",
@@ -445,7 +447,9 @@ mod running {
         println!("{} gates, {} in place", ways[0], ways[1]);
         match Arch::host().unwrap() {
             Arch::RiscV64 => assert!(ways[0] > 0 && ways[1] == 0),
-            Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le => assert!(ways[0] == 0 && ways[1] > 0),
+            Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
+                assert!(ways[0] == 0 && ways[1] > 0)
+            }
             _ => assert!(ways[0] > 0 && ways[1] > 0),
         }
     }

@@ -30,7 +30,7 @@ fn stack_pointer(arch: Arch) -> DwarfReg {
     DwarfReg::new(match arch {
         Arch::X86_64 => 7,
         Arch::AArch64 => 31,
-        Arch::PowerPc64 | Arch::PowerPc64Le => 1,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 1,
         Arch::SystemZ => 15,
         Arch::RiscV64 => 2,
         other => panic!("{other:?}"),

@@ -60,6 +60,13 @@ const TARGETS: &[Target] = &[
         at_least: 500,
     },
     Target {
+        folder: "powerpc64-elfv2",
+        tools: "powerpc64-linux-gnu",
+        options: POWERPC_OPTIONS,
+        far_calls: false,
+        at_least: 500,
+    },
+    Target {
         folder: "s390x",
         tools: "s390x-linux-gnu",
         options: &[],
@@ -90,6 +97,13 @@ const TARGETS: &[Target] = &[
     Target {
         folder: "link/powerpc64le",
         tools: "powerpc64le-linux-gnu",
+        options: POWERPC_OPTIONS,
+        far_calls: false,
+        at_least: 50,
+    },
+    Target {
+        folder: "link/powerpc64-elfv2",
+        tools: "powerpc64-linux-gnu",
         options: POWERPC_OPTIONS,
         far_calls: false,
         at_least: 50,
@@ -127,6 +141,12 @@ const SETS: &[Target] = &[
     Target {
         folder: "link/c/powerpc64le",
         tools: "powerpc64le-linux-gnu",
+        options: POWERPC_OPTIONS,
+        ..C
+    },
+    Target {
+        folder: "link/c/powerpc64_elfv2",
+        tools: "powerpc64-linux-gnu",
         options: POWERPC_OPTIONS,
         ..C
     },
@@ -475,6 +495,11 @@ fn powerpc64le_fields_are_those_of_the_linker() {
 }
 
 #[test]
+fn powerpc64_elfv2_fields_are_those_of_the_linker() {
+    compare("powerpc64-elfv2");
+}
+
+#[test]
 fn s390x_fields_are_those_of_the_linker() {
     compare("s390x");
 }
@@ -497,4 +522,5 @@ fn relaxed_riscv64_fields_are_those_of_the_linker() {
 #[test]
 fn power10_fields_are_those_of_the_linker() {
     compare("link/powerpc64le");
+    compare("link/powerpc64-elfv2");
 }

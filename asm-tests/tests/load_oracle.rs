@@ -100,6 +100,13 @@ const TARGETS: &[Target] = &[
         at_least: 500,
     },
     Target {
+        folder: "powerpc64-elfv2",
+        triple: "powerpc64-unknown-linux-musl",
+        anywhere: POWERPC_ANYWHERE,
+        inside: &["R_PPC64_REL24"],
+        at_least: 500,
+    },
+    Target {
         folder: "s390x",
         triple: "s390x-unknown-linux-gnu",
         anywhere: &["R_390_64", "R_390_PC32", "R_390_PC32DBL"],
@@ -322,6 +329,11 @@ fn powerpc64_fields_are_those_of_llvm() {
 #[test]
 fn powerpc64le_fields_are_those_of_llvm() {
     compare("powerpc64le");
+}
+
+#[test]
+fn powerpc64_elfv2_fields_are_those_of_llvm() {
+    compare("powerpc64-elfv2");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use patchpoint::metadata::{Shape, Width};
 use patchpoint::site::{Marks, Survey, survey_with};
 use patchpoint::{CallShape, Error};
 
-const OBJECTS: [(Arch, &[u8]); 6] = [
+const OBJECTS: [(Arch, &[u8]); 7] = [
     (
         Arch::X86_64,
         include_bytes!("../objects/metadata/marked.x86_64.o"),
@@ -33,6 +33,10 @@ const OBJECTS: [(Arch, &[u8]); 6] = [
         include_bytes!("../objects/metadata/marked.powerpc64.o"),
     ),
     (
+        Arch::PowerPc64ElfV2,
+        include_bytes!("../objects/metadata/marked.powerpc64-elfv2.o"),
+    ),
+    (
         Arch::SystemZ,
         include_bytes!("../objects/metadata/marked.s390x.o"),
     ),
@@ -46,7 +50,7 @@ const OBJECTS: [(Arch, &[u8]); 6] = [
 fn marks(arch: Arch, section: &str, sharing: u16) -> Marks {
     let shape = Shape::instructions().sharing(sharing);
     let shape = match arch {
-        Arch::PowerPc64 | Arch::PowerPc64Le => shape.wide(),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => shape.wide(),
         _ => shape,
     };
     Marks::new(section, shape.constant(Width::Eight).constant(Width::Two), 0).reserved(1)
@@ -108,7 +112,7 @@ fn an_atomic_operation_has_a_site_for_each_instruction() {
             Arch::AArch64 => &[(4, 4), (8, 4), (12, 4)],
             // The barriers.
             Arch::PowerPc64Le => &[(0, 4), (16, 4)],
-            Arch::PowerPc64 => &[(0, 4), (20, 4)],
+            Arch::PowerPc64 | Arch::PowerPc64ElfV2 => &[(0, 4), (20, 4)],
             Arch::SystemZ => &[(4, 4), (8, 4), (12, 4)],
             // A call, which loses the mark.
             _ => continue,

@@ -115,7 +115,7 @@ fn for_all(mut check: impl FnMut(&str, &Linked)) {
         })
         .collect();
     names.sort();
-    assert_eq!(names.len(), 7);
+    assert_eq!(names.len(), 8);
     for path in names {
         let name = path.file_name().unwrap().to_str().unwrap();
         for base in BASES {
@@ -131,7 +131,7 @@ fn whole(name: &str) -> bool {
 
 /// Whether addresses have pointer size.
 fn shape(name: &str, linked: &Linked, shape: Shape) -> Shape {
-    let power = matches!(linked.image.image.arch, Arch::PowerPc64 | Arch::PowerPc64Le);
+    let power = linked.image.image.arch.is_powerpc64();
     if whole(name) || power { shape.wide() } else { shape }
 }
 

@@ -61,13 +61,16 @@ IR
 
 # The liveness pass of llc 14 and 19 crashes where floating-point code follows a patchpoint.
 compile() { # arch, source, object, liveness
-    local flags=("-mtriple=$1-unknown-linux-gnu")
+    local triple=$1-unknown-linux-gnu flags
+    # musl has ELFv2 in either order of bytes.
+    [ "$1" != powerpc64-elfv2 ] || triple=powerpc64-unknown-linux-musl
+    flags=("-mtriple=$triple")
     # A shadow counts a compressed instruction as four bytes.
     [ "$1" != riscv64 ] || flags+=(-mattr=+m,+a,+f,+d -target-abi=lp64d)
     llc-19 -O2 "${flags[@]}" -relocation-model=pic "-enable-patchpoint-liveness=$4" -filetype=obj "$2" -o "$3"
 }
 
-[ $# -gt 0 ] || set -- x86_64 aarch64 powerpc64le powerpc64 s390x riscv64
+[ $# -gt 0 ] || set -- x86_64 aarch64 powerpc64le powerpc64 powerpc64-elfv2 s390x riscv64
 live_stress x86_64 >live_stress.ll
 for arch in "$@"; do
     suffix=.$arch.o

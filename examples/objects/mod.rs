@@ -10,6 +10,16 @@ macro_rules! of_this_machine {
             include_bytes!(concat!($name, ".aarch64.o"))
         } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
             include_bytes!(concat!($name, ".powerpc64le.o"))
+        } else if cfg!(all(
+            target_arch = "powerpc64",
+            any(
+                target_abi = "elfv2",
+                target_env = "musl",
+                target_os = "freebsd",
+                target_os = "openbsd"
+            )
+        )) {
+            include_bytes!(concat!($name, ".powerpc64-elfv2.o"))
         } else if cfg!(target_arch = "powerpc64") {
             include_bytes!(concat!($name, ".powerpc64.o"))
         } else if cfg!(target_arch = "s390x") {

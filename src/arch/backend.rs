@@ -214,7 +214,8 @@ impl Arch {
         match self {
             Self::X86_64 => &super::x86_64::X86_64,
             Self::AArch64 => &super::aarch64::AArch64,
-            Self::PowerPc64 => &super::powerpc64::BIG,
+            Self::PowerPc64 => &super::powerpc64::BIG_V1,
+            Self::PowerPc64ElfV2 => &super::powerpc64::BIG_V2,
             Self::PowerPc64Le => &super::powerpc64::LITTLE,
             Self::SystemZ => &super::systemz::SystemZ,
             Self::RiscV64 => &super::riscv64::RiscV64,

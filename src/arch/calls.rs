@@ -37,7 +37,9 @@ impl Arch {
                 _ => return None,
             },
             Self::AArch64 if word(offset)? >> 26 & 0x1f == 5 => (offset, 4, 0),
-            Self::PowerPc64 | Self::PowerPc64Le if word(offset)? & 0xfc00_0002 == 0x4800_0000 => {
+            Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2
+                if word(offset)? & 0xfc00_0002 == 0x4800_0000 =>
+            {
                 (offset, 4, 0)
             }
             Self::RiscV64 if word(offset)? & 0x7f == 0x6f => (offset, 4, 0),
@@ -62,7 +64,9 @@ impl Arch {
                 i64::from(i32::from_be_bytes(*operand)) * 2
             }
             Self::AArch64 => i64::from((self.word(bytes)? << 6) as i32 >> 4),
-            Self::PowerPc64 | Self::PowerPc64Le => i64::from(((self.word(bytes)? & LI) << 6) as i32 >> 6),
+            Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2 => {
+                i64::from(((self.word(bytes)? & LI) << 6) as i32 >> 6)
+            }
             Self::RiscV64 => {
                 let first = self.word(bytes)?;
                 match self.word(bytes.get(4..)?) {
@@ -96,7 +100,7 @@ impl Arch {
                 let operand = in_reach(distance, 28, 4)? as u32 >> 2 & IMM26;
                 self.set_word(&mut new, self.word(bytes)? & !IMM26 | operand)?;
             }
-            Self::PowerPc64 | Self::PowerPc64Le => {
+            Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2 => {
                 let operand = in_reach(distance, 26, 4)? as u32 & LI;
                 self.set_word(&mut new, self.word(bytes)? & !LI | operand)?;
             }
@@ -128,7 +132,7 @@ impl Arch {
                 (at(start) / 8 == at(len - 1) / 8).then_some(start..len)
             }
             Self::SystemZ => (at(2) % 4 == 0).then_some(2..6),
-            Self::AArch64 | Self::PowerPc64 | Self::PowerPc64Le | Self::RiscV64 => {
+            Self::AArch64 | Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2 | Self::RiscV64 => {
                 (len == 4 && at(0) % 4 == 0).then_some(0..4)
             }
         }
@@ -171,11 +175,12 @@ fn jal_operand(distance: i64) -> u32 {
 mod tests {
     use super::*;
 
-    const ALL: [Arch; 6] = [
+    const ALL: [Arch; 7] = [
         Arch::X86_64,
         Arch::AArch64,
         Arch::PowerPc64,
         Arch::PowerPc64Le,
+        Arch::PowerPc64ElfV2,
         Arch::SystemZ,
         Arch::RiscV64,
     ];
@@ -195,7 +200,9 @@ mod tests {
             // bl, b
             Arch::AArch64 => of(&[(&[0xaf, 2, 0, 0x94], 0, 0), (&[0xaf, 2, 0, 0x14], 0, 0)]),
             Arch::PowerPc64Le => of(&[(&[0xbd, 0x0a, 0, 0x48], 0, 0), (&[0xbc, 0x0a, 0, 0x48], 0, 0)]),
-            Arch::PowerPc64 => of(&[(&[0x48, 0, 0x0a, 0xbd], 0, 0), (&[0x48, 0, 0x0a, 0xbc], 0, 0)]),
+            Arch::PowerPc64 | Arch::PowerPc64ElfV2 => {
+                of(&[(&[0x48, 0, 0x0a, 0xbd], 0, 0), (&[0x48, 0, 0x0a, 0xbc], 0, 0)])
+            }
             // brasl %r14, jg
             Arch::SystemZ => of(&[
                 (&[0xc0, 0xe5, 0, 0, 0x05, 0x5e], 2, 2),
@@ -225,7 +232,7 @@ mod tests {
                 assert_eq!(arch.call_to(at, &bytes, target), Some(bytes.clone()));
                 let reach: i64 = match (arch, bytes.len()) {
                     (Arch::AArch64, _) => 1 << 27,
-                    (Arch::PowerPc64 | Arch::PowerPc64Le, _) => 1 << 25,
+                    (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, _) => 1 << 25,
                     (Arch::SystemZ, _) => 1 << 32,
                     (Arch::RiscV64, 4) => 1 << 20,
                     (Arch::RiscV64, _) => (1 << 31) - 0x800,

@@ -50,6 +50,9 @@ pub enum Arch {
     PowerPc64,
     /// 64-bit PowerPC, little endian, with the conventions of ELFv2.
     PowerPc64Le,
+    /// 64-bit PowerPC, big endian, with the conventions of ELFv2, as musl and the BSDs have it: function addresses are
+    /// those of code.
+    PowerPc64ElfV2,
     /// SystemZ (s390x), big endian.
     SystemZ,
     /// 64-bit RISC-V.
@@ -60,9 +63,30 @@ impl Arch {
     /// Whether the lowest bytes of a value are at the highest addresses.
     #[cfg(feature = "std")]
     pub(crate) const fn is_big_endian(self) -> bool {
-        matches!(self, Self::PowerPc64 | Self::SystemZ)
+        matches!(self.endian(), Endian::Big)
     }
 }
+
+/// Whether this machine is big-endian PowerPC with the conventions of ELFv2. Compilers before Rust 1.93 or so do not say it
+/// by `target_abi`; these are the systems for which they generate such code.
+const HOST_IS_BIG_ELF_V2: bool = cfg!(all(
+    target_arch = "powerpc64",
+    target_endian = "big",
+    any(
+        target_abi = "elfv2",
+        target_env = "musl",
+        target_os = "freebsd",
+        target_os = "openbsd"
+    )
+));
+
+/// Whether function pointers of this machine are those of descriptors.
+#[cfg(feature = "std")]
+#[allow(dead_code, reason = "asked for on PowerPC64 only, and by tests")]
+pub(crate) const HOST_HAS_DESCRIPTORS: bool = match Arch::host() {
+    Some(host) => host.has_descriptors(),
+    None => false,
+};
 
 impl Arch {
     /// The architecture of this machine, if it is one of these.
@@ -72,10 +96,12 @@ impl Arch {
             Some(Self::X86_64)
         } else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
             Some(Self::AArch64)
-        } else if cfg!(all(target_arch = "powerpc64", target_endian = "big")) {
-            Some(Self::PowerPc64)
         } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
             Some(Self::PowerPc64Le)
+        } else if HOST_IS_BIG_ELF_V2 {
+            Some(Self::PowerPc64ElfV2)
+        } else if cfg!(target_arch = "powerpc64") {
+            Some(Self::PowerPc64)
         } else if cfg!(target_arch = "s390x") {
             Some(Self::SystemZ)
         } else if cfg!(target_arch = "riscv64") {
@@ -89,9 +115,21 @@ impl Arch {
     #[must_use]
     pub const fn endian(self) -> Endian {
         match self {
-            Self::PowerPc64 | Self::SystemZ => Endian::Big,
+            Self::PowerPc64 | Self::PowerPc64ElfV2 | Self::SystemZ => Endian::Big,
             Self::X86_64 | Self::AArch64 | Self::PowerPc64Le | Self::RiscV64 => Endian::Little,
         }
+    }
+
+    /// Whether this is 64-bit PowerPC, of whichever byte order and conventions.
+    #[must_use]
+    pub const fn is_powerpc64(self) -> bool {
+        matches!(self, Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2)
+    }
+
+    /// Whether function pointers are the addresses of descriptors, which hold those of code, and not of code (ELFv1).
+    #[must_use]
+    pub const fn has_descriptors(self) -> bool {
+        matches!(self, Self::PowerPc64)
     }
 }
 
@@ -102,6 +140,7 @@ impl fmt::Display for Arch {
             Self::AArch64 => "aarch64",
             Self::PowerPc64 => "powerpc64",
             Self::PowerPc64Le => "powerpc64le",
+            Self::PowerPc64ElfV2 => "powerpc64-elfv2",
             Self::SystemZ => "s390x",
             Self::RiscV64 => "riscv64",
         })

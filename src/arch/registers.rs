@@ -77,7 +77,7 @@ pub fn register_view(arch: Arch, reg: DwarfReg, size: u16) -> Option<RegisterNam
             } if size > 8 => Some(RegisterName::numbered("v", number)),
             _ => None,
         },
-        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::RiscV64 => None,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::RiscV64 => None,
     };
     Some(view.unwrap_or(whole))
 }
@@ -87,7 +87,9 @@ pub fn register_view(arch: Arch, reg: DwarfReg, size: u16) -> Option<RegisterNam
 #[must_use]
 pub const fn canonical(arch: Arch, reg: DwarfReg) -> DwarfReg {
     match (arch, reg.get()) {
-        (Arch::PowerPc64 | Arch::PowerPc64Le, number @ 1200..=1231) => DwarfReg::new(number - 1200),
+        (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, number @ 1200..=1231) => {
+            DwarfReg::new(number - 1200)
+        }
         _ => reg,
     }
 }
@@ -142,7 +144,7 @@ fn table(arch: Arch) -> &'static [Run] {
     match arch {
         Arch::X86_64 => &X86_64,
         Arch::AArch64 => &AARCH64,
-        Arch::PowerPc64 | Arch::PowerPc64Le => &POWERPC64,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => &POWERPC64,
         Arch::SystemZ => &SYSTEMZ,
         Arch::RiscV64 => &RISCV64,
     }
@@ -295,9 +297,11 @@ mod tests {
             (Arch::AArch64, "b", _) => format!("v{number}"),
             (Arch::AArch64, "wsp", _) => "sp".into(),
             (Arch::AArch64, "pn", _) => format!("p{number}"),
-            (Arch::PowerPc64 | Arch::PowerPc64Le, "x" | "s", _) => format!("r{number}"),
-            (Arch::PowerPc64 | Arch::PowerPc64Le, "vf", _) => format!("v{number}"),
-            (Arch::PowerPc64 | Arch::PowerPc64Le, "lr" | "ctr", _) => stem.into(),
+            (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, "x" | "s", _) => {
+                format!("r{number}")
+            }
+            (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, "vf", _) => format!("v{number}"),
+            (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, "lr" | "ctr", _) => stem.into(),
             (Arch::SystemZ, _, _) => {
                 let number = number.trim_end_matches('d');
                 let upper_half = stem == "f" && number.parse::<u16>().unwrap() > 15;
@@ -334,6 +338,7 @@ mod tests {
             (Arch::AArch64, include_str!("registers/aarch64.txt")),
             (Arch::PowerPc64, include_str!("registers/powerpc64le.txt")),
             (Arch::PowerPc64Le, include_str!("registers/powerpc64le.txt")),
+            (Arch::PowerPc64ElfV2, include_str!("registers/powerpc64le.txt")),
             (Arch::SystemZ, include_str!("registers/s390x.txt")),
             (Arch::RiscV64, include_str!("registers/riscv64.txt")),
         ];

@@ -30,6 +30,7 @@ pub enum SiteKind {
     Call,
 }
 
+#[cfg(feature = "std")]
 impl SiteKind {
     /// Whether the site holds instructions of the function itself, which a patch displaces: then no head can be put there while
     /// threads execute it.

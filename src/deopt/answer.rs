@@ -94,7 +94,7 @@ pub enum ReturnValue {
 pub(super) fn stack_unit(arch: Arch) -> u64 {
     match arch {
         Arch::X86_64 | Arch::SystemZ => 8,
-        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::RiscV64 => 16,
+        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::RiscV64 => 16,
     }
 }
 

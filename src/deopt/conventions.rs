@@ -104,7 +104,7 @@ fn layout(arch: Arch) -> Layout {
             saved_frame_pointer: Saved::At(-16),
             at_entry: 0,
         },
-        Arch::PowerPc64 | Arch::PowerPc64Le => Layout {
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => Layout {
             stack_pointer: 1,
             frame_pointer: 31,
             found: Found::ByChain(0),

@@ -202,7 +202,9 @@ impl StackThread {
         // SAFETY: initialized above; the system checks the length.
         let set = unsafe { libc::pthread_attr_setstack(&raw mut attributes, start, stack.len() as usize) };
         let work = Box::into_raw(Box::new(work)).cast::<c_void>();
-        let mut thread = 0;
+        // A number or a pointer.
+        // SAFETY: all zero is a value of either, and only written.
+        let mut thread: libc::pthread_t = unsafe { core::mem::zeroed() };
         let started = refused(set).and_then(|()| {
             // SAFETY: the stack is as the caller says; the routine takes what is passed.
             refused(unsafe { libc::pthread_create(&raw mut thread, &raw const attributes, run, work) })

@@ -493,7 +493,7 @@ impl<'f> Frame<'f> {
 fn is_left_half(arch: Arch, reg: DwarfReg) -> bool {
     match arch {
         Arch::SystemZ => (16..32).contains(&reg.get()),
-        Arch::PowerPc64 | Arch::PowerPc64Le => (32..64).contains(&reg.get()),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => (32..64).contains(&reg.get()),
         Arch::X86_64 | Arch::AArch64 | Arch::RiscV64 => false,
     }
 }
@@ -509,7 +509,7 @@ fn whole_size(arch: Arch, reg: DwarfReg, width: usize) -> u16 {
 /// Whether numbers of single precision are in this register in the double format: in those of PowerPC64 for
 /// floating-point numbers.
 pub(super) fn holds_doubles(arch: Arch, reg: DwarfReg) -> bool {
-    matches!(arch, Arch::PowerPc64 | Arch::PowerPc64Le) && (32..64).contains(&reg.get())
+    arch.is_powerpc64() && (32..64).contains(&reg.get())
 }
 
 /// The lowest bit of a value in the `width` captured bytes of a register. What fits a floating-point register

@@ -78,7 +78,7 @@ impl NewFrame<'_, '_> {
     pub(super) fn keep_conventions(&mut self) -> Result<()> {
         if matches!(
             self.replacement.arch,
-            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::SystemZ
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::SystemZ
         ) {
             self.put(0, self.above().into())?;
         }

@@ -31,7 +31,7 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Len {
         Arch::X86_64 => x86_64::ramp::max_len(resume),
         Arch::AArch64 => aarch64::ramp::max_len(resume),
         Arch::SystemZ => systemz::ramp::max_len(resume),
-        Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::max_len(arch, resume),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => powerpc64::max_len(arch, resume),
         Arch::RiscV64 => riscv64::ramp::max_len(resume),
     };
     Len::new(u32::try_from(len).unwrap_or(u32::MAX))
@@ -44,7 +44,7 @@ pub(super) fn stack(arch: Arch, context: &RampContext, capture: u64) -> Vec<Stac
         Arch::X86_64 => x86_64::ramp::STACK.map(at).to_vec(),
         Arch::AArch64 => aarch64::ramp::STACK.map(at).to_vec(),
         Arch::SystemZ => systemz::ramp::STACK.map(at).to_vec(),
-        Arch::PowerPc64 | Arch::PowerPc64Le => {
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
             let context = &raw const *context as u64;
             powerpc64::stack(arch, context, capture).map(at).to_vec()
         }
@@ -80,7 +80,9 @@ pub(super) fn encode_calling(
         Arch::X86_64 => x86_64::ramp::assemble(at, context, capture, resume),
         Arch::AArch64 => aarch64::ramp::assemble(at, context, capture, resume),
         Arch::SystemZ => systemz::ramp::assemble(at, context, capture, resume),
-        Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::assemble(arch, at, context, capture, resume),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
+            powerpc64::assemble(arch, at, context, capture, resume)
+        }
         Arch::RiscV64 => riscv64::ramp::assemble(at, context, capture, resume),
     }
 }

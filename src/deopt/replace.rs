@@ -269,7 +269,7 @@ impl<'f> Replacement<'f> {
         row.check_plain()?;
         let mut frame = self.push_frame(next, size.ok_or(no_size)?)?;
         frame.set_up(&row)?;
-        if frame.replacement.arch == Arch::PowerPc64 {
+        if frame.replacement.arch.has_descriptors() {
             frame.set_register(TOC, descriptor(function.pointer())[1])?;
         }
         Ok(frame)
@@ -357,7 +357,7 @@ impl<'f> Replacement<'f> {
             return Ok(());
         };
         let own = self.register(TOC)?;
-        if self.arch == Arch::PowerPc64 && descriptor(function)[1] == own {
+        if self.arch.has_descriptors() && descriptor(function)[1] == own {
             return Ok(());
         }
         self.push_frame(CodeAddr::new(keeper), size)?
@@ -368,7 +368,7 @@ impl<'f> Replacement<'f> {
     fn enter(&mut self, function: CodeAddr) -> CodeAddr {
         const R12: DwarfReg = DwarfReg::new(12);
         match self.arch {
-            Arch::PowerPc64Le => {
+            Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
                 // The global entry point makes its TOC pointer from it (64-Bit ELF V2 ABI 1.5, 2.3.2.1).
                 self.registers.push((R12, function.get().into()));
                 function
@@ -390,7 +390,7 @@ impl<'f> Replacement<'f> {
                 Arg::F64(value) => (state::FLOAT_ARGS.clone().nth(floats), Value::from(*value)),
             };
             // On PowerPC a number takes the place of an integer too.
-            let both = matches!(self.arch, Arch::PowerPc64 | Arch::PowerPc64Le);
+            let both = self.arch.is_powerpc64();
             let is_float = matches!(arg, Arg::F64(_));
             ints += usize::from(!is_float || both);
             floats += usize::from(is_float);

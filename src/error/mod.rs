@@ -975,9 +975,12 @@ pub enum Error {
     UnwindRule { pc: CodeAddr, reason: String },
 }
 
+/// The most bytes of a linked image.
+pub(crate) const MAX_IMAGE_SIZE: u64 = 1 << 30;
+
 /// What to do about an image that is larger than a limit: than the largest there can be, or than one that the caller sets.
 fn mend_size(limit: u64) -> &'static str {
-    if limit < crate::image::MAX_SIZE {
+    if limit < MAX_IMAGE_SIZE {
         "raise it (Builder::image_limit, or Graph::set_size_limit without an engine; at most 1 GiB), or split the object"
     } else {
         "split the object"

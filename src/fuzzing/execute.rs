@@ -36,13 +36,9 @@ use crate::stackmap::testing::{map, record};
 use crate::stackmap::{Endian, StackMaps};
 use crate::verify::{self, Chunk};
 
-const ARCH: Arch = match () {
-    () if cfg!(target_arch = "aarch64") => Arch::AArch64,
-    () if cfg!(all(target_arch = "powerpc64", target_endian = "little")) => Arch::PowerPc64Le,
-    () if cfg!(target_arch = "powerpc64") => Arch::PowerPc64,
-    () if cfg!(target_arch = "s390x") => Arch::SystemZ,
-    () if cfg!(target_arch = "riscv64") => Arch::RiscV64,
-    () => Arch::X86_64,
+const ARCH: Arch = match Arch::host() {
+    Some(host) => host,
+    None => Arch::X86_64,
 };
 
 fn backend() -> &'static dyn Backend {

@@ -5,7 +5,7 @@ use std::string::ToString;
 use std::vec::Vec;
 
 use super::Choices;
-use super::registers::{ARCHS, ForValues};
+use super::registers::{ForValues, arch_of};
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind};
 use crate::error::Error;
@@ -25,13 +25,7 @@ use crate::verify::{self, Chunk};
 /// what a refusal says is empty; or when a sequence as text is not read as what it was.
 pub fn sequence(data: &[u8]) {
     if let Some((first, rest)) = data.split_first() {
-        let arch = usize::from(*first).checked_rem(ARCHS.len());
-        assembles(
-            arch.and_then(|arch| ARCHS.get(arch))
-                .copied()
-                .unwrap_or(Arch::X86_64),
-            rest,
-        );
+        assembles(arch_of(*first), rest);
     }
 }
 
@@ -486,5 +480,6 @@ mod tests {
         powerpc64le: PowerPc64Le,
         s390x: SystemZ,
         riscv64: RiscV64,
+        powerpc64_elfv2: PowerPc64ElfV2,
     }
 }

@@ -238,7 +238,7 @@ impl Linker<'_, '_> {
             .get(edge.target.index())
             .map(|symbol| symbol.definition);
         let inside = matches!(definition, Some(Definition::Section(..)));
-        graph.arch.is_powerpc() && (!inside || graph.needs_toc_stub(edge))
+        graph.arch.is_powerpc64() && (!inside || graph.needs_toc_stub(edge))
     }
 
     /// Whether a call goes through a stub that saves the TOC pointer.

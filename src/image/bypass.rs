@@ -139,7 +139,7 @@ fn instructions(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<CodeAddr> {
         starts.push(CodeAddr::new(addr.get() + at as u64));
         at += match arch {
             Arch::X86_64 => break,
-            Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le => 4,
+            Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 4,
             Arch::RiscV64 => {
                 if first & 3 == 3 {
                     4

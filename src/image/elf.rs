@@ -83,6 +83,19 @@ struct Reader<'data> {
 }
 
 impl<'data> Reader<'data> {
+    /// A file that says ELFv2 has no descriptors. `ld.lld -r` marks what it joins so, of whichever convention.
+    fn check_convention(&self, section: &Section<'_>) -> Result<()> {
+        let is_other = self.arch.is_powerpc64() && !self.arch.has_descriptors();
+        if is_other && section.size > 0 && is_descriptors(&section.name) {
+            return Err(refuse(
+                &section.name,
+                "the file says ELFv2, and these are the function descriptors of ELFv1: compile it for one of them \
+                 (-mabi=elfv1 or elfv2); if ld.lld -r has joined objects of ELFv1, link those",
+            ));
+        }
+        Ok(())
+    }
+
     /// All sections under their indices in the file.
     fn sections(&self) -> Result<Vec<Section<'data>>> {
         let mut sections = Vec::with_capacity(self.sections.len());
@@ -124,6 +137,7 @@ impl<'data> Reader<'data> {
         }
         section.align = alignment(&section.name, header.sh_addralign.get(self.endian))?;
         section.size = checks::size(size)?;
+        self.check_convention(&section)?;
         section.bytes = Cow::Borrowed(
             header
                 .data(self.endian, self.bytes)
@@ -404,7 +418,7 @@ fn role(
 fn only_linker_writes(arch: Arch, name: &str) -> bool {
     name.starts_with(".data.rel.ro")
         || FunctionList::of_name(name).is_some()
-        || arch.is_powerpc() && (is_toc(name) || is_descriptors(name))
+        || arch.is_powerpc64() && (is_toc(name) || is_descriptors(name))
 }
 
 /// Whether the section is part of PowerPC's table of addresses, which code reaches by the TOC pointer.

@@ -138,7 +138,7 @@ fn check_bytes(layout: &Layout<'_>, addrs: &SegmentAddrs, linked: &LinkedImage) 
         for edge in section.edges() {
             let width = match edge.relocation().width() {
                 0 => LONGEST,
-                4 if layout.graph().arch.is_powerpc() => 8,
+                4 if layout.graph().arch.is_powerpc64() => 8,
                 width => u32::from(width),
             };
             let range = edge.offset() as usize..edge.offset().saturating_add(width) as usize;

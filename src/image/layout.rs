@@ -371,7 +371,7 @@ impl<'data> Graph<'data> {
         (0..)
             .map(SectionId)
             .zip(&self.sections)
-            .map(move |(id, section)| Some(id) == built || self.arch.is_powerpc() && is_toc(&section.name))
+            .map(move |(id, section)| Some(id) == built || self.arch.is_powerpc64() && is_toc(&section.name))
     }
 
     /// Whether addresses must fit into 32 bits.

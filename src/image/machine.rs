@@ -26,6 +26,7 @@ impl Arch {
             (elf::EM_RISCV, false) => unsupported("a RISC-V object for 16 registers (RVE)".into()),
             // Without a version, it is the one that goes with the byte order.
             (elf::EM_PPC64, true) if flags & POWERPC_ABI <= 1 => Ok(Self::PowerPc64),
+            (elf::EM_PPC64, true) if flags & POWERPC_ABI == 2 => Ok(Self::PowerPc64ElfV2),
             (elf::EM_PPC64, false) if matches!(flags & POWERPC_ABI, 0 | 2) => Ok(Self::PowerPc64Le),
             _ => {
                 let order = if big { "big" } else { "little" };
@@ -36,29 +37,20 @@ impl Arch {
         }
     }
 
-    /// Whether functions are known by descriptors.
-    pub(super) const fn has_descriptors(self) -> bool {
-        matches!(self, Self::PowerPc64)
-    }
-
-    pub(super) const fn is_powerpc(self) -> bool {
-        matches!(self, Self::PowerPc64 | Self::PowerPc64Le)
-    }
-
     /// How far behind the start of the global offset table the address lies that code and relocations count from:
     /// PowerPC reaches the table by signed 16-bit displacements (ELFv2 ABI, section 3.3).
     pub(super) const fn got_bias(self) -> u64 {
-        if self.is_powerpc() { 0x8000 } else { 0 }
+        if self.is_powerpc64() { 0x8000 } else { 0 }
     }
 
     /// What the table's start is a multiple of. PowerPC linkers align it so that TOC pointers are alike in their low bits.
     pub(super) const fn got_align(self) -> u32 {
-        if self.is_powerpc() { 256 } else { 8 }
+        if self.is_powerpc64() { 256 } else { 8 }
     }
 
     /// The symbol that stands for that address.
     pub(super) const fn got_symbol(self) -> &'static str {
-        if self.is_powerpc() {
+        if self.is_powerpc64() {
             ".TOC."
         } else {
             "_GLOBAL_OFFSET_TABLE_"
@@ -73,7 +65,7 @@ impl Arch {
             Self::AArch64 => &[0x00, 0x00, 0x20, 0xd4],
             // trap
             Self::PowerPc64Le => &[0x08, 0x00, 0xe0, 0x7f],
-            Self::PowerPc64 => &[0x7f, 0xe0, 0x00, 0x08],
+            Self::PowerPc64 | Self::PowerPc64ElfV2 => &[0x7f, 0xe0, 0x00, 0x08],
             // An operation code of 0 is never assigned.
             Self::SystemZ => &[0x00, 0x00],
             // c.unimp: illegal with and without compressed instructions.
@@ -84,9 +76,10 @@ impl Arch {
     /// What the ABI adds to the address of a function for callers that share its TOC pointer, by the three highest
     /// bits of `st_other` (ELFv2 ABI, section 3.4.1). `None` where they are reserved.
     pub(super) const fn local_entry(self, other: u8) -> Option<u32> {
-        match (self, other >> 5) {
-            (Self::PowerPc64Le, 7) => None,
-            (Self::PowerPc64Le, bits @ 2..=6) => Some(1 << bits),
+        match other >> 5 {
+            _ if !self.is_powerpc64() || self.has_descriptors() => Some(0),
+            7 => None,
+            bits @ 2..=6 => Some(1 << bits),
             _ => Some(0),
         }
     }

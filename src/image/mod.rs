@@ -126,7 +126,7 @@ pub use tls::emulated_tls;
 pub use unused::UnusedTables;
 
 /// The largest image that is loaded, in bytes, whatever the limit: within it, everything reaches everything.
-pub(crate) const MAX_SIZE: u64 = 1 << 30;
+pub(crate) use crate::error::MAX_IMAGE_SIZE as MAX_SIZE;
 
 /// The largest image, in bytes, where the caller sets no other limit: far above what compilers make, and so little that a damaged
 /// object does not take much of a machine.

@@ -99,13 +99,13 @@ impl Arch {
 
     /// How far into a stub those enter who have no TOC pointer to save.
     pub(super) const fn stub_entry_without_toc(self) -> u64 {
-        if self.is_powerpc() { 4 } else { 0 }
+        if self.is_powerpc64() { 4 } else { 0 }
     }
 
     /// The stub by which a call leaves for a function whose TOC pointer may be another, named as function pointers name
     /// it; `None` where calls keep nothing.
     pub(crate) fn leaving_stub(self, to: CodeAddr) -> Option<Vec<u8>> {
-        self.is_powerpc().then_some(())?;
+        self.is_powerpc64().then_some(())?;
         let shape = self.stub();
         let mut bytes = shape.bytes.to_vec();
         for edge in shape.edges {
@@ -123,7 +123,7 @@ impl Arch {
             Endian::Big => word.to_be_bytes(),
             Endian::Little => word.to_le_bytes(),
         };
-        self.is_powerpc().then_some(bytes)
+        self.is_powerpc64().then_some(bytes)
     }
 
     /// What its stubs are made of.
@@ -135,6 +135,7 @@ impl Arch {
             Self::SystemZ => SYSTEMZ,
             Self::PowerPc64 => STUB_V1,
             Self::PowerPc64Le => STUB_V2,
+            Self::PowerPc64ElfV2 => STUB_V2_BIG,
         }
     }
 
@@ -145,7 +146,7 @@ impl Arch {
             Self::AArch64 => elf::R_AARCH64_ABS64,
             Self::RiscV64 => elf::R_RISCV_64,
             Self::SystemZ => elf::R_390_64,
-            Self::PowerPc64 | Self::PowerPc64Le => elf::R_PPC64_ADDR64,
+            Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2 => elf::R_PPC64_ADDR64,
         }
     }
 }
@@ -209,16 +210,7 @@ const STUB_V1: StubShape = StubShape {
 
 /// Saves the TOC pointer and goes to the global entry, with its address in r12 as that entry wants.
 const STUB_V2: StubShape = StubShape {
-    bytes: &little::<8, 32>([
-        ELF_V2.save,
-        ADDRESS_TO_R12[0],
-        ADDRESS_TO_R12[1],
-        ADDRESS_TO_R12[2],
-        ADDRESS_TO_R12[3],
-        ADDRESS_TO_R12[4],
-        0x7d89_03a6, // mtctr r12
-        0x4e80_0420, // bctr
-    ]),
+    bytes: &little::<8, 32>(WORDS_V2),
     edges: &[
         edge(4, elf::R_PPC64_ADDR16_HIGHEST, 0),
         edge(8, elf::R_PPC64_ADDR16_HIGHER, 0),
@@ -226,6 +218,28 @@ const STUB_V2: StubShape = StubShape {
         edge(20, elf::R_PPC64_ADDR16_LO, 0),
     ],
 };
+
+/// The same in the other order of bytes: the 16 bits of an operand are the last of their instruction.
+const STUB_V2_BIG: StubShape = StubShape {
+    bytes: &big::<8, 32>(WORDS_V2),
+    edges: &[
+        edge(6, elf::R_PPC64_ADDR16_HIGHEST, 0),
+        edge(10, elf::R_PPC64_ADDR16_HIGHER, 0),
+        edge(18, elf::R_PPC64_ADDR16_HIGH, 0),
+        edge(22, elf::R_PPC64_ADDR16_LO, 0),
+    ],
+};
+
+const WORDS_V2: [u32; 8] = [
+    ELF_V2.save,
+    ADDRESS_TO_R12[0],
+    ADDRESS_TO_R12[1],
+    ADDRESS_TO_R12[2],
+    ADDRESS_TO_R12[3],
+    ADDRESS_TO_R12[4],
+    0x7d89_03a6, // mtctr r12
+    0x4e80_0420, // bctr
+];
 
 const ADDRESS_TO_R11: [u32; 5] = powerpc_address(11);
 const ADDRESS_TO_R12: [u32; 5] = powerpc_address(12);
@@ -285,7 +299,7 @@ mod tests {
             Arch::AArch64 => (&[0, 0, 0, 0x94], elf::R_AARCH64_CALL26),
             Arch::RiscV64 => (&[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0], elf::R_RISCV_CALL),
             Arch::SystemZ => (&[0; 4], elf::R_390_PLT32DBL),
-            Arch::PowerPc64 => (&[0x48, 0, 0, 1, 0x60, 0, 0, 0], elf::R_PPC64_REL24),
+            Arch::PowerPc64 | Arch::PowerPc64ElfV2 => (&[0x48, 0, 0, 1, 0x60, 0, 0, 0], elf::R_PPC64_REL24),
             Arch::PowerPc64Le => (&[1, 0, 0, 0x48, 0, 0, 0, 0x60], elf::R_PPC64_REL24),
         };
         let mut bytes = call.to_vec();
@@ -294,13 +308,13 @@ mod tests {
         let addrs = SegmentAddrs {
             code: CodeAddr::new(at - 16),
             // PowerPC aligns the table more strictly, and has no entry.
-            read_only: CodeAddr::new(if arch.is_powerpc() { entry & !0xff } else { entry }),
+            read_only: CodeAddr::new(if arch.is_powerpc64() { entry & !0xff } else { entry }),
             data: CodeAddr::new(0),
         };
         let layout = Object::parse(&object).unwrap().layout().unwrap();
         let linked = layout.link(&addrs, &|_| Some(CodeAddr::new(target))).unwrap();
         assert_eq!(linked.stub("outside"), Some(CodeAddr::new(at)));
-        let entry = (!arch.is_powerpc()).then_some(CodeAddr::new(entry));
+        let entry = (!arch.is_powerpc64()).then_some(CodeAddr::new(entry));
         assert_eq!(linked.got_entry("outside"), entry);
         let stub = linked.segments[0].bytes[16..].iter();
         stub.map(|byte| alloc::format!("{byte:02x}")).collect()
@@ -326,6 +340,10 @@ mod tests {
         assert_eq!(
             stub(Arch::PowerPc64Le),
             "180041f83412803d78568c61c6078c79bc9a8c65f0de8c61a603897d2004804e"
+        );
+        assert_eq!(
+            stub(Arch::PowerPc64ElfV2),
+            "f84100183d801234618c5678798c07c6658c9abc618cdef07d8903a64e800420"
         );
     }
 }

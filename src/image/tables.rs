@@ -337,7 +337,7 @@ impl<'data> Graph<'data> {
             .symbols
             .get(edge.target.index())
             .map_or(0, |symbol| symbol.other);
-        if !self.arch.is_powerpc() || self.arch.has_descriptors() {
+        if !self.arch.is_powerpc64() || self.arch.has_descriptors() {
             return false;
         }
         match edge.relocation.formula() {

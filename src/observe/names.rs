@@ -55,7 +55,7 @@ pub(super) const fn elf_machine(arch: Arch) -> u16 {
     match arch {
         Arch::X86_64 => elf::EM_X86_64,
         Arch::AArch64 => elf::EM_AARCH64,
-        Arch::PowerPc64 | Arch::PowerPc64Le => elf::EM_PPC64,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => elf::EM_PPC64,
         Arch::SystemZ => elf::EM_S390,
         Arch::RiscV64 => elf::EM_RISCV,
     }

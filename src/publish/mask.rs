@@ -11,6 +11,8 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use super::interrupted::Context;
+
 /// Raised by instructions. The library's own handlers raise none of them, but for system calls that are emulated.
 const FAULTS: [libc::c_int; 5] = [
     libc::SIGSEGV,
@@ -46,7 +48,7 @@ pub(super) fn while_handling() -> libc::sigset_t {
 /// puts back what was blocked when the handler returns. Async-signal-safe.
 pub(super) fn become_that_of(handler: &libc::sigaction, signal: libc::c_int, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid context to a handler with SA_SIGINFO.
-    let was = unsafe { &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask };
+    let was = unsafe { &raw const (*context.cast::<Context>()).uc_sigmask };
     let mut mask = handler.sa_mask;
     for other in 1..=libc::SIGRTMAX() {
         // SAFETY: asks the kernel's set, which has a bit for each of these signals.

@@ -35,7 +35,7 @@ static SERIALIZE: [u32; 3] = [0x7c00_04ac, 0x4c00_012c, 0x4e80_0020];
 fn call(code: &'static [u32], a: u64, b: u64) {
     let code = code.as_ptr() as usize;
     let descriptor = [code, 0, 0];
-    let pointer = if cfg!(target_endian = "big") {
+    let pointer = if crate::arch::HOST_HAS_DESCRIPTORS {
         core::hint::black_box(&descriptor).as_ptr() as usize
     } else {
         code

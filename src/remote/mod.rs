@@ -64,6 +64,8 @@ mod strangers;
 mod tests;
 mod thread;
 
+use crate::arch::Arch;
+
 pub use controller::{Executor, Options};
 pub use listen::{Listener, Token};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -71,11 +73,15 @@ pub use protocol::fuzz_body;
 pub use service::Service;
 pub use thread::Thread;
 
-/// The number of this machine's architecture, with its byte order: both sides must have the same.
+/// The number of this machine's architecture, with its byte order and conventions: both sides must have the same.
 const MACHINE: u32 = {
     // FNV-1a.
     let name = std::env::consts::ARCH.as_bytes();
-    let mut hash: u32 = if cfg!(target_endian = "big") { 1 } else { 0 };
+    let mut hash: u32 = match Arch::host() {
+        Some(Arch::PowerPc64ElfV2) => 2,
+        _ if cfg!(target_endian = "big") => 1,
+        _ => 0,
+    };
     let mut rest = name;
     while let [first, after @ ..] = rest {
         hash = (hash ^ *first as u32).wrapping_mul(0x0100_0193);

@@ -200,6 +200,18 @@ mod tests {
         for (arch, code, len) in [
             (Arch::PowerPc64Le, &local[..], 4),
             (Arch::PowerPc64Le, &jump, 4),
+            (Arch::PowerPc64ElfV2, &[0x48, 0, 0x0a, 0xbd, 0x60, 0, 0, 0], 4),
+            (
+                Arch::PowerPc64ElfV2,
+                &[0x48, 0, 0x0a, 0xbc, 0xe8, 0x41, 0, 0x18],
+                4,
+            ),
+            // It restores the slot of the other convention.
+            (
+                Arch::PowerPc64ElfV2,
+                &[0x48, 0, 0x0a, 0xbd, 0xe8, 0x41, 0, 0x28],
+                4,
+            ),
             (Arch::RiscV64, &millicode, 8),
             (Arch::AArch64, &[0; 2], 2),
         ] {
@@ -208,7 +220,10 @@ mod tests {
         }
         // bl and ld r2,24(r1): the caller restores its TOC pointer.
         let leaves = [0xbd, 0x0a, 0, 0x48, 0x18, 0, 0x41, 0xe8];
-        let module = module(Arch::PowerPc64Le, &leaves, &[(0, 4)]).unwrap();
-        assert_eq!(module.calls_of("g").count(), 1);
+        let big = [0x48, 0, 0x0a, 0xbd, 0xe8, 0x41, 0, 0x18];
+        for (arch, leaves) in [(Arch::PowerPc64Le, leaves), (Arch::PowerPc64ElfV2, big)] {
+            let module = module(arch, &leaves, &[(0, 4)]).unwrap();
+            assert_eq!(module.calls_of("g").count(), 1, "{arch}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::functions::FunctionView;
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result, SiteName};
+use crate::stackmap::Endian;
 use crate::verify::{self, Original, Outline};
 
 /// Declares reserved bytes at the start of a function, such as the nops that LLVM emits for
@@ -144,7 +145,10 @@ impl Prologue {
 fn prologue(arch: Arch, code: &[u8]) -> Prologue {
     let word = |at: usize| {
         let bytes = code.get(at..)?.first_chunk::<4>()?;
-        Some(u32::from_le_bytes(*bytes))
+        Some(match arch.endian() {
+            Endian::Big => u32::from_be_bytes(*bytes),
+            Endian::Little => u32::from_le_bytes(*bytes),
+        })
     };
     let is_pad = |pad: fn(u32) -> bool| match word(0).is_some_and(pad) {
         true => Prologue::LandingPad,
@@ -158,7 +162,7 @@ fn prologue(arch: Arch, code: &[u8]) -> Prologue {
         // lpad, which is auipc x0 (RISC-V CFI, Zicfilp).
         Arch::RiscV64 => is_pad(|word| word & 0xfff == 0x17),
         // addis r2, r12 or lis r2; addi r2, r2 (ELFv2 ABI, 2.3.2.1).
-        Arch::PowerPc64Le => {
+        Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
             let high = word(0).map(|word| word & 0xffff_0000);
             let low = word(4).map(|word| word & 0xffff_0000);
             match (high, low) {
@@ -232,6 +236,12 @@ mod tests {
         }
     }
 
+    /// Each word the other way round.
+    fn swapped(code: &[u8]) -> Vec<u8> {
+        let words = code.chunks_exact(4);
+        words.flat_map(|word| word.iter().rev().copied()).collect()
+    }
+
     const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
     #[test]
@@ -259,6 +269,15 @@ mod tests {
         assert_eq!(refused(Arch::RiscV64, &riscv, 4), None);
         assert_eq!(refused(Arch::PowerPc64Le, &power, 8), None);
         assert_eq!(refused(Arch::PowerPc64Le, &power, 12), None);
+        let big = swapped(&power);
+        assert_eq!(refused(Arch::PowerPc64ElfV2, &big, 8), None);
+        assert_eq!(refused(Arch::PowerPc64ElfV2, &big, 12), None);
+        assert_eq!(
+            refused(Arch::PowerPc64ElfV2, &big, 4),
+            Some((0, "runs before it"))
+        );
+        // With descriptors there is no such thing, in either order of bytes.
+        assert_eq!(refused(Arch::PowerPc64, &big, 8), Some((0, "runs before it")));
         // Half of it, and what looks like it elsewhere.
         assert_eq!(refused(Arch::PowerPc64Le, &power, 4), Some((0, "runs before it")));
         assert_eq!(refused(Arch::PowerPc64, &power, 8).map(|found| found.0), Some(0));
@@ -284,6 +303,11 @@ mod tests {
             .flat_map(|word| word.to_le_bytes())
             .collect();
         assert_eq!(refused(Arch::PowerPc64Le, &saved, 4), Some((0, "runs before it")));
+        let saved = swapped(&saved);
+        assert_eq!(
+            refused(Arch::PowerPc64ElfV2, &saved, 4),
+            Some((0, "runs before it"))
+        );
     }
 
     #[test]

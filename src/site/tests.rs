@@ -71,6 +71,7 @@ fn a_shadow_shorter_than_promised_is_refused() {
 fn a_call_that_ends_behind_its_reserved_bytes_is_refused() {
     for (object, said, needed) in [
         ("defects/tight.powerpc64le.o", 28, 32),
+        ("defects/tight.powerpc64-elfv2.o", 28, 32),
         ("defects/tight.powerpc64.o", 36, 40),
     ] {
         let shape = |reserved| CallShape::c(reserved).result().args(1);
@@ -88,7 +89,7 @@ fn a_call_that_ends_behind_its_reserved_bytes_is_refused() {
 /// Too few bytes were reserved for the call, which LLVM emits all the same.
 #[test]
 fn a_call_longer_than_was_asked_for_is_refused() {
-    for arch in ["aarch64", "powerpc64le", "powerpc64", "s390x"] {
+    for arch in ["aarch64", "powerpc64le", "powerpc64", "powerpc64-elfv2", "s390x"] {
         let object = std::format!("defects/short.{arch}.o");
         let shape = CallShape::c(4).result().args(1);
         let refused = audit(&object, shape).unwrap_err();
@@ -394,6 +395,7 @@ fn a_shadow_with_the_head_of_a_loop_is_refused() {
         ("riscv64", 16, 4),
         ("riscv64c", 16, 4),
         ("powerpc64le", 16, 0x20),
+        ("powerpc64-elfv2", 16, 0x1c),
         ("powerpc64", 16, 0x1c),
         ("s390x", 20, 0x1a),
         ("x86_64", 28, 0x20),
@@ -546,6 +548,7 @@ fn registers_that_no_exit_saves_are_refused_by_name() {
         ),
         (Arch::AArch64, &[0, 31, 64, 95], &[46, 47, 48, 63, 96, 127]),
         (Arch::PowerPc64Le, &[0, 31, 32, 63, 77, 108, 1200], &[]),
+        (Arch::PowerPc64ElfV2, &[0, 31, 32, 63, 77, 108, 1200], &[]),
         (Arch::SystemZ, &[0, 15, 16, 31, 68, 83], &[]),
         (Arch::RiscV64, &[0, 31, 32, 63], &[96, 127]),
     ] {

@@ -63,7 +63,7 @@ pub(crate) fn branches_to(
         Arch::PowerPc64Le => words(code, u32::from_le_bytes, |at, word| {
             powerpc64(start, at, word, &mut note)
         }),
-        Arch::PowerPc64 => words(code, u32::from_be_bytes, |at, word| {
+        Arch::PowerPc64 | Arch::PowerPc64ElfV2 => words(code, u32::from_be_bytes, |at, word| {
             powerpc64(start, at, word, &mut note)
         }),
         Arch::RiscV64 => riscv64::branches(start, code, note),

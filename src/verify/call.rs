@@ -44,8 +44,7 @@ pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) 
 /// # Errors
 /// [`Error::VerifyCall`].
 pub(crate) fn check_leaving(site: &SiteContext<'_>, at: CodeAddr, stub: &[u8], to: CodeAddr) -> Result<()> {
-    let big = site.arch == Arch::PowerPc64;
-    match powerpc64::leaving(big, at.get(), stub) {
+    match powerpc64::leaving(site.arch, at.get(), stub) {
         Some(target) if target == to.get() => Ok(()),
         _ => Err(Error::VerifyCall {
             site: SiteName::of(site),
@@ -62,7 +61,7 @@ fn operand(arch: Arch, len: usize) -> Option<Vec<u8>> {
         (Arch::X86_64 | Arch::SystemZ, 6) => [0, 0, 255, 255, 255, 255].to_vec(),
         (Arch::AArch64, 4) => words(&[0x03ff_ffff]),
         (Arch::PowerPc64Le, 4) => words(&[0x03ff_fffc]),
-        (Arch::PowerPc64, 4) => [0x03, 255, 255, 0xfc].to_vec(),
+        (Arch::PowerPc64 | Arch::PowerPc64ElfV2, 4) => [0x03, 255, 255, 0xfc].to_vec(),
         (Arch::RiscV64, 4) => words(&[0xffff_f000]),
         (Arch::RiscV64, 8) => words(&[0xffff_f000, 0xfff0_0000]),
         _ => return None,
@@ -141,7 +140,7 @@ mod tests {
     /// Of both conventions: the stub that calls leave by, and one for each word that is another.
     #[test]
     fn a_stub_that_leaves_does_just_that() {
-        for arch in [Arch::PowerPc64, Arch::PowerPc64Le] {
+        for arch in [Arch::PowerPc64, Arch::PowerPc64Le, Arch::PowerPc64ElfV2] {
             for to in [0x1234_5678_9abc_def0, 0xffff_ffff_ffff_fff0, 0x1000_0000, 0] {
                 let site = site(arch, 4);
                 let (at, to) = (CodeAddr::new(0x7000_0000), CodeAddr::new(to));
@@ -157,7 +156,7 @@ mod tests {
                     };
                     for bit in bits {
                         let mut other = stub.clone();
-                        let byte = if arch == Arch::PowerPc64 {
+                        let byte = if arch.is_big_endian() {
                             3 - bit / 8
                         } else {
                             bit / 8
@@ -184,9 +183,15 @@ mod tests {
     /// Of each architecture: a call of +0x100, the same of +0x104, and what is no such change.
     #[test]
     fn only_the_target_of_a_call_may_change() {
-        let cases: [Case; 8] = [
+        let cases: [Case; 9] = [
             (
                 Arch::PowerPc64,
+                &[0x48, 0, 0x01, 0x01],
+                &[0x48, 0, 0x01, 0x05],
+                &[&[0x48, 0, 0x01, 0x04], &[0x48, 0, 0x01, 0x07]],
+            ),
+            (
+                Arch::PowerPc64ElfV2,
                 &[0x48, 0, 0x01, 0x01],
                 &[0x48, 0, 0x01, 0x05],
                 &[&[0x48, 0, 0x01, 0x04], &[0x48, 0, 0x01, 0x07]],

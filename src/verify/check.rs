@@ -34,7 +34,8 @@ pub(super) fn isa(arch: Arch) -> &'static Isa {
         Arch::X86_64 => &x86_64::ISA,
         Arch::AArch64 => &aarch64::ISA,
         Arch::SystemZ => &systemz::ISA,
-        Arch::PowerPc64 => &powerpc64::BIG,
+        Arch::PowerPc64 => &powerpc64::BIG_V1,
+        Arch::PowerPc64ElfV2 => &powerpc64::BIG_V2,
         Arch::PowerPc64Le => &powerpc64::LITTLE,
         Arch::RiscV64 => &riscv64::ISA,
     }

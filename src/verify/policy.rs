@@ -169,7 +169,9 @@ const UNNUMBERED: DwarfReg = DwarfReg::new(u16::MAX);
 /// of their own, from 1200 on.
 fn whole(arch: Arch, reg: DwarfReg) -> DwarfReg {
     match (arch, reg.get()) {
-        (Arch::PowerPc64 | Arch::PowerPc64Le, number @ 1200..=1231) => DwarfReg::new(number - 1200),
+        (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, number @ 1200..=1231) => {
+            DwarfReg::new(number - 1200)
+        }
         _ => reg,
     }
 }

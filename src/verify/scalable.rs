@@ -16,7 +16,9 @@ pub(crate) fn first_scalable(arch: Arch, addr: CodeAddr, code: &[u8]) -> Option<
         let (found, len) = match arch {
             Arch::AArch64 => (aarch64(word?), 4),
             Arch::RiscV64 => (word.is_some_and(riscv64), super::branches::riscv64_len(half)),
-            Arch::X86_64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::SystemZ => return None,
+            Arch::X86_64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::SystemZ => {
+                return None;
+            }
         };
         if found {
             return Some(CodeAddr::new(addr.get().wrapping_add(at as u64)));

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of objects that are compiled from `asm-tests/objects/ir`.
-pub(crate) const FOLDERS: [&str; 7] = [
+pub(crate) const FOLDERS: [&str; 8] = [
     "x86_64",
     "aarch64",
     "powerpc64",
     "powerpc64le",
+    "powerpc64-elfv2",
     "s390x",
     "riscv64",
     "riscv64c",

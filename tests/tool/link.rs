@@ -84,7 +84,7 @@ fn checks_of_what_linkers_define_hold() {
         );
         count += checks.len();
     }
-    assert_eq!(count, 24);
+    assert_eq!(count, 35);
 }
 
 /// What an object includes has to be somewhere.

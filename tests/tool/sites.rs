@@ -162,6 +162,7 @@ fn linked_and_foreign_files_are_shown_too() {
         ("linked-x86_64.so", "linked", "get"),
         ("linked-aarch64.so", "linked", "get"),
         ("linked-powerpc64.so", "linked", "get"),
+        ("linked-powerpc64-elfv2.so", "linked", "get"),
         ("linked-riscv64.so", "linked", "get"),
         ("linked-coff.dll", "linked", "get"),
         ("linked-macho.dylib", "linked", "_get"),

@@ -15,6 +15,11 @@ make cfi.ll cfi.aarch64 -mtriple=aarch64-unknown-linux-gnu
 # shellcheck disable=SC2086
 make compressed.ll compressed.riscv64c $riscv,+c
 sed s/LENGTH/28/ tight.ll | make - tight.powerpc64le -mtriple=powerpc64le-unknown-linux-gnu
+elf_v2="-mtriple=powerpc64-unknown-linux-musl -target-abi=elfv2"
+# shellcheck disable=SC2086
+sed s/LENGTH/28/ tight.ll | make - tight.powerpc64-elfv2 $elf_v2
+# shellcheck disable=SC2086
+for name in fence short; do make $name.ll $name.powerpc64-elfv2 $elf_v2; done
 sed s/LENGTH/36/ tight.ll | make - tight.powerpc64 -mtriple=powerpc64-unknown-linux-gnu
 for arch in aarch64 powerpc64le powerpc64 s390x x86_64; do make fence.ll fence.$arch -mtriple=$arch-unknown-linux-gnu; done
 # shellcheck disable=SC2086

@@ -18,6 +18,7 @@ for version in 14 19; do
   compile aarch64 $version aarch64-linux-gnu
   compile powerpc64 $version powerpc64-linux-gnu
   compile powerpc64le $version powerpc64le-linux-gnu
+  compile powerpc64-elfv2 $version powerpc64-linux-musl -target-abi=elfv2
   compile s390x $version s390x-linux-gnu
   compile macho-x86_64 $version x86_64-apple-darwin
   compile macho-arm64 $version arm64-apple-darwin
@@ -48,6 +49,7 @@ link aarch64-19.o -o linked-aarch64.so
 link riscv64c-19.o -o linked-riscv64.so
 link powerpc64le-19.o -o linked-powerpc64le.so
 link powerpc64-19.o -o linked-powerpc64.so
+link powerpc64-elfv2-19.o -o linked-powerpc64-elfv2.so
 link -soname libget.so.1 x86_64-14.o -o named-x86_64.so
 lld-link-19 -dll -noentry -force -Brepro -out:linked-coff.dll coff-x86_64-19.o \
   -export:get -export:call_c -export:values -export:twice -export:dynamic 2> /dev/null

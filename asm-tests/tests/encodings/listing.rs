@@ -71,7 +71,7 @@ fn parts(arch: Arch, text: &str) -> Vec<Part> {
     match arch {
         Arch::X86_64 => x86_64(&mut parts),
         Arch::AArch64 => aarch64(&mut parts),
-        Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64(&mut parts),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => powerpc64(&mut parts),
         Arch::SystemZ => systemz(&mut parts),
         _ => riscv64(&mut parts),
     }
@@ -83,7 +83,7 @@ fn is_habit(arch: Arch, word: &str) -> bool {
         Arch::X86_64 => &[
             "byte", "word", "dword", "qword", "xmmword", "ptr", "short", "near",
         ],
-        Arch::PowerPc64 | Arch::PowerPc64Le => &["cr0"],
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => &["cr0"],
         _ => &[],
     };
     word == "." || habits.contains(&word)
@@ -102,9 +102,7 @@ fn part(arch: Arch, text: &str) -> Part {
     let register = || {
         let prefixes = ["r", "f", "vs", "cr"].iter();
         let mut numbers = prefixes.filter_map(|prefix| text.strip_prefix(prefix)?.parse().ok());
-        numbers
-            .next()
-            .filter(|_| matches!(arch, Arch::PowerPc64 | Arch::PowerPc64Le))
+        numbers.next().filter(|_| arch.is_powerpc64())
     };
     match number
         .map(|number: u64| sign.wrapping_mul(number as i64))

@@ -9,7 +9,7 @@ use patchpoint::arch::Arch;
 fn options(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::AArch64 => &["-triple=aarch64", "-mattr=+lse"],
-        Arch::PowerPc64 => &["-triple=powerpc64"],
+        Arch::PowerPc64 | Arch::PowerPc64ElfV2 => &["-triple=powerpc64"],
         Arch::PowerPc64Le => &["-triple=powerpc64le"],
         Arch::SystemZ => &["-triple=s390x", "-mcpu=z13"],
         Arch::RiscV64 => &["-triple=riscv64", "-mattr=+m,+a,+f,+d,+c", "-M", "no-aliases"],

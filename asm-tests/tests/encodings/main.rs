@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use cases::{Case, Cases, Machine, SITE};
 use patchpoint::addr::{CodeAddr, FnOffset, RecordId};
 use patchpoint::arch::{Arch, SiteContext, SiteKind};
-use patchpoint::sequence::{Environment, Fit, assemble, assemble_out_of_line};
+use patchpoint::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
 use patchpoint::stackmap::{Endian, StackMaps};
 use patchpoint::verify;
 
@@ -58,6 +58,11 @@ const POWERPC64LE: Machine = Machine {
 
 const POWERPC64: Machine = Machine {
     arch: Arch::PowerPc64,
+    ..POWERPC64LE
+};
+
+const POWERPC64_ELFV2: Machine = Machine {
+    arch: Arch::PowerPc64ElfV2,
     ..POWERPC64LE
 };
 
@@ -105,36 +110,10 @@ impl Made {
     }
 
     fn add(&mut self, arch: Arch, case: &Case) {
-        let bytes = map::map(&case.locations);
-        let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
-        let map = &maps.maps()[0];
-        let site = SiteContext {
-            arch,
-            id: RecordId::new(7),
-            function: None,
-            offset: FnOffset::new(4),
-            addr: CodeAddr::new(case.site),
-            shape: case.shape,
-            record: (case.shape.kind() != SiteKind::Entry).then(|| map.records().next().unwrap()),
-            constants: map.constants(),
-            landings: &[],
-            trust_live_outs: true,
-        };
-        let env = Environment {
-            miss: Some(CodeAddr::new(SITE + 0x2000)),
-            deopt: Some(CodeAddr::new(SITE + 0x7fff_0000)),
-        };
-        let fit = match assemble(&case.sequence, &site, &env) {
-            Ok(Fit::InPlace(assembled)) => Ok(assembled),
-            Ok(Fit::OutOfLine { .. }) => {
-                assemble_out_of_line(&case.sequence, &site, &env, CodeAddr::new(SITE + 0x1000))
-            }
-            Err(error) => Err(error),
-        };
-        match fit {
+        match assembled(arch, case) {
             Ok(assembled) => {
                 self.assembled += 1;
-                self.cut(arch, site.addr, &assembled.code);
+                self.cut(arch, CodeAddr::new(case.site), &assembled.code);
                 if let Some(stub) = &assembled.stub {
                     self.cut(arch, stub.addr, &stub.bytes);
                 }
@@ -158,6 +137,35 @@ impl Made {
                 self.instructions.insert(bytes.to_vec(), line.text);
             }
             (rest, addr) = (tail, addr + len as u64);
+        }
+    }
+}
+
+/// What the sequence of a case becomes.
+fn assembled(arch: Arch, case: &Case) -> patchpoint::Result<Assembled> {
+    let bytes = map::map(&case.locations);
+    let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
+    let map = &maps.maps()[0];
+    let site = SiteContext {
+        arch,
+        id: RecordId::new(7),
+        function: None,
+        offset: FnOffset::new(4),
+        addr: CodeAddr::new(case.site),
+        shape: case.shape,
+        record: (case.shape.kind() != SiteKind::Entry).then(|| map.records().next().unwrap()),
+        constants: map.constants(),
+        landings: &[],
+        trust_live_outs: true,
+    };
+    let env = Environment {
+        miss: Some(CodeAddr::new(SITE + 0x2000)),
+        deopt: Some(CodeAddr::new(SITE + 0x7fff_0000)),
+    };
+    match assemble(&case.sequence, &site, &env)? {
+        Fit::InPlace(assembled) => Ok(assembled),
+        Fit::OutOfLine { .. } => {
+            assemble_out_of_line(&case.sequence, &site, &env, CodeAddr::new(SITE + 0x1000))
         }
     }
 }
@@ -360,7 +368,15 @@ fn write(machine: &Machine) {
 #[ignore = "writes the files that the other tests read"]
 fn write_encodings() {
     let only = std::env::var("ARCH").ok();
-    let all = [X86_64, AARCH64, POWERPC64LE, POWERPC64, S390X, RISCV64];
+    let all = [
+        X86_64,
+        AARCH64,
+        POWERPC64LE,
+        POWERPC64,
+        POWERPC64_ELFV2,
+        S390X,
+        RISCV64,
+    ];
     let chosen = |machine: &Machine| only.as_ref().is_none_or(|only| *only == machine.arch.to_string());
     for machine in all.into_iter().filter(chosen) {
         write(&machine);
@@ -386,6 +402,37 @@ machines! {
     aarch64: AARCH64,
     powerpc64le: POWERPC64LE,
     powerpc64: POWERPC64,
+    powerpc64_elfv2: POWERPC64_ELFV2,
     s390x: S390X,
     riscv64: RISCV64,
+}
+
+/// The order of bytes and the convention are two things. Of big-endian ELFv2 every sequence is that of little-endian ELFv2
+/// with each word the other way round; but what depends on the order itself, the low bytes of a longer value in memory and
+/// what older big-endian processors lack, is as with big-endian ELFv1.
+#[test]
+fn powerpc64_elfv2_has_the_convention_of_one_and_the_byte_order_of_the_other() {
+    let swapped = |bytes: Vec<u8>| -> Vec<u8> {
+        assert_eq!(bytes.len() % 4, 0);
+        let words = bytes.chunks_exact(4);
+        words.flat_map(|word| word.iter().rev().copied()).collect()
+    };
+    let made = |arch, case: &Case| {
+        let chunks = |made: Assembled| (made.code, made.stub.map_or_else(Vec::new, |stub| stub.bytes));
+        assembled(arch, case)
+            .map(chunks)
+            .map_err(|error| error.to_string())
+    };
+    let (mut convention, mut order) = (0, 0);
+    for case in Cases::of(&POWERPC64_ELFV2) {
+        let found = made(Arch::PowerPc64ElfV2, &case);
+        let little = made(Arch::PowerPc64Le, &case).map(|(code, stub)| (swapped(code), swapped(stub)));
+        let descriptors = made(Arch::PowerPc64, &case);
+        let both = (found == little, found == descriptors);
+        assert_ne!(both, (false, false), "{:?}: {found:02x?}", case.sequence);
+        convention += usize::from(both == (true, false));
+        order += usize::from(both == (false, true));
+    }
+    println!("{convention} are as with little-endian ELFv2 alone, {order} as with ELFv1 alone");
+    assert!(convention > 100 && order > 1000, "{convention} {order}");
 }

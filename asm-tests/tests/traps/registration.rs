@@ -29,7 +29,7 @@ fn a_patchpoint_told_too_long_or_too_short_is_refused() {
     };
     for (id, least) in [(4, 1), (1, HOST.call)] {
         let (room, mut boundaries) = rest(&the_site(&engine, id));
-        if matches!(ARCH, Arch::PowerPc64 | Arch::PowerPc64Le) {
+        if ARCH.is_powerpc64() {
             // The two instructions of a call are decoded as one where both are there.
             boundaries.push(4);
         }

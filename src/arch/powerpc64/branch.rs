@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use super::Convention;
+use super::Flavor;
 use super::constant;
 use super::insn::{self, Gpr};
 use super::regs::{Hw, hw};
@@ -82,25 +82,25 @@ pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
     (-limit..limit).contains(&distance) && distance % 4 == 0
 }
 
-pub(super) fn put(convention: Convention, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
+pub(super) fn put(flavor: Flavor, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
     // `reaches` has said yes, so these casts lose nothing.
     let distance = distance(branch, branch.form, from, to) as i32;
     if let BranchKind::JumpIf(cond) = branch.kind {
         if branch.form == Form::Short {
             let (bo, bi) = condition(cond, branch.detail as u8);
-            convention.put(insn::bc(bo, bi, distance as i16), out);
+            flavor.put(insn::bc(bo, bi, distance as i16), out);
             return;
         }
         let (bo, bi) = condition(cond.negated(), branch.detail as u8);
         let over = len(branch, branch.form) as i16;
-        convention.put(insn::bc(bo, bi, over), out);
+        flavor.put(insn::bc(bo, bi, over), out);
     }
     match (branch.form, scratch(branch)) {
         (Form::Far, Some(scratch)) => {
-            constant::load(scratch, to).put(convention, out);
-            convention.put(insn::mtctr(scratch), out);
-            convention.put(insn::BCTR, out);
+            constant::load(scratch, to).put(flavor, out);
+            flavor.put(insn::mtctr(scratch), out);
+            flavor.put(insn::BCTR, out);
         }
-        _ => convention.put(insn::b(distance), out),
+        _ => flavor.put(insn::b(distance), out),
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::Convention;
+use super::Flavor;
 use super::insn::{self, Gpr};
 
 /// The instructions that make a constant.
@@ -19,9 +19,9 @@ impl Words {
         }
     }
 
-    pub(super) fn put(&self, convention: Convention, out: &mut Vec<u8>) {
+    pub(super) fn put(&self, flavor: Flavor, out: &mut Vec<u8>) {
         for word in self.words.iter().take(self.len) {
-            convention.put(*word, out);
+            flavor.put(*word, out);
         }
     }
 

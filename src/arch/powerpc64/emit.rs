@@ -3,26 +3,17 @@
 //! Invariant: registers written are the operation's destination and registers of `free`, nothing else; each
 //! is noted in [`Code::clobbers`]. r0 is never taken as scratch: as a base it means 0.
 
-use super::Convention;
 use super::constant;
 use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, Hw, LR, R12, SCRATCH_ORDER, XER, hw};
+use super::{Convention, Flavor};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::RegSet;
 use crate::arch::backend::{BranchKind, Code, Refusal, extended, immediate};
 use crate::arch::op::{Address, Base, Bits, Dest, Extension, Op, Value, Width};
 
-pub(super) fn emit(
-    convention: Convention,
-    op: &Op<'_>,
-    free: RegSet,
-    code: &mut Code,
-) -> Result<(), Refusal> {
-    let mut emitter = Emitter {
-        convention,
-        code,
-        free,
-    };
+pub(super) fn emit(flavor: Flavor, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
+    let mut emitter = Emitter { flavor, code, free };
     match *op {
         Op::Move {
             dst,
@@ -82,7 +73,7 @@ pub(super) struct Mem {
 }
 
 pub(super) struct Emitter<'c> {
-    pub(super) convention: Convention,
+    pub(super) flavor: Flavor,
     pub(super) code: &'c mut Code,
     pub(super) free: RegSet,
 }
@@ -113,11 +104,11 @@ fn check_float(width: Width, extension: Extension) -> Result<(), Refusal> {
 
 impl Emitter<'_> {
     pub(super) fn put(&mut self, word: u32) {
-        self.convention.put(word, &mut self.code.bytes);
+        self.flavor.put(word, &mut self.code.bytes);
     }
 
     pub(super) fn put_constant(&mut self, reg: Gpr, value: u64) {
-        constant::load(reg, value).put(self.convention, &mut self.code.bytes);
+        constant::load(reg, value).put(self.flavor, &mut self.code.bytes);
     }
 
     fn any_free(&self) -> Option<DwarfReg> {
@@ -174,10 +165,10 @@ impl Emitter<'_> {
         self.claim(R12, "r12, through which functions are called")?;
         self.claim(CTR, "the count register, through which functions are called")?;
         self.claim(LR, "the link register")?;
-        let slot = self.convention.toc_slot();
+        let slot = self.flavor.convention.toc_slot();
         self.put_constant(r12, addr.get());
         self.put(insn::store(Gpr::TOC, Gpr::SP, slot, Width::B8));
-        if self.convention == Convention::V1 {
+        if self.flavor.convention == Convention::V1 {
             self.put(insn::load(Gpr::TOC, r12, 8, Width::B8, Extension::Zero));
             self.put(insn::load(r12, r12, 0, Width::B8, Extension::Zero));
         }
@@ -356,9 +347,9 @@ impl Emitter<'_> {
                 "less than 8 bytes between a general and a vector register",
             ));
         }
-        if !self.convention.has_isa_2_07() {
+        if !self.flavor.has_isa_2_07() {
             return Err(Refusal::Unusable(
-                "a move between a general and a vector register, which the older processors of this convention lack",
+                "a move between a general and a vector register, which older processors of big-endian systems lack",
             ));
         }
         Ok(())
@@ -557,9 +548,9 @@ impl Emitter<'_> {
     /// A loop of a load with reservation and a conditional store (Power ISA book II, 4.6.2 and B.2). It orders no other
     /// accesses.
     fn atomic_add(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        if matches!(width, Width::B1 | Width::B2) && !self.convention.has_isa_2_07() {
+        if matches!(width, Width::B1 | Width::B2) && !self.flavor.has_isa_2_07() {
             return Err(Refusal::Unusable(
-                "an atomic addition of 1 or 2 bytes, which the older processors of this convention lack",
+                "an atomic addition of 1 or 2 bytes, which older processors of big-endian systems lack",
             ));
         }
         let addend = self.addend(src, width)?;

@@ -3,7 +3,7 @@
 //! The rule (Power ISA book II, concurrent modification and execution of instructions): an aligned word that is in
 //! both states an unconditional branch of the I form or the preferred nop is one or the other for every thread.
 
-use super::Convention;
+use super::Flavor;
 use super::insn;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::live::{Head, HeadBytes, NoHead};
@@ -27,8 +27,8 @@ const EXCHANGEABLE: [(Kind, Kind); 4] = [
 ];
 
 impl Kind {
-    fn of(convention: Convention, head: &[u8]) -> Option<Self> {
-        match convention.word(head.try_into().ok()?) {
+    fn of(flavor: Flavor, head: &[u8]) -> Option<Self> {
+        match flavor.word(head.try_into().ok()?) {
             insn::NOP => Some(Self::Nop),
             // Relative, and without a link.
             word if word & 0xfc00_0003 == insn::b(0) => Some(Self::Jump),
@@ -38,8 +38,8 @@ impl Kind {
 }
 
 /// Whether the head may be exchanged live.
-pub(super) fn exchangeable(convention: Convention, old: &[u8], new: &[u8]) -> bool {
-    match (Kind::of(convention, old), Kind::of(convention, new)) {
+pub(super) fn exchangeable(flavor: Flavor, old: &[u8], new: &[u8]) -> bool {
+    match (Kind::of(flavor, old), Kind::of(flavor, new)) {
         (Some(old), Some(new)) => EXCHANGEABLE.contains(&(old, new)),
         _ => false,
     }
@@ -52,19 +52,19 @@ pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
 }
 
 /// An instruction as a head.
-pub(super) fn of_word(convention: Convention, word: u32) -> HeadBytes {
-    HeadBytes::new(&convention.bytes(word))
+pub(super) fn of_word(flavor: Flavor, word: u32) -> HeadBytes {
+    HeadBytes::new(&flavor.bytes(word))
 }
 
 /// The head that jumps to `to`, if it reaches: 32 MiB.
-pub(super) fn jump(convention: Convention, head: Head, to: CodeAddr) -> Option<HeadBytes> {
+pub(super) fn jump(flavor: Flavor, head: Head, to: CodeAddr) -> Option<HeadBytes> {
     let word = insn::b_to(to.distance_from(head.addr))?;
-    Some(of_word(convention, word))
+    Some(of_word(flavor, word))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BIG, LITTLE};
+    use super::super::{BIG_V1, BIG_V2, LITTLE};
     use super::*;
     use crate::arch::live::Live;
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn only_branches_and_nops_are_exchanged() {
-        for backend in [&BIG, &LITTLE] {
+        for backend in [&BIG_V1, &BIG_V2, &LITTLE] {
             for ((old, a), (new, b)) in WORDS.into_iter().flat_map(|old| WORDS.map(|new| (old, new))) {
                 let bytes = |word| backend.0.bytes(word);
                 assert_eq!(

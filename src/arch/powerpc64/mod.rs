@@ -1,8 +1,8 @@
-//! 64-bit PowerPC: registers, conventions, encodings; ELFv2 little-endian and ELFv1 big-endian.
+//! 64-bit PowerPC: registers, conventions, encodings; ELFv1 big-endian, ELFv2 of either byte order.
 //!
 //! The encoders are our own: an instruction is one word, and each has a `const fn` of its fields in
-//! `insn`. The two conventions share them and differ in the order of bytes, the frame, and how a
-//! function is called: see `Convention`.
+//! `insn`. The two conventions share them and differ in the frame and in how a function is called: see `Convention`.
+//! The order of bytes is another matter: see `Flavor`.
 //!
 //! # Functions and code
 //!
@@ -37,35 +37,43 @@ pub use regs::*;
 
 use alloc::vec::Vec;
 
-use super::RegSet;
 use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
 use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
+use super::{Arch, RegSet};
 use crate::addr::{CodeAddr, Len};
+use crate::stackmap::Endian;
 
 /// The convention, with all that depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Convention {
-    /// Big endian, with function descriptors.
+    /// With function descriptors.
     V1,
-    /// Little endian.
+    /// With global and local entry points.
     V2,
 }
 
-impl Convention {
+/// A convention and the order of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Flavor {
+    convention: Convention,
+    endian: Endian,
+}
+
+impl Flavor {
     /// An instruction in memory.
     const fn bytes(self, word: u32) -> [u8; 4] {
-        match self {
-            Self::V1 => word.to_be_bytes(),
-            Self::V2 => word.to_le_bytes(),
+        match self.endian {
+            Endian::Big => word.to_be_bytes(),
+            Endian::Little => word.to_le_bytes(),
         }
     }
 
     /// The instruction of these bytes.
     const fn word(self, bytes: [u8; 4]) -> u32 {
-        match self {
-            Self::V1 => u32::from_be_bytes(bytes),
-            Self::V2 => u32::from_le_bytes(bytes),
+        match self.endian {
+            Endian::Big => u32::from_be_bytes(bytes),
+            Endian::Little => u32::from_le_bytes(bytes),
         }
     }
 
@@ -74,6 +82,16 @@ impl Convention {
         out.extend_from_slice(&self.bytes(word));
     }
 
+    /// Whether every processor that runs such code has the instructions of Power ISA 2.07. Nothing older runs little-endian
+    /// systems of 64 bits. Big-endian ones are also those of much older processors, with either convention: the
+    /// specification of ELFv2 is written for 2.07, but musl and the BSDs use it without (LLVM's default processor for them
+    /// is `ppc64`).
+    const fn has_isa_2_07(self) -> bool {
+        matches!(self.endian, Endian::Little)
+    }
+}
+
+impl Convention {
     /// The offset from the stack pointer of the caller's slot for its TOC pointer.
     const fn toc_slot(self) -> i16 {
         match self {
@@ -81,24 +99,39 @@ impl Convention {
             Self::V2 => 24,
         }
     }
-
-    /// Whether every processor of the convention has the instructions of Power ISA 2.07: ELFv2 asks for it, while ELFv1
-    /// is also that of much older ones.
-    const fn has_isa_2_07(self) -> bool {
-        matches!(self, Self::V2)
-    }
 }
 
-/// The PowerPC64 backend of one convention.
+/// The PowerPC64 backend of one convention and order of bytes.
 #[derive(Debug)]
-pub(crate) struct PowerPc64(Convention);
+pub(crate) struct PowerPc64(Flavor);
 
 /// ELFv1, big endian.
-pub(crate) static BIG: PowerPc64 = PowerPc64(Convention::V1);
+pub(crate) static BIG_V1: PowerPc64 = PowerPc64(Flavor {
+    convention: Convention::V1,
+    endian: Endian::Big,
+});
+/// ELFv2, big endian.
+pub(crate) static BIG_V2: PowerPc64 = PowerPc64(Flavor {
+    convention: Convention::V2,
+    endian: Endian::Big,
+});
 /// ELFv2, little endian.
-pub(crate) static LITTLE: PowerPc64 = PowerPc64(Convention::V2);
+pub(crate) static LITTLE: PowerPc64 = PowerPc64(Flavor {
+    convention: Convention::V2,
+    endian: Endian::Little,
+});
 
 impl PowerPc64 {
+    /// The backend of an architecture, if that is one of these.
+    pub(crate) const fn of(arch: Arch) -> Option<&'static Self> {
+        match arch {
+            Arch::PowerPc64 => Some(&BIG_V1),
+            Arch::PowerPc64ElfV2 => Some(&BIG_V2),
+            Arch::PowerPc64Le => Some(&LITTLE),
+            Arch::X86_64 | Arch::AArch64 | Arch::SystemZ | Arch::RiscV64 => None,
+        }
+    }
+
     /// Appends instructions.
     pub(crate) fn put_words(&self, words: &[u32], out: &mut Vec<u8>) {
         for word in words {
@@ -119,7 +152,7 @@ impl PowerPc64 {
 
 impl Backend for PowerPc64 {
     fn registers(&self) -> &'static Registers {
-        match self.0 {
+        match self.0.convention {
             Convention::V1 => &regs::ELF_V1,
             Convention::V2 => &regs::ELF_V2,
         }
@@ -148,7 +181,8 @@ impl Backend for PowerPc64 {
     fn landing(&self) -> (Vec<u8>, Vec<u8>) {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         self.0.put(insn::b(8), &mut before);
-        self.0.put(insn::load_toc(self.0.toc_slot()), &mut behind);
+        self.0
+            .put(insn::load_toc(self.0.convention.toc_slot()), &mut behind);
         (before, behind)
     }
 
@@ -182,9 +216,9 @@ impl Live for PowerPc64 {
 
     fn trap(&self) -> &'static [u8] {
         const TRAPS: [[u8; 4]; 2] = [insn::TRAP.to_be_bytes(), insn::TRAP.to_le_bytes()];
-        match self.0 {
-            Convention::V1 => &TRAPS[0],
-            Convention::V2 => &TRAPS[1],
+        match self.0.endian {
+            Endian::Big => &TRAPS[0],
+            Endian::Little => &TRAPS[1],
         }
     }
 

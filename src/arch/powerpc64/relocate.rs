@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Convention;
+use super::Flavor;
 use super::insn;
 use crate::addr::CodeAddr;
 use crate::error::{Error, Result};
@@ -71,20 +71,15 @@ impl Kind {
 
 /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to what followed
 /// them.
-pub(super) fn relocate(
-    convention: Convention,
-    at: CodeAddr,
-    addr: CodeAddr,
-    bytes: &[u8],
-) -> Result<Vec<u8>> {
-    moved(convention, at.get(), addr.get(), bytes).map_err(|reason| Error::RampRelocation {
+pub(super) fn relocate(flavor: Flavor, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
+    moved(flavor, at.get(), addr.get(), bytes).map_err(|reason| Error::RampRelocation {
         addr,
         ramp: at,
         reason,
     })
 }
 
-fn moved(convention: Convention, at: u64, addr: u64, bytes: &[u8]) -> core::result::Result<Vec<u8>, String> {
+fn moved(flavor: Flavor, at: u64, addr: u64, bytes: &[u8]) -> core::result::Result<Vec<u8>, String> {
     if addr % 4 != 0 || at % 4 != 0 || bytes.len() % 4 != 0 {
         return Err(format!(
             "{} bytes at {addr:#x} are no whole instructions",
@@ -93,7 +88,7 @@ fn moved(convention: Convention, at: u64, addr: u64, bytes: &[u8]) -> core::resu
     }
     let words = bytes
         .chunks_exact(4)
-        .map(|word| convention.word(word.try_into().unwrap_or_default()));
+        .map(|word| flavor.word(word.try_into().unwrap_or_default()));
     let mut places = Vec::with_capacity(bytes.len() / 4);
     let (mut from, mut to) = (addr, at);
     for word in words {
@@ -114,29 +109,29 @@ fn moved(convention: Convention, at: u64, addr: u64, bytes: &[u8]) -> core::resu
     };
     for (_, here, word, kind) in &places {
         match *kind {
-            Kind::Plain => convention.put(*word, &mut out),
+            Kind::Plain => flavor.put(*word, &mut out),
             Kind::Branch { to, link } => {
-                convention.put(branch(*here, new_address(to))? | u32::from(link), &mut out);
+                flavor.put(branch(*here, new_address(to))? | u32::from(link), &mut out);
             }
             Kind::Conditional { to, word } => {
-                convention.put(word | 8, &mut out);
-                convention.put(insn::b(8), &mut out);
-                convention.put(branch(here.wrapping_add(8), new_address(to))?, &mut out);
+                flavor.put(word | 8, &mut out);
+                flavor.put(insn::b(8), &mut out);
+                flavor.put(branch(here.wrapping_add(8), new_address(to))?, &mut out);
             }
         }
     }
-    convention.put(branch(to, from)?, &mut out);
+    flavor.put(branch(to, from)?, &mut out);
     Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BIG, LITTLE};
+    use super::super::{BIG_V1, BIG_V2, LITTLE};
     use super::*;
     use crate::arch::live::Live;
 
     fn moved_words(words: &[u32], at: u64) -> core::result::Result<Vec<u32>, String> {
-        let backend = &BIG;
+        let backend = &BIG_V1;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let (from, to) = (CodeAddr::new(0x1000), CodeAddr::new(at));
         match backend.relocate(to, from, &bytes) {
@@ -165,6 +160,11 @@ mod tests {
             .relocate(CodeAddr::new(0x2000), CodeAddr::new(0x1000), &little)
             .unwrap();
         assert_eq!(code[..12], little);
+        let big: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let code = BIG_V2
+            .relocate(CodeAddr::new(0x2000), CodeAddr::new(0x1000), &big)
+            .unwrap();
+        assert_eq!(code[..12], big);
     }
 
     #[test]

@@ -126,7 +126,8 @@ fn words(arch: Arch, bytes: &[u8], offset: u64) -> Option<String> {
 fn is_nop(arch: Option<Arch>, bytes: &[u8]) -> bool {
     match (arch, bytes) {
         (Some(Arch::AArch64), [0x1f, 0x20, 0x03, 0xd5]) => true,
-        (Some(Arch::PowerPc64Le), [0, 0, 0, 0x60]) | (Some(Arch::PowerPc64), [0x60, 0, 0, 0]) => true,
+        (Some(Arch::PowerPc64Le), [0, 0, 0, 0x60])
+        | (Some(Arch::PowerPc64 | Arch::PowerPc64ElfV2), [0x60, 0, 0, 0]) => true,
         (Some(Arch::RiscV64), [0x13, 0, 0, 0] | [0x01, 0]) => true,
         // `bcr`, `bc` and `brcl` with a mask of 0.
         (Some(Arch::SystemZ), [0x07, 0..=0x0f] | [0x47, 0..=0x0f, _, _] | [0xc0, 0x04, _, _, _, _]) => true,

@@ -1,6 +1,6 @@
 //! An object file: its format, its stack map sections.
 
-use object::{Architecture, BinaryFormat, Object, ObjectSection, SectionIndex, SubArchitecture};
+use object::{Architecture, BinaryFormat, FileFlags, Object, ObjectSection, SectionIndex, SubArchitecture};
 use patchpoint::arch::Arch;
 use patchpoint::stackmap::{Endian, StackMaps};
 
@@ -83,11 +83,19 @@ impl<'data> ObjectFile<'data> {
             Architecture::X86_64 | Architecture::X86_64_X32 => Some(Arch::X86_64),
             Architecture::Aarch64 | Architecture::Aarch64_Ilp32 => Some(Arch::AArch64),
             Architecture::PowerPc64 if self.file.is_little_endian() => Some(Arch::PowerPc64Le),
+            Architecture::PowerPc64 if self.is_elf_v2() => Some(Arch::PowerPc64ElfV2),
             Architecture::PowerPc | Architecture::PowerPc64 => Some(Arch::PowerPc64),
             Architecture::S390x => Some(Arch::SystemZ),
             Architecture::Riscv32 | Architecture::Riscv64 => Some(Arch::RiscV64),
             _ => None,
         }
+    }
+
+    /// Whether the header names the second version of PowerPC64's ABI (ELFv2 ABI, section 3.1.1). `ld.lld` names it of
+    /// everything that it links: with function descriptors it is the first.
+    fn is_elf_v2(&self) -> bool {
+        let says = matches!(self.file.flags(), FileFlags::Elf { e_flags, .. } if e_flags & 3 == 2);
+        says && self.file.section_by_name(".opd").is_none()
     }
 
     /// The number of bits of an address, as the format says (not the field in a stack map, which has 64).

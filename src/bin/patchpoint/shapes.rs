@@ -340,7 +340,7 @@ impl Shapes {
 /// What all lengths are multiples of.
 fn unit(arch: Arch) -> u32 {
     match arch {
-        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le => 4,
+        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 4,
         Arch::SystemZ | Arch::RiscV64 => 2,
         _ => 1,
     }

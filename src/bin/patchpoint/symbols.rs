@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use object::{BinaryFormat, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
+use patchpoint::arch::Arch;
 
 use crate::object_file::{MapSection, ObjectFile};
 use crate::relocate::{CodePlace, Relocated, Target, place_of, relocate};
@@ -157,7 +158,8 @@ fn read<'data>(file: &ObjectFile<'data>, symbol: &impl ObjectSymbol<'data>) -> O
 }
 
 fn descriptors(file: &ObjectFile<'_>) -> Option<(SectionIndex, Relocated)> {
-    if file.file.architecture() != object::Architecture::PowerPc64 {
+    let has_descriptors = file.arch().is_some_and(Arch::has_descriptors);
+    if file.file.architecture() != object::Architecture::PowerPc64 || !has_descriptors {
         return None;
     }
     let section = file.file.section_by_name(".opd")?;

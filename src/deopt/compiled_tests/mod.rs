@@ -27,7 +27,16 @@ macro_rules! object {
         const OBJECT: &[u8] =
             include_bytes!(concat!("../testdata/", $folder, "/powerpc64le", $variant, ".o"));
         #[cfg(all(target_arch = "powerpc64", target_endian = "big"))]
-        const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/powerpc64", $variant, ".o"));
+        const OBJECT: &[u8] = match crate::arch::HOST_HAS_DESCRIPTORS {
+            true => include_bytes!(concat!("../testdata/", $folder, "/powerpc64", $variant, ".o")),
+            false => include_bytes!(concat!(
+                "../testdata/",
+                $folder,
+                "/powerpc64-elfv2",
+                $variant,
+                ".o"
+            )),
+        };
         #[cfg(target_arch = "s390x")]
         const OBJECT: &[u8] = include_bytes!(concat!("../testdata/", $folder, "/s390x", $variant, ".o"));
         #[cfg(target_arch = "riscv64")]

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use crate::addr::DwarfReg;
 use crate::arch::Arch;
-use crate::arch::powerpc64::{BIG, LITTLE, PowerPc64};
+use crate::arch::powerpc64::{LITTLE, PowerPc64};
 
 /// One architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Machine {
             // Register save area: ELF ABI, s390x Supplement, section 1.2.2.
             Arch::SystemZ => 160,
             // Header and parameter save area of ELFv1, which are the larger ones.
-            Arch::PowerPc64 | Arch::PowerPc64Le => 112,
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 112,
         }
     }
 
@@ -60,8 +60,8 @@ impl Machine {
     /// PowerPC64 v20 to v31 and the condition fields cr2 to cr4 are kept whole.
     pub(super) fn preserved(self, reg: DwarfReg) -> u16 {
         match (self.0, reg.get()) {
-            (Arch::PowerPc64 | Arch::PowerPc64Le, 77..=108) => 16,
-            (Arch::PowerPc64 | Arch::PowerPc64Le, 70..=72) => 4,
+            (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, 77..=108) => 16,
+            (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, 70..=72) => 4,
             // Registers of which nothing is known here keep nothing.
             _ => self.slot(reg, 1).map_or(0, |_| 8),
         }
@@ -75,8 +75,8 @@ impl Machine {
             // xmm16 to xmm31 exist only with their 64 bytes.
             (Arch::X86_64, 67..=82) => &[64],
             (Arch::AArch64, 64..=95) => &[8, 16],
-            (Arch::PowerPc64 | Arch::PowerPc64Le, 0..=63) => &[8],
-            (Arch::PowerPc64 | Arch::PowerPc64Le, 77..=108) => &[16],
+            (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, 0..=63) => &[8],
+            (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, 77..=108) => &[16],
             (Arch::SystemZ, 0..=15) => &[8],
             (Arch::SystemZ, 16..=31) => &[8, 16],
             (Arch::RiscV64, 1..=63) => &[8],
@@ -89,7 +89,7 @@ impl Machine {
     pub(super) fn is_vector(self, reg: DwarfReg) -> bool {
         let first = match self.0 {
             Arch::X86_64 | Arch::SystemZ => 16,
-            Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::RiscV64 => 32,
+            Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::RiscV64 => 32,
         };
         reg.get() >= first
     }
@@ -98,7 +98,9 @@ impl Machine {
     pub(super) fn lower_stack(self, by: u32, out: &mut Vec<u8>) {
         match self.0 {
             // stdu r1, -by(r1): the back chain, too
-            Arch::PowerPc64 | Arch::PowerPc64Le => self.word(0xf821_0001 | by.wrapping_neg() & 0xfff0, out),
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
+                self.word(0xf821_0001 | by.wrapping_neg() & 0xfff0, out)
+            }
             _ => self.move_stack(-(by as i32), out),
         }
     }
@@ -120,7 +122,9 @@ impl Machine {
             Arch::AArch64 if by < 0 => self.word(0xd100_03ff | size << 10, out),
             Arch::AArch64 => self.word(0x9100_03ff | size << 10, out),
             // addi r1, r1, by
-            Arch::PowerPc64 | Arch::PowerPc64Le => self.word(0x3821_0000 | by as u32 & 0xffff, out),
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
+                self.word(0x3821_0000 | by as u32 & 0xffff, out)
+            }
             // lay %r15, by(%r15)
             Arch::SystemZ => {
                 let [_, high, middle, low] = by.to_be_bytes();
@@ -153,12 +157,12 @@ impl Machine {
                     _ => self.word(way.pick(0x3d80_03e0, 0x3dc0_03e0) | (at / 16) << 10 | n, out),
                 }
             }
-            Arch::PowerPc64 | Arch::PowerPc64Le if size == 8 => {
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 if size == 8 => {
                 // stfd, lfd
                 let n = reg.wrapping_sub(32);
                 self.word(way.pick(0xd801_0000, 0xc801_0000) | n << 21 | at, out);
             }
-            Arch::PowerPc64 | Arch::PowerPc64Le => {
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
                 // li r12, at; stvx, lvx v, r1, r12, which is free at every patchpoint
                 let n = reg.wrapping_sub(77);
                 self.word(0x3980_0000 | at, out);
@@ -180,12 +184,8 @@ impl Machine {
     }
 
     fn word(self, word: u32, out: &mut Vec<u8>) {
-        let powerpc: &PowerPc64 = match self.0 {
-            Arch::PowerPc64 => &BIG,
-            // Their words are in memory as those of little-endian PowerPC.
-            _ => &LITTLE,
-        };
-        powerpc.put_words(&[word], out);
+        // The words of the others are in memory as those of little-endian PowerPC.
+        PowerPc64::of(self.0).unwrap_or(&LITTLE).put_words(&[word], out);
     }
 }
 

@@ -47,11 +47,12 @@ fn saved(arch: Arch, shape: CallShape, spec: RecordSpec) -> Option<Vec<(u16, u16
     untrusted
 }
 
-const ALL: [Arch; 6] = [
+const ALL: [Arch; 7] = [
     Arch::X86_64,
     Arch::AArch64,
     Arch::PowerPc64,
     Arch::PowerPc64Le,
+    Arch::PowerPc64ElfV2,
     Arch::SystemZ,
     Arch::RiscV64,
 ];
@@ -73,6 +74,7 @@ fn only_live_and_recorded_registers_are_saved() {
         (Arch::X86_64, 18, 16),
         (Arch::AArch64, 65, 16),
         (Arch::PowerPc64, 78, 16),
+        (Arch::PowerPc64ElfV2, 78, 16),
         (Arch::SystemZ, 17, 8),
     ] {
         let spec = spec(arch, 2, 4).live_out(5, 8).live_out(live, size);
@@ -88,6 +90,7 @@ fn what_a_function_preserves_is_not_saved() {
         (Arch::X86_64, 12, None),
         (Arch::AArch64, 20, Some(72)),
         (Arch::PowerPc64Le, 20, Some(50)),
+        (Arch::PowerPc64ElfV2, 20, Some(50)),
         (Arch::SystemZ, 8, Some(24)),
     ] {
         let mut live = spec(arch, 2, 4).live_out(general, 8);
@@ -117,6 +120,7 @@ fn what_is_free_at_every_patchpoint_is_not_saved() {
         (Arch::X86_64, 11),
         (Arch::AArch64, 30),
         (Arch::PowerPc64, 12),
+        (Arch::PowerPc64ElfV2, 12),
         (Arch::SystemZ, 14),
     ] {
         let spec = spec(arch, 2, 4).live_out(free, 8);
@@ -152,6 +156,7 @@ fn where_it_is_not_known_what_is_live_everything_is_saved() {
     for (arch, reg) in [
         (Arch::X86_64, 119),
         (Arch::PowerPc64, 68),
+        (Arch::PowerPc64ElfV2, 68),
         (Arch::SystemZ, 68),
         (Arch::AArch64, 96),
     ] {
@@ -163,7 +168,7 @@ fn where_it_is_not_known_what_is_live_everything_is_saved() {
 /// f8 and f20 under LLVM's numbers for vs8 and vs20, of which a C function keeps half or nothing.
 #[test]
 fn where_a_vector_and_scalar_register_is_live_everything_is_saved() {
-    for arch in [Arch::PowerPc64, Arch::PowerPc64Le] {
+    for arch in [Arch::PowerPc64, Arch::PowerPc64Le, Arch::PowerPc64ElfV2] {
         for reg in [40, 52] {
             let whole = spec(arch, 2, 4).live_out(reg, 16);
             assert_eq!(saved(arch, any_reg(), whole), None, "{arch}");
@@ -177,7 +182,9 @@ fn a_site_of_the_c_convention_saves_arguments_and_results() {
     let saved = |arch| saved(arch, shape, record(7)).unwrap();
     assert_eq!(saved(Arch::X86_64), [(0, 8), (4, 8), (5, 8), (17, 16), (18, 16)]);
     assert_eq!(saved(Arch::AArch64), [(0, 8), (1, 8), (64, 16), (65, 16)]);
-    assert_eq!(saved(Arch::PowerPc64), [(3, 8), (4, 8), (33, 8), (34, 8)]);
+    for arch in [Arch::PowerPc64, Arch::PowerPc64Le, Arch::PowerPc64ElfV2] {
+        assert_eq!(saved(arch), [(3, 8), (4, 8), (33, 8), (34, 8)], "{arch}");
+    }
     assert_eq!(saved(Arch::SystemZ), [(2, 8), (3, 8), (16, 8), (17, 8)]);
     // LLVM links its call through ra without saving it.
     assert_eq!(saved(Arch::RiscV64), [(1, 8), (10, 8), (11, 8), (42, 8), (43, 8)]);
@@ -265,6 +272,15 @@ fn vectors_are_stored_and_loaded_as_llvm_does() {
             "398002107fe161ce",
             "398002107fe160ce",
         ),
+        (Arch::PowerPc64ElfV2, 45, 8, 520, "d9a10208", "c9a10208"),
+        (
+            Arch::PowerPc64ElfV2,
+            108,
+            16,
+            528,
+            "398002107fe161ce",
+            "398002107fe160ce",
+        ),
         (Arch::PowerPc64Le, 45, 8, 520, "0802a1d9", "0802a1c9"),
         (
             Arch::PowerPc64Le,
@@ -287,6 +303,29 @@ fn vectors_are_stored_and_loaded_as_llvm_does() {
     }
 }
 
+/// What a lean exit is made of depends on the order of bytes alone.
+#[test]
+fn exits_of_both_conventions_of_powerpc64_are_the_same() {
+    let of = |arch| {
+        let machine = Machine::of(arch);
+        let mut out = Vec::new();
+        machine.lower_stack(816, &mut out);
+        for (reg, size) in [(3, 8), (31, 8), (33, 8), (70, 4), (79, 16)] {
+            machine.store(crate::addr::DwarfReg::new(reg), size, 544, &mut out);
+            machine.load(crate::addr::DwarfReg::new(reg), size, 544, &mut out);
+        }
+        machine.raise_stack(816, &mut out);
+        out
+    };
+    let little = of(Arch::PowerPc64Le);
+    let swapped: Vec<u8> = little
+        .chunks_exact(4)
+        .flat_map(|word| word.iter().rev().copied())
+        .collect();
+    assert_eq!(of(Arch::PowerPc64ElfV2), swapped);
+    assert_eq!(of(Arch::PowerPc64), swapped);
+}
+
 /// As `llvm-mc-19` encodes `lea rsp,[rsp-816]`, `sub sp,sp,#816`, `stdu 1,-816(1)`, `lay %r15,-816(%r15)`,
 /// `addi sp,sp,-816`, and the other way.
 #[test]
@@ -295,6 +334,7 @@ fn the_stack_pointer_is_moved_as_llvm_does() {
         (Arch::X86_64, "488da424d0fcffff", "488da42430030000"),
         (Arch::AArch64, "ffc30cd1", "ffc30c91"),
         (Arch::PowerPc64, "f821fcd1", "38210330"),
+        (Arch::PowerPc64ElfV2, "f821fcd1", "38210330"),
         (Arch::PowerPc64Le, "d1fc21f8", "30032138"),
         (Arch::SystemZ, "e3f0fcd0ff71", "e3f0f3300071"),
         (Arch::RiscV64, "130101cd", "13010133"),

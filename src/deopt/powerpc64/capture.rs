@@ -33,6 +33,7 @@ use super::ramp::{PROCESSOR, ld, std};
 use super::state::EXIT;
 #[cfg(feature = "backtrace")]
 use crate::addr::{CodeAddr, CodeRange};
+use crate::arch::HOST_HAS_DESCRIPTORS;
 use crate::deopt::lay::Lay;
 
 const LEN: usize = 512;
@@ -214,7 +215,7 @@ impl Code {
 
     /// Calls the function pointer in r12.
     const fn call_r12(&mut self) {
-        if cfg!(target_endian = "big") {
+        if HOST_HAS_DESCRIPTORS {
             // ld r2, 8(r12); ld r12, 0(r12)
             self.put(0xe84c_0008);
             self.put(0xe98c_0000);
@@ -373,7 +374,7 @@ pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay:
     // What a function pointer leads to with ELFv1: address, TOC pointer, environment. The compiler does not know that a call
     // reads them, and would leave them away.
     let descriptor = [entry, 0, 0];
-    let pointer = match cfg!(target_endian = "big") {
+    let pointer = match HOST_HAS_DESCRIPTORS {
         true => core::hint::black_box(&descriptor).as_ptr() as u64,
         false => entry,
     };

@@ -1,4 +1,4 @@
-//! Ramps on 64-bit PowerPC, of both conventions.
+//! Ramps on 64-bit PowerPC, of both conventions and both orders of bytes.
 
 #[cfg(target_arch = "powerpc64")]
 pub(super) mod capture;
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::Resume;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
-use crate::arch::powerpc64::{BIG, LITTLE, PowerPc64};
+use crate::arch::powerpc64::PowerPc64;
 use crate::error::Result;
 
 #[cfg(target_arch = "powerpc64")]
@@ -32,11 +32,9 @@ pub(super) fn stack(arch: Arch, context: u64, capture: u64) -> [(u32, u32, Optio
     ramp::stack(backend(arch), called(context, capture))
 }
 
+#[expect(clippy::expect_used, reason = "no other architecture's ramps are made here")]
 fn backend(arch: Arch) -> &'static PowerPc64 {
-    match arch {
-        Arch::PowerPc64 => &BIG,
-        _ => &LITTLE,
-    }
+    PowerPc64::of(arch).expect("the caller has found that it is PowerPC64")
 }
 
 /// A length that no ramp with this resumption exceeds.

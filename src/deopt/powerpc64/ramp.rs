@@ -130,7 +130,7 @@ pub(super) const fn ld(rt: u32, offset: u16) -> u32 {
 mod tests {
     use super::*;
     use crate::arch::Arch;
-    use crate::arch::powerpc64::{BIG, LITTLE};
+    use crate::arch::powerpc64::{BIG_V1, BIG_V2, LITTLE};
     use crate::verify::disassemble;
 
     #[test]
@@ -140,7 +140,8 @@ mod tests {
             capture: 0x7788_99aa_bbcc,
             dispatch: 0x7fff_8000,
         };
-        for (arch, backend) in [(Arch::PowerPc64, &BIG), (Arch::PowerPc64Le, &LITTLE)] {
+        for arch in [Arch::PowerPc64, Arch::PowerPc64Le, Arch::PowerPc64ElfV2] {
+            let backend = PowerPc64::of(arch).unwrap();
             let resume = Resume::At(CodeAddr::new(0x2000));
             let bytes = assemble(backend, CodeAddr::new(0x1000), called, resume).unwrap();
             assert!(bytes.len() as u64 <= max_len(backend, &resume));
@@ -166,6 +167,22 @@ mod tests {
             assert_eq!(listing[listing.len() - 6..], tail);
         }
         let far = Resume::At(CodeAddr::new(1 << 40));
+        let of = |backend: &PowerPc64, moved: &[u32]| {
+            let mut bytes = Vec::new();
+            backend.put_words(moved, &mut bytes);
+            let original = Resume::Original {
+                addr: CodeAddr::new(0x2000),
+                bytes: &bytes,
+            };
+            assemble(backend, CodeAddr::new(0x1000), called, original).unwrap()
+        };
+        // add; beq .+16; b .-8
+        let moved = [0x7c64_2a14, 0x4182_0010, 0x4bff_fff8];
+        let (v1, v2, little) = (of(&BIG_V1, &moved), of(&BIG_V2, &moved), of(&LITTLE, &moved));
+        let swapped = little.chunks_exact(4).flat_map(|word| word.iter().rev().copied());
+        assert_eq!(v2, swapped.collect::<Vec<_>>());
+        // The frame has room for the header of either convention.
+        assert_eq!(v2, v1);
         assert!(assemble(&LITTLE, CodeAddr::new(0x1000), called, far).is_err());
     }
 }

@@ -5,13 +5,14 @@ use crate::arch::Arch;
 use crate::site::testing::{START, module};
 
 /// A call of +0x100 of each architecture, one of which is where its distance can be exchanged, and the reach of gates.
-const CALLS: [(Arch, &[u8], u32, u64); 7] = [
+const CALLS: [(Arch, &[u8], u32, u64); 8] = [
     (Arch::X86_64, &[0xe8, 0xfb, 0, 0, 0], 0, 1 << 31),
     (Arch::X86_64, &[0x0f, 0x85, 0xfa, 0, 0, 0], 6, 1 << 31),
     (Arch::AArch64, &[0x40, 0, 0, 0x94], 4, 1 << 27),
     (Arch::SystemZ, &[0xc0, 0xe5, 0, 0, 0, 0x80], 2, 1 << 32),
     (Arch::RiscV64, &[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0x10], 4, 1 << 20),
     (Arch::PowerPc64, &[0x48, 0, 0x01, 0x01], 4, 1 << 25),
+    (Arch::PowerPc64ElfV2, &[0x48, 0, 0x01, 0x01], 4, 1 << 25),
     (Arch::PowerPc64Le, &[0x01, 0x01, 0, 0x48], 8, 1 << 25),
 ];
 
@@ -59,7 +60,7 @@ fn a_call_is_not_exchanged_for_a_jump() {
         }
         let site = site(arch, call, offset);
         let mut jump = call.to_vec();
-        jump[if arch == Arch::PowerPc64 { 3 } else { 0 }] &= !1;
+        jump[if arch.is_big_endian() { 3 } else { 0 }] &= !1;
         let refused = verify::check_exchange(&Branch::Call.context(&site), call, &jump);
         assert!(matches!(refused, Err(Error::VerifyExchange { .. })), "{arch}");
     }

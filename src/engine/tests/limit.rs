@@ -10,7 +10,7 @@ const MACHINE: (u64, u64) = match ARCH {
     Arch::X86_64 => (62, 0),
     Arch::AArch64 => (183, 0),
     Arch::PowerPc64 => (21, 1),
-    Arch::PowerPc64Le => (21, 2),
+    Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => (21, 2),
     Arch::SystemZ => (22, 0),
     Arch::RiscV64 => (243, 5),
 };

@@ -56,7 +56,7 @@ const KEPT: u16 = CONVENTION[2];
 const CONVENTION: [u16; 3] = match ARCH {
     Arch::X86_64 => [0, 5, 3],
     Arch::AArch64 => [0, 0, 19],
-    Arch::PowerPc64 | Arch::PowerPc64Le => [3, 3, 30],
+    Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => [3, 3, 30],
     Arch::SystemZ => [2, 2, 11],
     Arch::RiscV64 => [10, 10, 18],
 };

@@ -53,10 +53,7 @@ fn code() -> Leaf {
         0x7c63_21d2,       // mulld 3,3,4
         0x4e80_0020u32,    // blr
     ];
-    let of = |word: u32| match ARCH {
-        Arch::PowerPc64 => word.to_be_bytes(),
-        _ => word.to_le_bytes(),
-    };
+    let of = |word: u32| word.to_ne_bytes();
     Leaf {
         bytes: words.into_iter().flat_map(of).collect(),
         offset: 16,

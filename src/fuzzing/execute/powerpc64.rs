@@ -1,7 +1,9 @@
-//! ELFv2, and ELFv1 on big-endian machines: instructions to enter and leave code with all registers given. Rust has no
+//! ELFv2 and ELFv1: instructions to enter and leave code with all registers given. Rust has no
 //! stable assembly for PowerPC: they are made here, word by word (Power ISA 3.1, book I).
 
 use std::vec::Vec;
+
+use crate::arch::HOST_HAS_DESCRIPTORS;
 
 use super::machine::{Block, Host, Trampolines, executable};
 
@@ -13,9 +15,9 @@ pub(super) const HOST: Host = Host {
     int_args: &[3, 4, 5, 6, 7, 8, 9, 10],
     first_float_arg: 33,
     float_args: 13,
-    stack_args: if cfg!(target_endian = "big") { 112 } else { 96 },
-    stack_args_at_entry: if cfg!(target_endian = "big") { 112 } else { 96 },
-    above_stack_pointer: if cfg!(target_endian = "big") { 112 } else { 96 },
+    stack_args: if HOST_HAS_DESCRIPTORS { 112 } else { 96 },
+    stack_args_at_entry: if HOST_HAS_DESCRIPTORS { 112 } else { 96 },
+    above_stack_pointer: if HOST_HAS_DESCRIPTORS { 112 } else { 96 },
     int_result: 3,
     float_result: 33,
     stack_pointer: 1,
@@ -143,7 +145,7 @@ pub(super) fn trampolines() -> Trampolines {
 
 /// What is called instead of the code. ELFv1: a descriptor, with the code's address, a TOC pointer, and an environment.
 pub(super) fn function(code: u64) -> u64 {
-    match cfg!(target_endian = "big") {
+    match HOST_HAS_DESCRIPTORS {
         true => std::vec![code, 0, 0].leak().as_ptr() as u64,
         false => code,
     }
@@ -152,7 +154,7 @@ pub(super) fn function(code: u64) -> u64 {
 /// The function at an address that goes to other code.
 pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
     let code = exit(at, block, 0, to);
-    match cfg!(target_endian = "big") {
+    match HOST_HAS_DESCRIPTORS {
         true => [at + 24, 0, 0]
             .into_iter()
             .flat_map(u64::to_ne_bytes)

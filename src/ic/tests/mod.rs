@@ -92,6 +92,7 @@ fn object() -> &'static [u8] {
     match Arch::host().unwrap() {
         Arch::X86_64 => include_bytes!("../testdata/x86_64.o"),
         Arch::AArch64 => include_bytes!("../testdata/aarch64.o"),
+        Arch::PowerPc64ElfV2 => include_bytes!("../testdata/powerpc64-elfv2.o"),
         Arch::PowerPc64 => include_bytes!("../testdata/powerpc64.o"),
         Arch::PowerPc64Le => include_bytes!("../testdata/powerpc64le.o"),
         Arch::SystemZ => include_bytes!("../testdata/s390x.o"),

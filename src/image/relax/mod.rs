@@ -42,7 +42,7 @@ pub fn relax(resolved: &mut Resolved<'_>) -> Result<()> {
         Arch::X86_64 => x86_64::rewrite,
         Arch::AArch64 => aarch64::rewrite,
         Arch::RiscV64 => riscv64::rewrite,
-        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::SystemZ => return Ok(()),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::SystemZ => return Ok(()),
     };
     let plain = Plain::find(resolved);
     let shared = riscv64::shared(resolved.graph());

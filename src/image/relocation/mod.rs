@@ -391,7 +391,7 @@ impl Relocation {
         let table = match arch {
             Arch::X86_64 => x86_64::TABLE,
             Arch::AArch64 => aarch64::TABLE,
-            Arch::PowerPc64 | Arch::PowerPc64Le => powerpc64::TABLE,
+            Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => powerpc64::TABLE,
             Arch::SystemZ => s390x::TABLE,
             Arch::RiscV64 => riscv64::TABLE,
         };
@@ -478,7 +478,9 @@ pub(super) fn why_refused(arch: Arch, number: u32) -> (String, &'static str) {
     let (refused, unknown) = match arch {
         Arch::X86_64 => (x86_64::REFUSED, x86_64::UNKNOWN),
         Arch::AArch64 => (aarch64::REFUSED, aarch64::UNKNOWN),
-        Arch::PowerPc64 | Arch::PowerPc64Le => (powerpc64::REFUSED, powerpc64::UNKNOWN),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
+            (powerpc64::REFUSED, powerpc64::UNKNOWN)
+        }
         Arch::SystemZ => (s390x::REFUSED, s390x::UNKNOWN),
         Arch::RiscV64 => (riscv64::REFUSED, riscv64::UNKNOWN),
     };

@@ -92,6 +92,12 @@ fn an_entry_of_the_table_holds_the_address() {
     let distance = (word(text, 0) & 0x3_ffff) << 16 | word(text, 4) & 0xffff;
     assert_eq!(double(&image, BASE + u64::from(distance)), FAR);
     assert_eq!(image.got(), Some(CodeAddr::new(READ_ONLY + 0x8000)));
+    let text = [0x04, 0x10, 0x00, 0x00, 0xe4, 0x60, 0x00, 0x00];
+    let image = link(Arch::PowerPc64ElfV2, &text, &[(0, 133, 0)], FAR);
+    let big = |at: usize| u32::from_be_bytes(image.segments[0].bytes[at..at + 4].try_into().unwrap());
+    let distance = (big(0) & 0x3_ffff) << 16 | big(4) & 0xffff;
+    assert_eq!(double(&image, BASE + u64::from(distance)), FAR);
+    assert_eq!(image.got(), Some(CodeAddr::new(READ_ONLY + 0x8000)));
 }
 
 /// A branch, its relocation and where it goes, by architecture: how far it reaches, and how its target is read.
@@ -173,10 +179,11 @@ fn stubs_are_shared() {
 /// Code that runs off its end traps.
 #[test]
 fn what_is_between_sections_traps() {
-    let traps: [(Arch, &[u8]); 6] = [
+    let traps: [(Arch, &[u8]); 7] = [
         (Arch::X86_64, &[0xcc; 4]),
         (Arch::AArch64, &[0, 0, 0x20, 0xd4]),
         (Arch::PowerPc64, &[0x7f, 0xe0, 0, 8]),
+        (Arch::PowerPc64ElfV2, &[0x7f, 0xe0, 0, 8]),
         (Arch::PowerPc64Le, &[8, 0, 0xe0, 0x7f]),
         (Arch::SystemZ, &[0, 0, 0, 0]),
         (Arch::RiscV64, &[0, 0, 0, 0]),
@@ -200,6 +207,7 @@ fn absolute_parts_ask_for_low_memory() {
         (Arch::RiscV64, 2, Reach::Anywhere),
         (Arch::RiscV64, 23, Reach::Anywhere),
         (Arch::PowerPc64, 6, Reach::Low2GiB),
+        (Arch::PowerPc64ElfV2, 6, Reach::Low2GiB),
         (Arch::SystemZ, 4, Reach::Low2GiB),
         (Arch::SystemZ, 19, Reach::Anywhere),
         (Arch::AArch64, 258, Reach::Low2GiB),

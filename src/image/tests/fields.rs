@@ -62,27 +62,49 @@ const ASSEMBLED: &[(Arch, &str, u64, i128, &str, &str)] = &[
     (Arch::AArch64, "R_AARCH64_MOVW_UABS_G2_NC", 0, 0xfedcba9876543210, "0100c0f2", "0153d7f2"),
     (Arch::AArch64, "R_AARCH64_MOVW_UABS_G3", 0, 0xfedcba9876543210, "0100e0f2", "81dbfff2"),
     (Arch::PowerPc64, "R_PPC64_ADDR14", 0, 0x7ffc, "41820002", "41827ffe"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR14", 0, 0x7ffc, "41820002", "41827ffe"),
     (Arch::PowerPc64, "R_PPC64_ADDR14", 0, -0x8000, "41820002", "41828002"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR14", 0, -0x8000, "41820002", "41828002"),
     (Arch::PowerPc64, "R_PPC64_ADDR24", 0, 0x1fffffc, "48000002", "49fffffe"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR24", 0, 0x1fffffc, "48000002", "49fffffe"),
     (Arch::PowerPc64, "R_PPC64_ADDR24", 0, -0x2000000, "48000002", "4a000002"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR24", 0, -0x2000000, "48000002", "4a000002"),
     (Arch::PowerPc64, "R_PPC64_REL14", 0, 0x7ffc, "41820000", "41827ffc"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL14", 0, 0x7ffc, "41820000", "41827ffc"),
     (Arch::PowerPc64, "R_PPC64_REL14", 0, -0x8000, "41820000", "41828000"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL14", 0, -0x8000, "41820000", "41828000"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_LO", 2, 0x123487659abc8def, "60830000", "60838def"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_LO", 2, 0x123487659abc8def, "60830000", "60838def"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_LO_DS", 2, 0x123487659abc8dec, "e8640000", "e8648dec"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_LO_DS", 2, 0x123487659abc8dec, "e8640000", "e8648dec"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HIGH", 2, 0x123487659abc8def, "60830000", "60839abc"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HIGH", 2, 0x123487659abc8def, "60830000", "60839abc"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HIGHA", 2, 0x123487659abc8def, "60830000", "60839abd"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HIGHA", 2, 0x123487659abc8def, "60830000", "60839abd"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HIGHER", 2, 0x123487659abc8def, "60830000", "60838765"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HIGHER", 2, 0x123487659abc8def, "60830000", "60838765"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HIGHERA", 2, 0x123487659abc8def, "60830000", "60838765"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HIGHERA", 2, 0x123487659abc8def, "60830000", "60838765"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HIGHEST", 2, 0x123487659abc8def, "60830000", "60831234"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HIGHEST", 2, 0x123487659abc8def, "60830000", "60831234"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HIGHESTA", 2, 0x123487659abc8def, "60830000", "60831234"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HIGHESTA", 2, 0x123487659abc8def, "60830000", "60831234"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HIGHERA", 2, 0xffffffffffff8000, "60830000", "60830000"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HIGHERA", 2, 0xffffffffffff8000, "60830000", "60830000"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HA", 2, 0x7fff7fff, "3c640000", "3c647fff"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HA", 2, 0x7fff7fff, "3c640000", "3c647fff"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HA", 2, 0xffffffff7fff8000, "3c640000", "3c648000"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HA", 2, 0xffffffff7fff8000, "3c640000", "3c648000"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HI", 2, 0x7fffffff, "3c640000", "3c647fff"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HI", 2, 0x7fffffff, "3c640000", "3c647fff"),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HI", 2, 0xffffffff80000000, "3c640000", "3c648000"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HI", 2, 0xffffffff80000000, "3c640000", "3c648000"),
     (Arch::PowerPc64, "R_PPC64_PCREL34", 0, 0x1ffffffff, "0610000038600000", "0611ffff3860ffff"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_PCREL34", 0, 0x1ffffffff, "0610000038600000", "0611ffff3860ffff"),
     (Arch::PowerPc64, "R_PPC64_PCREL34", 0, -0x200000000, "0610000038600000", "0612000038600000"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_PCREL34", 0, -0x200000000, "0610000038600000", "0612000038600000"),
     (Arch::PowerPc64, "R_PPC64_PCREL34", 0, 0x12345, "0610000038600000", "0610000138602345"),
+    (Arch::PowerPc64ElfV2, "R_PPC64_PCREL34", 0, 0x12345, "0610000038600000", "0610000138602345"),
     (Arch::PowerPc64Le, "R_PPC64_ADDR14", 0, 0x7ffc, "02008241", "fe7f8241"),
     (Arch::PowerPc64Le, "R_PPC64_REL14", 0, 0x7ffc, "00008241", "fc7f8241"),
     (Arch::PowerPc64Le, "R_PPC64_REL14", 0, -0x8000, "00008241", "00808241"),
@@ -204,21 +226,36 @@ const LIMITS: &[(Arch, &str, i128, i128, i128)] = &[
     (Arch::AArch64, "R_AARCH64_CALL26", -0x800_0000, 0x7ff_ffff, 4),
     (Arch::AArch64, "R_AARCH64_JUMP26", -0x800_0000, 0x7ff_ffff, 4),
     (Arch::PowerPc64, "R_PPC64_ADDR32", -G, 2 * G - 1, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR32", -G, 2 * G - 1, 1),
     (Arch::PowerPc64, "R_PPC64_ADDR16", -0x8000, 0xffff, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16", -0x8000, 0xffff, 1),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HI", -G, G - 1, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HI", -G, G - 1, 1),
     (Arch::PowerPc64, "R_PPC64_ADDR16_HA", -G - 0x8000, G - 0x8001, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_HA", -G - 0x8000, G - 0x8001, 1),
     (Arch::PowerPc64, "R_PPC64_ADDR16_DS", -0x8000, 0xffff, 4),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR16_DS", -0x8000, 0xffff, 4),
     (Arch::PowerPc64, "R_PPC64_ADDR14", -0x8000, 0x7fff, 4),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR14", -0x8000, 0x7fff, 4),
     (Arch::PowerPc64, "R_PPC64_ADDR24", -0x200_0000, 0x1ff_ffff, 4),
+    (Arch::PowerPc64ElfV2, "R_PPC64_ADDR24", -0x200_0000, 0x1ff_ffff, 4),
     (Arch::PowerPc64, "R_PPC64_REL14", -0x8000, 0x7fff, 4),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL14", -0x8000, 0x7fff, 4),
     (Arch::PowerPc64, "R_PPC64_REL24", -0x200_0000, 0x1ff_ffff, 4),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL24", -0x200_0000, 0x1ff_ffff, 4),
     (Arch::PowerPc64, "R_PPC64_REL32", -G, G - 1, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL32", -G, G - 1, 1),
     (Arch::PowerPc64Le, "R_PPC64_REL24", -0x200_0000, 0x1ff_ffff, 4),
     (Arch::PowerPc64Le, "R_PPC64_REL24_NOTOC", -0x200_0000, 0x1ff_ffff, 4),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL24_NOTOC", -0x200_0000, 0x1ff_ffff, 4),
     (Arch::PowerPc64Le, "R_PPC64_REL16", -0x8000, 0x7fff, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL16", -0x8000, 0x7fff, 1),
     (Arch::PowerPc64Le, "R_PPC64_REL16_HI", -G, G - 1, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL16_HI", -G, G - 1, 1),
     (Arch::PowerPc64Le, "R_PPC64_REL16_HA", -G - 0x8000, G - 0x8001, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_REL16_HA", -G - 0x8000, G - 0x8001, 1),
     (Arch::PowerPc64Le, "R_PPC64_PCREL34", -4 * G, 4 * G - 1, 1),
+    (Arch::PowerPc64ElfV2, "R_PPC64_PCREL34", -4 * G, 4 * G - 1, 1),
     (Arch::SystemZ, "R_390_8", -0x80, 0xff, 1),
     (Arch::SystemZ, "R_390_12", 0, 0xfff, 1),
     (Arch::SystemZ, "R_390_16", -0x8000, 0xffff, 1),
@@ -319,8 +356,10 @@ fn parts_of_an_access_must_be_multiples_of_its_size() {
         );
     }
     for name in ["R_PPC64_ADDR16_LO_DS", "R_PPC64_ADDR16_DS"] {
-        assert!(link_value(Arch::PowerPc64, name, 4).is_ok());
-        assert!(link_value(Arch::PowerPc64, name, 6).is_err());
+        for arch in [Arch::PowerPc64, Arch::PowerPc64Le, Arch::PowerPc64ElfV2] {
+            assert!(link_value(arch, name, 4).is_ok());
+            assert!(link_value(arch, name, 6).is_err());
+        }
     }
 }
 
@@ -357,6 +396,7 @@ fn thread_local_storage_is_refused_by_name() {
         (Arch::AArch64, 549, "R_AARCH64_TLSLE_ADD_TPREL_HI12"),
         (Arch::PowerPc64, 72, "R_PPC64_TPREL16_HA"),
         (Arch::PowerPc64Le, 150, "R_PPC64_GOT_TPREL_PCREL34"),
+        (Arch::PowerPc64ElfV2, 72, "R_PPC64_TPREL16_HA"),
         (Arch::SystemZ, 49, "R_390_TLS_IEENT"),
         (Arch::RiscV64, 21, "R_RISCV_TLS_GOT_HI20"),
     ];
@@ -390,7 +430,9 @@ fn byte_orders_and_versions_that_nobody_emits_stack_maps_for_are_refused() {
     };
     // e_flags: little-endian at 48, big-endian at 51.
     assert!(change(Arch::PowerPc64Le, 48, 1).is_err());
-    assert!(change(Arch::PowerPc64, 51, 2).is_err());
+    assert!(change(Arch::PowerPc64, 51, 3).is_err());
+    assert_eq!(change(Arch::PowerPc64, 51, 2), Ok(Arch::PowerPc64ElfV2));
+    assert_eq!(change(Arch::PowerPc64ElfV2, 51, 1), Ok(Arch::PowerPc64));
     assert!(change(Arch::RiscV64, 48, 8).is_err());
     assert_eq!(change(Arch::PowerPc64, 51, 0), Ok(Arch::PowerPc64));
     assert_eq!(change(Arch::PowerPc64Le, 48, 0), Ok(Arch::PowerPc64Le));

@@ -258,6 +258,29 @@ fn objects_of_two_architectures_are_refused() {
     );
 }
 
+/// They differ in a flag only. One without a version is of ELFv1.
+#[test]
+fn objects_of_two_conventions_are_refused() {
+    let of = |arch| object(arch, &[code(vec![0; 4], Vec::new())], &[]);
+    let (v1, v2) = (of(Arch::PowerPc64), of(Arch::PowerPc64ElfV2));
+    let mut without = v1.clone();
+    without[48..52].fill(0);
+    for first in [&v1, &without] {
+        let error = join(&[first, &v2]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "1.o is for PowerPc64ElfV2, but 0.o is for PowerPc64: link them apart"
+        );
+        let error = join(&[&v2, first]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "1.o is for PowerPc64, but 0.o is for PowerPc64ElfV2: link them apart"
+        );
+    }
+    join(&[&v1, &without]).unwrap();
+    join(&[&v2, &v2]).unwrap();
+}
+
 /// A stack map speaks of the function of its own file, whichever of that name counts.
 #[test]
 fn stack_maps_stay_with_their_own_functions() {

@@ -19,19 +19,21 @@ const REL24_NOTOC: u32 = 116;
 const BL: u32 = 0x4800_0001;
 const B: u32 = 0x4800_0000;
 const NOP: u32 = 0x6000_0000;
+const V2: [Arch; 2] = [Arch::PowerPc64Le, Arch::PowerPc64ElfV2];
+const ALL: [Arch; 3] = [Arch::PowerPc64, Arch::PowerPc64Le, Arch::PowerPc64ElfV2];
 
 fn bytes_of(arch: Arch, words: &[u32]) -> Vec<u8> {
-    let bytes = |word: &u32| match arch {
-        Arch::PowerPc64 => word.to_be_bytes(),
-        _ => word.to_le_bytes(),
+    let bytes = |word: &u32| match arch.is_big_endian() {
+        true => word.to_be_bytes(),
+        false => word.to_le_bytes(),
     };
     words.iter().flat_map(bytes).collect()
 }
 
 fn words_of(arch: Arch, bytes: &[u8]) -> Vec<u32> {
-    let word = |bytes: &[u8]| match arch {
-        Arch::PowerPc64 => u32::from_be_bytes(bytes.try_into().unwrap()),
-        _ => u32::from_le_bytes(bytes.try_into().unwrap()),
+    let word = |bytes: &[u8]| match arch.is_big_endian() {
+        true => u32::from_be_bytes(bytes.try_into().unwrap()),
+        false => u32::from_le_bytes(bytes.try_into().unwrap()),
     };
     bytes.chunks_exact(4).map(word).collect()
 }
@@ -51,7 +53,12 @@ fn call(arch: Arch, words: &[u32], number: u32, symbol: Symbol) -> crate::error:
 
 #[test]
 fn a_call_out_restores_the_toc_pointer_behind_it() {
-    for (arch, restore) in [(Arch::PowerPc64, 0xe841_0028), (Arch::PowerPc64Le, 0xe841_0018)] {
+    for arch in ALL {
+        let restore = if arch.has_descriptors() {
+            0xe841_0028
+        } else {
+            0xe841_0018
+        };
         for room in [NOP, 0x4def_7b82, 0x4fff_fb82] {
             let words = call(arch, &[BL, room], REL24, OUTSIDE).unwrap();
             assert_eq!(words[..2], [BL | 16, restore], "{arch}");
@@ -67,7 +74,7 @@ fn a_call_out_restores_the_toc_pointer_behind_it() {
 
 #[test]
 fn a_call_out_without_room_to_restore_the_toc_pointer_is_refused() {
-    for arch in [Arch::PowerPc64, Arch::PowerPc64Le] {
+    for arch in ALL {
         for words in [&[BL][..], &[BL, 0x3860_0000], &[B, NOP]] {
             let error = call(arch, words, REL24, OUTSIDE).unwrap_err().to_string();
             assert!(
@@ -81,14 +88,20 @@ fn a_call_out_without_room_to_restore_the_toc_pointer_is_refused() {
 /// Its caller has no TOC pointer to save or restore, so it enters the stub behind that.
 #[test]
 fn a_call_out_from_code_without_a_toc_pointer() {
-    let words = call(Arch::PowerPc64Le, &[BL, 0x3860_0000], REL24_NOTOC, OUTSIDE).unwrap();
-    assert_eq!(words[..2], [BL | 20, 0x3860_0000]);
-    assert_eq!(words[5] >> 16, 0x3d80, "lis r12");
+    for arch in V2 {
+        let words = call(arch, &[BL, 0x3860_0000], REL24_NOTOC, OUTSIDE).unwrap();
+        assert_eq!(words[..2], [BL | 20, 0x3860_0000]);
+        assert_eq!(words[5] >> 16, 0x3d80, "lis r12");
+    }
 }
 
 /// The three bits of `st_other`: where callers with the same TOC pointer enter, and who may not enter directly.
 #[test]
 fn local_entries() {
+    V2.into_iter().for_each(local_entries_of);
+}
+
+fn local_entries_of(arch: Arch) {
     let inside = |bits: u8| Symbol {
         section: 1,
         value: 8,
@@ -97,7 +110,7 @@ fn local_entries() {
         ..OUTSIDE
     };
     let words = [BL, NOP, NOP, NOP];
-    let linked = |number, bits| call(Arch::PowerPc64Le, &words, number, inside(bits)).unwrap();
+    let linked = |number, bits| call(arch, &words, number, inside(bits)).unwrap();
     for (bits, offset) in [(0, 0), (2, 4), (3, 8), (4, 16), (5, 32), (6, 64)] {
         let found = linked(REL24, bits);
         assert_eq!(found[..2], [BL | (8 + offset), NOP], "{bits}");
@@ -119,7 +132,7 @@ fn local_entries() {
             "the global entry"
         );
     }
-    let error = call(Arch::PowerPc64Le, &words, REL24, inside(7)).unwrap_err();
+    let error = call(arch, &words, REL24, inside(7)).unwrap_err();
     assert!(matches!(error, Error::SymbolRefused { .. }), "{error}");
     // ELFv1 has none.
     assert_eq!(
@@ -141,7 +154,8 @@ fn toc(len: usize) -> Made {
 /// The object's own table is read-only, starts the global one, and is reached by 16 bits up to its last word.
 #[test]
 fn the_table_of_contents() {
-    for (arch, field) in [(Arch::PowerPc64, 2), (Arch::PowerPc64Le, 0)] {
+    for arch in ALL {
+        let field = if arch.is_big_endian() { 2 } else { 0 };
         let load = 0xe862_0000; // ld r3, 0(r2)
         let in_toc = |at: u64| {
             let symbol = Symbol {
@@ -162,7 +176,7 @@ fn the_table_of_contents() {
             assert_eq!(pointer, READ_ONLY + 0x8000);
             let table = &linked.segments[1];
             assert_eq!((table.kind, table.addr.get()), (SegmentKind::ReadOnly, READ_ONLY));
-            let first = if arch == Arch::PowerPc64 {
+            let first = if arch.is_big_endian() {
                 FAR.to_be_bytes()
             } else {
                 FAR.to_le_bytes()
@@ -177,6 +191,28 @@ fn the_table_of_contents() {
                 assert!(mend.contains("code-model=medium"), "{mend}");
             }
             _ => panic!("{error}"),
+        }
+    }
+}
+
+/// As `ld.lld -r` marks what it joins.
+#[test]
+fn descriptors_in_a_file_that_says_elf_v2_are_refused() {
+    for arch in ALL {
+        for (name, refused) in [(".opd", true), (".opd.f", true), (".opdx", false)] {
+            let mut section = toc(24);
+            section.name = name;
+            let text = code(bytes_of(arch, &[NOP]), vec![]);
+            match link(arch, &[text, section], &[OUTSIDE]).map(drop) {
+                Err(Error::SectionRefused { section, reason }) if refused && !arch.has_descriptors() => {
+                    assert_eq!(section, name);
+                    assert!(reason.contains("-mabi=elfv1 or elfv2"), "{reason}");
+                }
+                other => {
+                    other.unwrap();
+                    assert!(!refused || arch.has_descriptors(), "{arch} {name}");
+                }
+            }
         }
     }
 }
@@ -257,9 +293,10 @@ fn descriptors_stand_for_their_code() {
 /// Calls that are recorded keep the TOC pointer, also those of a function of the same object; others do not.
 #[test]
 fn recorded_calls_leave_by_stubs() {
-    const OBJECTS: [&[u8]; 2] = [
+    const OBJECTS: [&[u8]; 3] = [
         include_bytes!("../../../asm-tests/objects/calls/inside.powerpc64.o"),
         include_bytes!("../../../asm-tests/objects/calls/inside.powerpc64le.o"),
+        include_bytes!("../../../asm-tests/objects/calls/inside.powerpc64-elfv2.o"),
     ];
     for (object, wanted) in OBJECTS
         .into_iter()

@@ -42,7 +42,13 @@ pub(super) fn detach(thread: i32, signal: i32) -> Result<(), Errno> {
     request(libc::PTRACE_DETACH, thread, signal)
 }
 
-fn request(request: libc::c_uint, thread: i32, data: i32) -> Result<(), Errno> {
+/// What the C library takes a request for.
+#[cfg(target_env = "gnu")]
+type Request = libc::c_uint;
+#[cfg(not(target_env = "gnu"))]
+type Request = libc::c_int;
+
+fn request(request: Request, thread: i32, data: i32) -> Result<(), Errno> {
     let null = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: these requests neither read nor write memory of this process.
     match unsafe { libc::ptrace(request, thread, null, libc::c_long::from(data)) } {

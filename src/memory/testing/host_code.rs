@@ -32,7 +32,10 @@ pub(crate) const HOST: HostCode = if cfg!(target_arch = "aarch64") {
 } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
     POWERPC64LE
 } else if cfg!(target_arch = "powerpc64") {
-    POWERPC64
+    match crate::arch::HOST_HAS_DESCRIPTORS {
+        true => POWERPC64,
+        false => POWERPC64_ELFV2,
+    }
 } else if cfg!(target_arch = "s390x") {
     S390X
 } else if cfg!(target_arch = "riscv64") {
@@ -41,10 +44,10 @@ pub(crate) const HOST: HostCode = if cfg!(target_arch = "aarch64") {
     X86_64
 };
 
-/// What a function pointer to code at `at` holds. On big-endian PowerPC64 that is the address of a descriptor, which is
+/// What a function pointer to code at `at` holds. With PowerPC64's ELFv1 that is the address of a descriptor, which is
 /// made here and never freed.
 pub(crate) fn pointer(at: CodeAddr) -> usize {
-    if cfg!(all(target_arch = "powerpc64", target_endian = "big")) {
+    if crate::arch::HOST_HAS_DESCRIPTORS {
         let descriptor = std::boxed::Box::leak(std::boxed::Box::new([at.get(), 0, 0]));
         return descriptor.as_ptr() as usize;
     }
@@ -169,6 +172,18 @@ const POWERPC64: HostCode = HostCode {
     seven: &[0x38, 0x60, 0x00, 0x07, 0x4e, 0x80, 0x00, 0x20],
     call_returns: 32,
     passes_traps: false,
+};
+
+/// In all but calls as with ELFv1.
+const POWERPC64_ELFV2: HostCode = HostCode {
+    // mflr 0; std 0,16(1); stdu 1,-32(1); std 2,24(1); mr 12,4; mtctr 12; bctrl; ld 2,24(1); addi 1,1,32; ld 0,16(1); mtlr 0; blr
+    call: &[
+        0x7c, 0x08, 0x02, 0xa6, 0xf8, 0x01, 0x00, 0x10, 0xf8, 0x21, 0xff, 0xe1, 0xf8, 0x41, 0x00, 0x18, 0x7c,
+        0x8c, 0x23, 0x78, 0x7d, 0x89, 0x03, 0xa6, 0x4e, 0x80, 0x04, 0x21, 0xe8, 0x41, 0x00, 0x18, 0x38, 0x21,
+        0x00, 0x20, 0xe8, 0x01, 0x00, 0x10, 0x7c, 0x08, 0x03, 0xa6, 0x4e, 0x80, 0x00, 0x20,
+    ],
+    call_returns: 28,
+    ..POWERPC64
 };
 
 const S390X: HostCode = HostCode {

@@ -216,12 +216,15 @@ pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T))
             unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, 0, libc::PTRACE_O_TRACESYSGOOD) };
         }
         if entering {
-            let mut info = std::mem::MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
-            let size = size_of::<libc::ptrace_syscall_info>();
+            // The `libc` crate has neither for every C library: a word of what it is about, two addresses, then what is
+            // entered (include/uapi/linux/ptrace.h, ptrace_syscall_info).
+            const GET_SYSCALL_INFO: u16 = 0x420e;
+            const NUMBER: usize = 3;
+            let mut info = [0_u64; 11];
+            let (size, place) = (size_of_val(&info), info.as_mut_ptr());
             // SAFETY: the child is stopped, and the place is as large as is said.
-            unsafe { libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, child, size, info.as_mut_ptr()) };
-            // SAFETY: filled by the call, at an entry, and valid as zeros before.
-            calls.push(unsafe { info.assume_init().u.entry }.nr as libc::c_long);
+            unsafe { libc::ptrace(GET_SYSCALL_INFO.into(), child, size, place) };
+            calls.push(info[NUMBER] as libc::c_long);
         }
         entering = !entering;
         // SAFETY: the child is stopped; it goes on to the next entry or exit of a system call.

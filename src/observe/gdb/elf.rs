@@ -118,7 +118,7 @@ impl File<'_> {
             // Of PowerPC64: the version of the ABI.
             e_flags: match self.arch {
                 Arch::PowerPc64 => 1,
-                Arch::PowerPc64Le => 2,
+                Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 2,
                 _ => 0,
             },
         }

@@ -38,7 +38,8 @@ use crate::site::{Module, ModuleId};
 /// A shared library is no obstacle: one that the program is linked with uses the program's list, one that is loaded later
 /// has its own, and GDB reads the lists of all files.
 ///
-/// There is no `Gdb` on big-endian PowerPC64 (ELFv1): there GDB 13 sets its breakpoint in the function descriptor.
+/// There is no `Gdb` on big-endian PowerPC64: with ELFv1 GDB 13 sets its breakpoint in the function descriptor, and with ELFv2
+/// nothing shows yet that it does better.
 #[derive(Clone, Default)]
 pub struct Gdb(Arc<Inner>);
 

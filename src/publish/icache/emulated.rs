@@ -62,7 +62,7 @@ fn survive() {
 /// Lets the thread execute the same instruction again: with this handler, or with the one before.
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid info and a valid context to a handler with SA_SIGINFO.
-    let (at, context) = unsafe { ((*info).si_addr() as u64, &*context.cast::<libc::ucontext_t>()) };
+    let (at, context) = unsafe { ((*info).si_addr() as u64, &*context.cast::<interrupted::Context>()) };
     let counter = interrupted::counter(context);
     // SystemZ tells only the page, and PowerPC no address where it misses an instruction.
     let is_untold = cfg!(target_arch = "powerpc64") && at == 0;

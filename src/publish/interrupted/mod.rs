@@ -18,6 +18,12 @@ pub(super) use which::{
     trapped_at,
 };
 
+/// What the kernel has put on the stack of a thread that a signal interrupted.
+#[cfg(not(target_arch = "powerpc64"))]
+pub(super) use libc::ucontext_t as Context;
+#[cfg(target_arch = "powerpc64")]
+pub(super) use which::Context;
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +35,7 @@ mod tests {
 
     extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel passes a valid context.
-        let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+        let context = unsafe { &*context.cast::<Context>() };
         FOUND[0].store(counter(context), Ordering::Relaxed);
         FOUND[1].store(stack_pointer(context), Ordering::Relaxed);
         let here = registers(context).into_iter().filter(|register| *register != 0);
@@ -64,13 +70,13 @@ mod tests {
 
     #[test]
     fn the_stack_pointer_is_saved_where_it_is_looked_for() {
-        let context = std::mem::MaybeUninit::<libc::ucontext_t>::zeroed();
+        let context = std::mem::MaybeUninit::<Context>::zeroed();
         // SAFETY: all zeros is a valid context.
         let mut context = unsafe { context.assume_init() };
         set_counter(&mut context, 0x1234_5678);
         assert_eq!(counter(&context), 0x1234_5678);
         let start = (&raw mut context).cast::<u64>();
-        let words = size_of::<libc::ucontext_t>() / 8;
+        let words = size_of::<Context>() / 8;
         // SAFETY: all words of the context, which nothing else refers to meanwhile.
         let words = unsafe { std::slice::from_raw_parts_mut(start, words) };
         let at = words.iter().position(|word| *word == 0x1234_5678).unwrap();

@@ -1,4 +1,39 @@
-//! PowerPC64, either byte order (arch/powerpc/include/uapi/asm/{sigcontext,ptrace}.h).
+//! PowerPC64, either byte order (arch/powerpc/include/uapi/asm/{ucontext,sigcontext,ptrace}.h).
+
+/// The beginning of the kernel's `ucontext`: the `libc` crate has none for musl.
+#[repr(C)]
+pub(in crate::publish) struct Context {
+    uc_flags: u64,
+    uc_link: *mut Context,
+    uc_stack: libc::stack_t,
+    pub(in crate::publish) uc_sigmask: libc::sigset_t,
+    uc_mcontext: Machine,
+}
+
+/// The beginning of its `sigcontext`.
+#[repr(C)]
+struct Machine {
+    unused: [u64; 4],
+    signal: libc::c_int,
+    padding: libc::c_int,
+    handler: u64,
+    oldmask: u64,
+    regs: *mut u64,
+    gp_regs: [u64; 48],
+}
+
+// The kernel's set of signals has 8 bytes, with room behind it for as many as a library's has.
+const _: () = assert!(size_of::<libc::sigset_t>() == 128);
+const _: () = assert!(core::mem::offset_of!(Context, uc_mcontext) == 168);
+const _: () = assert!(core::mem::offset_of!(Machine, gp_regs) == 64);
+
+#[cfg(target_env = "gnu")]
+const _: () = {
+    use core::mem::offset_of;
+    assert!(offset_of!(Context, uc_sigmask) == offset_of!(libc::ucontext_t, uc_sigmask));
+    assert!(offset_of!(Context, uc_mcontext) == offset_of!(libc::ucontext_t, uc_mcontext));
+    assert!(offset_of!(Machine, gp_regs) == offset_of!(libc::mcontext_t, gp_regs));
+};
 
 /// What a leaf function may use below the stack pointer: 288 bytes with ELFv1, 512 with ELFv2 (ELFv2 ABI, 2.2.2.4).
 pub(in crate::publish) const RED_ZONE: u64 = 512;
@@ -12,30 +47,30 @@ const COUNTER: usize = 32;
 const COUNT_REGISTER: usize = 35;
 const LINK: usize = 36;
 
-fn register(context: &libc::ucontext_t, index: usize) -> u64 {
+fn register(context: &Context, index: usize) -> u64 {
     let registers = &context.uc_mcontext.gp_regs;
-    registers.get(index).copied().unwrap_or_default() as u64
+    registers.get(index).copied().unwrap_or_default()
 }
 
 /// The program counter.
-pub(in crate::publish) fn counter(context: &libc::ucontext_t) -> u64 {
+pub(in crate::publish) fn counter(context: &Context) -> u64 {
     register(context, COUNTER)
 }
 
 /// Lets the thread go on elsewhere.
-pub(in crate::publish) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
+pub(in crate::publish) fn set_counter(context: &mut Context, to: u64) {
     if let Some(counter) = context.uc_mcontext.gp_regs.get_mut(COUNTER) {
         *counter = to;
     }
 }
 
 /// The stack pointer.
-pub(in crate::publish) fn stack_pointer(context: &libc::ucontext_t) -> u64 {
+pub(in crate::publish) fn stack_pointer(context: &Context) -> u64 {
     register(context, STACK)
 }
 
 /// Every register that may hold the target of a jump: the last two are CTR and LR.
-pub(in crate::publish) fn registers(context: &libc::ucontext_t) -> [u64; 34] {
+pub(in crate::publish) fn registers(context: &Context) -> [u64; 34] {
     core::array::from_fn(|index| match index {
         32 => register(context, COUNT_REGISTER),
         33 => register(context, LINK),

@@ -309,14 +309,14 @@ pub(super) extern "C" fn on_signal(
     let errno = signal::errno();
     if let Some(slot) = registry::mine() {
         // SAFETY: the kernel passes a valid context, which nothing else refers to, to a handler with SA_SIGINFO.
-        let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+        let context = unsafe { &*context.cast::<interrupted::Context>() };
         answer(slot, context);
     }
     serialize();
     signal::set_errno(errno);
 }
 
-fn answer(slot: &Slot, context: &libc::ucontext_t) {
+fn answer(slot: &Slot, context: &interrupted::Context) {
     let state = slot.state.load(Ordering::Acquire);
     let (number, phase) = (state >> 2, state & 3);
     let take = |from, to| {

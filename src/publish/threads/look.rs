@@ -237,7 +237,7 @@ mod tests {
     /// Looks, from inside a handler, for where its thread was interrupted.
     extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel passes a valid context.
-        let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+        let context = unsafe { &*context.cast::<interrupted::Context>() };
         let pc = interrupted::counter(context);
         let here = 0_u64;
         let place = Place {

@@ -78,7 +78,7 @@ pub(super) fn taken() -> u64 {
 /// Sends the thread to its ramp, or hands on. Async-signal-safe.
 extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, frame: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid context, which nothing else refers to, to a handler with SA_SIGINFO.
-    let context = unsafe { &mut *frame.cast::<libc::ucontext_t>() };
+    let context = unsafe { &mut *frame.cast::<interrupted::Context>() };
     // SAFETY: as above.
     let code = unsafe { (*info).si_code };
     let trap = interrupted::trapped_at(interrupted::counter(context), code);

@@ -115,7 +115,7 @@ extern "C" fn with_info(signal: libc::c_int, info: *mut libc::siginfo_t, context
     // SAFETY: what the kernel passed.
     if !HOST.passes_traps && unsafe { (*info).si_code } > 0 {
         // SAFETY: as above; nothing else refers to it.
-        let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+        let context = unsafe { &mut *context.cast::<interrupted::Context>() };
         interrupted::set_counter(context, interrupted::counter(context) + 4);
     }
 }

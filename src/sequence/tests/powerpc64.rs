@@ -18,7 +18,11 @@ fn words(arch: Arch, bytes: &[u8]) -> Vec<u32> {
 /// stub needs none.
 #[test]
 fn a_landing_behind_the_first_instruction() {
-    for (arch, restore) in [(Arch::PowerPc64Le, 0xe841_0018), (Arch::PowerPc64, 0xe841_0028)] {
+    for (arch, restore) in [
+        (Arch::PowerPc64Le, 0xe841_0018),
+        (Arch::PowerPc64ElfV2, 0xe841_0018),
+        (Arch::PowerPc64, 0xe841_0028),
+    ] {
         let at = |landings| SiteContext {
             arch,
             landings,

@@ -11,7 +11,7 @@ fn unknown(arch: Arch) -> (&'static [u8], u16) {
         // mrs x16, tpidr_el0
         Arch::AArch64 => (&[0x50, 0xd0, 0x3b, 0xd5], 16),
         // mftb 11
-        Arch::PowerPc64 => (&[0x7d, 0x6c, 0x42, 0xe6], 11),
+        Arch::PowerPc64 | Arch::PowerPc64ElfV2 => (&[0x7d, 0x6c, 0x42, 0xe6], 11),
         Arch::PowerPc64Le => (&[0xe6, 0x42, 0x6c, 0x7d], 11),
         // popcnt %r1, %r1
         Arch::SystemZ => (&[0xb9, 0xe1, 0x00, 0x11], 1),
@@ -25,17 +25,18 @@ fn argument(arch: Arch) -> DwarfReg {
     DwarfReg::new(match arch {
         Arch::X86_64 => 5,
         Arch::AArch64 => 0,
-        Arch::PowerPc64 | Arch::PowerPc64Le => 3,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 3,
         Arch::SystemZ => 2,
         Arch::RiscV64 => 10,
     })
 }
 
-const ALL: [Arch; 6] = [
+const ALL: [Arch; 7] = [
     Arch::X86_64,
     Arch::AArch64,
     Arch::PowerPc64,
     Arch::PowerPc64Le,
+    Arch::PowerPc64ElfV2,
     Arch::SystemZ,
     Arch::RiscV64,
 ];

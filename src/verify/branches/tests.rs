@@ -63,6 +63,7 @@ fn powerpc64() {
     assert_eq!(found(Arch::PowerPc64Le, &little), expected);
     let big: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
     assert_eq!(found(Arch::PowerPc64, &big), expected);
+    assert_eq!(found(Arch::PowerPc64ElfV2, &big), expected);
 }
 
 #[test]
@@ -206,6 +207,7 @@ fn any_bytes_at_any_address() {
         Arch::AArch64,
         Arch::PowerPc64,
         Arch::PowerPc64Le,
+        Arch::PowerPc64ElfV2,
         Arch::RiscV64,
         Arch::SystemZ,
     ] {

@@ -42,9 +42,9 @@ use super::facts::{
     Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
 use crate::addr::DwarfReg;
-use crate::arch::RegSet;
+use crate::arch::{Arch, RegSet};
 
-pub(super) static BIG: Isa = Isa {
+pub(super) static BIG_V1: Isa = Isa {
     decode: |addr, bytes, code| decode(&V1, addr, bytes, code),
     text: |addr, bytes, out| text(&V1, addr, bytes, out),
     patchpoint_call: |addr, bytes| patchpoint_call(&V1, addr, bytes),
@@ -54,6 +54,18 @@ pub(super) static BIG: Isa = Isa {
     trap_replaces: any_instruction,
     landings_restore: true,
     abi: Abi { red_zone: 288, ..ABI },
+};
+
+pub(super) static BIG_V2: Isa = Isa {
+    decode: |addr, bytes, code| decode(&V2_BIG, addr, bytes, code),
+    text: |addr, bytes, out| text(&V2_BIG, addr, bytes, out),
+    patchpoint_call: |addr, bytes| patchpoint_call(&V2_BIG, addr, bytes),
+    register,
+    trap: &[0x7f, 0xe0, 0x00, 0x08],
+    exchange,
+    trap_replaces: any_instruction,
+    landings_restore: true,
+    abi: ABI,
 };
 
 pub(super) static LITTLE: Isa = Isa {
@@ -120,7 +132,7 @@ const ABI: Abi = Abi {
     unnumbered_live_outs: false,
 };
 
-/// What depends on the convention.
+/// What depends on the convention and the order of bytes.
 struct Convention {
     read: fn([u8; 4]) -> u32,
     /// The slot of r2 in the caller's frame.
@@ -168,8 +180,16 @@ static V1: Convention = Convention {
 static V2: Convention = Convention {
     read: u32::from_le_bytes,
     slot: 24,
-    call: &[SAVE + 24, ENTER[0], ENTER[1], RESTORE + 24],
+    call: &CALL_V2,
 };
+
+static V2_BIG: Convention = Convention {
+    read: u32::from_be_bytes,
+    slot: 24,
+    call: &CALL_V2,
+};
+
+const CALL_V2: [u32; 4] = [SAVE + 24, ENTER[0], ENTER[1], RESTORE + 24];
 
 impl Convention {
     fn words<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = u32> + use<'a, '_> {
@@ -338,9 +358,13 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
 
 /// Where a stub leads that a call leaves by: it saves r2, puts the address into r12 (ELFv2) or the descriptor's into r11
 /// (ELFv1), and goes there as calls do; nothing else.
-pub(super) fn leaving(big: bool, addr: u64, bytes: &[u8]) -> Option<u64> {
-    let (convention, register) = if big { (&V1, R11) } else { (&V2, R12) };
-    let end: &[u32] = if big { &LEAVE_V1 } else { &LEAVE_V2 };
+pub(super) fn leaving(arch: Arch, addr: u64, bytes: &[u8]) -> Option<u64> {
+    let (convention, register, end): (_, _, &[u32]) = match arch {
+        Arch::PowerPc64 => (&V1, R11, &LEAVE_V1),
+        Arch::PowerPc64Le => (&V2, R12, &LEAVE_V2),
+        Arch::PowerPc64ElfV2 => (&V2_BIG, R12, &LEAVE_V2),
+        Arch::X86_64 | Arch::AArch64 | Arch::SystemZ | Arch::RiscV64 => return None,
+    };
     let middle = bytes.len().checked_sub(4 * (1 + end.len()))?;
     let (save, rest) = bytes.split_at_checked(4)?;
     let (address, last) = rest.split_at_checked(middle)?;

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{LITTLE, V1, V2, decode, reg};
+use super::{BIG_V2, LITTLE, V1, V2, decode, reg};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext};
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ impl Case {
     }
 
     fn bytes(&self, words: &[u32]) -> Vec<u8> {
-        let big = self.site.arch == Arch::PowerPc64;
+        let big = self.site.arch.is_big_endian();
         let bytes = |word: &u32| {
             if big {
                 word.to_be_bytes()
@@ -214,6 +214,7 @@ fn every_instruction_is_decoded_as_the_assembler_wrote_it() {
         assert!(known, "{text}: {facts:?}");
         for (arch, bytes) in [
             (Arch::PowerPc64, word.to_be_bytes()),
+            (Arch::PowerPc64ElfV2, word.to_be_bytes()),
             (Arch::PowerPc64Le, word.to_le_bytes()),
         ] {
             let line = &disassemble(arch, CodeAddr::new(SITE), &bytes)[0];
@@ -338,7 +339,11 @@ fn registers_of_the_other_sites() {
 
 #[test]
 fn a_call_is_one_unit() {
-    for (arch, unit) in [(Arch::PowerPc64Le, &CALL_V2[..]), (Arch::PowerPc64, &CALL_V1)] {
+    for (arch, unit) in [
+        (Arch::PowerPc64Le, &CALL_V2[..]),
+        (Arch::PowerPc64ElfV2, &CALL_V2),
+        (Arch::PowerPc64, &CALL_V1),
+    ] {
         let mut site = c(arch);
         site.declared.outputs = RegSet::of(&[reg(3), reg(33)]);
         // Nothing recorded or live out that a C function loses.
@@ -504,7 +509,9 @@ fn the_stack() {
     // mr r1, r11; stdx r11, r1, r12
     refused!(entry.check(&[0x7d61_5b78]), VerifyStackLost);
     refused!(entry.check(&[0x7d61_612a]), VerifyRedZone);
-    // ELFv1 keeps 288 bytes.
+    // ELFv2 keeps 512 bytes in either order, ELFv1 288.
+    let v2 = Case::new(Arch::PowerPc64ElfV2, CallShape::entry(LEN), None);
+    refused!(v2.check(&[0xf961_fed8]), VerifyRedZone);
     let v1 = Case::new(Arch::PowerPc64, CallShape::entry(LEN), None);
     v1.accepts(&[0xf961_fed8]);
     refused!(v1.check(&[0xf961_fee0]), VerifyRedZone);
@@ -513,7 +520,11 @@ fn the_stack() {
 /// What the linker makes of LLVM's call to a symbol: `bl` to a stub that saves r2, and the restore.
 #[test]
 fn a_call_through_a_linkers_stub_is_llvms_and_no_sequences() {
-    for (arch, restore) in [(Arch::PowerPc64Le, 0xe841_0018), (Arch::PowerPc64, 0xe841_0028)] {
+    for (arch, restore) in [
+        (Arch::PowerPc64Le, 0xe841_0018),
+        (Arch::PowerPc64ElfV2, 0xe841_0018),
+        (Arch::PowerPc64, 0xe841_0028),
+    ] {
         let case = c(arch);
         for (word, distance) in [(0x4800_0801, 0x800), (0x4bff_f001, -0x1000)] {
             let bytes = case.bytes(&[word, restore, NOP, NOP]);
@@ -543,6 +554,7 @@ fn a_call_through_a_linkers_stub_is_llvms_and_no_sequences() {
 fn originals() {
     for (arch, unit, len) in [
         (Arch::PowerPc64Le, &CALL_V2[..], 32),
+        (Arch::PowerPc64ElfV2, &CALL_V2, 32),
         (Arch::PowerPc64, &CALL_V1, 40),
     ] {
         let case = c(arch);
@@ -598,6 +610,7 @@ fn exchanges() {
     assert!(check_trap(&site.site, &old, &bytes(&[0x7fe0_0008, 0x4800_0040])).is_err());
     assert!(check_trap(&site.site, &old, &bytes(&[0, NOP])).is_err());
     assert_eq!(LITTLE.trap, 0x7fe0_0008u32.to_le_bytes());
+    assert_eq!(BIG_V2.trap, 0x7fe0_0008u32.to_be_bytes());
 }
 
 #[test]

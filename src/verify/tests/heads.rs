@@ -99,7 +99,7 @@ fn table(arch: Arch) -> &'static [Row] {
     match arch {
         Arch::X86_64 => &X86_64,
         Arch::AArch64 => &AARCH64,
-        Arch::PowerPc64 | Arch::PowerPc64Le => &POWERPC64,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => &POWERPC64,
         Arch::SystemZ => &SYSTEMZ,
         Arch::RiscV64 => &RISCV64,
     }
@@ -130,11 +130,12 @@ fn site(arch: Arch, len: usize) -> SiteContext<'static> {
     }
 }
 
-const ALL: [Arch; 6] = [
+const ALL: [Arch; 7] = [
     Arch::X86_64,
     Arch::AArch64,
     Arch::PowerPc64,
     Arch::PowerPc64Le,
+    Arch::PowerPc64ElfV2,
     Arch::SystemZ,
     Arch::RiscV64,
 ];

@@ -39,6 +39,10 @@ for arch in aarch64 powerpc64le powerpc64 s390x riscv64; do
 done
 set_of aarch64-clang-O2 clang-19 --target=aarch64-linux-gnu -O2 -fpic
 set_of riscv64-clang-O2 clang-19 --target=riscv64-linux-gnu -O2 -fpic
+# Big-endian ELFv2, of which the GNU compiler for powerpc64-linux-gnu makes none that refers to nothing of its own library.
+set_of powerpc64_elfv2-clang-O0 clang-19 --target=powerpc64-linux-musl -O0 -fpic
+set_of powerpc64_elfv2-clang-O2 clang-19 --target=powerpc64-linux-musl -O2 -fpic
+set_of powerpc64_elfv2-clang-O2-functions clang-19 --target=powerpc64-linux-musl -O2 -fpic "${split[@]}"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::super::insn::Gpr;
-use super::super::{BIG, CTR, LITTLE, R3, R12, branch, constant};
+use super::super::{BIG_V1, CTR, LITTLE, R3, R12, branch, constant};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::backend::{Backend, Branch, BranchKind, Form};
 use crate::arch::op::{Cond, Dest};
@@ -27,7 +27,7 @@ fn put(branch: &Branch, to: u64) -> Vec<u32> {
     LITTLE.put_branch(branch, FROM, to, &mut bytes);
     assert_eq!(bytes.len() as u32, LITTLE.branch_len(branch, branch.form));
     let mut swapped = Vec::new();
-    BIG.put_branch(branch, FROM, to, &mut swapped);
+    BIG_V1.put_branch(branch, FROM, to, &mut swapped);
     let words = |bytes: &[u8], read: fn([u8; 4]) -> u32| -> Vec<u32> {
         bytes
             .chunks_exact(4)
@@ -197,7 +197,7 @@ fn every_constant_is_what_it_should_be() {
     for value in values {
         let words = constant::load(Gpr(12), value);
         let mut bytes = Vec::new();
-        words.put(super::super::Convention::V1, &mut bytes);
+        words.put(super::super::BIG_V1.0, &mut bytes);
         assert_eq!(bytes.len() as u32, words.len());
         let words: Vec<u32> = bytes
             .chunks_exact(4)

@@ -83,7 +83,7 @@ impl<'v> View<'v> {
         }
         let graph = self.resolved.graph();
         let got = match graph.arch() {
-            Arch::PowerPc64 | Arch::PowerPc64Le => ".TOC.",
+            arch if arch.is_powerpc64() => ".TOC.",
             _ => "_GLOBAL_OFFSET_TABLE_",
         };
         match graph.format() {

@@ -184,6 +184,7 @@ fn pc_sections_of_told_shapes() {
         "aarch64",
         "powerpc64",
         "powerpc64le",
+        "powerpc64-elfv2",
         "riscv64",
         "s390x",
         "x86_64",

@@ -68,7 +68,7 @@ impl Pointer {
     }
 
     fn get(&self) -> u64 {
-        match cfg!(target_endian = "big") {
+        match crate::arch::HOST_HAS_DESCRIPTORS {
             // The compiler does not know that a call reads it.
             true => core::hint::black_box(&self.0).as_ptr() as u64,
             false => self.0[0],

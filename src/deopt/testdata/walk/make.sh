@@ -4,8 +4,11 @@ set -eu
 cd "$(dirname "$0")"
 work=$(mktemp)
 trap 'rm -f "$work"' EXIT
-for target in x86_64 aarch64 powerpc64le powerpc64 s390x riscv64; do
-    common="-O2 -mtriple=$target-unknown-linux-gnu -relocation-model=pic -enable-patchpoint-liveness=false -filetype=obj"
+for target in x86_64 aarch64 powerpc64le powerpc64 powerpc64-elfv2 s390x riscv64; do
+    triple=$target-unknown-linux-gnu
+    # musl has ELFv2 in either order of bytes.
+    [ $target != powerpc64-elfv2 ] || triple=powerpc64-unknown-linux-musl
+    common="-O2 -mtriple=$triple -relocation-model=pic -enable-patchpoint-liveness=false -filetype=obj"
     [ $target != riscv64 ] || common="$common -mattr=+m,+a,+f,+d -target-abi=lp64d"
     # shellcheck disable=SC2086
     llc-19 $common walk.ll -o $target.o

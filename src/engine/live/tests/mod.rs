@@ -186,7 +186,7 @@ fn returning<const N: u64>() -> Sequence {
 /// The code of the function that returns `N`.
 fn to<const N: u64>() -> CodeAddr {
     let pointer = number::<N> as *const ();
-    if cfg!(all(target_arch = "powerpc64", target_endian = "big")) {
+    if crate::arch::HOST_HAS_DESCRIPTORS {
         // SAFETY: a function pointer is the address of a descriptor, which begins with the address of the code.
         return CodeAddr::new(unsafe { pointer.cast::<u64>().read() });
     }
