@@ -125,10 +125,15 @@ impl Behind {
             return Self::Ranges(ranges);
         }
         let mut bits = vec![0; len.div_ceil(64) as usize];
-        for at in ranges.iter().flat_map(Clone::clone) {
-            let at = at - start;
-            if let Some(word) = bits.get_mut((at / 64) as usize) {
-                *word |= 1 << (at % 64);
+        for range in &ranges {
+            let (mut at, end) = (range.start - start, range.end - start);
+            // A word at a time: at least one bit, at most all.
+            while at < end {
+                let next = end.min((at / 64 + 1) * 64);
+                if let Some(word) = bits.get_mut((at / 64) as usize) {
+                    *word |= u64::MAX >> (64 - (next - at)) << (at % 64);
+                }
+                at = next;
             }
         }
         Self::Bits { start, bits }
@@ -167,13 +172,14 @@ mod tests {
             0x1020..0x1028,
             0x1024..0x1030,
             0x1031..0x1032,
+            0x1040..0x10c1,
         ];
         let mut far = near.to_vec();
         far.push(0x10_0000_0000..0x10_0000_0004);
         let (near, far) = (Behind::the_first_bytes(&near), Behind::the_first_bytes(&far));
         assert!(matches!((&near, &far), (Behind::Bits { .. }, Behind::Ranges(_))));
-        for at in (0xfc0..0x1100).chain([0, u64::MAX]) {
-            let expected = matches!(at, 0x1001..=0x100f | 0x1021..=0x102f);
+        for at in (0xfc0..0x1140).chain([0, u64::MAX]) {
+            let expected = matches!(at, 0x1001..=0x100f | 0x1021..=0x102f | 0x1041..=0x10c0);
             assert_eq!(
                 (near.contains(at), far.contains(at)),
                 (expected, expected),
