@@ -61,11 +61,29 @@ impl<'e> Prepared<'e> {
     }
 
     /// The same for whoever has the engine's lock.
-    pub(super) fn commit_with(mut self, states: &mut States) -> Boxed<Receipt> {
-        let shared = &self.engine.shared;
-        let Some(mut work) = self.work.take().filter(|work| !work.items.is_empty()) else {
-            return Ok(Receipt { sites: 0 });
-        };
+    pub(super) fn commit_with(self, states: &mut States) -> Boxed<Receipt> {
+        let engine = self.engine;
+        // What is left has nothing to be dropped, which is then not asked behind the serialization.
+        match ManuallyDrop::new(self).work.take() {
+            Some(work) if !work.items.is_empty() => work.commit(&engine.shared, states),
+            _ => Ok(Receipt { sites: 0 }),
+        }
+    }
+}
+
+impl Drop for Prepared<'_> {
+    /// What is there was never committed: nothing leads to it, and nobody was told of it.
+    fn drop(&mut self) {
+        if let Some(work) = &mut self.work {
+            work.release(&self.engine.shared);
+        }
+    }
+}
+
+impl Work {
+    #[inline]
+    fn commit(self: Box<Self>, shared: &Shared, states: &mut States) -> Boxed<Receipt> {
+        let mut work = self;
         let since = shared.observers.now();
         let checked = shared.publisher.check(work.level);
         if let Err(error) = checked {
@@ -96,18 +114,7 @@ impl<'e> Prepared<'e> {
         }
         Ok(Receipt { sites })
     }
-}
 
-impl Drop for Prepared<'_> {
-    /// What is there was never committed: nothing leads to it, and nobody was told of it.
-    fn drop(&mut self) {
-        if let Some(work) = &mut self.work {
-            work.release(&self.engine.shared);
-        }
-    }
-}
-
-impl Work {
     /// Gives back what was allocated for changes that were not made.
     pub(super) fn release(&mut self, shared: &Shared) {
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
@@ -143,6 +150,7 @@ impl Work {
     /// Exchanges the heads of a transaction that has only live sites, and publishes once.
     fn write_live(&mut self, shared: &Shared, states: &States) -> Outcome {
         self.check_current(states)?;
+        self.time.take();
         let _writing = Writing::enter();
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
@@ -186,6 +194,8 @@ impl Work {
     fn write_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Outcome {
         // Not before: only now does no thread start to run code that had not been run.
         self.check_current(states)?;
+        // Here, as behind the serialization nothing else goes on beside it.
+        self.time.take();
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
         let written = self.write(stopped, publisher);
@@ -255,7 +265,6 @@ impl Work {
         for part in &mut self.parts {
             states.exchange(part.place, &mut part.standing, version);
         }
-        self.time.take();
     }
 
     /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced. Runs no code of others.

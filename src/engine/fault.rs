@@ -68,17 +68,17 @@ impl Found {
     /// Compares the sites of a group with one of their sides, and notes what stands in the first that has something
     /// else.
     #[inline]
-    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, (side, writes): (Side, &[Write])) -> Outcome {
+    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, writes: &[Write], side: Side) -> Outcome {
         match group.memory().first_unlike(group.pieces(writes, side)) {
             Ok(None) => Ok(()),
-            Ok(Some(at)) => Err(self.changed(group, at, (side, writes))),
+            Ok(Some(at)) => Err(self.changed(group, at, writes, side)),
             Err(error) => Err(self.note(Fault::Refused(error))),
         }
     }
 
     // What it is told is what its caller has anyway, and need not keep.
     #[cold]
-    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, (side, writes): (Side, &[Write])) -> Noted {
+    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, writes: &[Write], side: Side) -> Noted {
         let mut pieces = group.pieces(writes, side).iter();
         let (addr, expected) = pieces.nth(at).unwrap_or_default();
         let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();

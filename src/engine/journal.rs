@@ -36,7 +36,7 @@ pub struct JournalEntry {
     pub before: Arc<[u8]>,
     /// Its bytes after.
     pub after: Arc<[u8]>,
-    /// When, as of the system's last tick (on Linux one to ten milliseconds ago at most): the same for all sites of a
+    /// When its bytes were written, as of the system's last tick (on Linux one to ten milliseconds ago at most): the same for all sites of a
     /// transaction. What came before what is said by [`number`](Self::number).
     pub time: SystemTime,
 }

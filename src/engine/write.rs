@@ -18,10 +18,10 @@ use crate::publish::{Level, Publisher, Stopped};
 
 /// Compares every site of these groups with one of its sides.
 #[inline]
-fn compare<M: Held>(groups: &[Group<M>], side: (Side, &[Write]), found: &mut Found) -> Outcome {
+fn compare<M: Held>(groups: &[Group<M>], writes: &[Write], side: Side, found: &mut Found) -> Outcome {
     let _stage = latency::enter(Stage::Write);
     for group in groups {
-        found.compare(group, side)?;
+        found.compare(group, writes, side)?;
     }
     Ok(())
 }
@@ -33,11 +33,11 @@ impl Work {
         match &self.groups {
             Groups::Own(list) => {
                 let (groups, writes) = list.live();
-                compare(groups, (side, writes), &mut self.found)
+                compare(groups, writes, side, &mut self.found)
             }
             Groups::Any(list) => apart(|| {
                 let (groups, writes) = list.live();
-                compare(groups, (side, writes), &mut self.found)
+                compare(groups, writes, side, &mut self.found)
             }),
         }
     }
@@ -80,7 +80,7 @@ struct Writing<'a> {
 impl Writing<'_> {
     #[inline]
     fn run<M: Held>(mut self, (groups, writes): (&mut [Group<M>], &[Write])) -> Outcome {
-        compare(groups, (Side::Old, writes), self.found)?;
+        compare(groups, writes, Side::Old, self.found)?;
         self.begin(groups, writes)?;
         let written = self.write(groups, writes);
         if written.is_err() {
@@ -99,7 +99,7 @@ impl Writing<'_> {
         self.end(groups)?;
         let published = self.publisher.publish(self.ranges, self.level);
         self.found.check(published)?;
-        compare(groups, (Side::New, writes), self.found)
+        compare(groups, writes, Side::New, self.found)
     }
 
     #[inline]

@@ -42,8 +42,14 @@ impl Alias {
     /// The distance from an executed address to its writable view, and the check that there is one.
     #[inline]
     pub(super) fn writable(&self, at: CodeAddr, len: usize) -> Result<u64> {
-        check_within(self.mapping.rx(), at, len)?;
         self.check_here()?;
+        self.writable_here(at, len)
+    }
+
+    /// The same in a process that has a writable view.
+    #[inline]
+    fn writable_here(&self, at: CodeAddr, len: usize) -> Result<u64> {
+        check_within(self.mapping.rx(), at, len)?;
         Ok(self.mapping.writable(at))
     }
 
@@ -134,6 +140,17 @@ unsafe impl CodeMemory for Alias {
     fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
         self.check_readable()?;
         self.holds_here(at, expected)
+    }
+
+    #[inline]
+    fn write_all(&self, pieces: Pieces<'_>) -> Result<()> {
+        self.check_here()?;
+        for (at, bytes) in pieces.iter() {
+            let to = self.writable_here(at, bytes.len())?;
+            // SAFETY: as for `write`.
+            unsafe { raw::store(to, bytes) };
+        }
+        Ok(())
     }
 
     // Only transactions ask this, which the engine has refused in a fork's child: asking again for each site is an eighth of

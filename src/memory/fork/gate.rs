@@ -3,7 +3,7 @@
 //! **Problem.** A fork copies the process as it is at that moment, and of its threads only the one that forks. What
 //! another thread had half written stays so in the child. **Approach.** Who changes bytes that threads may execute
 //! enters the gate for just that long; a fork closes it, waits until nobody is inside, and opens it when the child is
-//! made. Entering is one compare-exchange.
+//! made. Entering and leaving are one addition each.
 //!
 //! **Invariants.** Nobody waits for ever. A writer that finds the gate closed while it keeps the world stopped must not
 //! wait there: the thread that forks may be one of those that are stopped. It lets them go, waits, and stops them again.
@@ -55,21 +55,24 @@ pub(crate) fn wait() -> bool {
 }
 
 /// The right to change bytes of code that may be executed. No fork makes its copy as long as it exists.
-pub(crate) struct Writing(());
+pub(crate) struct Writing(&'static AtomicU32);
 
 impl Writing {
     /// Goes in, unless a fork is under way.
     #[inline]
     pub(crate) fn try_enter() -> Option<Self> {
         let gate = gate();
-        let mut seen = gate.load(Ordering::Relaxed);
-        while seen & FORKING == 0 {
-            // Acquire: what a fork's copy reads has been read before this writes.
-            match gate.compare_exchange_weak(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Some(Self(())),
-                Err(found) => seen = found,
-            }
+        // Acquire: what a fork's copy reads has been read before this writes.
+        match gate.fetch_add(1, Ordering::Acquire) & FORKING {
+            0 => Some(Self(gate)),
+            _ => Self::leave_at_once(gate),
         }
+    }
+
+    /// Nothing was written: the fork sees somebody for a moment, and looks again.
+    #[cold]
+    fn leave_at_once(gate: &'static AtomicU32) -> Option<Self> {
+        drop(Self(gate));
         None
     }
 
@@ -94,18 +97,25 @@ impl Writing {
     #[cold]
     pub(crate) fn enter_anyway() -> Self {
         BROKEN.store(true, Ordering::SeqCst);
-        gate().fetch_add(1, Ordering::Acquire);
-        Self(())
+        let gate = gate();
+        gate.fetch_add(1, Ordering::Acquire);
+        Self(gate)
     }
 }
 
 impl Drop for Writing {
     #[inline]
     fn drop(&mut self) {
-        // In a child that was forked by whoever has it, the gate knows nobody.
-        let leave = |seen: u32| (seen & !FORKING != 0).then(|| seen - 1);
-        let _ = gate().fetch_update(Ordering::Release, Ordering::Relaxed, leave);
+        if self.0.fetch_sub(1, Ordering::Release) & !FORKING == 0 {
+            was_not_inside(self.0);
+        }
     }
+}
+
+/// In a child that was forked by whoever went in, the gate knows nobody: nothing is taken from the count.
+#[cold]
+fn was_not_inside(gate: &AtomicU32) {
+    gate.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Lets nobody in any more.
@@ -115,7 +125,7 @@ pub(in crate::memory) fn close() {
 }
 
 /// Whether the gate is closed and nobody inside.
-pub(super) fn is_empty() -> bool {
+pub(in crate::memory) fn is_empty() -> bool {
     gate().load(Ordering::Acquire) == FORKING
 }
 

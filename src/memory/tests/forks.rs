@@ -201,9 +201,23 @@ fn neither_side_waits_for_ever() {
     }));
     assert!(in_child(|| {
         gate::close();
-        let refused = Writing::try_enter().is_none() && !gate::was_broken();
+        let refused = Writing::try_enter().is_none() && gate::is_empty() && !gate::was_broken();
         drop(Writing::enter());
         refused && gate::was_broken()
+    }));
+}
+
+/// The child goes on where the parent was: inside.
+#[test]
+fn a_writer_that_forks_leaves_the_gate_of_its_child_open() {
+    assert!(in_child(|| {
+        let mut writing = Some(Writing::enter());
+        let end = end_of_child(|| {
+            drop(writing.take());
+            Writing::try_enter().is_some()
+        });
+        drop(writing);
+        end == End::Returned(true) && Writing::try_enter().is_some()
     }));
 }
 
