@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::branches;
+use super::branches::{self, SiteBytes};
 use super::calls::{self, CallSpec, Callees};
 use super::candidate::{Candidate, IntoShape};
 use super::code::FunctionCode;
@@ -298,16 +298,15 @@ impl Found {
             let reserved = shape(site).map_or(0, |shape| shape.reserved().get());
             site.addr.get()..site.addr.get().saturating_add(reserved.into())
         };
-        let ranges: Vec<_> = self.sites.iter().map(range).collect();
-        let is_patchpoint =
-            |site: &Entry| shape(site).is_some_and(|shape| shape.kind() == SiteKind::Patchpoint);
-        let patchpoints = self.sites.iter().zip(&ranges);
-        let patchpoints = patchpoints.filter(|(site, _)| is_patchpoint(site));
-        let patchpoints = patchpoints.map(|(_, range)| range.clone());
-        let found = branches::into_sites(parts, &ranges, patchpoints);
+        let sites = self.sites.iter().map(|site| SiteBytes {
+            range: range(site),
+            is_patchpoint: shape(site).is_some_and(|shape| shape.kind() == SiteKind::Patchpoint),
+        });
+        let found = branches::into_sites(parts, sites);
         if found.is_empty() {
             return Ok(());
         }
+        let ranges: Vec<_> = self.sites.iter().map(range).collect();
         let (mut ranges, mut failed) = (ranges.iter(), Ok(()));
         self.sites.retain(|site| {
             let branch = ranges

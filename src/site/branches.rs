@@ -20,15 +20,18 @@ use crate::addr::CodeAddr;
 use crate::memory::CodeArea;
 use crate::verify::{Branch, branches_to};
 
-/// The branches of the module's functions into these bytes, by target. `sites` are the addresses of sites, ascending by
-/// their starts; `patchpoints` are those of them that hold LLVM's call and nops.
-pub(super) fn into_sites(
-    parts: &ModuleParts,
-    sites: &[Range<u64>],
-    patchpoints: impl Iterator<Item = Range<u64>>,
-) -> Vec<Branch> {
+/// A site, as far as branches into it go.
+#[derive(Clone)]
+pub(super) struct SiteBytes {
+    pub(super) range: Range<u64>,
+    /// It holds LLVM's call and nops.
+    pub(super) is_patchpoint: bool,
+}
+
+/// The branches of the module's functions into these sites, by target. The sites ascend by their starts.
+pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBytes> + Clone) -> Vec<Branch> {
     let mut found = Vec::new();
-    let behind = Behind::the_first_bytes(sites);
+    let behind = Behind::the_first_bytes(sites.clone().map(|site| site.range));
     if behind.is_nothing() {
         return found;
     }
@@ -37,28 +40,24 @@ pub(super) fn into_sites(
     let mut functions = functions
         .filter_map(|function| part_of(parts, &function))
         .peekable();
-    let mut patchpoints = patchpoints.peekable();
-    let (mut code, mut end) = (Vec::new(), 0);
+    let mut patchpoints = sites.filter(|site| site.is_patchpoint).peekable();
+    let (mut code, mut end) = (Window::default(), 0);
     while let Some(function) = functions.next() {
         end = function.end.max(end);
         let next = functions.peek().map_or(end, |next| next.start.min(end));
-        if !read(parts, function.start..next, &mut code) {
-            continue;
-        }
-        let mut search = |from: u64, to: u64| {
-            let offset = |at: u64| (at - function.start) as usize;
-            let between = code.get(offset(from)..offset(to)).filter(|code| !code.is_empty());
-            if let Some(code) = between {
+        let mut search = |part: Range<u64>| {
+            let start = CodeAddr::new(part.start);
+            if let Some(code) = code.read(parts, part, next) {
                 let wanted = |to| behind.contains(to);
-                branches_to(parts.arch, CodeAddr::new(from), code, wanted, &mut found);
+                branches_to(parts.arch, start, code, wanted, &mut found);
             }
         };
         let mut at = function.start;
-        while let Some(patchpoint) = patchpoints.next_if(|patchpoint| patchpoint.end <= next) {
-            search(at, patchpoint.start.max(at));
-            at = patchpoint.end.max(at);
+        while let Some(patchpoint) = patchpoints.next_if(|patchpoint| patchpoint.range.end <= next) {
+            search(at..patchpoint.range.start);
+            at = patchpoint.range.end.max(at);
         }
-        search(at, next);
+        search(at..next);
     }
     found.sort_unstable_by_key(|branch| (branch.to, branch.from));
     found
@@ -81,17 +80,52 @@ fn part_of(parts: &ModuleParts, function: &FunctionView<'_>) -> Option<Range<u64
         .then(|| start..start.saturating_add(len))
 }
 
-/// Reads bytes of functions that are in the module's code.
-fn read(parts: &ModuleParts, part: Range<u64>, into: &mut Vec<u8>) -> bool {
-    let start = CodeAddr::new(part.start);
-    let Some(area) = CodeArea::containing(&parts.areas, start) else {
-        return false;
-    };
+/// Code that has been read. What lies between sites is short, and a read for each would take longer than looking at it;
+/// all of a module at once would be written to memory, and fetched from there again.
+#[derive(Default)]
+struct Window {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+impl Window {
+    /// How many bytes are read at once, unless one piece of code has more.
+    const LEN: u64 = 1 << 14;
+
+    /// Some of a function that ends there and is in the module's code; `None` if there is nothing.
+    fn read(&mut self, parts: &ModuleParts, part: Range<u64>, end: u64) -> Option<&[u8]> {
+        if part.is_empty() {
+            return None;
+        }
+        let len = (part.end - part.start) as usize;
+        let known = part.start.checked_sub(self.start).map(|skip| skip as usize);
+        let known = known.filter(|skip| self.bytes.len().saturating_sub(*skip) >= len);
+        let skip = match known {
+            Some(skip) => skip,
+            None => {
+                self.start = part.start;
+                let until = part.end.max(end.min(part.start.saturating_add(Self::LEN)));
+                read(parts, part.start..until, &mut self.bytes)?;
+                0
+            }
+        };
+        self.bytes.get(skip..)?.get(..len)
+    }
+}
+
+/// Reads bytes of functions that are in the module's code. Where that fails there are none.
+fn read(parts: &ModuleParts, part: Range<u64>, into: &mut Vec<u8>) -> Option<()> {
     into.clear();
+    let start = CodeAddr::new(part.start);
+    let area = CodeArea::containing(&parts.areas, start)?;
     into.resize((part.end - part.start) as usize, 0);
     // Read, and looked through.
     count(2 * into.len());
-    area.memory().read(start, into).is_ok()
+    if area.memory().read(start, into).is_err() {
+        into.clear();
+        return None;
+    }
+    Some(())
 }
 
 /// The bytes of sites but the first of each.
@@ -107,26 +141,21 @@ const BITS_PER_SITE: u64 = 128;
 
 impl Behind {
     /// For sites that ascend by their starts, and may overlap.
-    fn the_first_bytes(sites: &[Range<u64>]) -> Self {
-        let mut ranges: Vec<Range<u64>> = Vec::with_capacity(sites.len());
-        for site in sites {
-            let behind = site.start.saturating_add(1)..site.end;
-            match ranges.last_mut() {
-                _ if behind.is_empty() => {}
-                Some(last) if behind.start <= last.end => last.end = last.end.max(behind.end),
-                _ => ranges.push(behind),
-            }
+    fn the_first_bytes(sites: impl Iterator<Item = Range<u64>> + Clone) -> Self {
+        let behind = sites.map(|site| site.start.saturating_add(1)..site.end);
+        let behind = behind.filter(|behind| !behind.is_empty());
+        let (mut count, mut start, mut end) = (0, u64::MAX, 0);
+        for behind in behind.clone() {
+            count += 1;
+            start = behind.start.min(start);
+            end = behind.end.max(end);
         }
-        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
-            return Self::Ranges(ranges);
-        };
-        let (start, len) = (first.start, last.end - first.start);
-        if len / 8 > BITS_PER_SITE * ranges.len() as u64 {
-            return Self::Ranges(ranges);
+        if end.saturating_sub(start) / 8 > BITS_PER_SITE * count {
+            return Self::Ranges(merged(behind));
         }
-        let mut bits = vec![0; len.div_ceil(64) as usize];
-        for range in &ranges {
-            let (mut at, end) = (range.start - start, range.end - start);
+        let mut bits = vec![0; end.saturating_sub(start).div_ceil(64) as usize];
+        for behind in behind {
+            let (mut at, end) = (behind.start - start, behind.end - start);
             // A word at a time: at least one bit, at most all.
             while at < end {
                 let next = end.min((at / 64 + 1) * 64);
@@ -140,7 +169,10 @@ impl Behind {
     }
 
     fn is_nothing(&self) -> bool {
-        matches!(self, Self::Ranges(ranges) if ranges.is_empty())
+        match self {
+            Self::Bits { bits, .. } => bits.is_empty(),
+            Self::Ranges(ranges) => ranges.is_empty(),
+        }
     }
 
     #[inline]
@@ -160,6 +192,18 @@ impl Behind {
     }
 }
 
+/// Ranges that ascend by their starts, those that touch as one.
+fn merged(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,7 +220,10 @@ mod tests {
         ];
         let mut far = near.to_vec();
         far.push(0x10_0000_0000..0x10_0000_0004);
-        let (near, far) = (Behind::the_first_bytes(&near), Behind::the_first_bytes(&far));
+        let (near, far) = (
+            Behind::the_first_bytes(near.into_iter()),
+            Behind::the_first_bytes(far.into_iter()),
+        );
         assert!(matches!((&near, &far), (Behind::Bits { .. }, Behind::Ranges(_))));
         for at in (0xfc0..0x1140).chain([0, u64::MAX]) {
             let expected = matches!(at, 0x1001..=0x100f | 0x1021..=0x102f | 0x1041..=0x10c0);
@@ -187,8 +234,8 @@ mod tests {
             );
         }
         assert!(far.contains(0x10_0000_0003) && !far.contains(0x10_0000_0000));
-        assert!(Behind::the_first_bytes(&[]).is_nothing());
-        assert!(Behind::the_first_bytes(&[5..6, 8..9]).is_nothing());
+        assert!(Behind::the_first_bytes([].into_iter()).is_nothing());
+        assert!(Behind::the_first_bytes([5..6, 8..9].into_iter()).is_nothing());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the runtime says of its sites, for its handlers.
 //!
 //! A description is of any type: the runtime's values by virtual register, the functions that were inlined. It is given
-//! once and read without a lock or an allocation. A module without descriptions pays one word.
+//! once and read without a lock or an allocation. A module without them pays nothing.
 
 use std::any::Any;
 use std::sync::OnceLock;
@@ -37,9 +37,11 @@ impl Site {
     /// # Errors
     /// [`Error::SiteDescribed`]: the site has one. What changes is best kept behind a lock in it.
     pub fn describe<T: Any + Send + Sync>(&self, description: T) -> Result<()> {
-        let (descriptions, index, sites) = self.place();
-        descriptions
-            .set(index, sites, Box::new(description))
+        let module = &self.module().0;
+        module
+            .on_demand()
+            .descriptions
+            .set(self.index(), module.site_count(), Box::new(description))
             .ok_or_else(|| Error::SiteDescribed { site: self.name() })
     }
 
@@ -50,7 +52,7 @@ impl Site {
     }
 
     pub(crate) fn any_description(&self) -> Option<&(dyn Any + Send + Sync)> {
-        let (descriptions, index, _) = self.place();
-        descriptions.get(index).map(AsRef::as_ref)
+        let known = self.module().0.known_on_demand()?;
+        known.descriptions.get(self.index()).map(AsRef::as_ref)
     }
 }

@@ -100,10 +100,31 @@ pub(super) struct Inner {
     /// share it.
     originals: Box<[u8]>,
     may_have_run: AtomicBool,
-    descriptions: Descriptions,
     callees: Callees,
-    /// By the addresses of functions, ascending, once somebody has asked for one.
+    on_demand: OnceLock<Box<OnDemand>>,
+}
+
+/// What is made when it is first asked for. Most modules are never asked: they pay two words.
+#[derive(Default)]
+pub(super) struct OnDemand {
+    pub(super) descriptions: Descriptions,
+    /// By the addresses of functions, ascending.
     stack_sizes: OnceLock<Box<[(CodeAddr, StackSize)]>>,
+}
+
+impl Inner {
+    pub(super) fn on_demand(&self) -> &OnDemand {
+        self.on_demand.get_or_init(Box::default)
+    }
+
+    /// The same without an allocation; `None` if nobody has asked for anything.
+    pub(super) fn known_on_demand(&self) -> Option<&OnDemand> {
+        self.on_demand.get().map(|known| &**known)
+    }
+
+    pub(super) fn site_count(&self) -> usize {
+        self.sites.len()
+    }
 }
 
 impl Module {
@@ -121,9 +142,8 @@ impl Module {
             shapes: shapes.into(),
             originals: originals.into_boxed_slice(),
             may_have_run,
-            descriptions: Descriptions::default(),
             callees,
-            stack_sizes: OnceLock::new(),
+            on_demand: OnceLock::new(),
         }))
     }
 
@@ -377,6 +397,7 @@ impl Function {
     pub fn stack_size(&self) -> Option<StackSize> {
         let inner = &self.module.0;
         let sizes = inner
+            .on_demand()
             .stack_sizes
             .get_or_init(|| super::audit::stack_sizes(&inner.parts));
         let found = sizes.binary_search_by_key(&self.addr(), |(addr, _)| *addr);
@@ -424,9 +445,8 @@ impl Site {
         self.module.0.sites.origin(self.index)
     }
 
-    /// Its module's descriptions, its index there, and how many sites there are.
-    pub(super) fn place(&self) -> (&Descriptions, u32, usize) {
-        (&self.module.0.descriptions, self.index, self.module.0.sites.len())
+    pub(super) fn index(&self) -> u32 {
+        self.index
     }
 
     /// The site's name in its engine.
