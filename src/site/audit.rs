@@ -426,6 +426,7 @@ fn audit_function<S: IntoShape>(
         Ok(code) => code,
         Err(error) => return refused(error.into()),
     };
+    found.sites.reserve(records.len());
     for ((reference, record), next) in records.iter().zip(next_offsets(&records)) {
         let name = || record_name(function, record);
         let audited = candidate(parts, function, (*record, constants), next, &code).and_then(|candidate| {

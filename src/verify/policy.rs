@@ -179,14 +179,20 @@ fn whole(arch: Arch, reg: DwarfReg) -> DwarfReg {
 /// The first register that a record names in which no patch and no exit is known to keep a value.
 pub(crate) fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
     let abi = &super::check::isa(arch).abi;
-    let of_locations = record.locations().filter_map(|location| register_of(&location));
-    let live_outs = record.live_outs().map(|live| live.reg);
-    let live_outs = live_outs.filter(|reg| !abi.unnumbered_live_outs || *reg != UNNUMBERED);
-    let lost = |reg: &DwarfReg| !abi.known.contains(whole(arch, *reg));
-    // As a fold, which is one loop over the bytes of the locations: every record that is registered comes here.
-    of_locations
-        .chain(live_outs)
-        .fold(None, |first, reg| first.or_else(|| lost(&reg).then_some(reg)))
+    let is_kept = |reg: DwarfReg| abi.known.contains(whole(arch, reg));
+    let of_locations = || record.locations().filter_map(|location| register_of(&location));
+    let of_live_outs = || {
+        let live_outs = record.live_outs().map(|live| live.reg);
+        live_outs.filter(|reg| !abi.unnumbered_live_outs || *reg != UNNUMBERED)
+    };
+    // Every record that is registered comes here, and next to none has such a register: nothing depends on one of them.
+    let mut all = true;
+    of_locations().for_each(|reg| all &= is_kept(reg));
+    of_live_outs().for_each(|reg| all &= is_kept(reg));
+    match all {
+        true => None,
+        false => of_locations().chain(of_live_outs()).find(|reg| !is_kept(*reg)),
+    }
 }
 
 /// The register that must keep its value for the location to be readable.
