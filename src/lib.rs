@@ -154,11 +154,10 @@
 
 extern crate alloc;
 
-pub mod addr;
+pub use llvm_stackmaps::{addr, metadata};
+
 pub mod error;
 pub mod stackmap;
-
-pub mod metadata;
 
 pub mod arch;
 #[cfg(feature = "std")]

@@ -13,7 +13,7 @@ use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::image::Object;
 use patchpoint::metadata::{Shape, Width};
 use patchpoint::site::{Marks, Survey, survey_with};
-use patchpoint::{CallShape, Error};
+use patchpoint::{CallShape, Error, stackmap};
 
 const OBJECTS: [(Arch, &[u8]); 7] = [
     (
@@ -169,7 +169,7 @@ fn what_cannot_be_a_site_is_refused() {
         assert!(
             matches!(
                 error,
-                Error::TableTruncated { .. } | Error::MarkOutsideFunctions { .. }
+                Error::Tables(stackmap::Error::TableTruncated { .. }) | Error::MarkOutsideFunctions { .. }
             ),
             "{arch}: {error}"
         );

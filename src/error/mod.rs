@@ -33,113 +33,10 @@ pub type Result<T> = core::result::Result<T, Error>;
     reason = "each variant's sentence names its fields, with their units"
 )]
 pub enum Error {
-    // ---- stackmap ----
-    /// The bytes of a stack map end too early.
-    #[error(
-        "stack map truncated: {what} needs {needed} bytes at {at}, {have} are left: give the whole section, and \
-         the byte order of its target"
-    )]
-    StackMapTruncated { what: &'static str, at: ByteOffset, needed: u64, have: u64 },
-    /// The version byte is none of those that LLVM emits.
-    #[error(
-        "no stack map at {at}: expected version 1, 2 or 3, found {found}: give the section from its start"
-    )]
-    StackMapVersion { at: ByteOffset, found: u8 },
-    /// The functions' record counts do not add up to the header's.
-    #[error(
-        "the functions of the stack map have {counted} records, but the header's count at {at} is {header}"
-    )]
-    StackMapRecordCount { at: ByteOffset, counted: u64, header: u32 },
-    /// A location has a kind that LLVM does not emit.
-    #[error("stack map location at {at}: expected a kind from 1 to 5, found {kind}")]
-    StackMapLocationKind { at: ByteOffset, kind: u8 },
-    /// A location refers to a constant that is not there.
-    #[error("stack map location refers at {at} to constant {index}, but the map has {constants}")]
-    StackMapConstantIndex { at: ByteOffset, index: u32, constants: u32 },
-    /// A map of version 2 can be read in more than one way.
-    #[error(
-        "the stack map at {at} has version 2 and is right as LLVM 4's and as a flat one: say which it is, with StackMaps::parse_with"
-    )]
-    StackMapAmbiguous { at: ByteOffset },
-    /// An array of a flat map begins where none can.
-    #[error(
-        "flat stack map at {map}: {what} begin at {start}, expected some multiple of {unit} bytes behind {before}: is it of the other \
-         dialect, or no flat map?"
-    )]
-    FlatMapArray { what: &'static str, map: ByteOffset, start: ByteOffset, before: ByteOffset, unit: u64 },
-    /// The header of a flat map counts other frames than there are.
-    #[error(
-        "flat stack map: the header says at {at} that there are {header} frames, there is room for {have}"
-    )]
-    FlatMapFrames { at: ByteOffset, header: u32, have: u64 },
-    /// Something refers to more than an array of a flat map has.
-    #[error("flat stack map: expected {count} {what} from number {index} on by {at}, there are {have}")]
-    FlatMapRange { what: &'static str, at: ByteOffset, index: u64, count: u64, have: u64 },
-    /// A function of a flat map does not have the records that follow those of the one before.
-    #[error("flat stack map: a function's records begin by {at} with number {index}, expected {expected}")]
-    FlatMapOwner { at: ByteOffset, index: u64, expected: u64 },
-    /// Records of a flat map belong to no function.
-    #[error("flat stack map: the functions have {owned} of the {records} records at {at}, expected all")]
-    FlatMapUnowned { at: ByteOffset, owned: u64, records: u64 },
-    /// What is known of a function does not fit into a flat map.
-    #[error(
-        "the function at {function:#x} has {what} of {value}, a flat stack map has room for {limit}: write tables of fewer functions, or \
-         keep its version"
-    )]
-    FlatMapFunctionFits { what: &'static str, function: u64, value: u64, limit: u64 },
-    /// A record does not fit into a flat map.
-    #[error(
-        "record {id} at {offset} has {what} of {value}, a flat stack map has room for {limit}: write tables of fewer functions, or keep \
-         its version"
-    )]
-    FlatMapRecordFits { what: &'static str, id: RecordId, offset: FnOffset, value: u64, limit: u64 },
-    /// The section is too long to be kept.
-    #[error("a stack map section of {len} bytes is too long: register modules of less than 4 GiB")]
-    StackMapTooLong { len: u64 },
-    // ---- metadata ----
-    /// The bytes of a table end too early.
-    #[error(
-        "{table} truncated: {what} needs {needed} bytes at {at}, {have} are left: give all of it, in its target's byte \
-         order, and the shape with which it was made"
-    )]
-    TableTruncated { table: &'static str, what: &'static str, at: ByteOffset, needed: u64, have: u64 },
-    /// A number of variable length is too long.
-    #[error("{table}: {what} at {at} does not fit into 64 bits: give the shape with which it was made")]
-    TableNumber { table: &'static str, what: &'static str, at: ByteOffset },
-    /// A number of things is negative.
-    #[error("{table}: the number of {what} at {at} is {count}: give it in its target's byte order")]
-    TableCount { table: &'static str, what: &'static str, at: ByteOffset, count: i32 },
-    /// A relative address leads out of the address space.
-    #[error(
-        "{table}: the entry at {at} is {distance} bytes from its code, out of the address space from {base}: give the address where it was loaded"
-    )]
-    TableAddress { table: &'static str, at: ByteOffset, base: CodeAddr, distance: i64 },
-    /// The version of a GC map is unknown.
-    #[error("no GC map at {at}: expected version 1, found {found}: give the bytes from its symbol on")]
-    GcMapVersion { at: ByteOffset, found: u32 },
-    /// A root has a kind that plimmix does not write.
-    #[error("GC map: expected at {at} a kind of root from 0 to 4, found {kind}")]
-    GcMapRootKind { at: ByteOffset, kind: u32 },
-    /// Two safepoints have one address.
-    #[error("there are two safepoints at {pc}: keep the map of the code that was kept")]
-    SafepointTwice { pc: CodeAddr },
-    /// A safepoint lies out of the address space.
-    #[error("a safepoint {offset} bytes from the function at {function} is out of the address space")]
-    SafepointAddress { function: CodeAddr, offset: FnOffset },
-    /// A reference is not in a word of the frame.
-    #[error(
-        "record {id} at {offset} has a reference in {location}, which the stack pointer alone does not find: walk the \
-         stack with deopt::Walker, or compile without references in registers"
-    )]
-    SafepointRoot { id: RecordId, offset: FnOffset, location: stackmap::Location },
-    /// A word of the stack cannot be read or written.
-    #[error(
-        "the frame at the safepoint {pc} has a word at {addr:#x}, where there is no stack: begin with the stack pointer at the safepoint"
-    )]
-    SafepointStack { pc: CodeAddr, addr: u64 },
-    /// The size of a frame is not fixed.
-    #[error("the frame at the safepoint {pc} has no fixed size: walk the stack with deopt::Walker")]
-    SafepointFrame { pc: CodeAddr },
+    // ---- stackmap, metadata ----
+    /// What a compiler wrote about its code cannot be read.
+    #[error(transparent)]
+    Tables(#[from] stackmap::Error),
     // ---- ic ----
     /// The displacement of a field cannot be had.
     #[error(
@@ -681,11 +578,6 @@ pub enum Error {
     /// Two maps, or one map twice, describe a function.
     #[error("the stack maps describe the function at {addr} twice: keep the map of the code that was kept")]
     StackMapFunctionTwice { addr: CodeAddr },
-    /// The records of a version 1 map cannot be attributed to its functions.
-    #[error(
-        "a version 1 stack map with {functions} functions does not say whose its records are: compile one function a map, or with LLVM 4 or later"
-    )]
-    RecordsWithoutFunction { functions: u64 },
     /// A function does not lie in the module's code.
     #[error("{function} at {addr}, {}, does not lie in one code range of its module", bytes(.len))]
     FunctionOutsideCode { function: String, addr: CodeAddr, len: Len },

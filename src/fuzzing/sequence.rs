@@ -52,7 +52,7 @@ impl DerefMut for Chooser<'_> {
 /// What assembler and checker say, if there is a site.
 fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
     let choices = &mut Chooser {
-        choices: Choices(data),
+        choices: Choices::new(data),
         values: ForValues::of(arch),
     };
     let unit = arch.backend().unit();
@@ -344,7 +344,7 @@ fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), 
     let keeps_all = choices.below(8) == 7;
     let (mut left, wanted) = (24, choices.below(9));
     let mut count = 0;
-    while count < wanted && left > 0 && !choices.0.is_empty() {
+    while count < wanted && left > 0 && !choices.is_empty() {
         left -= 1;
         let (longer, is_raw) = operation(choices, sequence.clone());
         let open = matches!(

@@ -122,8 +122,8 @@ impl Linker<'_, '_> {
     fn compute(&self, section: &Section<'_>, edge: &Edge, place: u64) -> Result<u64> {
         let formula = edge.relocation.formula();
         let addend = edge.addend as u64;
-        let symbol = || Ok(self.value(edge.target)?.wrapping_add(addend));
-        let entry = || {
+        let symbol = || -> Result<u64> { Ok(self.value(edge.target)?.wrapping_add(addend)) };
+        let entry = || -> Result<u64> {
             self.value(edge.target)?;
             let entry = self.entry(edge.target);
             let entry = entry.ok_or_else(|| self.unsupported(section, edge, "its symbol has no entry"))?;

@@ -7,22 +7,20 @@
 //!     .leak();
 //! ```
 
-#[cfg(test)]
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-#[cfg(test)]
 use super::{Constants, Record, StackMaps};
 use super::{Endian, LiveOut, Location, Place, Version};
 use crate::addr::DwarfReg;
 
 /// A value in a register, all of it.
-pub(crate) fn reg(reg: u16, size: u16) -> Location {
+pub fn reg(reg: u16, size: u16) -> Location {
     sub_reg(reg, 0, size)
 }
 
 /// A value in a part of a register.
-pub(crate) fn sub_reg(reg: u16, bit_offset: i32, size: u16) -> Location {
+pub fn sub_reg(reg: u16, bit_offset: i32, size: u16) -> Location {
     Location {
         place: Place::Register {
             reg: DwarfReg::new(reg),
@@ -33,7 +31,7 @@ pub(crate) fn sub_reg(reg: u16, bit_offset: i32, size: u16) -> Location {
 }
 
 /// The address of a stack slot.
-pub(crate) fn direct(reg: u16, offset: i32) -> Location {
+pub fn direct(reg: u16, offset: i32) -> Location {
     Location {
         place: Place::Direct {
             reg: DwarfReg::new(reg),
@@ -44,7 +42,7 @@ pub(crate) fn direct(reg: u16, offset: i32) -> Location {
 }
 
 /// A spilled value.
-pub(crate) fn indirect(reg: u16, offset: i32, size: u16) -> Location {
+pub fn indirect(reg: u16, offset: i32, size: u16) -> Location {
     Location {
         place: Place::Indirect {
             reg: DwarfReg::new(reg),
@@ -55,7 +53,7 @@ pub(crate) fn indirect(reg: u16, offset: i32, size: u16) -> Location {
 }
 
 /// A small constant.
-pub(crate) fn constant(value: i32) -> Location {
+pub fn constant(value: i32) -> Location {
     Location {
         place: Place::Constant { value },
         size: 8,
@@ -63,7 +61,7 @@ pub(crate) fn constant(value: i32) -> Location {
 }
 
 /// A large constant.
-pub(crate) fn constant_index(index: u32) -> Location {
+pub fn constant_index(index: u32) -> Location {
     Location {
         place: Place::ConstantIndex { index },
         size: 8,
@@ -71,7 +69,7 @@ pub(crate) fn constant_index(index: u32) -> Location {
 }
 
 /// A record of this ID at offset 0, without locations and live-outs.
-pub(crate) fn record(id: u64) -> RecordSpec {
+pub fn record(id: u64) -> RecordSpec {
     RecordSpec {
         id,
         offset: 0,
@@ -82,35 +80,38 @@ pub(crate) fn record(id: u64) -> RecordSpec {
 
 /// What a record is to hold.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordSpec {
-    pub(crate) id: u64,
-    pub(crate) offset: u32,
-    pub(crate) locations: Vec<Location>,
-    pub(crate) live_outs: Vec<LiveOut>,
+pub struct RecordSpec {
+    /// The number by which it is known.
+    pub id: u64,
+    /// Where in its function, in bytes.
+    pub offset: u32,
+    /// Where its values are.
+    pub locations: Vec<Location>,
+    /// What is live behind it.
+    pub live_outs: Vec<LiveOut>,
 }
 
 impl RecordSpec {
     /// At this offset in the function.
-    pub(crate) fn at(mut self, offset: u32) -> Self {
+    pub fn at(mut self, offset: u32) -> Self {
         self.offset = offset;
         self
     }
 
     /// With one more location.
-    pub(crate) fn location(mut self, location: Location) -> Self {
+    pub fn location(mut self, location: Location) -> Self {
         self.locations.push(location);
         self
     }
 
-    #[cfg(test)]
     /// With more locations.
-    pub(crate) fn locations(mut self, locations: impl IntoIterator<Item = Location>) -> Self {
+    pub fn locations(mut self, locations: impl IntoIterator<Item = Location>) -> Self {
         self.locations.extend(locations);
         self
     }
 
     /// With one more live-out of `size` bytes.
-    pub(crate) fn live_out(mut self, reg: u16, size: u8) -> Self {
+    pub fn live_out(mut self, reg: u16, size: u8) -> Self {
         self.live_outs.push(LiveOut {
             reg: DwarfReg::new(reg),
             size,
@@ -118,15 +119,14 @@ impl RecordSpec {
         self
     }
 
-    #[cfg(test)]
     /// The record alone, in a version 3 map of its own that lives until the process ends.
-    pub(crate) fn leak(self) -> Record<'static> {
+    pub fn leak(self) -> Record<'static> {
         map().function(0x1000, 24, [self]).leak().0
     }
 }
 
 /// A version 3 little endian map without functions.
-pub(crate) fn map() -> MapSpec {
+pub fn map() -> MapSpec {
     MapSpec {
         version: Version::V3,
         endian: Endian::Little,
@@ -137,44 +137,49 @@ pub(crate) fn map() -> MapSpec {
 
 /// What a function is to hold.
 #[derive(Clone, Debug)]
-pub(crate) struct FunctionSpec {
-    pub(crate) address: u64,
-    pub(crate) stack_size: u64,
-    pub(crate) records: Vec<RecordSpec>,
+pub struct FunctionSpec {
+    /// The address of its first byte.
+    pub address: u64,
+    /// The size of its frame, in bytes.
+    pub stack_size: u64,
+    /// Its records, in order.
+    pub records: Vec<RecordSpec>,
 }
 
 /// What a map is to hold.
 #[derive(Clone, Debug)]
-pub(crate) struct MapSpec {
-    pub(crate) version: Version,
-    pub(crate) endian: Endian,
-    pub(crate) functions: Vec<FunctionSpec>,
-    pub(crate) constants: Vec<u64>,
+pub struct MapSpec {
+    /// Its layout.
+    pub version: Version,
+    /// Its byte order.
+    pub endian: Endian,
+    /// Its functions, in order.
+    pub functions: Vec<FunctionSpec>,
+    /// Its large constants.
+    pub constants: Vec<u64>,
 }
 
 impl MapSpec {
-    #[cfg(test)]
     /// In this version.
-    pub(crate) fn version(mut self, version: Version) -> Self {
+    pub fn version(mut self, version: Version) -> Self {
         self.version = version;
         self
     }
 
-    #[cfg(test)]
     /// In this byte order.
-    pub(crate) fn endian(mut self, endian: Endian) -> Self {
+    pub fn endian(mut self, endian: Endian) -> Self {
         self.endian = endian;
         self
     }
 
     /// With one more large constant.
-    pub(crate) fn constant(mut self, value: u64) -> Self {
+    pub fn constant(mut self, value: u64) -> Self {
         self.constants.push(value);
         self
     }
 
     /// With one more function.
-    pub(crate) fn function(
+    pub fn function(
         mut self,
         address: u64,
         stack_size: u64,
@@ -189,7 +194,7 @@ impl MapSpec {
     }
 
     /// The bytes of the map.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let mut out = Out {
             bytes: Vec::new(),
             endian: self.endian,
@@ -217,9 +222,12 @@ impl MapSpec {
         out.bytes
     }
 
-    #[cfg(test)]
     /// The first record and the constants, over bytes that live until the process ends.
-    pub(crate) fn leak(&self) -> (Record<'static>, Constants<'static>) {
+    ///
+    /// # Panics
+    /// If it has no record, or is refused.
+    #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "for tests")]
+    pub fn leak(&self) -> (Record<'static>, Constants<'static>) {
         let bytes: &'static [u8] = Box::leak(self.bytes().into_boxed_slice());
         let maps = StackMaps::parse(bytes, self.endian).unwrap();
         let map = &maps.maps()[0];

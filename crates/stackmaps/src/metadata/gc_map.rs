@@ -7,7 +7,7 @@
 use super::cursor::Cursor;
 use crate::addr::{ByteOffset, CodeAddr};
 use crate::error::{Error, Result};
-use crate::stackmap::{Endian, StackSize};
+use crate::{Endian, StackSize};
 
 /// What a root holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,10 +1,10 @@
 //! Any bytes as a PC section, a sanitizer's table and a GC map.
 
 use super::Choices;
+use crate::Endian;
 use crate::addr::CodeAddr;
 use crate::error::Error;
 use crate::metadata::{Covered, GcMap, PcSection, Safepoints, Shape, Width};
-use crate::stackmap::Endian;
 
 /// Takes a shape and a place from the first bytes, reads the rest as each kind of table in both byte orders, and visits every field.
 ///
@@ -12,7 +12,7 @@ use crate::stackmap::Endian;
 /// When something that must hold for any bytes does not.
 pub fn metadata(data: &[u8]) {
     let (choices, table) = data.split_at(data.len().min(16));
-    let mut choices = Choices(choices);
+    let mut choices = Choices::new(choices);
     let base = CodeAddr::new(choices.word());
     let shape = shape(&mut choices);
     for endian in [Endian::Little, Endian::Big] {

@@ -56,9 +56,9 @@ impl OwnedMaps {
         }
     }
 
-    /// The record that starts at an offset that a reference had, with its map's constants.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn at(&self, at: u32) -> Option<(Record<'_>, Constants<'_>)> {
+    /// The record that starts at an offset that a reference [had](RecordRef::offset), with its map's constants.
+    #[must_use]
+    pub fn at(&self, at: u32) -> Option<(Record<'_>, Constants<'_>)> {
         let starts_before = |map: &StackMap<'_>| map.byte_offset().get() <= u64::from(at);
         let map = self.maps.partition_point(starts_before).checked_sub(1)?;
         self.get(RecordRef { map: map as u32, at })
@@ -77,9 +77,9 @@ impl OwnedMaps {
 }
 
 impl RecordRef {
-    /// Where in the section the record starts.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn offset(self) -> u32 {
+    /// Where in the section the record starts, in bytes.
+    #[must_use]
+    pub const fn offset(self) -> u32 {
         self.at
     }
 }

@@ -11,7 +11,7 @@ use core::ops::Range;
 use super::gc_map::{GcMap, RootKind};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::error::{Error, Result};
-use crate::stackmap::{Location, Place, Record, StackMap, StackMaps, StackSize, Statepoint};
+use crate::{Location, Place, Record, StackMap, StackMaps, StackSize, Statepoint};
 
 /// The memory of the stack that is walked: words of 8 bytes in the order of the machine that runs it.
 pub trait StackMemory {

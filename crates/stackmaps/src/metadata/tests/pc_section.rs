@@ -1,10 +1,10 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::Endian;
 use crate::addr::{ByteOffset, CodeAddr};
 use crate::error::Error;
 use crate::metadata::{Covered, PcSection, Shape, Width};
-use crate::stackmap::Endian;
 
 const BASE: CodeAddr = CodeAddr::new(0x1000);
 

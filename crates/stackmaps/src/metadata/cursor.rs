@@ -1,7 +1,7 @@
+use crate::Endian;
 use crate::addr::{ByteOffset, CodeAddr};
+use crate::bytes::Bytes;
 use crate::error::{Error, Result};
-use crate::stackmap::Endian;
-use crate::stackmap::bytes::Bytes;
 
 /// A place in a table that moves on with each thing read.
 #[derive(Clone, Copy)]

@@ -4,8 +4,8 @@ use super::random::Random;
 use super::stackmap::TWO;
 use crate::addr::{DwarfReg, Len};
 use crate::error::Error;
-use crate::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter, Frame, FrameRegister};
-use crate::stackmap::{Endian, StackMap, StackMaps, StackSize, VersionTwo};
+use crate::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter, Frame, FrameRegister};
+use crate::{Endian, StackMap, StackMaps, StackSize, VersionTwo};
 
 /// Reads `data` as a section of stack maps, writes each as a flat map in both dialects, with what follows from the bytes for what is known
 /// beyond a map, and compares what is read back with what was put in.
@@ -132,10 +132,10 @@ fn compare(map: &StackMap<'_>, told: &Told, dialect: Dialect, read: &StackMap<'_
         assert_eq!(frame.has_live_out_info(), has_live_out_info);
     }
     let counts = |map: &StackMap<'_>| -> alloc::vec::Vec<_> {
-        let count = |function: crate::stackmap::Function<'_>| Some(function.records()?.len());
+        let count = |function: crate::Function<'_>| Some(function.records()?.len());
         map.functions().filter_map(count).collect()
     };
-    if map.version() != crate::stackmap::Version::V1 {
+    if map.version() != crate::Version::V1 {
         assert_eq!(counts(read), counts(map));
     }
     assert_eq!(read.records().len(), map.records().len());
@@ -162,10 +162,10 @@ fn compare_frame(told: &FlatFunction, dialect: Dialect, frame: &Frame<'_>, stack
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stackmap::testing::{
+    use crate::testing::{
         MapSpec, RecordSpec, constant, constant_index, direct, indirect, map, record, sub_reg,
     };
-    use crate::stackmap::{Location, Version};
+    use crate::{Location, Version};
     use std::vec::Vec;
 
     fn corpus() -> Vec<Vec<u8>> {

@@ -5,9 +5,9 @@
 //! reads it. Source: LLVM's `SanitizerBinaryMetadata.cpp` and `SanitizerBinaryMetadata.h` in `Transforms/Instrumentation`.
 
 use super::cursor::Cursor;
+use crate::Endian;
 use crate::addr::{ByteOffset, CodeAddr};
 use crate::error::Result;
-use crate::stackmap::Endian;
 
 /// What was done to a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,8 +5,8 @@ use super::gc_map::Writer;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::error::Error;
 use crate::metadata::{GcMap, ReturnSlot, RootKind, SafepointFrame, Safepoints, StackMemory};
-use crate::stackmap::testing::{constant, direct, indirect, map, record, reg};
-use crate::stackmap::{Endian, StackMaps, StackSize};
+use crate::testing::{constant, direct, indirect, map, record, reg};
+use crate::{Endian, StackMaps, StackSize};
 
 const SP: DwarfReg = DwarfReg::new(7);
 

@@ -87,9 +87,9 @@ impl From<&Record<'_>> for FlatRecord {
 /// Writes flat maps.
 ///
 /// ```
-/// use patchpoint::addr::{DwarfReg, Len};
-/// use patchpoint::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter};
-/// use patchpoint::stackmap::{Endian, StackMaps};
+/// use llvm_stackmaps::addr::{DwarfReg, Len};
+/// use llvm_stackmaps::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter};
+/// use llvm_stackmaps::{Endian, StackMaps};
 ///
 /// # let section = {
 /// #     let mut bytes = vec![3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];

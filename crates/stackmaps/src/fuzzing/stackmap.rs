@@ -1,8 +1,8 @@
 //! Any bytes as a stack map section.
 
 use crate::error::Error;
-use crate::stackmap::flat::Dialect;
-use crate::stackmap::{Endian, Place, Record, StackMap, StackMaps, Version, VersionTwo};
+use crate::flat::Dialect;
+use crate::{Endian, Place, Record, StackMap, StackMaps, Version, VersionTwo};
 
 /// What version 2 can be said to mean.
 pub(super) const TWO: [VersionTwo; 4] = [

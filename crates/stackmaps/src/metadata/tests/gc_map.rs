@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::addr::CodeAddr;
 use crate::error::Error;
 use crate::metadata::{GcMap, GcRoot, RootKind};
-use crate::stackmap::{Endian, StackSize};
+use crate::{Endian, StackSize};
 
 /// A map as the plug-in writes it.
 pub(super) struct Writer {

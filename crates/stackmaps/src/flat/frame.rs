@@ -57,7 +57,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// As [`FunctionHeader::address`](crate::stackmap::FunctionHeader::address).
+    /// As [`FunctionHeader::address`](crate::FunctionHeader::address).
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address

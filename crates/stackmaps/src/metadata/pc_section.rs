@@ -9,9 +9,9 @@
 use alloc::vec::Vec;
 
 use super::cursor::Cursor;
+use crate::Endian;
 use crate::addr::{ByteOffset, CodeAddr};
 use crate::error::Result;
-use crate::stackmap::Endian;
 
 /// The size of an integer in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
