@@ -110,7 +110,7 @@ impl From<&Record<'_>> for FlatRecord {
 /// let record = read.records().next().unwrap();
 /// assert_eq!(record.id().get(), 7);
 /// assert_eq!(record.reserved(), Some(Len::new(13)));
-/// # Ok::<(), patchpoint::Error>(())
+/// # Ok::<(), llvm_stackmaps::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FlatWriter {
