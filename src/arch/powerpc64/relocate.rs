@@ -88,7 +88,8 @@ fn moved(flavor: Flavor, at: u64, addr: u64, bytes: &[u8]) -> core::result::Resu
     }
     let words = bytes
         .chunks_exact(4)
-        .map(|word| flavor.word(word.try_into().unwrap_or_default()));
+        .filter_map(<[u8]>::first_chunk)
+        .map(|word| flavor.word(*word));
     let mut places = Vec::with_capacity(bytes.len() / 4);
     let (mut from, mut to) = (addr, at);
     for word in words {

@@ -60,22 +60,29 @@ impl Foreign {
         Self::with(pages, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE)
     }
 
+    /// Between two pages that cannot be touched. The kernel merges mappings that touch each other and have one
+    /// protection, also with those of other tests, and an emulator leaves what was merged out of `/proc/self/maps`
+    /// where it protects the parts differently itself.
     fn with(pages: u64, prot: i32, sharing: i32) -> Self {
-        let len = pages * sys::page_size();
-        // SAFETY: a new mapping where the kernel likes.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len as usize,
-                prot,
-                sharing | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
+        let page = sys::page_size();
+        let len = pages * page;
+        let map = |at: *mut libc::c_void, len: u64, prot: i32, flags: i32| {
+            // SAFETY: a new mapping where the kernel likes, or over pages of it that nothing uses yet.
+            let mapped = unsafe { libc::mmap(at, len as usize, prot, flags | libc::MAP_ANONYMOUS, -1, 0) };
+            assert_ne!(mapped, libc::MAP_FAILED);
+            mapped.expose_provenance() as u64
         };
-        assert_ne!(at, libc::MAP_FAILED);
+        let start = page
+            + map(
+                std::ptr::null_mut(),
+                len + 2 * page,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE,
+            );
+        let at = std::ptr::with_exposed_provenance_mut(start as usize);
+        map(at, len, prot, sharing | libc::MAP_FIXED);
         Self {
-            range: CodeRange::new(CodeAddr::new(at.expose_provenance() as u64), len).unwrap(),
+            range: CodeRange::new(CodeAddr::new(start), len).unwrap(),
         }
     }
 
@@ -89,8 +96,9 @@ impl Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        // SAFETY: mapped by us.
-        unsafe { sys::unmap(self.range.start().get(), self.range.len()) };
+        let page = sys::page_size();
+        // SAFETY: mapped by us, with a page on each side.
+        unsafe { sys::unmap(self.range.start().get() - page, self.range.len() + 2 * page) };
     }
 }
 
