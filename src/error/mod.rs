@@ -4,7 +4,8 @@
 mod place;
 mod site;
 
-pub use place::{Errno, Fate, InstructionAt, SiteName};
+pub use patchpoint_isa::SiteName;
+pub use place::{Errno, Fate, InstructionAt};
 
 use alloc::boxed::Box;
 use alloc::string::String;

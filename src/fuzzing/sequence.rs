@@ -7,7 +7,8 @@ use std::vec::Vec;
 use super::Choices;
 use super::registers::{ForValues, arch_of};
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind};
+use crate::arch::backend;
+use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, conventions};
 use crate::error::Error;
 use crate::sequence::{
     Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble, assemble_out_of_line,
@@ -55,7 +56,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         choices: Choices::new(data),
         values: ForValues::of(arch),
     };
-    let unit = arch.backend().unit();
+    let unit = backend::of(arch).unit();
     let shape = shape(choices, unit);
     let spec = record_spec(choices, shape);
     let bytes = map().constant(1 << 40).function(0x40_0000, 64, [spec]).bytes();
@@ -138,7 +139,7 @@ fn accepted(
         Err(error) if raw || matches!(error, Error::VerifyLost { .. }) => Err(error),
         // Where the sequence stores below the stack pointer, that is what it asked for.
         Err(error @ Error::VerifyRedZone { .. })
-            if sequence.stores_through(site.arch.backend().registers().stack_pointer) =>
+            if sequence.stores_through(conventions::of(site.arch).stack_pointer) =>
         {
             Err(error)
         }

@@ -116,6 +116,7 @@ fn through_register(first: &Facts, second: &Facts, bytes: &[u8]) -> Option<(Sort
 mod tests {
     use super::*;
     use crate::arch::CallShape;
+    use crate::image::stubs;
     use crate::stackmap::Constants;
 
     fn site(arch: Arch, len: usize) -> SiteContext<'static> {
@@ -144,7 +145,7 @@ mod tests {
             for to in [0x1234_5678_9abc_def0, 0xffff_ffff_ffff_fff0, 0x1000_0000, 0] {
                 let site = site(arch, 4);
                 let (at, to) = (CodeAddr::new(0x7000_0000), CodeAddr::new(to));
-                let stub = arch.leaving_stub(to).unwrap();
+                let stub = stubs::leaving(arch, to).unwrap();
                 check_leaving(&site, at, &stub, to).unwrap();
                 assert!(check_leaving(&site, at, &stub, CodeAddr::new(to.get() + 4)).is_err());
                 for word in 0..stub.len() / 4 {

@@ -15,18 +15,21 @@ macro_rules! newtype {
         impl $name {
             /// Wraps the raw number.
             #[must_use]
+            #[inline]
             pub const fn new(raw: $int) -> Self {
                 Self(raw)
             }
 
             /// The raw number.
             #[must_use]
+            #[inline]
             pub const fn get(self) -> $int {
                 self.0
             }
         }
 
         impl From<$int> for $name {
+            #[inline]
             fn from(raw: $int) -> Self {
                 Self(raw)
             }
@@ -74,24 +77,28 @@ newtype! {
 impl CodeAddr {
     /// The address `by` bytes further, or `None` past the end of the address space.
     #[must_use]
+    #[inline]
     pub fn plus(self, by: Len) -> Option<Self> {
         self.0.checked_add(u64::from(by.get())).map(Self)
     }
 
     /// The address of the instruction at `offset` in the function that starts here.
     #[must_use]
+    #[inline]
     pub fn at(self, offset: FnOffset) -> Option<Self> {
         self.0.checked_add(u64::from(offset.get())).map(Self)
     }
 
     /// The signed distance in bytes from `origin` to this address, modulo 2^64.
     #[must_use]
+    #[inline]
     pub const fn distance_from(self, origin: Self) -> i64 {
         self.0.wrapping_sub(origin.0) as i64
     }
 
     /// Whether this address lies in the `len` bytes that start at `start`.
     #[must_use]
+    #[inline]
     pub fn is_within(self, start: Self, len: Len) -> bool {
         self.0
             .checked_sub(start.0)
@@ -111,6 +118,7 @@ pub struct CodeRange {
 impl CodeRange {
     /// The `len` bytes from `start`, or `None` past the end of the address space.
     #[must_use]
+    #[inline]
     pub const fn new(start: CodeAddr, len: u64) -> Option<Self> {
         match start.0.checked_add(len) {
             Some(_) => Some(Self { start, len }),
@@ -120,36 +128,42 @@ impl CodeRange {
 
     /// The first address.
     #[must_use]
+    #[inline]
     pub const fn start(self) -> CodeAddr {
         self.start
     }
 
     /// The address after the last byte.
     #[must_use]
+    #[inline]
     pub const fn end(self) -> CodeAddr {
         CodeAddr(self.start.0 + self.len)
     }
 
     /// The length in bytes.
     #[must_use]
+    #[inline]
     pub const fn len(self) -> u64 {
         self.len
     }
 
     /// Whether the range has no bytes.
     #[must_use]
+    #[inline]
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
     /// Whether `at` lies in the range.
     #[must_use]
+    #[inline]
     pub const fn contains(self, at: CodeAddr) -> bool {
         self.start.0 <= at.0 && at.0 < self.start.0 + self.len
     }
 
     /// Whether the `len` bytes from `at` all lie in the range.
     #[must_use]
+    #[inline]
     pub const fn contains_bytes(self, at: CodeAddr, len: u64) -> bool {
         match at.0.checked_sub(self.start.0) {
             Some(before) => before <= self.len && len <= self.len - before,
@@ -159,6 +173,7 @@ impl CodeRange {
 
     /// Whether the ranges have a byte in common.
     #[must_use]
+    #[inline]
     pub const fn overlaps(self, other: Self) -> bool {
         self.start.0 < other.start.0 + other.len && other.start.0 < self.start.0 + self.len
     }
@@ -179,12 +194,14 @@ impl fmt::Debug for CodeRange {
 impl Len {
     /// The length of a slice, or `None` above 4 GiB.
     #[must_use]
+    #[inline]
     pub fn of<T>(slice: &[T]) -> Option<Self> {
         u32::try_from(slice.len()).ok().map(Self)
     }
 
     /// The length as an index.
     #[must_use]
+    #[inline]
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }

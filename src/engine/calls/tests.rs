@@ -18,7 +18,7 @@ const CALLS: [(Arch, &[u8], u32, u64); 8] = [
 
 /// The call at this offset of a function.
 fn site(arch: Arch, call: &[u8], offset: u32) -> Site {
-    let restore = arch.restore_behind_leaving();
+    let restore = stubs::restore_behind_leaving(arch);
     let behind = restore.as_ref().map_or(&[][..], |word| word);
     let code = [&vec![0; offset as usize][..], call, behind].concat();
     let module = module(arch, &code, &[(offset, call.len())]).unwrap();
@@ -36,12 +36,12 @@ fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
         let original = site.read().unwrap();
         assert_eq!(original, call);
         assert_eq!(
-            arch.call_target(site.addr(), call),
+            calls::target(arch, site.addr(), call),
             Some(plus(site.addr(), 0x100))
         );
         let to = plus(site.addr(), 0x4320);
         let new = Branch::Call.to(&site, call, to).unwrap().unwrap();
-        assert_eq!(arch.call_target(site.addr(), &new), Some(to));
+        assert_eq!(calls::target(arch, site.addr(), &new), Some(to));
         let exchanged = verify::check_exchange(&Branch::Call.context(&site), call, &new);
         // RISC-V's are two instructions.
         assert_eq!(exchanged.is_ok(), arch != Arch::RiscV64, "{arch} {exchanged:?}");
@@ -55,7 +55,7 @@ fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
 #[test]
 fn a_call_is_not_exchanged_for_a_jump() {
     for (arch, call, offset, _) in CALLS {
-        if arch.restore_behind_leaving().is_none() {
+        if stubs::restore_behind_leaving(arch).is_none() {
             continue;
         }
         let site = site(arch, call, offset);
@@ -87,7 +87,7 @@ fn a_gate_is_a_jump_that_is_exchanged() {
         let range = CodeRange::new(CodeAddr::new(START + 0x8000), GATE.get().into()).unwrap();
         let gate = Gate {
             range,
-            head: arch.live().plan_head(range.start(), GATE).unwrap(),
+            head: live::of(arch).plan_head(range.start(), GATE).unwrap(),
             memory: Arc::clone(site.memory().unwrap()),
         };
         let branch = Branch::Gate(&gate);

@@ -3,7 +3,7 @@
 //! rule are both compared with them.
 
 use crate::addr::CodeAddr;
-use crate::arch::{Arch, CallShape, SiteContext};
+use crate::arch::{Arch, CallShape, SiteContext, exchange};
 use crate::stackmap::Constants;
 use crate::verify::{check_exchange, check_trap};
 
@@ -153,7 +153,7 @@ fn heads_are_exchanged_as_the_tables_say() {
                 let (before, after) = (bytes(arch, old), bytes(arch, new));
                 let site = site(arch, before.len());
                 let checked = check_exchange(&site, &before, &after).is_ok();
-                let found = match (checked, arch.live().exchangeable(&before, &after)) {
+                let found = match (checked, exchange::allowed(arch, &before, &after)) {
                     (true, true) => b'x',
                     (true, false) => b'c',
                     (false, false) => b'.',
@@ -170,7 +170,7 @@ fn traps_replace_what_the_tables_say() {
     for arch in ALL {
         for row in table(arch) {
             let old = bytes(arch, row);
-            let trap = arch.live().trap();
+            let trap = exchange::trap(arch);
             let new = [trap, &old[trap.len()..]].concat();
             let result = check_trap(&site(arch, old.len()), &old, &new);
             assert_eq!(result.is_ok(), row.2, "{arch}: {}: {result:?}", row.0);
@@ -181,7 +181,10 @@ fn traps_replace_what_the_tables_say() {
 #[test]
 fn a_trap_changes_nothing_behind_it() {
     for arch in ALL {
-        let (trap, row) = (arch.live().trap(), table(arch).iter().find(|row| row.2).unwrap());
+        let (trap, row) = (
+            exchange::trap(arch),
+            table(arch).iter().find(|row| row.2).unwrap(),
+        );
         let old = [bytes(arch, row), bytes(arch, row)].concat();
         let mut new = [trap, &old[trap.len()..]].concat();
         let site = site(arch, old.len());

@@ -8,19 +8,19 @@
 
 use core::fmt;
 
-use super::Arch;
-use crate::addr::DwarfReg;
+use crate::Arch;
+use llvm_stackmaps::addr::DwarfReg;
 
 /// The name of a register; it is written with [`Display`](fmt::Display).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegisterName {
-    stem: &'static str,
-    number: Option<u16>,
-    suffix: &'static str,
+    pub(crate) stem: &'static str,
+    pub(crate) number: Option<u16>,
+    pub(crate) suffix: &'static str,
 }
 
 impl RegisterName {
-    const fn plain(stem: &'static str) -> Self {
+    pub(crate) const fn plain(stem: &'static str) -> Self {
         Self {
             stem,
             number: None,
@@ -28,7 +28,7 @@ impl RegisterName {
         }
     }
 
-    const fn numbered(stem: &'static str, number: u16) -> Self {
+    pub(crate) const fn numbered(stem: &'static str, number: u16) -> Self {
         Self {
             stem,
             number: Some(number),
@@ -50,15 +50,15 @@ impl fmt::Display for RegisterName {
 /// The name of the whole register that LLVM numbers `reg`, or `None` if it gives that number to none.
 ///
 /// ```
-/// use patchpoint::addr::DwarfReg;
-/// use patchpoint::arch::{Arch, registers::register_name};
+/// use llvm_stackmaps::addr::DwarfReg;
+/// use patchpoint_isa::{Arch, registers::register_name};
 /// let name = register_name(Arch::X86_64, DwarfReg::new(1)).unwrap();
 /// assert_eq!(name.to_string(), "rdx");
 /// ```
 #[must_use]
 pub fn register_name(arch: Arch, reg: DwarfReg) -> Option<RegisterName> {
     let reg = canonical(arch, reg).get();
-    table(arch).iter().find_map(|run| run.name(reg))
+    arch.isa().register_names().iter().find_map(|run| run.name(reg))
 }
 
 /// The name of the low `size` bytes of a register, where assembly has a name for them: `eax`, `ymm3`, `w0`,
@@ -66,46 +66,33 @@ pub fn register_name(arch: Arch, reg: DwarfReg) -> Option<RegisterName> {
 #[must_use]
 pub fn register_view(arch: Arch, reg: DwarfReg, size: u16) -> Option<RegisterName> {
     let whole = register_name(arch, reg)?;
-    let view = match arch {
-        Arch::X86_64 => x86_64_view(reg.get(), size),
-        Arch::AArch64 => aarch64_view(reg.get(), size),
-        Arch::SystemZ => match whole {
-            RegisterName {
-                stem: "f",
-                number: Some(number),
-                ..
-            } if size > 8 => Some(RegisterName::numbered("v", number)),
-            _ => None,
-        },
-        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::RiscV64 => None,
-    };
+    let view = arch.isa().register_view(whole, reg.get(), size);
     Some(view.unwrap_or(whole))
 }
 
 /// The number of the whole register that holds `reg`: PowerPC's 1200 to 1231 are the 32-bit views of `r0` to
 /// `r31`; every other number stands for itself.
 #[must_use]
+#[inline]
 pub const fn canonical(arch: Arch, reg: DwarfReg) -> DwarfReg {
-    match (arch, reg.get()) {
-        (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, number @ 1200..=1231) => {
-            DwarfReg::new(number - 1200)
-        }
+    match reg.get() {
+        number @ 1200..=1231 if arch.is_powerpc64() => DwarfReg::new(number - 1200),
         _ => reg,
     }
 }
 
 /// Names of consecutive numbers.
-enum Run {
+pub(crate) enum Run {
     Numbered { first: u16, count: u16, stem: &'static str, from: u16, step: u16 },
     Named { first: u16, names: &'static [&'static str] },
 }
 
 /// `count` numbers from `first` on: `stem` with 0, 1, 2 and so on.
-const fn run(first: u16, count: u16, stem: &'static str) -> Run {
+pub(crate) const fn run(first: u16, count: u16, stem: &'static str) -> Run {
     stepped(first, count, stem, 0, 1)
 }
 
-const fn stepped(first: u16, count: u16, stem: &'static str, from: u16, step: u16) -> Run {
+pub(crate) const fn stepped(first: u16, count: u16, stem: &'static str, from: u16, step: u16) -> Run {
     Run::Numbered {
         first,
         count,
@@ -115,7 +102,7 @@ const fn stepped(first: u16, count: u16, stem: &'static str, from: u16, step: u1
     }
 }
 
-const fn named(first: u16, names: &'static [&'static str]) -> Run {
+pub(crate) const fn named(first: u16, names: &'static [&'static str]) -> Run {
     Run::Named { first, names }
 }
 
@@ -137,138 +124,6 @@ impl Run {
                 names.get(index).map(|name| RegisterName::plain(name))
             }
         }
-    }
-}
-
-fn table(arch: Arch) -> &'static [Run] {
-    match arch {
-        Arch::X86_64 => &X86_64,
-        Arch::AArch64 => &AARCH64,
-        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => &POWERPC64,
-        Arch::SystemZ => &SYSTEMZ,
-        Arch::RiscV64 => &RISCV64,
-    }
-}
-
-static X86_64: [Run; 11] = [
-    named(0, &["rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp"]),
-    stepped(8, 8, "r", 8, 1),
-    named(16, &["rip"]),
-    run(17, 16, "xmm"),
-    run(33, 8, "st"),
-    run(41, 8, "mm"),
-    named(49, &["rflags", "es", "cs", "ss", "ds", "fs", "gs"]),
-    named(58, &["fs_base", "gs_base"]),
-    stepped(67, 16, "xmm", 16, 1),
-    run(118, 8, "k"),
-    stepped(130, 16, "r", 16, 1),
-];
-
-/// 30 is the link register and 29 the frame pointer; assembly writes `x30` and `x29`.
-static AARCH64: [Run; 6] = [
-    run(0, 31, "x"),
-    named(31, &["sp"]),
-    named(46, &["vg", "ffr"]),
-    run(48, 16, "p"),
-    run(64, 32, "v"),
-    run(96, 32, "z"),
-];
-
-static POWERPC64: [Run; 7] = [
-    run(0, 32, "r"),
-    run(32, 32, "f"),
-    named(65, &["lr", "ctr"]),
-    run(68, 8, "cr"),
-    named(76, &["xer"]),
-    run(77, 32, "v"),
-    named(109, &["vrsave"]),
-];
-
-/// Floating-point registers are numbered in pairs: even ones of four, then the odd ones. 68 and on are those
-/// halves of a vector file that floating-point instructions do not reach.
-static SYSTEMZ: [Run; 11] = [
-    run(0, 16, "r"),
-    stepped(16, 4, "f", 0, 2),
-    stepped(20, 4, "f", 1, 2),
-    stepped(24, 4, "f", 8, 2),
-    stepped(28, 4, "f", 9, 2),
-    run(32, 16, "c"),
-    run(48, 16, "a"),
-    stepped(68, 4, "v", 16, 2),
-    stepped(72, 4, "v", 17, 2),
-    stepped(76, 4, "v", 24, 2),
-    stepped(80, 4, "v", 25, 2),
-];
-
-/// The names of the calling convention, which is what disassembly shows.
-static RISCV64: [Run; 12] = [
-    named(0, &["zero", "ra", "sp", "gp", "tp"]),
-    run(5, 3, "t"),
-    run(8, 2, "s"),
-    run(10, 8, "a"),
-    stepped(18, 10, "s", 2, 1),
-    stepped(28, 4, "t", 3, 1),
-    run(32, 8, "ft"),
-    run(40, 2, "fs"),
-    run(42, 8, "fa"),
-    stepped(50, 10, "fs", 2, 1),
-    stepped(60, 4, "ft", 8, 1),
-    run(96, 32, "v"),
-];
-
-fn x86_64_view(reg: u16, size: u16) -> Option<RegisterName> {
-    let vector = |number| match size {
-        17..=32 => Some(RegisterName::numbered("ymm", number)),
-        33.. => Some(RegisterName::numbered("zmm", number)),
-        _ => None,
-    };
-    match reg {
-        0..=7 => {
-            let names: &[&str; 8] = match size {
-                1 => &["al", "dl", "cl", "bl", "sil", "dil", "bpl", "spl"],
-                2 => &["ax", "dx", "cx", "bx", "si", "di", "bp", "sp"],
-                4 => &["eax", "edx", "ecx", "ebx", "esi", "edi", "ebp", "esp"],
-                _ => return None,
-            };
-            names.get(usize::from(reg)).map(|name| RegisterName::plain(name))
-        }
-        8..=15 => gpr_suffix(reg, size),
-        130..=145 => gpr_suffix(reg - 114, size),
-        17..=32 => vector(reg - 17),
-        67..=82 => vector(reg - 51),
-        _ => None,
-    }
-}
-
-fn gpr_suffix(number: u16, size: u16) -> Option<RegisterName> {
-    let suffix = match size {
-        1 => "b",
-        2 => "w",
-        4 => "d",
-        _ => return None,
-    };
-    Some(RegisterName {
-        suffix,
-        ..RegisterName::numbered("r", number)
-    })
-}
-
-fn aarch64_view(reg: u16, size: u16) -> Option<RegisterName> {
-    match (reg, size) {
-        (0..=30, 1..=4) => Some(RegisterName::numbered("w", reg)),
-        (31, 1..=4) => Some(RegisterName::plain("wsp")),
-        (64..=95, _) => {
-            let stem = match size {
-                1 => "b",
-                2 => "h",
-                4 => "s",
-                8 => "d",
-                16 => "q",
-                _ => return None,
-            };
-            Some(RegisterName::numbered(stem, reg - 64))
-        }
-        _ => None,
     }
 }
 

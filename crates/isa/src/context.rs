@@ -1,8 +1,10 @@
+//! What the assembler and the checker are told of a site, and what a sequence declares.
+
 use alloc::vec::Vec;
 
-use super::{Arch, CallShape, RegSet};
-use crate::addr::{CodeAddr, CodeRange, FnOffset, RecordId};
-use crate::stackmap::{Constants, Record};
+use crate::{Arch, CallShape, RegSet};
+use llvm_stackmaps::addr::{CodeAddr, CodeRange, FnOffset, RecordId};
+use llvm_stackmaps::{Constants, Record};
 
 /// All that is known of a site when a sequence is assembled or checked for it.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +35,6 @@ pub struct SiteContext<'a> {
 
 /// Whether control comes back from a target, and what is lost until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum OnReturn {
     /// Control does not come back: the target may only be jumped to.
     Never,
@@ -53,8 +54,7 @@ pub struct DeclaredTarget {
     pub on_return: OnReturn,
 }
 
-/// Bytes of a sequence that are not decoded: the runtime vouches for them, see
-/// [`Sequence::vouched`](crate::sequence::Sequence::vouched).
+/// Bytes of a sequence that are not decoded: the runtime vouches for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vouched {
     /// Where they are executed.

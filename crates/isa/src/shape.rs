@@ -1,10 +1,11 @@
+//! What a site is, and what is called there.
+
 use core::fmt;
 
-use crate::addr::Len;
+use llvm_stackmaps::addr::Len;
 
 /// How a patchpoint passes its arguments, which decides what a sequence may clobber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Convention {
     /// `anyregcc`: arguments and result are wherever the register allocator put them; each is a location
     /// of the record, result first. Everything but the scratch register is preserved.
@@ -16,7 +17,6 @@ pub enum Convention {
 
 /// What a site is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum SiteKind {
     /// Reserved bytes filled with LLVM's call or nops.
     Patchpoint,
@@ -30,11 +30,12 @@ pub enum SiteKind {
     Call,
 }
 
-#[cfg(feature = "std")]
 impl SiteKind {
     /// Whether the site holds instructions of the function itself, which a patch displaces: then no head can be put there while
     /// threads execute it.
-    pub(crate) const fn displaces(self) -> bool {
+    #[must_use]
+    #[inline]
+    pub const fn displaces(self) -> bool {
         matches!(self, Self::Shadow | Self::Marked)
     }
 }
@@ -55,7 +56,7 @@ impl fmt::Display for SiteKind {
 /// length, the convention, whether there is a result, the number of arguments.
 ///
 /// ```
-/// use patchpoint::CallShape;
+/// use patchpoint_isa::CallShape;
 /// let shape = CallShape::any_reg(32).result().args(2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,42 +81,49 @@ impl CallShape {
 
     /// A patchpoint of `reserved` bytes called with `anyregcc`.
     #[must_use]
+    #[inline]
     pub const fn any_reg(reserved: u32) -> Self {
         Self::new(SiteKind::Patchpoint, Convention::AnyReg, reserved)
     }
 
     /// A patchpoint of `reserved` bytes called with the C convention.
     #[must_use]
+    #[inline]
     pub const fn c(reserved: u32) -> Self {
         Self::new(SiteKind::Patchpoint, Convention::C, reserved)
     }
 
     /// A stackmap with a shadow of `reserved` bytes.
     #[must_use]
+    #[inline]
     pub const fn shadow(reserved: u32) -> Self {
         Self::new(SiteKind::Shadow, Convention::AnyReg, reserved)
     }
 
     /// The first `reserved` bytes of a function called with the C convention.
     #[must_use]
+    #[inline]
     pub const fn entry(reserved: u32) -> Self {
         Self::new(SiteKind::Entry, Convention::C, reserved)
     }
 
     /// Marked instructions of `reserved` bytes.
     #[must_use]
+    #[inline]
     pub const fn marked(reserved: u32) -> Self {
         Self::new(SiteKind::Marked, Convention::AnyReg, reserved)
     }
 
     /// A call of `len` bytes to a function that follows the C convention.
     #[must_use]
+    #[inline]
     pub const fn call(len: u32) -> Self {
         Self::new(SiteKind::Call, Convention::C, len)
     }
 
     /// The patchpoint returns a value.
     #[must_use]
+    #[inline]
     pub const fn result(mut self) -> Self {
         self.has_result = true;
         self
@@ -123,6 +131,7 @@ impl CallShape {
 
     /// The patchpoint passes `count` arguments.
     #[must_use]
+    #[inline]
     pub const fn args(mut self, count: u32) -> Self {
         self.args = count;
         self
@@ -130,30 +139,35 @@ impl CallShape {
 
     /// The kind of the site.
     #[must_use]
+    #[inline]
     pub const fn kind(&self) -> SiteKind {
         self.kind
     }
 
     /// The calling convention.
     #[must_use]
+    #[inline]
     pub const fn convention(&self) -> Convention {
         self.convention
     }
 
     /// The number of reserved bytes.
     #[must_use]
+    #[inline]
     pub const fn reserved(&self) -> Len {
         self.reserved
     }
 
     /// Whether the patchpoint returns a value.
     #[must_use]
+    #[inline]
     pub const fn has_result(&self) -> bool {
         self.has_result
     }
 
     /// The number of arguments.
     #[must_use]
+    #[inline]
     pub const fn arg_count(&self) -> u32 {
         self.args
     }

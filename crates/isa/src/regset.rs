@@ -1,6 +1,8 @@
+//! Sets of registers.
+
 use core::fmt;
 
-use crate::addr::DwarfReg;
+use llvm_stackmaps::addr::DwarfReg;
 
 /// A set of registers by canonical DWARF number, 0 to 127.
 ///
@@ -15,6 +17,7 @@ impl RegSet {
 
     /// The set of the given registers.
     #[must_use]
+    #[inline]
     pub const fn of(regs: &[DwarfReg]) -> Self {
         let mut bits = 0;
         let mut rest = regs;
@@ -25,42 +28,60 @@ impl RegSet {
         Self(bits)
     }
 
+    /// The registers of these numbers, the last one included.
+    pub(crate) const fn numbered(first: u16, last: u16) -> Self {
+        let mut set = Self::EMPTY;
+        let mut number = first;
+        while number <= last {
+            set = set.with(DwarfReg::new(number));
+            number += 1;
+        }
+        set
+    }
+
+    #[inline]
     const fn bit(reg: DwarfReg) -> u128 {
         if reg.get() < 128 { 1 << reg.get() } else { 0 }
     }
 
     /// This set with `reg`.
     #[must_use]
+    #[inline]
     pub const fn with(self, reg: DwarfReg) -> Self {
         Self(self.0 | Self::bit(reg))
     }
 
     /// This set without `reg`.
     #[must_use]
+    #[inline]
     pub const fn without(self, reg: DwarfReg) -> Self {
         Self(self.0 & !Self::bit(reg))
     }
 
     /// Registers in either set.
     #[must_use]
+    #[inline]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Registers in both sets.
     #[must_use]
+    #[inline]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
     /// Registers of this set that are not in `other`.
     #[must_use]
+    #[inline]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
     /// Whether `reg` is in the set.
     #[must_use]
+    #[inline]
     pub const fn contains(self, reg: DwarfReg) -> bool {
         // A half first: shifting one of 64 bits is one instruction, and this is asked of every register of every record.
         let number = reg.get();
@@ -73,12 +94,14 @@ impl RegSet {
 
     /// Whether no register is in the set.
     #[must_use]
+    #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The register of the lowest DWARF number.
     #[must_use]
+    #[inline]
     pub const fn first(self) -> Option<DwarfReg> {
         if self.is_empty() {
             return None;
@@ -87,6 +110,7 @@ impl RegSet {
     }
 
     /// The registers of the set in ascending DWARF number.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = DwarfReg> {
         let mut rest = self;
         core::iter::from_fn(move || {
@@ -98,6 +122,7 @@ impl RegSet {
 }
 
 impl FromIterator<DwarfReg> for RegSet {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = DwarfReg>>(regs: I) -> Self {
         regs.into_iter().fold(Self::EMPTY, Self::with)
     }
