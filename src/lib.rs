@@ -162,6 +162,7 @@ pub mod stackmap;
 pub mod arch;
 #[cfg(feature = "std")]
 pub mod sequence;
+#[cfg(feature = "std")]
 pub mod verify;
 
 #[cfg(all(feature = "std", not(feature = "latency")))]

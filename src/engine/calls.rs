@@ -267,10 +267,11 @@ fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<
 }
 
 fn no_head(site: &Site) -> Error {
-    Error::VerifyExchange {
+    verify::Error::Exchange {
         site: site.name(),
         what: "it has no head",
     }
+    .into()
 }
 
 // ---- arming ----

@@ -186,10 +186,11 @@ fn finish(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
 }
 
 fn refused(site: &Site, what: &'static str) -> Error {
-    Error::VerifyExchange {
+    verify::Error::Exchange {
         site: site.name(),
         what,
     }
+    .into()
 }
 
 // ---- committing ----

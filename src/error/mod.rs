@@ -5,7 +5,7 @@ mod place;
 mod site;
 
 pub use patchpoint_isa::SiteName;
-pub use place::{Errno, Fate, InstructionAt};
+pub use place::{Errno, Fate};
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -135,165 +135,10 @@ pub enum Error {
     #[error("line {line}, column {column} of the sequence: found {found}, expected {expected}")]
     SequenceText { line: usize, column: usize, found: String, expected: &'static str },
     // ---- verify ----
-    /// A patchpoint or shadow comes without its record.
-    #[error(
-        "{site}: the record is missing, without it no sequence can be checked: register the site with \
-         its record"
-    )]
-    VerifyNoRecord { site: Box<SiteName> },
-    /// The record names a register that the architecture has not, or that is not known to hold values.
-    #[error(
-        "{site}: the record names {register}, which is no register that a value can be in: is the stack \
-         map of this architecture?"
-    )]
-    VerifyRegister { site: Box<SiteName>, register: DwarfReg },
-    /// A sequence declares an output that the site cannot take.
-    #[error(
-        "{site}: {register} is declared as output, but the site needs its value: only the site's result \
-         can be one"
-    )]
-    VerifyOutput { site: Box<SiteName>, register: &'static str },
-    /// Code that was filled in from a template is not what was asked for.
-    #[error(
-        "{site}: the sequence that was filled in differs from the one that was checked in more than its values: \
-         nothing was written; this is a mistake of the library or damage to its memory, please report it"
-    )]
-    VerifyFilled { site: Box<SiteName> },
-    /// The code does not fill the reserved bytes.
-    #[error("{site} reserves {}, the code has {have}: pad it with nops, or move code to a stub", bytes(.needed))]
-    VerifyLength { site: Box<SiteName>, needed: Len, have: u64 },
-    /// A stub overlaps the site or another stub, or wraps around the address space.
-    #[error(
-        "{site}: stub {stub} at {addr} overlaps the site or another stub, or does not fit the address \
-         space: place it elsewhere"
-    )]
-    VerifyOverlap { site: Box<SiteName>, stub: u64, addr: CodeAddr },
-    /// Bytes that are no instruction.
-    #[error(
-        "{at}: no instruction that is known here: every byte of a site and its stubs must decode, also where control \
-         never comes, or be vouched for by Sequence::vouched"
-    )]
-    VerifyUndecodable { at: Box<InstructionAt> },
-    /// The last instruction does not end with the code.
-    #[error("{at}: the instruction is cut off by the end of the code: the last instruction must end with it")]
-    VerifyCutOff { at: Box<InstructionAt> },
-    /// A branch into an instruction, or a call into the site or a stub.
-    #[error(
-        "{at}: {target} lies in the site or a stub, but is no place that can be branched to from here: \
-         jump to an instruction's first byte, call nothing of the sequence itself"
-    )]
-    VerifyBranchInside { at: Box<InstructionAt>, target: CodeAddr },
-    /// A branch to an address that is not declared.
-    #[error("{at}: branches to {target}, which is not declared: declare it as a target")]
-    VerifyUndeclared { at: Box<InstructionAt>, target: CodeAddr },
-    /// A branch whose destination cannot be determined.
-    #[error(
-        "{at}: where it goes is not certain: load the address as an immediate into the register on \
-         every path, and branch through that"
-    )]
-    VerifyIndirect { at: Box<InstructionAt> },
-    /// A call of a target from which control does not come back.
-    #[error("{at}: calls {target}, which is declared never to return: jump to it")]
-    VerifyCallNever { at: Box<InstructionAt>, target: CodeAddr },
-    /// A jump to a target that returns, with nothing to return to.
-    #[error(
-        "{at}: jumps to {target}, which is declared to return, and would do so to the caller of this \
-         function: call it"
-    )]
-    VerifyJumpReturns { at: Box<InstructionAt>, target: CodeAddr },
-    /// A return where none may be.
-    #[error("{at}: only an entry site can return, and without popping arguments: jump to the site's end")]
-    VerifyReturn { at: Box<InstructionAt> },
-    /// A stub runs off its end.
-    #[error("{at}: control runs off the end of the stub: end it with a jump")]
-    VerifyStubEnd { at: Box<InstructionAt> },
-    /// A shadow's sequence goes on behind the shadow.
-    #[error(
-        "{at}: control reaches the end of the shadow, whose instructions are overwritten: leave by a \
-         jump to a ramp or another target that never returns"
-    )]
-    VerifyShadowEnd { at: Box<InstructionAt> },
-    /// A write to a register whose value is needed.
-    #[error(
-        "{at}: writes {register}, whose value is needed after the site or by its record: use the \
-         scratch register, or declare the site's result as output"
-    )]
-    VerifyClobber { at: Box<InstructionAt>, register: &'static str },
-    /// A write to flags of arithmetic that somebody may look at.
-    #[error(
-        "{at}: may change flags of arithmetic, which count as live at a marked site: use instructions that leave them alone"
-    )]
-    VerifyFlags { at: Box<InstructionAt> },
-    /// Control leaves for a place that needs a register that may have been written.
-    #[error(
-        "{at}: leaves with {register} possibly written, whose old value is needed there: leave before \
-         writing it"
-    )]
-    VerifyLost { at: Box<InstructionAt>, register: &'static str },
-    /// The stack pointer cannot be followed.
-    #[error(
-        "{at}: changes the stack pointer by an amount that is not certain: only pushes, pops, and \
-         adding or subtracting constants are allowed"
-    )]
-    VerifyStackLost { at: Box<InstructionAt> },
-    /// The function's own frame is popped.
-    #[error("{at}: pops {by} bytes more than the sequence pushed: they belong to the function")]
-    VerifyStackPopped { at: Box<InstructionAt>, by: i64 },
-    /// Two paths meet with different stack depths.
-    #[error(
-        "{at}: reached with the stack pointer moved by {depth} bytes from byte {from} and by {other} on \
-         another path: make the pushes and pops of the paths agree"
-    )]
-    VerifyStackJoin { at: Box<InstructionAt>, from: u64, depth: i64, other: i64 },
-    /// Control leaves with the stack pointer moved.
-    #[error("{at}: leaves with the stack pointer moved by {depth} bytes: balance the stack before")]
-    VerifyStackExit { at: Box<InstructionAt>, depth: i64 },
-    /// A C function is called with a misaligned stack.
-    #[error(
-        "{at}: calls a C function with the stack pointer moved by {depth} bytes: move it by a multiple \
-         of {align}"
-    )]
-    VerifyStackAlign { at: Box<InstructionAt>, depth: i64, align: i64 },
-    /// A write that may change the red zone, or at an entry the return address.
-    #[error(
-        "{at}: may write the red zone ({zone} bytes below the stack pointer) or the return address: \
-         lower the stack pointer by {zone} bytes before"
-    )]
-    VerifyRedZone { at: Box<InstructionAt>, zone: i64 },
-    /// A landing is not the start of an instruction of the site.
-    #[error(
-        "{site}: a call may return to byte {landing}, where no instruction of the new code starts: wait \
-         until no thread is in the call, or use nops there"
-    )]
-    VerifyLanding { site: Box<SiteName>, landing: u32 },
-    /// Something other than nops follows a landing.
-    #[error(
-        "{at}: a call may return to byte {landing} of the site, after which only nops may follow: wait \
-         until no thread is in the call, or end the sequence before that byte"
-    )]
-    VerifyLandingTail { at: Box<InstructionAt>, landing: u32 },
-    /// A call may return into a shadow, whose instructions would be overwritten.
-    #[error(
-        "{site}: a call may return to byte {landing} of the site, whose own instructions it needs: wait \
-         until no thread is in the call"
-    )]
-    VerifyShadowLanding { site: Box<SiteName>, landing: u32 },
-    /// What is to become of a call is not that call with another target.
-    #[error("{site}: {what}: this is a defect of the assembler, please report it")]
-    VerifyCall { site: Box<SiteName>, what: &'static str },
-    /// An instruction that no sequence may execute.
-    #[error("{at}: {what}")]
-    VerifyRefused { at: Box<InstructionAt>, what: &'static str },
-    /// The bytes of a site before its first patch are no whole instructions.
-    #[error(
-        "the {} reserved at {addr} are no whole instructions: the one at byte {offset} \
-         {what}: check the reserved length and the address", bytes(.reserved))]
-    VerifyOriginal { addr: CodeAddr, reserved: u64, offset: u64, what: &'static str },
-    /// The bytes of a live site cannot be exchanged under execution.
-    #[error(
-        "{site} cannot be changed while threads execute it: {what}: leave lead and tail as they were armed"
-    )]
-    VerifyExchange { site: Box<SiteName>, what: &'static str },
+    /// The checker refuses a sequence, an exchange or a call, or does not understand what a site holds.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    Check(#[from] patchpoint_verify::Error),
     // ---- image ----
     /// The bytes are no object that the loader reads.
     #[error(

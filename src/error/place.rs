@@ -1,36 +1,6 @@
 //! Where something was refused, and what came of it.
 
-use alloc::string::String;
 use core::fmt;
-
-use patchpoint_isa::SiteName;
-
-use crate::addr::CodeAddr;
-
-/// One instruction of a checked sequence, in errors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstructionAt {
-    /// The site.
-    pub site: SiteName,
-    /// The stub in which the instruction stands, counted from 0; `None` for the site itself.
-    pub stub: Option<u32>,
-    /// The offset of the instruction in the site or stub, in bytes.
-    pub offset: u64,
-    /// The address of the instruction.
-    pub addr: CodeAddr,
-    /// The instruction, in the notation of [`disassemble`](crate::verify::disassemble).
-    pub text: String,
-}
-
-impl fmt::Display for InstructionAt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: `{}` at ", self.site, self.text)?;
-        match self.stub {
-            None => write!(f, "byte {} of the site", self.offset),
-            Some(stub) => write!(f, "byte {} of stub {stub} ({})", self.offset, self.addr),
-        }
-    }
-}
 
 /// What a site is after a roll-back that could not restore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -104,7 +104,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         Err(error) => Err(error),
     };
     Some(match assembled {
-        Ok(assembled) => accepted(&site, &sequence, raw, &assembled),
+        Ok(assembled) => accepted(&site, &sequence, raw, &assembled).map_err(Error::from),
         Err(error) => {
             assert!(!std::string::ToString::to_string(&error).is_empty());
             Err(error)
@@ -118,7 +118,7 @@ fn accepted(
     sequence: &Sequence,
     raw: bool,
     assembled: &crate::sequence::Assembled,
-) -> Result<(), Error> {
+) -> Result<(), verify::Error> {
     let chunk = assembled.stub.as_ref().map(|stub| Chunk {
         addr: stub.addr,
         bytes: &stub.bytes,
@@ -136,9 +136,9 @@ fn accepted(
             Ok(())
         }
         // What is lost on which path only the checker follows.
-        Err(error) if raw || matches!(error, Error::VerifyLost { .. }) => Err(error),
+        Err(error) if raw || matches!(error, verify::Error::Lost { .. }) => Err(error),
         // Where the sequence stores below the stack pointer, that is what it asked for.
-        Err(error @ Error::VerifyRedZone { .. })
+        Err(error @ verify::Error::RedZone { .. })
             if sequence.stores_through(conventions::of(site.arch).stack_pointer) =>
         {
             Err(error)
@@ -152,7 +152,7 @@ fn refused(
     site: &SiteContext<'_>,
     sequence: &Sequence,
     assembled: &crate::sequence::Assembled,
-    error: &Error,
+    error: &verify::Error,
 ) -> ! {
     let listing = verify::disassemble(site.arch, site.addr, &assembled.code);
     panic!("{error}\n{sequence:#?}\n{site:#?}\n{assembled:#x?}\n{listing:#?}");

@@ -269,7 +269,7 @@ fn check_random(sequence: &Sequence, site: &SiteContext<'_>, assembled: &Assembl
         .collect();
     // Stores to the stack through a location are the sequence's own doing, which the checker judges.
     if let Err(error) = verify::check(site, &assembled.code, &stubs, &assembled.declared) {
-        if matches!(error, Error::VerifyRedZone { .. }) {
+        if matches!(error, verify::Error::RedZone { .. }) {
             return;
         }
         let stub = assembled
