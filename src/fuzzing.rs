@@ -17,25 +17,18 @@ mod engine;
     )
 ))]
 mod execute;
-mod flat;
-mod metadata;
-mod mutate;
-mod random;
 mod registers;
 mod sequence;
-mod stackmap;
 
 pub use crate::image::fuzz_body as image;
 #[cfg(all(feature = "remote", target_os = "linux"))]
 pub use crate::remote::fuzz_body as remote;
 pub use engine::engine;
-pub use flat::flat;
-pub use metadata::metadata;
-pub use mutate::{executions, mutate_and_run};
+use llvm_stackmaps::fuzzing::Choices;
 #[cfg(test)]
-pub(crate) use random::Random;
+pub(crate) use llvm_stackmaps::fuzzing::Random;
+pub use llvm_stackmaps::fuzzing::{executions, flat, metadata, mutate_and_run, stackmap};
 pub use sequence::sequence;
-pub use stackmap::stackmap;
 
 /// The inputs that are checked in for a target.
 #[cfg(test)]
@@ -48,42 +41,6 @@ fn corpus(target: &str) -> std::vec::Vec<std::vec::Vec<u8>> {
     // A folder has its files in no order.
     inputs.sort();
     inputs
-}
-
-/// What a body takes its choices from: zeros when it is used up.
-struct Choices<'a>(&'a [u8]);
-
-impl Choices<'_> {
-    fn byte(&mut self) -> u8 {
-        match self.0.split_first() {
-            Some((first, rest)) => {
-                self.0 = rest;
-                *first
-            }
-            None => 0,
-        }
-    }
-
-    fn below(&mut self, limit: u8) -> u8 {
-        self.byte().checked_rem(limit).unwrap_or(0)
-    }
-
-    fn flag(&mut self) -> bool {
-        self.byte() & 1 == 1
-    }
-
-    fn word(&mut self) -> u64 {
-        let bytes: [u8; 8] = core::array::from_fn(|_| self.byte());
-        u64::from_le_bytes(bytes)
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T], otherwise: T) -> T {
-        let index = usize::from(self.byte()).checked_rem(from.len());
-        index
-            .and_then(|index| from.get(index))
-            .copied()
-            .unwrap_or(otherwise)
-    }
 }
 
 #[cfg(test)]

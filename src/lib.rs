@@ -154,15 +154,15 @@
 
 extern crate alloc;
 
-pub mod addr;
+pub use llvm_stackmaps::{addr, metadata};
+
 pub mod error;
 pub mod stackmap;
-
-pub mod metadata;
 
 pub mod arch;
 #[cfg(feature = "std")]
 pub mod sequence;
+#[cfg(feature = "std")]
 pub mod verify;
 
 #[cfg(all(feature = "std", not(feature = "latency")))]

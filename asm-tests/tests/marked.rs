@@ -13,7 +13,7 @@ use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::image::Object;
 use patchpoint::metadata::{Shape, Width};
 use patchpoint::site::{Marks, Survey, survey_with};
-use patchpoint::{CallShape, Error};
+use patchpoint::{CallShape, Error, stackmap, verify};
 
 const OBJECTS: [(Arch, &[u8]); 7] = [
     (
@@ -169,7 +169,7 @@ fn what_cannot_be_a_site_is_refused() {
         assert!(
             matches!(
                 error,
-                Error::TableTruncated { .. } | Error::MarkOutsideFunctions { .. }
+                Error::Tables(stackmap::Error::TableTruncated { .. }) | Error::MarkOutsideFunctions { .. }
             ),
             "{arch}: {error}"
         );
@@ -312,13 +312,19 @@ mod running {
         // mov r11d, 1
         let error = refused(Sequence::new().raw(&[0x41, 0xbb, 1, 0, 0, 0]));
         assert!(
-            matches!(error, Error::VerifyClobber { register: "r11", .. }),
+            matches!(
+                error,
+                Error::Check(verify::Error::Clobber { register: "r11", .. })
+            ),
             "{error}"
         );
         // add dword ptr [rdi], 1; cmp edi, 1
         for changes in [&[0x83, 0x07, 1][..], &[0x83, 0xff, 1]] {
             let error = refused(Sequence::new().raw(changes));
-            assert!(matches!(error, Error::VerifyFlags { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Check(verify::Error::Flags { .. })),
+                "{error}"
+            );
         }
         let error = refused(Sequence::new().count(CodeAddr::new(0x7fff_1234_5678)));
         assert!(error.site().is_some(), "{error}");

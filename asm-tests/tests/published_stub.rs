@@ -53,7 +53,12 @@ fn what_it_may_not_do_is_refused_and_leaves_nothing() {
     let site = get(&engine);
     let refused = engine.publish_stub(&site, &Sequence::new().raw(asm_tests::SETS_PRESERVED));
     assert!(
-        matches!(refused, Err(patchpoint::Error::VerifyClobber { .. })),
+        matches!(
+            refused,
+            Err(patchpoint::Error::Check(
+                patchpoint::verify::Error::Clobber { .. }
+            ))
+        ),
         "{refused:?}"
     );
     assert_eq!(engine.stub_stats().in_use, 0);

@@ -140,49 +140,8 @@ impl Code {
     }
 }
 
-/// What a sequence needs to know of an architecture's registers and conventions.
-#[derive(Debug)]
-pub(crate) struct Registers {
-    /// Free at the first instruction of every patchpoint and shadow.
-    pub(crate) always_free: RegSet,
-    /// Free at the first instruction of every `anyregcc` patchpoint.
-    pub(crate) free_at_any_reg: RegSet,
-    /// Free at the first instruction of every function.
-    pub(crate) free_at_entry: RegSet,
-    /// General registers that a C call may change.
-    pub(crate) caller_saved: RegSet,
-    /// Registers that are neither general ones nor hold vectors, which the encoder asks for: conditions, links.
-    pub(crate) special: RegSet,
-    /// What every call loses, also one of a target that preserves all registers: what the call itself needs.
-    pub(crate) lost_in_any_call: RegSet,
-    /// All registers that a C call may change, vector registers included.
-    pub(crate) lost_in_c_call: RegSet,
-    /// Registers that LLVM's own call loses although the function may need them: live at every patchpoint, unless the
-    /// runtime vouches for live-outs that do not name them.
-    pub(crate) live_unless_trusted: RegSet,
-    /// Integer arguments of the C convention, in order.
-    pub(crate) int_args: &'static [DwarfReg],
-    /// Floating-point arguments of the C convention, in order.
-    pub(crate) float_args: &'static [DwarfReg],
-    /// Integer result of the C convention.
-    pub(crate) int_result: DwarfReg,
-    /// Floating-point result of the C convention.
-    pub(crate) float_result: DwarfReg,
-    /// Registers that hold vectors or floating-point numbers.
-    pub(crate) vectors: RegSet,
-    /// The stack pointer.
-    pub(crate) stack_pointer: DwarfReg,
-    /// Bytes from the stack pointer to the first stack argument, at a call before it is executed.
-    pub(crate) stack_args: i32,
-    /// The same at the first instruction of a function.
-    pub(crate) stack_args_at_entry: i32,
-}
-
 /// One architecture.
 pub(crate) trait Backend: Sync {
-    /// Its registers.
-    fn registers(&self) -> &'static Registers;
-
     /// The unit of instruction lengths and addresses, in bytes: a power of two.
     fn unit(&self) -> u32;
 
@@ -198,9 +157,6 @@ pub(crate) trait Backend: Sync {
     /// Appends `branch` in its form, standing at `from`; it reaches `to`.
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>);
 
-    /// Appends `len` bytes of nops.
-    fn put_nops(&self, len: u32, out: &mut Vec<u8>);
-
     /// What stands around an address to which a thread may return although its call is gone: the bytes before
     /// the address, and those from it on. Together they do nothing for who comes from above.
     fn landing(&self) -> (Vec<u8>, Vec<u8>) {
@@ -208,18 +164,16 @@ pub(crate) trait Backend: Sync {
     }
 }
 
-impl Arch {
-    /// The architecture's encoder.
-    pub(crate) fn backend(self) -> &'static dyn Backend {
-        match self {
-            Self::X86_64 => &super::x86_64::X86_64,
-            Self::AArch64 => &super::aarch64::AArch64,
-            Self::PowerPc64 => &super::powerpc64::BIG_V1,
-            Self::PowerPc64ElfV2 => &super::powerpc64::BIG_V2,
-            Self::PowerPc64Le => &super::powerpc64::LITTLE,
-            Self::SystemZ => &super::systemz::SystemZ,
-            Self::RiscV64 => &super::riscv64::RiscV64,
-        }
+/// The encoder of an architecture.
+pub(crate) fn of(arch: Arch) -> &'static dyn Backend {
+    match arch {
+        Arch::X86_64 => &super::x86_64::X86_64,
+        Arch::AArch64 => &super::aarch64::AArch64,
+        Arch::PowerPc64 => &super::powerpc64::BIG_V1,
+        Arch::PowerPc64ElfV2 => &super::powerpc64::BIG_V2,
+        Arch::PowerPc64Le => &super::powerpc64::LITTLE,
+        Arch::SystemZ => &super::systemz::SystemZ,
+        Arch::RiscV64 => &super::riscv64::RiscV64,
     }
 }
 

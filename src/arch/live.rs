@@ -6,8 +6,8 @@
 
 use alloc::vec::Vec;
 
-use super::Arch;
 use super::backend::Backend;
+use super::{Arch, nops};
 use crate::addr::{CodeAddr, Len};
 use crate::error::Result;
 
@@ -75,12 +75,6 @@ pub(crate) trait Live: Backend {
     /// The head that jumps to `to`, if it reaches.
     fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes>;
 
-    /// Whether the head may be exchanged while threads execute either.
-    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool;
-
-    /// The instruction that traps and is no longer than any other.
-    fn trap(&self) -> &'static [u8];
-
     /// A length that the relocated instructions and the jump behind them do not exceed.
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
 
@@ -115,11 +109,11 @@ impl Head {
     }
 
     /// All bytes of an armed site of `len` bytes: lead, head, tail.
-    pub(crate) fn armed(self, live: &dyn Live, len: Len, bytes: HeadBytes) -> Vec<u8> {
+    pub(crate) fn armed(self, arch: Arch, len: Len, bytes: HeadBytes) -> Vec<u8> {
         let mut out = Vec::with_capacity(len.as_usize());
-        live.put_nops(self.offset.get(), &mut out);
+        nops::put(arch, self.offset.get(), &mut out);
         out.extend_from_slice(&bytes);
-        live.put_nops(len.get().saturating_sub(self.end().get()), &mut out);
+        nops::put(arch, len.get().saturating_sub(self.end().get()), &mut out);
         out
     }
 
@@ -130,17 +124,15 @@ impl Head {
     }
 }
 
-impl Arch {
-    /// What live patching needs of the architecture.
-    pub(crate) fn live(self) -> &'static dyn Live {
-        match self {
-            Self::X86_64 => &super::x86_64::X86_64,
-            Self::AArch64 => &super::aarch64::AArch64,
-            Self::PowerPc64 => &super::powerpc64::BIG_V1,
-            Self::PowerPc64ElfV2 => &super::powerpc64::BIG_V2,
-            Self::PowerPc64Le => &super::powerpc64::LITTLE,
-            Self::SystemZ => &super::systemz::SystemZ,
-            Self::RiscV64 => &super::riscv64::RiscV64,
-        }
+/// What live patching needs of an architecture.
+pub(crate) fn of(arch: Arch) -> &'static dyn Live {
+    match arch {
+        Arch::X86_64 => &super::x86_64::X86_64,
+        Arch::AArch64 => &super::aarch64::AArch64,
+        Arch::PowerPc64 => &super::powerpc64::BIG_V1,
+        Arch::PowerPc64ElfV2 => &super::powerpc64::BIG_V2,
+        Arch::PowerPc64Le => &super::powerpc64::LITTLE,
+        Arch::SystemZ => &super::systemz::SystemZ,
+        Arch::RiscV64 => &super::riscv64::RiscV64,
     }
 }

@@ -1,6 +1,7 @@
 //! What differs between architectures: registers and their DWARF numbers, nops, encoders, reach of
 //! branches, calling conventions.
 //!
+//! What assembler and checker have to agree on is of the crate `patchpoint-isa`; here are the encoders.
 //! Everything here is pure: every architecture can be asked, and assembled for, on every host.
 
 #[cfg(feature = "std")]
@@ -8,19 +9,13 @@ pub mod aarch64;
 #[cfg(feature = "std")]
 pub(crate) mod backend;
 #[cfg(feature = "std")]
-mod calls;
-mod context;
-#[cfg(feature = "std")]
 pub(crate) mod live;
 #[cfg(feature = "std")]
 pub(crate) mod op;
 #[cfg(feature = "std")]
 pub mod powerpc64;
-pub mod registers;
-mod regset;
 #[cfg(feature = "std")]
 pub mod riscv64;
-mod shape;
 #[cfg(feature = "std")]
 mod sink;
 #[cfg(feature = "std")]
@@ -28,57 +23,14 @@ pub mod systemz;
 #[cfg(feature = "std")]
 pub mod x86_64;
 
-pub use context::{Declared, DeclaredTarget, OnReturn, SiteContext, Vouched};
 #[cfg(feature = "std")]
 pub use op::{Cond, Extension, Label, Width};
-pub use regset::RegSet;
-pub use shape::{CallShape, Convention, SiteKind};
-
-use core::fmt;
-
-use crate::stackmap::Endian;
-
-/// An architecture for which LLVM emits stack maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Arch {
-    /// x86-64, System V and Darwin conventions.
-    X86_64,
-    /// AArch64, little endian.
-    AArch64,
-    /// 64-bit PowerPC, big endian, with the conventions of ELFv1: function addresses are those of descriptors.
-    PowerPc64,
-    /// 64-bit PowerPC, little endian, with the conventions of ELFv2.
-    PowerPc64Le,
-    /// 64-bit PowerPC, big endian, with the conventions of ELFv2, as musl and the BSDs have it: function addresses are
-    /// those of code.
-    PowerPc64ElfV2,
-    /// SystemZ (s390x), big endian.
-    SystemZ,
-    /// 64-bit RISC-V.
-    RiscV64,
-}
-
-impl Arch {
-    /// Whether the lowest bytes of a value are at the highest addresses.
-    #[cfg(feature = "std")]
-    pub(crate) const fn is_big_endian(self) -> bool {
-        matches!(self.endian(), Endian::Big)
-    }
-}
-
-/// Whether this machine is big-endian PowerPC with the conventions of ELFv2. Compilers before Rust 1.93 or so do not say it
-/// by `target_abi`; these are the systems for which they generate such code.
-const HOST_IS_BIG_ELF_V2: bool = cfg!(all(
-    target_arch = "powerpc64",
-    target_endian = "big",
-    any(
-        target_abi = "elfv2",
-        target_env = "musl",
-        target_os = "freebsd",
-        target_os = "openbsd"
-    )
-));
+pub use patchpoint_isa::{
+    Arch, CallShape, Convention, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext, SiteKind, Vouched,
+    registers,
+};
+#[cfg(feature = "std")]
+pub(crate) use patchpoint_isa::{calls, conventions, exchange, nops};
 
 /// Whether function pointers of this machine are those of descriptors.
 #[cfg(feature = "std")]
@@ -87,62 +39,3 @@ pub(crate) const HOST_HAS_DESCRIPTORS: bool = match Arch::host() {
     Some(host) => host.has_descriptors(),
     None => false,
 };
-
-impl Arch {
-    /// The architecture of this machine, if it is one of these.
-    #[must_use]
-    pub const fn host() -> Option<Self> {
-        if cfg!(target_arch = "x86_64") {
-            Some(Self::X86_64)
-        } else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
-            Some(Self::AArch64)
-        } else if cfg!(all(target_arch = "powerpc64", target_endian = "little")) {
-            Some(Self::PowerPc64Le)
-        } else if HOST_IS_BIG_ELF_V2 {
-            Some(Self::PowerPc64ElfV2)
-        } else if cfg!(target_arch = "powerpc64") {
-            Some(Self::PowerPc64)
-        } else if cfg!(target_arch = "s390x") {
-            Some(Self::SystemZ)
-        } else if cfg!(target_arch = "riscv64") {
-            Some(Self::RiscV64)
-        } else {
-            None
-        }
-    }
-
-    /// The byte order of its data. Instructions have the same, but on big-endian AArch64, which is not among these.
-    #[must_use]
-    pub const fn endian(self) -> Endian {
-        match self {
-            Self::PowerPc64 | Self::PowerPc64ElfV2 | Self::SystemZ => Endian::Big,
-            Self::X86_64 | Self::AArch64 | Self::PowerPc64Le | Self::RiscV64 => Endian::Little,
-        }
-    }
-
-    /// Whether this is 64-bit PowerPC, of whichever byte order and conventions.
-    #[must_use]
-    pub const fn is_powerpc64(self) -> bool {
-        matches!(self, Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2)
-    }
-
-    /// Whether function pointers are the addresses of descriptors, which hold those of code, and not of code (ELFv1).
-    #[must_use]
-    pub const fn has_descriptors(self) -> bool {
-        matches!(self, Self::PowerPc64)
-    }
-}
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::X86_64 => "x86_64",
-            Self::AArch64 => "aarch64",
-            Self::PowerPc64 => "powerpc64",
-            Self::PowerPc64Le => "powerpc64le",
-            Self::PowerPc64ElfV2 => "powerpc64-elfv2",
-            Self::SystemZ => "s390x",
-            Self::RiscV64 => "riscv64",
-        })
-    }
-}

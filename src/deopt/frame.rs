@@ -11,7 +11,7 @@ use super::lean::Registers;
 use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
-use crate::arch::{Arch, Convention, SiteContext, SiteKind};
+use crate::arch::{Arch, Convention, SiteContext, SiteKind, conventions};
 use crate::engine::Role;
 use crate::error::{Error, Result};
 use crate::stackmap::{Location, Locations, Place};
@@ -429,7 +429,7 @@ impl<'f> Frame<'f> {
 
     /// The distance of the first argument on the stack from the stack pointer.
     fn first_stack_arg(&self) -> i32 {
-        let registers = self.site.arch.backend().registers();
+        let registers = conventions::of(self.site.arch);
         match self.site.shape.kind() {
             SiteKind::Entry => registers.stack_args_at_entry,
             _ => registers.stack_args,

@@ -215,7 +215,7 @@ impl Section {
                 reason: format!("{error}"),
             })?;
         let refused = |reason| Error::UnwindRule { pc, reason };
-        let expression = |expression: &gimli::UnwindExpression<usize>| {
+        let expression = |expression: &gimli::UnwindExpression<usize>| -> Result<Vec<u8>> {
             let found = expression.get(&section);
             let bytes = found.map_err(|error| refused(format!("{error}")))?;
             Ok(bytes.0.slice().to_vec())

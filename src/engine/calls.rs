@@ -29,9 +29,10 @@ use super::state::{Status, Stub};
 use super::transaction::Change;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::live::Head;
-use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext};
+use crate::arch::live::{self, Head};
+use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, calls};
 use crate::error::{Error, Result};
+use crate::image::stubs;
 use crate::memory::{CodeMemory, StubSlot};
 use crate::sequence::{self, Environment, Sequence, Target};
 use crate::site::Site;
@@ -151,7 +152,7 @@ fn lead(
     to: CodeAddr,
 ) -> Result<Vec<u8>> {
     let site = preparation.site;
-    if site.module().arch().restore_behind_leaving().is_none() {
+    if stubs::restore_behind_leaving(site.module().arch()).is_none() {
         if let Some(bytes) = branch.to(site, original, to)? {
             return Ok(bytes);
         }
@@ -192,18 +193,18 @@ impl Branch<'_> {
         let context = self.context(site);
         match self {
             Self::Call => {
-                let Some(bytes) = arch.call_to(site.addr(), original, to) else {
+                let Some(bytes) = calls::led_to(arch, site.addr(), original, to) else {
                     return Ok(None);
                 };
                 verify::check_call(&context, original, &bytes, to)?;
                 Ok(Some(bytes))
             }
             Self::Gate(gate) => {
-                let Some(jump) = arch.live().jump(gate.head, to) else {
+                let Some(jump) = live::of(arch).jump(gate.head, to) else {
                     return Ok(None);
                 };
                 let len = Len::new(gate.range.len() as u32);
-                let bytes = gate.head.armed(arch.live(), len, jump);
+                let bytes = gate.head.armed(arch, len, jump);
                 let target = DeclaredTarget {
                     addr: to,
                     on_return: OnReturn::Never,
@@ -245,7 +246,7 @@ fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(S
 }
 
 fn far_len(site: &Site, near: CodeRange, to: CodeAddr) -> Result<Len> {
-    match site.module().arch().leaving_stub(to) {
+    match stubs::leaving(site.module().arch(), to) {
         Some(code) => Ok(Len::new(code.len() as u32)),
         None => sequence::stub_len(&sequence(to), &at_entry(site, near), &Environment::default()),
     }
@@ -254,7 +255,7 @@ fn far_len(site: &Site, near: CodeRange, to: CodeAddr) -> Result<Len> {
 /// The code of such a stub at an address.
 fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
     let context = at_entry(site, near);
-    if let Some(code) = site.module().arch().leaving_stub(to) {
+    if let Some(code) = stubs::leaving(site.module().arch(), to) {
         verify::check_leaving(&context, at, &code, to)?;
         return Ok(code);
     }
@@ -266,10 +267,11 @@ fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<
 }
 
 fn no_head(site: &Site) -> Error {
-    Error::VerifyExchange {
+    verify::Error::Exchange {
         site: site.name(),
         what: "it has no head",
     }
+    .into()
 }
 
 // ---- arming ----
@@ -316,7 +318,7 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let slot = shared.stubs.alloc(GATE, site.range())?;
     let range = slot.range();
     arming.stubs.push(slot);
-    let head = arch.live().plan_head(range.start(), GATE);
+    let head = live::of(arch).plan_head(range.start(), GATE);
     let head = head.map_err(|_| no_head(&site))?;
     let slot = arming.stubs.first().ok_or_else(|| no_head(&site))?;
     let gate = Gate {
@@ -324,7 +326,7 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
         head,
         memory: Arc::new(shared.stubs.memory(slot)?),
     };
-    let target = arch.call_target(site.addr(), &arming.original);
+    let target = calls::target(arch, site.addr(), &arming.original);
     let target = target.ok_or_else(|| no_head(&site))?;
     let branch = Branch::Gate(&gate);
     let standing = match branch.to(&site, &arming.original, target)? {

@@ -33,8 +33,8 @@ use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Kind, Part, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::live::{Head, HeadBytes, Live};
-use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet};
+use crate::arch::live::{self, Head, HeadBytes, Live};
+use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
 use crate::error::{Error, Fate, Result};
 use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side, StubSlot};
@@ -72,7 +72,7 @@ pub(super) struct HeadExchange {
 
 /// The site's architecture.
 fn backend(site: &Site) -> &'static dyn Live {
-    site.module().arch().live()
+    live::of(site.module().arch())
 }
 
 // ---- preparing ----
@@ -162,8 +162,8 @@ fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
 /// Puts what is to stand in the site, whose head jumps to `to`.
 fn lead(preparation: &mut Preparation<'_>, head: Head, to: CodeAddr, mut assembled: Assembled) -> Result<()> {
     let site = preparation.site;
-    let live = backend(site);
-    assembled.code = head.armed(live, site.reserved(), jump(site, head, to)?);
+    let arch = site.module().arch();
+    assembled.code = head.armed(arch, site.reserved(), jump(site, head, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
     preparation.put(&assembled.code, &assembled.landings);
     Ok(())
@@ -177,7 +177,7 @@ fn finish(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
     let (Some(old), Some(new)) = (head.of_site(old), head.of_site(new)) else {
         return Err(refused(site, "it has no head"));
     };
-    if !backend(site).exchangeable(&old, &new) {
+    if !exchange::allowed(site.module().arch(), &old, &new) {
         return Err(refused(site, "its head is no nop or jump that may be exchanged"));
     }
     let memory = Arc::clone(site.memory()?);
@@ -186,10 +186,11 @@ fn finish(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
 }
 
 fn refused(site: &Site, what: &'static str) -> Error {
-    Error::VerifyExchange {
+    verify::Error::Exchange {
         site: site.name(),
         what,
     }
+    .into()
 }
 
 // ---- committing ----

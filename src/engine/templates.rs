@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{SiteContext, SiteKind};
-use crate::error::{Error, Result, SiteName};
+use crate::error::{Result, SiteName};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target, Values};
@@ -177,7 +177,7 @@ impl Templates {
     /// site.
     ///
     /// # Errors
-    /// [`Error::VerifyFilled`]: what was filled is not what was asked for. `name` names the site then.
+    /// [`verify::Error::Filled`]: what was filled is not what was asked for. `name` names the site then.
     #[inline]
     pub(super) fn fill(
         &self,
@@ -205,7 +205,7 @@ impl Templates {
         self.damage(into);
         let _stage = latency::enter(Stage::Verify);
         if !learnt.admits(range, into, asked) {
-            return Err(Error::VerifyFilled { site: name() });
+            return Err(verify::Error::Filled { site: name() }.into());
         }
         Ok(Some(Filled {
             like: &learnt.sequence,

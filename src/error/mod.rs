@@ -4,7 +4,8 @@
 mod place;
 mod site;
 
-pub use place::{Errno, Fate, InstructionAt, SiteName};
+pub use patchpoint_isa::SiteName;
+pub use place::{Errno, Fate};
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -33,113 +34,10 @@ pub type Result<T> = core::result::Result<T, Error>;
     reason = "each variant's sentence names its fields, with their units"
 )]
 pub enum Error {
-    // ---- stackmap ----
-    /// The bytes of a stack map end too early.
-    #[error(
-        "stack map truncated: {what} needs {needed} bytes at {at}, {have} are left: give the whole section, and \
-         the byte order of its target"
-    )]
-    StackMapTruncated { what: &'static str, at: ByteOffset, needed: u64, have: u64 },
-    /// The version byte is none of those that LLVM emits.
-    #[error(
-        "no stack map at {at}: expected version 1, 2 or 3, found {found}: give the section from its start"
-    )]
-    StackMapVersion { at: ByteOffset, found: u8 },
-    /// The functions' record counts do not add up to the header's.
-    #[error(
-        "the functions of the stack map have {counted} records, but the header's count at {at} is {header}"
-    )]
-    StackMapRecordCount { at: ByteOffset, counted: u64, header: u32 },
-    /// A location has a kind that LLVM does not emit.
-    #[error("stack map location at {at}: expected a kind from 1 to 5, found {kind}")]
-    StackMapLocationKind { at: ByteOffset, kind: u8 },
-    /// A location refers to a constant that is not there.
-    #[error("stack map location refers at {at} to constant {index}, but the map has {constants}")]
-    StackMapConstantIndex { at: ByteOffset, index: u32, constants: u32 },
-    /// A map of version 2 can be read in more than one way.
-    #[error(
-        "the stack map at {at} has version 2 and is right as LLVM 4's and as a flat one: say which it is, with StackMaps::parse_with"
-    )]
-    StackMapAmbiguous { at: ByteOffset },
-    /// An array of a flat map begins where none can.
-    #[error(
-        "flat stack map at {map}: {what} begin at {start}, expected some multiple of {unit} bytes behind {before}: is it of the other \
-         dialect, or no flat map?"
-    )]
-    FlatMapArray { what: &'static str, map: ByteOffset, start: ByteOffset, before: ByteOffset, unit: u64 },
-    /// The header of a flat map counts other frames than there are.
-    #[error(
-        "flat stack map: the header says at {at} that there are {header} frames, there is room for {have}"
-    )]
-    FlatMapFrames { at: ByteOffset, header: u32, have: u64 },
-    /// Something refers to more than an array of a flat map has.
-    #[error("flat stack map: expected {count} {what} from number {index} on by {at}, there are {have}")]
-    FlatMapRange { what: &'static str, at: ByteOffset, index: u64, count: u64, have: u64 },
-    /// A function of a flat map does not have the records that follow those of the one before.
-    #[error("flat stack map: a function's records begin by {at} with number {index}, expected {expected}")]
-    FlatMapOwner { at: ByteOffset, index: u64, expected: u64 },
-    /// Records of a flat map belong to no function.
-    #[error("flat stack map: the functions have {owned} of the {records} records at {at}, expected all")]
-    FlatMapUnowned { at: ByteOffset, owned: u64, records: u64 },
-    /// What is known of a function does not fit into a flat map.
-    #[error(
-        "the function at {function:#x} has {what} of {value}, a flat stack map has room for {limit}: write tables of fewer functions, or \
-         keep its version"
-    )]
-    FlatMapFunctionFits { what: &'static str, function: u64, value: u64, limit: u64 },
-    /// A record does not fit into a flat map.
-    #[error(
-        "record {id} at {offset} has {what} of {value}, a flat stack map has room for {limit}: write tables of fewer functions, or keep \
-         its version"
-    )]
-    FlatMapRecordFits { what: &'static str, id: RecordId, offset: FnOffset, value: u64, limit: u64 },
-    /// The section is too long to be kept.
-    #[error("a stack map section of {len} bytes is too long: register modules of less than 4 GiB")]
-    StackMapTooLong { len: u64 },
-    // ---- metadata ----
-    /// The bytes of a table end too early.
-    #[error(
-        "{table} truncated: {what} needs {needed} bytes at {at}, {have} are left: give all of it, in its target's byte \
-         order, and the shape with which it was made"
-    )]
-    TableTruncated { table: &'static str, what: &'static str, at: ByteOffset, needed: u64, have: u64 },
-    /// A number of variable length is too long.
-    #[error("{table}: {what} at {at} does not fit into 64 bits: give the shape with which it was made")]
-    TableNumber { table: &'static str, what: &'static str, at: ByteOffset },
-    /// A number of things is negative.
-    #[error("{table}: the number of {what} at {at} is {count}: give it in its target's byte order")]
-    TableCount { table: &'static str, what: &'static str, at: ByteOffset, count: i32 },
-    /// A relative address leads out of the address space.
-    #[error(
-        "{table}: the entry at {at} is {distance} bytes from its code, out of the address space from {base}: give the address where it was loaded"
-    )]
-    TableAddress { table: &'static str, at: ByteOffset, base: CodeAddr, distance: i64 },
-    /// The version of a GC map is unknown.
-    #[error("no GC map at {at}: expected version 1, found {found}: give the bytes from its symbol on")]
-    GcMapVersion { at: ByteOffset, found: u32 },
-    /// A root has a kind that plimmix does not write.
-    #[error("GC map: expected at {at} a kind of root from 0 to 4, found {kind}")]
-    GcMapRootKind { at: ByteOffset, kind: u32 },
-    /// Two safepoints have one address.
-    #[error("there are two safepoints at {pc}: keep the map of the code that was kept")]
-    SafepointTwice { pc: CodeAddr },
-    /// A safepoint lies out of the address space.
-    #[error("a safepoint {offset} bytes from the function at {function} is out of the address space")]
-    SafepointAddress { function: CodeAddr, offset: FnOffset },
-    /// A reference is not in a word of the frame.
-    #[error(
-        "record {id} at {offset} has a reference in {location}, which the stack pointer alone does not find: walk the \
-         stack with deopt::Walker, or compile without references in registers"
-    )]
-    SafepointRoot { id: RecordId, offset: FnOffset, location: stackmap::Location },
-    /// A word of the stack cannot be read or written.
-    #[error(
-        "the frame at the safepoint {pc} has a word at {addr:#x}, where there is no stack: begin with the stack pointer at the safepoint"
-    )]
-    SafepointStack { pc: CodeAddr, addr: u64 },
-    /// The size of a frame is not fixed.
-    #[error("the frame at the safepoint {pc} has no fixed size: walk the stack with deopt::Walker")]
-    SafepointFrame { pc: CodeAddr },
+    // ---- stackmap, metadata ----
+    /// What a compiler wrote about its code cannot be read.
+    #[error(transparent)]
+    Tables(#[from] stackmap::Error),
     // ---- ic ----
     /// The displacement of a field cannot be had.
     #[error(
@@ -237,165 +135,10 @@ pub enum Error {
     #[error("line {line}, column {column} of the sequence: found {found}, expected {expected}")]
     SequenceText { line: usize, column: usize, found: String, expected: &'static str },
     // ---- verify ----
-    /// A patchpoint or shadow comes without its record.
-    #[error(
-        "{site}: the record is missing, without it no sequence can be checked: register the site with \
-         its record"
-    )]
-    VerifyNoRecord { site: Box<SiteName> },
-    /// The record names a register that the architecture has not, or that is not known to hold values.
-    #[error(
-        "{site}: the record names {register}, which is no register that a value can be in: is the stack \
-         map of this architecture?"
-    )]
-    VerifyRegister { site: Box<SiteName>, register: DwarfReg },
-    /// A sequence declares an output that the site cannot take.
-    #[error(
-        "{site}: {register} is declared as output, but the site needs its value: only the site's result \
-         can be one"
-    )]
-    VerifyOutput { site: Box<SiteName>, register: &'static str },
-    /// Code that was filled in from a template is not what was asked for.
-    #[error(
-        "{site}: the sequence that was filled in differs from the one that was checked in more than its values: \
-         nothing was written; this is a mistake of the library or damage to its memory, please report it"
-    )]
-    VerifyFilled { site: Box<SiteName> },
-    /// The code does not fill the reserved bytes.
-    #[error("{site} reserves {}, the code has {have}: pad it with nops, or move code to a stub", bytes(.needed))]
-    VerifyLength { site: Box<SiteName>, needed: Len, have: u64 },
-    /// A stub overlaps the site or another stub, or wraps around the address space.
-    #[error(
-        "{site}: stub {stub} at {addr} overlaps the site or another stub, or does not fit the address \
-         space: place it elsewhere"
-    )]
-    VerifyOverlap { site: Box<SiteName>, stub: u64, addr: CodeAddr },
-    /// Bytes that are no instruction.
-    #[error(
-        "{at}: no instruction that is known here: every byte of a site and its stubs must decode, also where control \
-         never comes, or be vouched for by Sequence::vouched"
-    )]
-    VerifyUndecodable { at: Box<InstructionAt> },
-    /// The last instruction does not end with the code.
-    #[error("{at}: the instruction is cut off by the end of the code: the last instruction must end with it")]
-    VerifyCutOff { at: Box<InstructionAt> },
-    /// A branch into an instruction, or a call into the site or a stub.
-    #[error(
-        "{at}: {target} lies in the site or a stub, but is no place that can be branched to from here: \
-         jump to an instruction's first byte, call nothing of the sequence itself"
-    )]
-    VerifyBranchInside { at: Box<InstructionAt>, target: CodeAddr },
-    /// A branch to an address that is not declared.
-    #[error("{at}: branches to {target}, which is not declared: declare it as a target")]
-    VerifyUndeclared { at: Box<InstructionAt>, target: CodeAddr },
-    /// A branch whose destination cannot be determined.
-    #[error(
-        "{at}: where it goes is not certain: load the address as an immediate into the register on \
-         every path, and branch through that"
-    )]
-    VerifyIndirect { at: Box<InstructionAt> },
-    /// A call of a target from which control does not come back.
-    #[error("{at}: calls {target}, which is declared never to return: jump to it")]
-    VerifyCallNever { at: Box<InstructionAt>, target: CodeAddr },
-    /// A jump to a target that returns, with nothing to return to.
-    #[error(
-        "{at}: jumps to {target}, which is declared to return, and would do so to the caller of this \
-         function: call it"
-    )]
-    VerifyJumpReturns { at: Box<InstructionAt>, target: CodeAddr },
-    /// A return where none may be.
-    #[error("{at}: only an entry site can return, and without popping arguments: jump to the site's end")]
-    VerifyReturn { at: Box<InstructionAt> },
-    /// A stub runs off its end.
-    #[error("{at}: control runs off the end of the stub: end it with a jump")]
-    VerifyStubEnd { at: Box<InstructionAt> },
-    /// A shadow's sequence goes on behind the shadow.
-    #[error(
-        "{at}: control reaches the end of the shadow, whose instructions are overwritten: leave by a \
-         jump to a ramp or another target that never returns"
-    )]
-    VerifyShadowEnd { at: Box<InstructionAt> },
-    /// A write to a register whose value is needed.
-    #[error(
-        "{at}: writes {register}, whose value is needed after the site or by its record: use the \
-         scratch register, or declare the site's result as output"
-    )]
-    VerifyClobber { at: Box<InstructionAt>, register: &'static str },
-    /// A write to flags of arithmetic that somebody may look at.
-    #[error(
-        "{at}: may change flags of arithmetic, which count as live at a marked site: use instructions that leave them alone"
-    )]
-    VerifyFlags { at: Box<InstructionAt> },
-    /// Control leaves for a place that needs a register that may have been written.
-    #[error(
-        "{at}: leaves with {register} possibly written, whose old value is needed there: leave before \
-         writing it"
-    )]
-    VerifyLost { at: Box<InstructionAt>, register: &'static str },
-    /// The stack pointer cannot be followed.
-    #[error(
-        "{at}: changes the stack pointer by an amount that is not certain: only pushes, pops, and \
-         adding or subtracting constants are allowed"
-    )]
-    VerifyStackLost { at: Box<InstructionAt> },
-    /// The function's own frame is popped.
-    #[error("{at}: pops {by} bytes more than the sequence pushed: they belong to the function")]
-    VerifyStackPopped { at: Box<InstructionAt>, by: i64 },
-    /// Two paths meet with different stack depths.
-    #[error(
-        "{at}: reached with the stack pointer moved by {depth} bytes from byte {from} and by {other} on \
-         another path: make the pushes and pops of the paths agree"
-    )]
-    VerifyStackJoin { at: Box<InstructionAt>, from: u64, depth: i64, other: i64 },
-    /// Control leaves with the stack pointer moved.
-    #[error("{at}: leaves with the stack pointer moved by {depth} bytes: balance the stack before")]
-    VerifyStackExit { at: Box<InstructionAt>, depth: i64 },
-    /// A C function is called with a misaligned stack.
-    #[error(
-        "{at}: calls a C function with the stack pointer moved by {depth} bytes: move it by a multiple \
-         of {align}"
-    )]
-    VerifyStackAlign { at: Box<InstructionAt>, depth: i64, align: i64 },
-    /// A write that may change the red zone, or at an entry the return address.
-    #[error(
-        "{at}: may write the red zone ({zone} bytes below the stack pointer) or the return address: \
-         lower the stack pointer by {zone} bytes before"
-    )]
-    VerifyRedZone { at: Box<InstructionAt>, zone: i64 },
-    /// A landing is not the start of an instruction of the site.
-    #[error(
-        "{site}: a call may return to byte {landing}, where no instruction of the new code starts: wait \
-         until no thread is in the call, or use nops there"
-    )]
-    VerifyLanding { site: Box<SiteName>, landing: u32 },
-    /// Something other than nops follows a landing.
-    #[error(
-        "{at}: a call may return to byte {landing} of the site, after which only nops may follow: wait \
-         until no thread is in the call, or end the sequence before that byte"
-    )]
-    VerifyLandingTail { at: Box<InstructionAt>, landing: u32 },
-    /// A call may return into a shadow, whose instructions would be overwritten.
-    #[error(
-        "{site}: a call may return to byte {landing} of the site, whose own instructions it needs: wait \
-         until no thread is in the call"
-    )]
-    VerifyShadowLanding { site: Box<SiteName>, landing: u32 },
-    /// What is to become of a call is not that call with another target.
-    #[error("{site}: {what}: this is a defect of the assembler, please report it")]
-    VerifyCall { site: Box<SiteName>, what: &'static str },
-    /// An instruction that no sequence may execute.
-    #[error("{at}: {what}")]
-    VerifyRefused { at: Box<InstructionAt>, what: &'static str },
-    /// The bytes of a site before its first patch are no whole instructions.
-    #[error(
-        "the {} reserved at {addr} are no whole instructions: the one at byte {offset} \
-         {what}: check the reserved length and the address", bytes(.reserved))]
-    VerifyOriginal { addr: CodeAddr, reserved: u64, offset: u64, what: &'static str },
-    /// The bytes of a live site cannot be exchanged under execution.
-    #[error(
-        "{site} cannot be changed while threads execute it: {what}: leave lead and tail as they were armed"
-    )]
-    VerifyExchange { site: Box<SiteName>, what: &'static str },
+    /// The checker refuses a sequence, an exchange or a call, or does not understand what a site holds.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    Check(#[from] patchpoint_verify::Error),
     // ---- image ----
     /// The bytes are no object that the loader reads.
     #[error(
@@ -681,11 +424,6 @@ pub enum Error {
     /// Two maps, or one map twice, describe a function.
     #[error("the stack maps describe the function at {addr} twice: keep the map of the code that was kept")]
     StackMapFunctionTwice { addr: CodeAddr },
-    /// The records of a version 1 map cannot be attributed to its functions.
-    #[error(
-        "a version 1 stack map with {functions} functions does not say whose its records are: compile one function a map, or with LLVM 4 or later"
-    )]
-    RecordsWithoutFunction { functions: u64 },
     /// A function does not lie in the module's code.
     #[error("{function} at {addr}, {}, does not lie in one code range of its module", bytes(.len))]
     FunctionOutsideCode { function: String, addr: CodeAddr, len: Len },

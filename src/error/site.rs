@@ -26,15 +26,6 @@ impl Error {
             | Self::LabelUnbound { site, .. }
             | Self::LabelBoundTwice { site, .. }
             | Self::NoRamp { site, .. }
-            | Self::VerifyNoRecord { site, .. }
-            | Self::VerifyRegister { site, .. }
-            | Self::VerifyOutput { site, .. }
-            | Self::VerifyFilled { site, .. }
-            | Self::VerifyLength { site, .. }
-            | Self::VerifyOverlap { site, .. }
-            | Self::VerifyLanding { site, .. }
-            | Self::VerifyShadowLanding { site, .. }
-            | Self::VerifyExchange { site, .. }
             | Self::ThreadInSite { site, .. }
             | Self::RecordOutsideFunction { site, .. }
             | Self::SiteEmpty { site, .. }
@@ -48,7 +39,6 @@ impl Error {
             | Self::BranchIntoSite { site, .. }
             | Self::CallFixed { site, .. }
             | Self::CallSiteOnly { site, .. }
-            | Self::VerifyCall { site, .. }
             | Self::TooFewLocations { site, .. }
             | Self::ResultNotRegister { site, .. }
             | Self::SiteUndecodable { site, .. }
@@ -75,27 +65,8 @@ impl Error {
             | Self::ArmedMemory { site, .. }
             | Self::ShadowNotArmed { site, .. }
             | Self::LiveInPlace { site, .. } => Some(site),
-            Self::VerifyUndecodable { at, .. }
-            | Self::VerifyCutOff { at, .. }
-            | Self::VerifyBranchInside { at, .. }
-            | Self::VerifyUndeclared { at, .. }
-            | Self::VerifyIndirect { at, .. }
-            | Self::VerifyCallNever { at, .. }
-            | Self::VerifyJumpReturns { at, .. }
-            | Self::VerifyReturn { at, .. }
-            | Self::VerifyStubEnd { at, .. }
-            | Self::VerifyShadowEnd { at, .. }
-            | Self::VerifyClobber { at, .. }
-            | Self::VerifyFlags { at, .. }
-            | Self::VerifyLost { at, .. }
-            | Self::VerifyStackLost { at, .. }
-            | Self::VerifyStackPopped { at, .. }
-            | Self::VerifyStackJoin { at, .. }
-            | Self::VerifyStackExit { at, .. }
-            | Self::VerifyStackAlign { at, .. }
-            | Self::VerifyRedZone { at, .. }
-            | Self::VerifyLandingTail { at, .. }
-            | Self::VerifyRefused { at, .. } => Some(&at.site),
+            #[cfg(feature = "std")]
+            Self::Check(refused) => refused.site(),
             Self::RollBackFailed { cause, .. } => cause.site(),
             _ => None,
         }
@@ -109,16 +80,15 @@ mod tests {
     fn no_error_with_a_site_is_left_out() {
         let (here, _) = include_str!("site.rs").split_once("mod tests").unwrap();
         let mut named = 0;
-        for (field, bound) in [("site: Box<SiteName>", "site"), ("at: Box<InstructionAt>", "at")] {
-            for line in include_str!("mod.rs").lines().filter(|line| line.contains(field)) {
-                let (variant, _) = line.trim_start().split_once(' ').unwrap();
-                assert!(
-                    here.contains(&alloc::format!("Self::{variant} {{ {bound}, .. }}")),
-                    "{line}"
-                );
-                named += 1;
-            }
+        let lines = include_str!("mod.rs").lines();
+        for line in lines.filter(|line| line.contains("site: Box<SiteName>")) {
+            let (variant, _) = line.trim_start().split_once(' ').unwrap();
+            assert!(
+                here.contains(&alloc::format!("Self::{variant} {{ site, .. }}")),
+                "{line}"
+            );
+            named += 1;
         }
-        assert!(named > 70);
+        assert!(named > 50, "{named}");
     }
 }

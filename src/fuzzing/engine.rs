@@ -48,7 +48,7 @@ pub fn engine(data: &[u8]) {
     let Ok(engine) = engine.build() else {
         return;
     };
-    use_engine(&engine, &mut Choices(choices), object);
+    use_engine(&engine, &mut Choices::new(choices), object);
     assert_eq!((engine.stub_stats().slots, engine.modules().len()), (0, 0));
     drop(engine);
     arena.trim();

@@ -28,8 +28,8 @@ use self::machine::{Block, CodeMemory, Data, Trampolines};
 use self::program::{Maker, Outside, POOL, Program, To};
 use super::Random;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::backend::Backend;
-use crate::arch::{Arch, Convention, RegSet, SiteContext, SiteKind};
+use crate::arch::backend::{self, Backend};
+use crate::arch::{Arch, Convention, RegSet, SiteContext, SiteKind, conventions};
 use crate::error::{Error, Result};
 use crate::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
 use crate::stackmap::testing::{map, record};
@@ -42,7 +42,7 @@ const ARCH: Arch = match Arch::host() {
 };
 
 fn backend() -> &'static dyn Backend {
-    ARCH.backend()
+    backend::of(ARCH)
 }
 
 /// Programs that are written before any of them runs.
@@ -403,7 +403,7 @@ const fn general_count() -> usize {
 
 /// Registers that may hold anything afterwards.
 fn given_up(program: &Program, written: &[u16]) -> RegSet {
-    let registers = backend().registers();
+    let registers = conventions::of(ARCH);
     let shape = program.shape;
     let is_c = shape.convention() == Convention::C;
     let set = |numbers: &mut dyn Iterator<Item = u16>| numbers.map(DwarfReg::new).collect::<RegSet>();

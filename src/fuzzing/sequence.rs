@@ -7,7 +7,8 @@ use std::vec::Vec;
 use super::Choices;
 use super::registers::{ForValues, arch_of};
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind};
+use crate::arch::backend;
+use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, conventions};
 use crate::error::Error;
 use crate::sequence::{
     Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble, assemble_out_of_line,
@@ -52,10 +53,10 @@ impl DerefMut for Chooser<'_> {
 /// What assembler and checker say, if there is a site.
 fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
     let choices = &mut Chooser {
-        choices: Choices(data),
+        choices: Choices::new(data),
         values: ForValues::of(arch),
     };
-    let unit = arch.backend().unit();
+    let unit = backend::of(arch).unit();
     let shape = shape(choices, unit);
     let spec = record_spec(choices, shape);
     let bytes = map().constant(1 << 40).function(0x40_0000, 64, [spec]).bytes();
@@ -103,7 +104,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         Err(error) => Err(error),
     };
     Some(match assembled {
-        Ok(assembled) => accepted(&site, &sequence, raw, &assembled),
+        Ok(assembled) => accepted(&site, &sequence, raw, &assembled).map_err(Error::from),
         Err(error) => {
             assert!(!std::string::ToString::to_string(&error).is_empty());
             Err(error)
@@ -117,7 +118,7 @@ fn accepted(
     sequence: &Sequence,
     raw: bool,
     assembled: &crate::sequence::Assembled,
-) -> Result<(), Error> {
+) -> Result<(), verify::Error> {
     let chunk = assembled.stub.as_ref().map(|stub| Chunk {
         addr: stub.addr,
         bytes: &stub.bytes,
@@ -135,10 +136,10 @@ fn accepted(
             Ok(())
         }
         // What is lost on which path only the checker follows.
-        Err(error) if raw || matches!(error, Error::VerifyLost { .. }) => Err(error),
+        Err(error) if raw || matches!(error, verify::Error::Lost { .. }) => Err(error),
         // Where the sequence stores below the stack pointer, that is what it asked for.
-        Err(error @ Error::VerifyRedZone { .. })
-            if sequence.stores_through(site.arch.backend().registers().stack_pointer) =>
+        Err(error @ verify::Error::RedZone { .. })
+            if sequence.stores_through(conventions::of(site.arch).stack_pointer) =>
         {
             Err(error)
         }
@@ -151,7 +152,7 @@ fn refused(
     site: &SiteContext<'_>,
     sequence: &Sequence,
     assembled: &crate::sequence::Assembled,
-    error: &Error,
+    error: &verify::Error,
 ) -> ! {
     let listing = verify::disassemble(site.arch, site.addr, &assembled.code);
     panic!("{error}\n{sequence:#?}\n{site:#?}\n{assembled:#x?}\n{listing:#?}");
@@ -344,7 +345,7 @@ fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), 
     let keeps_all = choices.below(8) == 7;
     let (mut left, wanted) = (24, choices.below(9));
     let mut count = 0;
-    while count < wanted && left > 0 && !choices.0.is_empty() {
+    while count < wanted && left > 0 && !choices.is_empty() {
         left -= 1;
         let (longer, is_raw) = operation(choices, sequence.clone());
         let open = matches!(

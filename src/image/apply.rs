@@ -2,9 +2,10 @@
 
 use super::graph::{Definition, Edge, Section, SectionRole, SymbolId};
 use super::link::{Linker, Value};
+use super::machine;
 use super::pairs::uleb_len;
 use super::relocation::{Fit, Formula, Misfit};
-use super::stubs::has_room_to_restore;
+use super::stubs::{self, has_room_to_restore};
 use crate::addr::{ByteOffset, CodeAddr};
 use crate::error::{Error, Result};
 
@@ -122,8 +123,8 @@ impl Linker<'_, '_> {
     fn compute(&self, section: &Section<'_>, edge: &Edge, place: u64) -> Result<u64> {
         let formula = edge.relocation.formula();
         let addend = edge.addend as u64;
-        let symbol = || Ok(self.value(edge.target)?.wrapping_add(addend));
-        let entry = || {
+        let symbol = || -> Result<u64> { Ok(self.value(edge.target)?.wrapping_add(addend)) };
+        let entry = || -> Result<u64> {
             self.value(edge.target)?;
             let entry = self.entry(edge.target);
             let entry = entry.ok_or_else(|| self.unsupported(section, edge, "its symbol has no entry"))?;
@@ -197,7 +198,7 @@ impl Linker<'_, '_> {
         };
         self.value(edge.target)?;
         let offset = match edge.relocation.formula() {
-            Formula::BranchNoToc => self.layout.graph.arch.stub_entry_without_toc(),
+            Formula::BranchNoToc => stubs::entry_without_toc(self.layout.graph.arch),
             _ if self.needs_stub(edge) => 0,
             _ => edge.addend as u64,
         };
@@ -221,10 +222,7 @@ impl Linker<'_, '_> {
             return Ok(code.wrapping_sub(place));
         }
         let symbol = graph.symbols.get(edge.target.index());
-        let local = graph
-            .arch
-            .local_entry(symbol.map_or(0, |symbol| symbol.other))
-            .unwrap_or(0);
+        let local = machine::local_entry(graph.arch, symbol.map_or(0, |symbol| symbol.other)).unwrap_or(0);
         let target = self.value(edge.target)?.wrapping_add(edge.addend as u64);
         Ok(target.wrapping_add(u64::from(local)).wrapping_sub(place))
     }
@@ -251,7 +249,7 @@ impl Linker<'_, '_> {
         let arch = self.layout.graph.arch;
         let room = has_room_to_restore(arch, bytes);
         let next = bytes.get_mut(4..).and_then(<[u8]>::first_chunk_mut::<4>);
-        match (next, arch.restore_behind_leaving()) {
+        match (next, stubs::restore_behind_leaving(arch)) {
             (Some(next), Some(restore)) if room => {
                 *next = restore;
                 Ok(())

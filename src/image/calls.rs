@@ -15,7 +15,7 @@ use super::graph::{Definition, Edge, Graph, Scope, Section, SectionRole, Symbol,
 use super::layout::{Layout, SegmentAddrs};
 use super::phases::Resolved;
 use super::relocation::Formula;
-use super::stubs::has_room_to_restore;
+use super::stubs::{self, has_room_to_restore};
 use crate::addr::{CodeAddr, Len};
 use crate::error::Result;
 
@@ -43,7 +43,7 @@ impl Graph<'_> {
     /// [`Error::ImageTooLarge`](crate::Error::ImageTooLarge).
     pub(crate) fn call_by_stubs(&mut self, mut wanted: impl FnMut(&str) -> bool) -> Result<CalledByStub> {
         let mut by_stub = HashMap::new();
-        if self.arch().restore_behind_leaving().is_none() {
+        if stubs::restore_behind_leaving(self.arch()).is_none() {
             return Ok(CalledByStub(by_stub));
         }
         for index in 0..self.symbols.len() {
@@ -136,7 +136,7 @@ impl Layout<'_> {
             return None;
         }
         let arch = self.graph().arch();
-        let range = arch.call_around(section.bytes(), edge.offset() as usize, edge.addend())?;
+        let range = crate::arch::calls::around(arch, section.bytes(), edge.offset() as usize, edge.addend())?;
         Some((Len::new(range.start as u32), Len::new(range.len() as u32)))
     }
 }

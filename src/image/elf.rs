@@ -21,6 +21,7 @@ use super::graph::{
     Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
 use super::init::{self, FunctionList};
+use super::machine;
 use super::relocation::{self, Relocation};
 use crate::addr::ByteOffset;
 use crate::arch::Arch;
@@ -65,7 +66,7 @@ fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Arch)> {
     }
     let header = Header::parse(bytes).map_err(malformed("the file header"))?;
     let endian = header.endian().map_err(malformed("the file header"))?;
-    let arch = Arch::from_elf(header.e_machine.get(endian), endian, header.e_flags.get(endian))?;
+    let arch = machine::of_elf(header.e_machine.get(endian), endian, header.e_flags.get(endian))?;
     let kind = header.e_type.get(endian);
     if kind != elf::ET_REL {
         return Err(unsupported(format!("an ELF file of type {kind}")));
@@ -224,7 +225,7 @@ impl<'data> Reader<'data> {
             elf::STT_TLS => return Err(self.thread_local(raw, index, name)),
             _ => {}
         }
-        if self.arch.local_entry(raw.st_other).is_none() {
+        if machine::local_entry(self.arch, raw.st_other).is_none() {
             return Ok(Definition::Refused(
                 "the place of its local entry is reserved by the ABI",
             ));
@@ -241,7 +242,7 @@ impl<'data> Reader<'data> {
         match raw.st_shndx.get(self.endian) {
             elf::SHN_ABS => Ok(Definition::Absolute(value)),
             elf::SHN_COMMON | LARGE_COMMON => common(name, value),
-            _ if name == self.arch.got_symbol() => Ok(Definition::GotBase),
+            _ if name == machine::got_symbol(self.arch) => Ok(Definition::GotBase),
             _ => Ok(Definition::Undefined { weak }),
         }
     }

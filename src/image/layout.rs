@@ -14,6 +14,7 @@ use super::bounds::Row;
 use super::descriptors::Descriptors;
 use super::elf::is_toc;
 use super::graph::{Graph, Section, SectionId, SectionRole};
+use super::machine;
 use super::pairs::Pairs;
 use super::tables::ENTRY;
 use crate::addr::{CodeAddr, Len};
@@ -315,7 +316,7 @@ impl Places {
     fn place_table(&mut self, graph: &Graph<'_>) -> Result<()> {
         let [_, read_only, _] = &mut self.segments;
         // Without entries, too, the table has an address for what is relative to it.
-        self.got_start = read_only.push(0, graph.arch.got_align())?.offset;
+        self.got_start = read_only.push(0, machine::got_align(graph.arch))?.offset;
         let sections = graph.sections.iter().zip(graph.in_table());
         for ((section, in_table), place) in sections.zip(&mut self.all) {
             if section.role == SectionRole::ReadOnly && in_table {

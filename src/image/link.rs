@@ -11,6 +11,7 @@ use super::format::ObjectFormat;
 use super::graph::{Definition, Edge, Graph, Scope, Section, SectionRole};
 use super::init::Lists;
 use super::layout::{Layout, Place, Reach, SegmentAddrs, SegmentKind};
+use super::machine;
 use super::tables::Slots;
 use super::{CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -157,7 +158,7 @@ impl<'a, 'data> Linker<'a, 'data> {
         let got = got
             .get()
             .wrapping_add(u64::from(layout.got_start))
-            .wrapping_add(layout.graph.arch.got_bias());
+            .wrapping_add(machine::got_bias(layout.graph.arch));
         let placed = layout.segments.iter().filter(|request| request.size.get() != 0);
         let lowest = placed.map(|request| addrs.get(request.kind).get()).min();
         let mut linker = Self {
@@ -388,7 +389,7 @@ impl Linker<'_, '_> {
         let [code, _, _] = buffers;
         let graph = &self.layout.graph;
         // A stub or padding that is run by mistake traps.
-        fill_with(code, graph.arch.trap());
+        fill_with(code, machine::trap(graph.arch));
         let mut written = Written::default();
         for (section, place) in graph.sections.iter().zip(&self.layout.places) {
             let Some(place) = place else { continue };

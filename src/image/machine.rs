@@ -13,74 +13,72 @@ const POWERPC_ABI: u32 = 3;
 /// `e_flags` of RISC-V: only 16 general registers (psABI, "File Header").
 const RISCV_RVE: u32 = 8;
 
-impl Arch {
-    /// The architecture of a 64-bit ELF file.
-    pub(super) fn from_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Self> {
-        let unsupported = |found| Err(Error::ObjectUnsupported { found });
-        let big = endian == Endianness::Big;
-        match (machine, big) {
-            (elf::EM_X86_64, false) => Ok(Self::X86_64),
-            (elf::EM_AARCH64, false) => Ok(Self::AArch64),
-            (elf::EM_S390, true) => Ok(Self::SystemZ),
-            (elf::EM_RISCV, false) if flags & RISCV_RVE == 0 => Ok(Self::RiscV64),
-            (elf::EM_RISCV, false) => unsupported("a RISC-V object for 16 registers (RVE)".into()),
-            // Without a version, it is the one that goes with the byte order.
-            (elf::EM_PPC64, true) if flags & POWERPC_ABI <= 1 => Ok(Self::PowerPc64),
-            (elf::EM_PPC64, true) if flags & POWERPC_ABI == 2 => Ok(Self::PowerPc64ElfV2),
-            (elf::EM_PPC64, false) if matches!(flags & POWERPC_ABI, 0 | 2) => Ok(Self::PowerPc64Le),
-            _ => {
-                let order = if big { "big" } else { "little" };
-                unsupported(format!(
-                    "an ELF file for machine {machine}, {order}-endian, flags {flags:#x}"
-                ))
-            }
+/// The architecture of a 64-bit ELF file.
+pub(super) fn of_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Arch> {
+    let unsupported = |found| Err(Error::ObjectUnsupported { found });
+    let big = endian == Endianness::Big;
+    match (machine, big) {
+        (elf::EM_X86_64, false) => Ok(Arch::X86_64),
+        (elf::EM_AARCH64, false) => Ok(Arch::AArch64),
+        (elf::EM_S390, true) => Ok(Arch::SystemZ),
+        (elf::EM_RISCV, false) if flags & RISCV_RVE == 0 => Ok(Arch::RiscV64),
+        (elf::EM_RISCV, false) => unsupported("a RISC-V object for 16 registers (RVE)".into()),
+        // Without a version, it is the one that goes with the byte order.
+        (elf::EM_PPC64, true) if flags & POWERPC_ABI <= 1 => Ok(Arch::PowerPc64),
+        (elf::EM_PPC64, true) if flags & POWERPC_ABI == 2 => Ok(Arch::PowerPc64ElfV2),
+        (elf::EM_PPC64, false) if matches!(flags & POWERPC_ABI, 0 | 2) => Ok(Arch::PowerPc64Le),
+        _ => {
+            let order = if big { "big" } else { "little" };
+            unsupported(format!(
+                "an ELF file for machine {machine}, {order}-endian, flags {flags:#x}"
+            ))
         }
     }
+}
 
-    /// How far behind the start of the global offset table the address lies that code and relocations count from:
-    /// PowerPC reaches the table by signed 16-bit displacements (ELFv2 ABI, section 3.3).
-    pub(super) const fn got_bias(self) -> u64 {
-        if self.is_powerpc64() { 0x8000 } else { 0 }
+/// How far behind the start of the global offset table the address lies that code and relocations count from:
+/// PowerPC reaches the table by signed 16-bit displacements (ELFv2 ABI, section 3.3).
+pub(super) const fn got_bias(arch: Arch) -> u64 {
+    if arch.is_powerpc64() { 0x8000 } else { 0 }
+}
+
+/// What the table's start is a multiple of. PowerPC linkers align it so that TOC pointers are alike in their low bits.
+pub(super) const fn got_align(arch: Arch) -> u32 {
+    if arch.is_powerpc64() { 256 } else { 8 }
+}
+
+/// The symbol that stands for that address.
+pub(super) const fn got_symbol(arch: Arch) -> &'static str {
+    if arch.is_powerpc64() {
+        ".TOC."
+    } else {
+        "_GLOBAL_OFFSET_TABLE_"
     }
+}
 
-    /// What the table's start is a multiple of. PowerPC linkers align it so that TOC pointers are alike in their low bits.
-    pub(super) const fn got_align(self) -> u32 {
-        if self.is_powerpc64() { 256 } else { 8 }
+/// Bytes that trap when they are run by mistake, in units of an instruction.
+pub(super) const fn trap(arch: Arch) -> &'static [u8] {
+    match arch {
+        Arch::X86_64 => &[0xcc],
+        // brk #0
+        Arch::AArch64 => &[0x00, 0x00, 0x20, 0xd4],
+        // trap
+        Arch::PowerPc64Le => &[0x08, 0x00, 0xe0, 0x7f],
+        Arch::PowerPc64 | Arch::PowerPc64ElfV2 => &[0x7f, 0xe0, 0x00, 0x08],
+        // An operation code of 0 is never assigned.
+        Arch::SystemZ => &[0x00, 0x00],
+        // c.unimp: illegal with and without compressed instructions.
+        Arch::RiscV64 => &[0x00, 0x00],
     }
+}
 
-    /// The symbol that stands for that address.
-    pub(super) const fn got_symbol(self) -> &'static str {
-        if self.is_powerpc64() {
-            ".TOC."
-        } else {
-            "_GLOBAL_OFFSET_TABLE_"
-        }
-    }
-
-    /// Bytes that trap when they are run by mistake, in units of an instruction.
-    pub(super) const fn trap(self) -> &'static [u8] {
-        match self {
-            Self::X86_64 => &[0xcc],
-            // brk #0
-            Self::AArch64 => &[0x00, 0x00, 0x20, 0xd4],
-            // trap
-            Self::PowerPc64Le => &[0x08, 0x00, 0xe0, 0x7f],
-            Self::PowerPc64 | Self::PowerPc64ElfV2 => &[0x7f, 0xe0, 0x00, 0x08],
-            // An operation code of 0 is never assigned.
-            Self::SystemZ => &[0x00, 0x00],
-            // c.unimp: illegal with and without compressed instructions.
-            Self::RiscV64 => &[0x00, 0x00],
-        }
-    }
-
-    /// What the ABI adds to the address of a function for callers that share its TOC pointer, by the three highest
-    /// bits of `st_other` (ELFv2 ABI, section 3.4.1). `None` where they are reserved.
-    pub(super) const fn local_entry(self, other: u8) -> Option<u32> {
-        match other >> 5 {
-            _ if !self.is_powerpc64() || self.has_descriptors() => Some(0),
-            7 => None,
-            bits @ 2..=6 => Some(1 << bits),
-            _ => Some(0),
-        }
+/// What the ABI adds to the address of a function for callers that share its TOC pointer, by the three highest
+/// bits of `st_other` (ELFv2 ABI, section 3.4.1). `None` where they are reserved.
+pub(super) const fn local_entry(arch: Arch, other: u8) -> Option<u32> {
+    match other >> 5 {
+        _ if !arch.is_powerpc64() || arch.has_descriptors() => Some(0),
+        7 => None,
+        bits @ 2..=6 => Some(1 << bits),
+        _ => Some(0),
     }
 }

@@ -95,7 +95,7 @@ mod prune;
 mod relax;
 mod relocation;
 mod session;
-mod stubs;
+pub(crate) mod stubs;
 mod tables;
 #[cfg(test)]
 mod tests;

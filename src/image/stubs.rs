@@ -91,63 +91,61 @@ const fn edge(offset: u32, relocation: u32, addend: i64) -> StubEdge {
     }
 }
 
-impl Arch {
-    /// The room for one stub, in bytes.
-    pub(super) const fn stub_size(self) -> u32 {
-        self.stub().bytes.len() as u32
-    }
+/// The room for one stub, in bytes.
+pub(super) const fn size(arch: Arch) -> u32 {
+    of(arch).bytes.len() as u32
+}
 
-    /// How far into a stub those enter who have no TOC pointer to save.
-    pub(super) const fn stub_entry_without_toc(self) -> u64 {
-        if self.is_powerpc64() { 4 } else { 0 }
-    }
+/// How far into a stub those enter who have no TOC pointer to save.
+pub(super) const fn entry_without_toc(arch: Arch) -> u64 {
+    if arch.is_powerpc64() { 4 } else { 0 }
+}
 
-    /// The stub by which a call leaves for a function whose TOC pointer may be another, named as function pointers name
-    /// it; `None` where calls keep nothing.
-    pub(crate) fn leaving_stub(self, to: CodeAddr) -> Option<Vec<u8>> {
-        self.is_powerpc64().then_some(())?;
-        let shape = self.stub();
-        let mut bytes = shape.bytes.to_vec();
-        for edge in shape.edges {
-            let relocation = Relocation::from_elf(self, edge.relocation)?;
-            let field = bytes.get_mut(edge.offset as usize..)?.get_mut(..2)?;
-            relocation.insert(field, self.endian(), to.get());
-        }
-        Some(bytes)
+/// The stub by which a call leaves for a function whose TOC pointer may be another, named as function pointers name
+/// it; `None` where calls keep nothing.
+pub(crate) fn leaving(arch: Arch, to: CodeAddr) -> Option<Vec<u8>> {
+    arch.is_powerpc64().then_some(())?;
+    let shape = of(arch);
+    let mut bytes = shape.bytes.to_vec();
+    for edge in shape.edges {
+        let relocation = Relocation::from_elf(arch, edge.relocation)?;
+        let field = bytes.get_mut(edge.offset as usize..)?.get_mut(..2)?;
+        relocation.insert(field, arch.endian(), to.get());
     }
+    Some(bytes)
+}
 
-    /// What stands behind a call that leaves by such a stub.
-    pub(crate) fn restore_behind_leaving(self) -> Option<[u8; 4]> {
-        let word = toc_restore(self.has_descriptors());
-        let bytes = match self.endian() {
-            Endian::Big => word.to_be_bytes(),
-            Endian::Little => word.to_le_bytes(),
-        };
-        self.is_powerpc64().then_some(bytes)
+/// What stands behind a call that leaves by such a stub.
+pub(crate) fn restore_behind_leaving(arch: Arch) -> Option<[u8; 4]> {
+    let word = toc_restore(arch.has_descriptors());
+    let bytes = match arch.endian() {
+        Endian::Big => word.to_be_bytes(),
+        Endian::Little => word.to_le_bytes(),
+    };
+    arch.is_powerpc64().then_some(bytes)
+}
+
+/// What the stubs of an architecture are made of.
+pub(super) const fn of(arch: Arch) -> StubShape {
+    match arch {
+        Arch::X86_64 => X86_64,
+        Arch::AArch64 => AARCH64,
+        Arch::RiscV64 => RISCV64,
+        Arch::SystemZ => SYSTEMZ,
+        Arch::PowerPc64 => STUB_V1,
+        Arch::PowerPc64Le => STUB_V2,
+        Arch::PowerPc64ElfV2 => STUB_V2_BIG,
     }
+}
 
-    /// What its stubs are made of.
-    pub(super) const fn stub(self) -> StubShape {
-        match self {
-            Self::X86_64 => X86_64,
-            Self::AArch64 => AARCH64,
-            Self::RiscV64 => RISCV64,
-            Self::SystemZ => SYSTEMZ,
-            Self::PowerPc64 => STUB_V1,
-            Self::PowerPc64Le => STUB_V2,
-            Self::PowerPc64ElfV2 => STUB_V2_BIG,
-        }
-    }
-
-    /// The relocation that writes an address into 8 bytes: what an entry of the global offset table has.
-    pub(super) const fn absolute_64(self) -> u32 {
-        match self {
-            Self::X86_64 => elf::R_X86_64_64,
-            Self::AArch64 => elf::R_AARCH64_ABS64,
-            Self::RiscV64 => elf::R_RISCV_64,
-            Self::SystemZ => elf::R_390_64,
-            Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2 => elf::R_PPC64_ADDR64,
-        }
+/// The relocation that writes an address into 8 bytes: what an entry of the global offset table has.
+pub(super) const fn absolute_64(arch: Arch) -> u32 {
+    match arch {
+        Arch::X86_64 => elf::R_X86_64_64,
+        Arch::AArch64 => elf::R_AARCH64_ABS64,
+        Arch::RiscV64 => elf::R_RISCV_64,
+        Arch::SystemZ => elf::R_390_64,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => elf::R_PPC64_ADDR64,
     }
 }
 

@@ -25,7 +25,7 @@ use super::descriptors::Spot;
 use super::edit::ADDED;
 use super::graph::{Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Symbol, SymbolId};
 use super::relocation::{Formula, Relocation};
-use super::stubs::StubTarget;
+use super::stubs::{self, StubTarget};
 use crate::addr::ByteOffset;
 use crate::error::{Error, Result};
 
@@ -101,7 +101,7 @@ impl<'data> Graph<'data> {
     /// They would be larger than an image may be.
     pub fn build_tables(&mut self) -> Result<()> {
         let mut stubs = mem::take(&mut self.tables.stubs);
-        let wanted = self.give(&mut stubs, self.arch.stub_size(), Self::may_need_stub);
+        let wanted = self.give(&mut stubs, stubs::size(self.arch), Self::may_need_stub);
         self.tables.stubs = stubs;
         self.add_stubs(&wanted?)?;
         let mut entries = mem::take(&mut self.tables.entries);
@@ -221,7 +221,7 @@ impl<'data> Graph<'data> {
         if given.owners.is_empty() {
             return Ok(());
         }
-        let absolute = self.relocation(GOT_NAME, self.arch.absolute_64())?;
+        let absolute = self.relocation(GOT_NAME, stubs::absolute_64(self.arch))?;
         let mut new = Section::new(GOT_NAME, SectionRole::ReadOnly, Vec::new());
         new.align = ENTRY;
         if let Some(section) = self.grow(given, new, &[0; ENTRY as usize]) {
@@ -238,7 +238,7 @@ impl<'data> Graph<'data> {
         if given.owners.is_empty() {
             return Ok(());
         }
-        let shape = self.arch.stub();
+        let shape = stubs::of(self.arch);
         let mut new = Section::new(STUBS_NAME, SectionRole::Code, Vec::new());
         new.align = STUBS_ALIGN;
         let relocations = shape

@@ -9,9 +9,9 @@ use super::places::result_register;
 use super::resolve::Resolver;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
+use crate::arch::backend::{self, Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
 use crate::arch::op::{Dest, Label, Op};
-use crate::arch::{Declared, RegSet, SiteContext, SiteKind, Vouched};
+use crate::arch::{Declared, RegSet, SiteContext, SiteKind, Vouched, conventions};
 use crate::error::{Error, Result, SiteName};
 
 /// What a site offers to the sequences that are written there.
@@ -112,13 +112,7 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
             .filter(|offset| *offset < site.shape.reserved().get())
             .collect();
         lowered.declared.vouched = declared_at(&layout, site.addr, &vouched);
-        layout::pad(
-            job.backend,
-            site.landings,
-            site.shape.reserved(),
-            false,
-            &mut code,
-        );
+        layout::pad(site.arch, site.landings, site.shape.reserved(), false, &mut code);
         return Ok(Fit::InPlace(Assembled {
             code,
             stub: None,
@@ -160,7 +154,7 @@ pub fn assemble_out_of_line(
     let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
     job.backend
         .put_branch(&jump, site.addr.get(), stub.get(), &mut code);
-    layout::pad(job.backend, site.landings, site.shape.reserved(), true, &mut code);
+    layout::pad(site.arch, site.landings, site.shape.reserved(), true, &mut code);
     Ok(Assembled {
         code,
         stub: Some(body.code),
@@ -246,7 +240,7 @@ fn declared_at(layout: &Layout<'_>, start: CodeAddr, vouched: &[(Mark, Mark, Reg
 
 impl<'s, 'a> Job<'s, 'a> {
     fn new(sequence: &'s Sequence, site: &'s SiteContext<'a>, env: &'s Environment) -> Result<Self> {
-        let backend = site.arch.backend();
+        let backend = backend::of(site.arch);
         let end = site
             .addr
             .get()
@@ -336,7 +330,7 @@ impl<'s, 'a> Job<'s, 'a> {
     }
 
     fn lower(&self, origin: Origin) -> Result<Lowered> {
-        let registers = self.backend.registers();
+        let registers = conventions::of(self.site.arch);
         let result = result_register(self.site, registers);
         let free = Free::new(self.sequence, self.site, registers, result);
         let mut resolver = Resolver::new(self.site, registers, self.env, free, self.sequence);
@@ -392,7 +386,7 @@ impl<'s, 'a> Job<'s, 'a> {
 
     /// The registers that a call loses.
     fn lost(&self, call: &Operation) -> RegSet {
-        let registers = self.backend.registers();
+        let registers = conventions::of(self.site.arch);
         if call.follows_c() {
             registers.lost_in_c_call
         } else {
@@ -417,6 +411,7 @@ impl<'s, 'a> Job<'s, 'a> {
 
     fn layout<'l>(&self, lowered: &'l mut Lowered, fill: Option<Fill>) -> Layout<'l> {
         Layout {
+            arch: self.site.arch,
             backend: self.backend,
             code: &mut lowered.code,
             labels: &lowered.labels,

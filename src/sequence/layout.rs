@@ -7,8 +7,9 @@
 use alloc::vec::Vec;
 
 use crate::addr::{CodeAddr, Len};
-use crate::arch::backend::{Backend, Branch, Code, Form, Origin};
+use crate::arch::backend::{self, Backend, Branch, Code, Form, Origin};
 use crate::arch::op::{Dest, Label};
+use crate::arch::{Arch, nops};
 
 /// A position in the code: bytes, and branches, before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +45,7 @@ pub(super) enum Unreachable {
 }
 
 pub(super) struct Layout<'l> {
+    pub(super) arch: Arch,
     pub(super) backend: &'static dyn Backend,
     pub(super) code: &'l mut Code,
     pub(super) labels: &'l [(Label, Mark)],
@@ -220,7 +222,7 @@ impl Layout<'_> {
         if let Some(fill) = self.fill.filter(|fill| !*filled && next >= fill.at) {
             self.copy(*written..fill.at.bytes, out);
             *written = fill.at.bytes;
-            self.backend.put_nops(self.nops(), out);
+            nops::put(self.arch, self.nops(), out);
             *filled = true;
         }
     }
@@ -264,15 +266,15 @@ impl Layout<'_> {
 
 /// Appends nops up to `until`, so that one starts at each landing, or what else has to stand there. Where `left`, the
 /// code that is there never gets to its end, and needs nothing that leads it over a landing.
-pub(super) fn pad(backend: &dyn Backend, landings: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
+pub(super) fn pad(arch: Arch, landings: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
     let from = left.then_some(out.len());
     let mut pad_to = |offset: u32, behind: [&[u8]; 2]| {
         let len = u64::from(offset.min(until.get())).saturating_sub(out.len() as u64);
-        backend.put_nops(len as u32, out);
+        nops::put(arch, len as u32, out);
         out.extend(behind.iter().copied().flatten());
     };
     for landing in landings {
-        let (mut before, behind) = backend.landing();
+        let (mut before, behind) = backend::of(arch).landing();
         if from == usize::try_from(*landing).ok() {
             before.clear();
         }

@@ -3,7 +3,7 @@
 use super::operand::{Mem, Operand, Source};
 use super::resolve::Resolver;
 use crate::addr::DwarfReg;
-use crate::arch::backend::Registers;
+use crate::arch::conventions::Registers;
 use crate::arch::op::{Address, Base, Value};
 use crate::arch::registers::canonical;
 use crate::arch::{Arch, Convention, Extension, SiteContext, SiteKind, Width};

@@ -9,7 +9,7 @@ use super::operand::{Operand, Target};
 use super::places::result_register;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, DwarfReg};
-use crate::arch::backend::Registers;
+use crate::arch::conventions::Registers;
 use crate::arch::op::{Bits, Dest, Op};
 use crate::arch::registers::register_name;
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, SiteContext, SiteKind};

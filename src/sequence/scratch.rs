@@ -9,7 +9,7 @@ use super::builder::{Operation, Sequence};
 use super::operand::{Operand, Source};
 use super::places::has_result;
 use crate::addr::DwarfReg;
-use crate::arch::backend::Registers;
+use crate::arch::conventions::Registers;
 use crate::arch::registers::canonical;
 use crate::arch::{Convention, OnReturn, RegSet, SiteContext, SiteKind};
 use crate::stackmap::Place;

@@ -16,7 +16,7 @@ use crate::arch::registers::register_name;
 use crate::arch::{Arch, CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::CodeTable;
-use crate::stackmap::{Constants, Place as ValuePlace, Record, RecordRef, StackSize};
+use crate::stackmap::{self, Constants, Place as ValuePlace, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
 
 /// The sites of a module that no stack map records, as the runtime declares them.
@@ -354,7 +354,7 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
     let functions = map.functions();
     let count = functions.len();
     if count == 0 && map.records().len() > 0 {
-        return Err(Error::RecordsWithoutFunction { functions: 0 });
+        return Err(stackmap::Error::RecordsWithoutFunction { functions: 0 }.into());
     }
     functions
         .map(|function| {
@@ -364,9 +364,10 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
                 Some(records) => records,
                 None if count == 1 => map.records(),
                 None => {
-                    return Err(Error::RecordsWithoutFunction {
+                    return Err(stackmap::Error::RecordsWithoutFunction {
                         functions: count as u64,
-                    });
+                    }
+                    .into());
                 }
             };
             let index = parts.functions.starting_at(addr);

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::audit::Found;
 use super::module::{Entry, ModuleParts};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
-use crate::arch::{Arch, CallShape, SiteKind};
+use crate::arch::{Arch, CallShape, SiteKind, calls};
 use crate::error::{Error, Result, SiteName};
 use crate::image::RecordedCall;
+use crate::image::stubs;
 use crate::memory::CodeArea;
 
 /// A call that is to be a site, under an ID of the runtime's choice.
@@ -47,13 +48,13 @@ fn links_as_usual(bytes: &[u8]) -> bool {
 /// Whether a call may go to a function with any TOC pointer: where there are such, the caller restores its own behind the
 /// call. A jump does not come back to that.
 fn leaves(arch: Arch, area: &CodeArea, addr: CodeAddr, bytes: &[u8]) -> bool {
-    let Some(restore) = arch.restore_behind_leaving() else {
+    let Some(restore) = stubs::restore_behind_leaving(arch) else {
         return true;
     };
     let mut next = [0; 4];
     let behind = addr.plus(Len::new(bytes.len() as u32));
     let read = behind.is_some_and(|behind| area.memory().read(behind, &mut next).is_ok());
-    read && next == restore && arch.call_links(bytes)
+    read && next == restore && calls::links(arch, bytes)
 }
 
 /// A call becomes a site if it is in a function, and leads somewhere.
@@ -91,7 +92,7 @@ pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> 
             "it links through another register than ra, which stubs may use",
         ));
     }
-    if parts.arch.call_target(*addr, &bytes).is_none() {
+    if calls::target(parts.arch, *addr, &bytes).is_none() {
         return Err(fixed("its bytes are no call"));
     }
     found.push(

@@ -10,8 +10,8 @@ use super::functions::{FunctionView, Functions};
 use super::kept::{Form, Kept, Origin, Sites};
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
-use crate::arch::live::{Head, NoHead};
-use crate::arch::{Arch, CallShape, SiteContext, SiteKind};
+use crate::arch::live::{self, Head, NoHead};
+use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
@@ -586,7 +586,7 @@ impl Site {
         if self.shape().kind() == SiteKind::Call {
             return self.plan_operand();
         }
-        let live = arch.live();
+        let live = live::of(arch);
         live.plan_head(self.addr(), self.reserved())
             .map_err(|NoHead { needed }| Error::NoHead {
                 site: self.name(),
@@ -598,7 +598,7 @@ impl Site {
     /// The operand of a call site, where it lies in one word.
     fn plan_operand(&self) -> Result<Head> {
         let (addr, reserved) = (self.addr(), self.reserved());
-        let operand = self.module.arch().call_operand(addr, reserved.as_usize());
+        let operand = calls::operand(self.module.arch(), addr, reserved.as_usize());
         let head = operand.and_then(|operand| {
             let offset = Len::new(operand.start as u32);
             let len = Len::new(operand.len() as u32);

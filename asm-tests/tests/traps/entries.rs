@@ -90,7 +90,11 @@ fn what_an_entry_must_not_do_is_refused() {
     refused!(engine.patch(100, &called), CallNotAllowed, 100);
     // What lies below the stack pointer may be the caller's, and what x86-64 pushes overwrites it.
     if let Some(bytes) = HOST.writes_red_zone {
-        refused!(engine.patch(100, &Sequence::new().raw(bytes)), VerifyRedZone, 100);
+        refused!(
+            engine.patch(100, &Sequence::new().raw(bytes)),
+            Check(RedZone),
+            100
+        );
     }
     refused!(
         engine.patch(100, &Sequence::new().jump(Target::Miss)),

@@ -19,7 +19,7 @@ fn callee_saved_registers_are_live_out_whatever_the_list_says() {
     // The same as bytes, past the assembler.
     refused!(
         engine.patch(1, &Sequence::new().raw(asm_tests::SETS_PRESERVED)),
-        VerifyClobber,
+        Check(Clobber),
         1
     );
     assert_eq!((bytes(&site), engine.status(&site)), (before, Status::Original));
@@ -50,7 +50,7 @@ fn a_function_that_keeps_a_value_there_is_not_broken() {
     // `recurses` keeps its argument across the site.
     refused!(
         engine.patch(2, &Sequence::new().raw(asm_tests::SETS_PRESERVED)),
-        VerifyClobber,
+        Check(Clobber),
         2
     );
     assert_eq!(call(&module, "recurses", [21, 0]), 42);

@@ -72,10 +72,6 @@ macro_rules! memory {
     };
 }
 
-pub(super) fn nop(out: &mut Vec<u8>) {
-    put!(out, nop);
-}
-
 pub(super) fn ret(out: &mut Vec<u8>) {
     put!(out, ret);
 }

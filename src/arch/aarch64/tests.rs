@@ -20,6 +20,7 @@ use std::process::{Command, Stdio};
 use super::imm::{Disp, Imm12, Logical, Part, Shift};
 use super::insn::{self, Base, Gpr, Mem, Source};
 use crate::arch::op::{Extension, Width};
+use crate::arch::{Arch, nops};
 
 const ENCODINGS: &str = include_str!("encodings.txt");
 const WIDTHS: [Width; 4] = [Width::B1, Width::B2, Width::B4, Width::B8];
@@ -317,7 +318,7 @@ impl Cases {
         }
         self.add("ret".to_string(), insn::ret);
         self.add("udf #0".to_string(), insn::trap);
-        self.add("nop".to_string(), insn::nop);
+        self.add("nop".to_string(), |out| nops::put(Arch::AArch64, 4, out));
     }
 }
 

@@ -32,8 +32,6 @@ impl Field {
 
 /// `ori 0, 0, 0`.
 pub(super) const NOP: u32 = 0x6000_0000;
-/// `tw 31, 0, 0`: the trap interrupt.
-pub(super) const TRAP: u32 = 0x7fe0_0008;
 /// The word that is no instruction now and ever (book I, appendix on illegal instructions).
 pub(super) const ILLEGAL: u32 = 0;
 /// `bclr 20, 0`.

@@ -37,7 +37,7 @@ pub use regs::*;
 
 use alloc::vec::Vec;
 
-use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::backend::{Backend, Branch, Code, Form, Refusal};
 use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
 use super::{Arch, RegSet};
@@ -151,13 +151,6 @@ impl PowerPc64 {
 }
 
 impl Backend for PowerPc64 {
-    fn registers(&self) -> &'static Registers {
-        match self.0.convention {
-            Convention::V1 => &regs::ELF_V1,
-            Convention::V2 => &regs::ELF_V2,
-        }
-    }
-
     fn unit(&self) -> u32 {
         4
     }
@@ -185,12 +178,6 @@ impl Backend for PowerPc64 {
             .put(insn::load_toc(self.0.convention.toc_slot()), &mut behind);
         (before, behind)
     }
-
-    fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
-        for _ in 0..len / 4 {
-            self.0.put(insn::NOP, out);
-        }
-    }
 }
 
 impl Live for PowerPc64 {
@@ -208,18 +195,6 @@ impl Live for PowerPc64 {
 
     fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
         head::jump(self.0, head, to)
-    }
-
-    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
-        head::exchangeable(self.0, old, new)
-    }
-
-    fn trap(&self) -> &'static [u8] {
-        const TRAPS: [[u8; 4]; 2] = [insn::TRAP.to_be_bytes(), insn::TRAP.to_le_bytes()];
-        match self.0.endian {
-            Endian::Big => &TRAPS[0],
-            Endian::Little => &TRAPS[1],
-        }
     }
 
     fn relocated_bound(&self, _: CodeAddr, bytes: &[u8]) -> u64 {

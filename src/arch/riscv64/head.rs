@@ -12,44 +12,6 @@ use crate::arch::live::{Head, HeadBytes, NoHead};
 
 /// `addi x0, x0, 0`
 pub(super) const NOP: [u8; 4] = 0x0000_0013_u32.to_le_bytes();
-/// `c.ebreak`: as short as any instruction. Where there are no compressed instructions it is illegal, which no handler
-/// here expects: such processors run no Linux distribution.
-pub(super) const TRAP: [u8; 2] = 0x9002_u16.to_le_bytes();
-
-/// What may become the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Nop,
-    Jump,
-}
-
-/// The pairs of old and new that may be exchanged while threads execute either.
-const EXCHANGEABLE: [(Kind, Kind); 4] = [
-    (Kind::Nop, Kind::Nop),
-    (Kind::Nop, Kind::Jump),
-    (Kind::Jump, Kind::Nop),
-    (Kind::Jump, Kind::Jump),
-];
-
-impl Kind {
-    fn of(head: &[u8]) -> Option<Self> {
-        let word = u32::from_le_bytes(head.try_into().ok()?);
-        match word & 0xfff {
-            // jal x0
-            0x06f => Some(Self::Jump),
-            _ if head == NOP => Some(Self::Nop),
-            _ => None,
-        }
-    }
-}
-
-/// Whether the head may be exchanged live.
-pub(super) fn exchangeable(old: &[u8], new: &[u8]) -> bool {
-    match (Kind::of(old), Kind::of(new)) {
-        (Some(old), Some(new)) => EXCHANGEABLE.contains(&(old, new)),
-        _ => false,
-    }
-}
 
 /// Where the head of the site at `addr` stands: as early as it can. There is no code at odd addresses.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
@@ -101,13 +63,12 @@ mod tests {
 
     #[test]
     fn armed_sites_are_nops_around_one_head() {
-        let live = Arch::RiscV64.live();
         for (at, len) in (0..8).flat_map(|at| (3..=16).map(move |len| (2 * at, 2 * len))) {
             let site = CodeAddr::new(0x1000 + at);
             let head = plan(site, Len::new(len)).unwrap();
             let jump = jump(head, CodeAddr::new(0x1_0000)).unwrap();
             for bytes in [HeadBytes::new(&NOP), jump] {
-                let armed = head.armed(live, Len::new(len), bytes);
+                let armed = head.armed(Arch::RiscV64, Len::new(len), bytes);
                 assert_eq!((armed.len(), head.of_site(&armed)), (len as usize, Some(bytes)));
                 let lines = verify::disassemble(Arch::RiscV64, site, &armed);
                 for line in lines {
@@ -120,19 +81,6 @@ mod tests {
                     assert!(expected.contains(&line.text.as_str()), "{}", line.text);
                 }
             }
-        }
-    }
-
-    #[test]
-    fn only_heads_are_exchanged() {
-        let jump = 0x0100_006f_u32.to_le_bytes();
-        for (old, new) in [(NOP, NOP), (NOP, jump), (jump, NOP), (jump, jump)] {
-            assert!(exchangeable(&old, &new));
-        }
-        // jal ra; ld; two short nops; ebreak.
-        for other in [0x0100_00ef_u32, 0x0085_3283, 0x0001_0001, 0x0010_0073] {
-            let other = other.to_le_bytes();
-            assert!(!exchangeable(&other, &NOP) && !exchangeable(&jump, &other));
         }
     }
 

@@ -93,14 +93,6 @@ macro_rules! put {
     }};
 }
 
-pub(super) fn nop(out: &mut Vec<u8>) {
-    put!(out, addi x0, x0, 0);
-}
-
-pub(super) fn short_nop(out: &mut Vec<u8>) {
-    put!(out, c.nop);
-}
-
 pub(super) fn ret(out: &mut Vec<u8>) {
     jump_register(Gpr::ZERO, Gpr::RA, out);
 }

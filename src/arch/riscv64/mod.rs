@@ -28,7 +28,7 @@ pub use regs::*;
 use alloc::vec::Vec;
 
 use super::RegSet;
-use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::backend::{Backend, Branch, Code, Form, Refusal};
 use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
 use crate::addr::{CodeAddr, Len};
@@ -38,10 +38,6 @@ use crate::addr::{CodeAddr, Len};
 pub(crate) struct RiscV64;
 
 impl Backend for RiscV64 {
-    fn registers(&self) -> &'static Registers {
-        &regs::REGISTERS
-    }
-
     fn unit(&self) -> u32 {
         insn::UNIT
     }
@@ -61,15 +57,6 @@ impl Backend for RiscV64 {
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
         branch::put(branch, from, to, out);
     }
-
-    fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
-        if len % insn::LEN >= insn::UNIT {
-            insn::short_nop(out);
-        }
-        for _ in 0..len / insn::LEN {
-            insn::nop(out);
-        }
-    }
 }
 
 impl Live for RiscV64 {
@@ -87,14 +74,6 @@ impl Live for RiscV64 {
 
     fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
         head::jump(head, to)
-    }
-
-    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
-        head::exchangeable(old, new)
-    }
-
-    fn trap(&self) -> &'static [u8] {
-        &head::TRAP
     }
 
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {

@@ -1,61 +1,8 @@
-//! Registers by DWARF number.
+//! Registers as they are encoded, and the order in which free ones are taken.
+
+pub use patchpoint_isa::riscv64::*;
 
 use crate::addr::DwarfReg;
-use crate::arch::RegSet;
-use crate::arch::backend::Registers;
-
-macro_rules! registers {
-    ($($name:ident = $number:literal,)*) => {
-        $(
-            #[doc = concat!("`", stringify!($name), "`, DWARF number ", stringify!($number), ".")]
-            pub const $name: DwarfReg = DwarfReg::new($number);
-        )*
-    };
-}
-
-registers! {
-    ZERO = 0, RA = 1, SP = 2, GP = 3, TP = 4, T0 = 5, T1 = 6, T2 = 7, S0 = 8, S1 = 9, A0 = 10, A1 = 11, A2 = 12, A3 = 13,
-    A4 = 14, A5 = 15, A6 = 16, A7 = 17, S2 = 18, S3 = 19, S4 = 20, S5 = 21, S6 = 22, S7 = 23, S8 = 24, S9 = 25,
-    S10 = 26, S11 = 27, T3 = 28, T4 = 29, T5 = 30, T6 = 31,
-    FT0 = 32, FT1 = 33, FT2 = 34, FT3 = 35, FT4 = 36, FT5 = 37, FT6 = 38, FT7 = 39, FS0 = 40, FS1 = 41, FA0 = 42,
-    FA1 = 43, FA2 = 44, FA3 = 45, FA4 = 46, FA5 = 47, FA6 = 48, FA7 = 49, FS2 = 50, FS3 = 51, FS4 = 52, FS5 = 53,
-    FS6 = 54, FS7 = 55, FS8 = 56, FS9 = 57, FS10 = 58, FS11 = 59, FT8 = 60, FT9 = 61, FT10 = 62, FT11 = 63,
-}
-
-/// The registers of these numbers.
-const fn numbers(first: u16, last: u16) -> RegSet {
-    let mut set = RegSet::EMPTY;
-    let mut number = first;
-    while number <= last {
-        set = set.with(DwarfReg::new(number));
-        number += 1;
-    }
-    set
-}
-
-const CALLER_SAVED: RegSet = numbers(5, 7).union(numbers(10, 17)).union(numbers(28, 31));
-const FLOAT_CALLER_SAVED: RegSet = numbers(32, 39).union(numbers(42, 49)).union(numbers(60, 63));
-
-/// RISC-V psABI 1.1 and 1.2, with floating-point arguments in registers (lp64d). At a function's entry t2 may hold the
-/// static chain.
-pub(super) const REGISTERS: Registers = Registers {
-    always_free: RegSet::EMPTY,
-    free_at_any_reg: CALLER_SAVED,
-    free_at_entry: RegSet::of(&[T0, T1, T3, T4, T5, T6]),
-    caller_saved: CALLER_SAVED,
-    special: RegSet::EMPTY,
-    lost_in_any_call: RegSet::of(&[RA]),
-    lost_in_c_call: CALLER_SAVED.union(FLOAT_CALLER_SAVED).with(RA),
-    live_unless_trusted: RegSet::of(&[RA]),
-    int_args: &[A0, A1, A2, A3, A4, A5, A6, A7],
-    float_args: &[FA0, FA1, FA2, FA3, FA4, FA5, FA6, FA7],
-    int_result: A0,
-    float_result: FA0,
-    vectors: numbers(32, 63),
-    stack_pointer: SP,
-    stack_args: 0,
-    stack_args_at_entry: 0,
-};
 
 /// The order in which free registers are taken.
 pub(super) const SCRATCH_ORDER: [DwarfReg; 15] = [T0, T1, T3, T4, T5, T6, T2, A7, A6, A5, A4, A3, A2, A1, A0];

@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 
 use super::insn::{self, Gpr, Imm12, Mem, Shift, Upper};
 use crate::arch::op::{Extension, Width};
+use crate::arch::{Arch, nops};
 
 const ENCODINGS: &str = include_str!("encodings.txt");
 const IMMEDIATES: [i64; 7] = [0, 1, -1, 5, 0x7ff, -0x800, 0x100];
@@ -98,8 +99,8 @@ impl Cases {
         ] {
             self.add(text.to_string(), |out| insn::mov(dst, src, width, extension, out));
         }
-        self.add("nop".to_string(), insn::nop);
-        self.add("c.nop".to_string(), insn::short_nop);
+        self.add("nop".to_string(), |out| nops::put(Arch::RiscV64, 4, out));
+        self.add("c.nop".to_string(), |out| nops::put(Arch::RiscV64, 2, out));
         self.add("ret".to_string(), insn::ret);
         self.add("unimp".to_string(), insn::trap);
     }

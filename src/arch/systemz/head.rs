@@ -5,47 +5,18 @@
 //! and what changes is its distance, an aligned word; where there is nothing to do it leads to the instruction
 //! behind it. It stands 2 bytes into a doubleword, so that one store holds it.
 
-use super::insn::{BRCL, TRAP as ILLEGAL};
+use super::insn::BRCL;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::live::{Head, HeadBytes, NoHead};
 
 /// The length of every head.
 pub(super) const LEN: u32 = 6;
-/// An illegal instruction of 2 bytes, as the shortest have.
-pub(super) const TRAP: [u8; 2] = ILLEGAL;
 /// What one store changes.
 const WORD: u64 = 8;
 /// Where in it a head starts.
 const INTO: u64 = 2;
 /// Always.
 const MASK: u8 = 15;
-
-/// What can be a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// `brcl 15`, wherever it leads.
-    Jump,
-}
-
-/// The pairs of old and new that may be exchanged while threads execute either.
-const EXCHANGEABLE: [(Kind, Kind); 1] = [(Kind::Jump, Kind::Jump)];
-
-impl Kind {
-    fn of(head: &[u8]) -> Option<Self> {
-        match head {
-            [0xc0, 0xf4, _, _, _, _] => Some(Self::Jump),
-            _ => None,
-        }
-    }
-}
-
-/// Whether the head may be exchanged live.
-pub(super) fn exchangeable(old: &[u8], new: &[u8]) -> bool {
-    match (Kind::of(old), Kind::of(new)) {
-        (Some(old), Some(new)) => EXCHANGEABLE.contains(&(old, new)),
-        _ => false,
-    }
-}
 
 /// Where the head of the site at `addr` stands: as early as it can. Any site of 12 bytes at an even address has one.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
@@ -75,7 +46,7 @@ pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::Arch;
+    use crate::arch::{Arch, live};
 
     #[test]
     fn every_even_address_and_length_gets_one_aligned_word_or_a_refusal() {
@@ -107,14 +78,14 @@ mod tests {
 
     #[test]
     fn armed_sites_are_nops_around_one_head() {
-        let live = Arch::SystemZ.live();
+        let live = live::of(Arch::SystemZ);
         for at in (0..16).step_by(2) {
             for len in (12..=40).step_by(2) {
                 let site = CodeAddr::new(0x7f00_0000_1000 + at);
                 let head = live.plan_head(site, Len::new(len)).unwrap();
                 let jump = live.jump(head, CodeAddr::new(0x7f00_1000_0000)).unwrap();
                 for bytes in [live.nop(head), jump] {
-                    let armed = head.armed(live, Len::new(len), bytes);
+                    let armed = head.armed(Arch::SystemZ, Len::new(len), bytes);
                     assert_eq!(armed.len(), len as usize);
                     assert_eq!(head.of_site(&armed), Some(bytes));
                     let at = head.offset.as_usize();
@@ -125,24 +96,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn only_distances_are_exchanged() {
-        let head = plan(CodeAddr::new(0x1000), Len::new(12)).unwrap();
-        let (nop, jump) = (nop(), jump(head, CodeAddr::new(0x2000)).unwrap());
-        for (old, new) in [(nop, nop), (nop, jump), (jump, nop), (jump, jump)] {
-            assert!(exchangeable(&old, &new));
-        }
-        // brcl 0, brasl, bc and bcr.
-        for other in [
-            [0xc0, 0x04, 0, 0, 0, 3],
-            [0xc0, 0xe5, 0, 0, 0, 3],
-            [0x47, 0, 0, 0, 0x07, 0],
-        ] {
-            assert!(!exchangeable(&other, &jump) && !exchangeable(&jump, &other));
-        }
-        assert!(!exchangeable(&jump, &jump[..4]));
     }
 
     #[test]

@@ -25,7 +25,6 @@ mod emit;
 mod head;
 mod insn;
 mod memory;
-mod nops;
 mod regs;
 mod relocate;
 
@@ -37,7 +36,7 @@ pub use regs::*;
 use alloc::vec::Vec;
 
 use super::RegSet;
-use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::backend::{Backend, Branch, Code, Form, Refusal};
 use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
 use crate::addr::{CodeAddr, Len};
@@ -47,10 +46,6 @@ use crate::addr::{CodeAddr, Len};
 pub(crate) struct SystemZ;
 
 impl Backend for SystemZ {
-    fn registers(&self) -> &'static Registers {
-        &regs::REGISTERS
-    }
-
     fn unit(&self) -> u32 {
         2
     }
@@ -70,10 +65,6 @@ impl Backend for SystemZ {
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
         branch::put(branch, from, to, out);
     }
-
-    fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
-        nops::put(len, out);
-    }
 }
 
 impl Live for SystemZ {
@@ -91,14 +82,6 @@ impl Live for SystemZ {
 
     fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
         head::jump(head, to)
-    }
-
-    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
-        head::exchangeable(old, new)
-    }
-
-    fn trap(&self) -> &'static [u8] {
-        &head::TRAP
     }
 
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {

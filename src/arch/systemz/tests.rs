@@ -18,11 +18,11 @@ use object::{Object, ObjectSection};
 
 use super::branch;
 use super::insn::{self, Mem, Ri, Ril, Rr, Rre, Rs, Rx, Si, Sil};
-use super::nops;
 use super::regs::{Gpr, R1};
 use crate::addr::CodeAddr;
 use crate::arch::backend::{Branch, BranchKind, Form};
 use crate::arch::op::{Cond, Dest};
+use crate::arch::{Arch, nops};
 
 const ENCODINGS: &str = include_str!("encodings.txt");
 
@@ -216,7 +216,7 @@ impl Cases {
     fn fixed(&mut self) {
         self.add("br %r14".into(), insn::RETURN);
         for (len, text) in [(6, "brcl 0, ."), (4, "bc 0, 0"), (2, "bcr 0, %r0")] {
-            self.put(text.into(), |out| nops::put(len, out));
+            self.put(text.into(), |out| nops::put(Arch::SystemZ, len, out));
         }
         for (text, insn) in [("sllg", insn::SLLG), ("srlg", insn::SRLG), ("srag", insn::SRAG)] {
             for (n, by) in numbers().zip([0, 1, 31, 32, 63].into_iter().cycle()) {
@@ -457,7 +457,7 @@ fn write_encodings() {
 fn nops_fill_every_even_length_with_as_few_as_there_can_be() {
     for len in (0..=64).step_by(2) {
         let mut bytes = Vec::new();
-        nops::put(len, &mut bytes);
+        nops::put(Arch::SystemZ, len, &mut bytes);
         assert_eq!(bytes.len(), len as usize);
         let mut count = 0;
         let mut rest = &bytes[..];

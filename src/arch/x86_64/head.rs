@@ -13,45 +13,10 @@ use crate::arch::live::{Head, HeadBytes, NoHead};
 const LEN: u32 = 5;
 /// The 5-byte nop (Intel SDM volume 2, NOP, table 4-12).
 pub(super) const NOP: [u8; LEN as usize] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
-/// `int3` (Intel SDM volume 2): one byte, as the shortest instructions have.
-pub(super) const TRAP: [u8; 1] = [0xcc];
 /// `jmp rel32`.
 const JUMP: u8 = 0xe9;
 /// What one store changes.
 const WORD: u64 = 8;
-
-/// What can be a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Nop,
-    Jump,
-}
-
-/// The pairs of old and new that may be exchanged while threads execute either.
-const EXCHANGEABLE: [(Kind, Kind); 4] = [
-    (Kind::Nop, Kind::Nop),
-    (Kind::Nop, Kind::Jump),
-    (Kind::Jump, Kind::Nop),
-    (Kind::Jump, Kind::Jump),
-];
-
-impl Kind {
-    fn of(head: &[u8]) -> Option<Self> {
-        match head {
-            [0x0f, 0x1f, 0x44, 0x00, 0x00] => Some(Self::Nop),
-            [JUMP, _, _, _, _] => Some(Self::Jump),
-            _ => None,
-        }
-    }
-}
-
-/// Whether the head may be exchanged live.
-pub(super) fn exchangeable(old: &[u8], new: &[u8]) -> bool {
-    match (Kind::of(old), Kind::of(new)) {
-        (Some(old), Some(new)) => EXCHANGEABLE.contains(&(old, new)),
-        _ => false,
-    }
-}
 
 /// Where the head of the site at `addr` stands: as early as it can. Any site of 9 bytes has one.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
@@ -129,8 +94,7 @@ mod tests {
                 let to = CodeAddr::new(0x7f00_1000_0000);
                 let jump = jump(head, to).unwrap();
                 for bytes in [HeadBytes::new(&NOP), jump] {
-                    let live = Arch::X86_64.live();
-                    let armed = head.armed(live, Len::new(len), bytes);
+                    let armed = head.armed(Arch::X86_64, Len::new(len), bytes);
                     assert_eq!(armed.len(), len as usize);
                     assert_eq!(head.of_site(&armed), Some(bytes));
                     let decoder = Decoder::with_ip(64, &armed, site.get(), DecoderOptions::NONE);
@@ -149,22 +113,6 @@ mod tests {
                     }
                 }
             }
-        }
-    }
-
-    #[test]
-    fn only_heads_are_exchanged() {
-        let jump = [JUMP, 1, 2, 3, 4];
-        for (old, new) in [(NOP, NOP), (NOP, jump), (jump, NOP), (jump, jump)] {
-            assert!(exchangeable(&old, &new));
-        }
-        // mov eax, imm32; call rel32; nop, nop, xchg ax, ax.
-        for other in [
-            [0xb8, 1, 2, 3, 4],
-            [0xe8, 1, 2, 3, 4],
-            [0x90, 0x66, 0x90, 0x66, 0x90],
-        ] {
-            assert!(!exchangeable(&other, &NOP) && !exchangeable(&jump, &other));
         }
     }
 

@@ -12,7 +12,6 @@ mod emit;
 mod encode;
 mod head;
 mod insn;
-mod nops;
 mod regs;
 mod relocate;
 
@@ -24,7 +23,7 @@ pub use regs::*;
 use alloc::vec::Vec;
 
 use super::RegSet;
-use super::backend::{Backend, Branch, Code, Form, Refusal, Registers};
+use super::backend::{Backend, Branch, Code, Form, Refusal};
 use super::live::{Head, HeadBytes, Live, NoHead};
 use super::op::Op;
 use crate::addr::{CodeAddr, Len};
@@ -34,10 +33,6 @@ use crate::addr::{CodeAddr, Len};
 pub(crate) struct X86_64;
 
 impl Backend for X86_64 {
-    fn registers(&self) -> &'static Registers {
-        &regs::REGISTERS
-    }
-
     fn unit(&self) -> u32 {
         1
     }
@@ -57,10 +52,6 @@ impl Backend for X86_64 {
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
         branch::put(branch, from, to, out);
     }
-
-    fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
-        nops::put(len, out);
-    }
 }
 
 impl Live for X86_64 {
@@ -78,14 +69,6 @@ impl Live for X86_64 {
 
     fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
         head::jump(head, to)
-    }
-
-    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
-        head::exchangeable(old, new)
-    }
-
-    fn trap(&self) -> &'static [u8] {
-        &head::TRAP
     }
 
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {

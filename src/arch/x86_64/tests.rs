@@ -14,10 +14,10 @@ use std::process::{Command, Stdio};
 
 use super::encode::{Gpr, Mem, Rm};
 use super::insn::{self, Imm};
-use super::nops;
 use crate::addr::CodeAddr;
 use crate::arch::backend::{Code, Origin};
 use crate::arch::op::{Extension, Width};
+use crate::arch::{Arch, nops};
 
 const ENCODINGS: &str = include_str!("encodings.txt");
 
@@ -484,7 +484,7 @@ fn write_encodings() {
 fn nops_are_single_instructions_up_to_nine_bytes() {
     for len in 1..=64u32 {
         let mut bytes = Vec::new();
-        nops::put(len, &mut bytes);
+        nops::put(Arch::X86_64, len, &mut bytes);
         assert_eq!(bytes.len(), len as usize);
         let decoder = iced_x86::Decoder::new(64, &bytes, iced_x86::DecoderOptions::NONE);
         let nops: Vec<_> = decoder.into_iter().collect();

@@ -27,11 +27,11 @@ pub(crate) struct MapSection<'data> {
 
 impl MapSection<'_> {
     /// What is wrong with its stack maps, with the place.
-    pub(crate) fn problem(&self, error: patchpoint::Error) -> Problem {
+    pub(crate) fn problem(&self, error: impl Into<patchpoint::Error>) -> Problem {
         Problem::StackMap {
             section: self.name.clone(),
             at: self.at,
-            error: Box::new(error),
+            error: Box::new(error.into()),
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::io;
 
-use patchpoint::Error;
 use patchpoint::arch::Arch;
+use patchpoint::{Error, stackmap};
 
 /// Why there is nothing to print. The name of the file stands before it.
 #[derive(Debug, thiserror::Error)]
@@ -101,15 +101,9 @@ impl Problem {
             | Self::Json(_)
             | Self::Write(_) => 2,
             Self::Library(error) => match **error {
-                Error::ObjectMalformed { .. }
-                | Error::ObjectUnsupported { .. }
-                | Error::StackMapTruncated { .. }
-                | Error::StackMapVersion { .. }
-                | Error::StackMapRecordCount { .. }
-                | Error::StackMapLocationKind { .. }
-                | Error::StackMapConstantIndex { .. }
-                | Error::StackMapAmbiguous { .. }
-                | Error::StackMapTooLong { .. } => 2,
+                // It can be read; whose its records are is not known.
+                Error::Tables(stackmap::Error::RecordsWithoutFunction { .. }) => 1,
+                Error::ObjectMalformed { .. } | Error::ObjectUnsupported { .. } | Error::Tables(_) => 2,
                 _ => 1,
             },
             Self::Of(_, problem) => problem.status(),
@@ -140,6 +134,12 @@ impl Problem {
             Self::Of(file, _) => Some(file),
             _ => None,
         }
+    }
+}
+
+impl From<stackmap::Error> for Problem {
+    fn from(error: stackmap::Error) -> Self {
+        Error::from(error).into()
     }
 }
 

@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use super::machine::Machine;
 use super::plan::{Plan, Slot};
 use crate::addr::{CodeAddr, DwarfReg, Len};
-use crate::arch::backend::{Backend, BranchKind, Code, Origin, Refusal};
+use crate::arch::backend::{self, Backend, BranchKind, Code, Origin, Refusal};
 use crate::arch::op::{Address, Base, Dest, Extension, Op, Value, Width};
-use crate::arch::{Arch, RegSet, SiteContext};
+use crate::arch::{Arch, RegSet, SiteContext, conventions};
 use crate::deopt::host::state;
 use crate::engine::StackAt;
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ fn finished(site: &SiteContext<'_>, at: CodeAddr, code: Coded<Code>) -> Result<V
     let out_of_reach = Error::RampOutOfReach { ramp: at, to: end };
     // The operations are chosen so that none is refused; what is left is the distance.
     code.ok()
-        .and_then(|code| finish(site.arch.backend(), code, end))
+        .and_then(|code| finish(site.arch, code, end))
         .ok_or(out_of_reach)
 }
 
@@ -89,11 +89,11 @@ struct Writer {
 
 impl Writer {
     fn new(arch: Arch, origin: Origin) -> Self {
-        let backend = arch.backend();
+        let backend = backend::of(arch);
         Self {
             backend,
             machine: Machine::of(arch),
-            stack_pointer: backend.registers().stack_pointer,
+            stack_pointer: conventions::of(arch).stack_pointer,
             code: Code::new(origin),
         }
     }
@@ -115,7 +115,7 @@ impl Writer {
         context: u64,
         dispatch: u64,
     ) -> Coded<Code> {
-        let registers = site.arch.backend().registers();
+        let registers = conventions::of(site.arch);
         let mut writer = Self::new(site.arch, origin);
         let machine = writer.machine;
         writer.lower(plan);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::machine::Machine;
 use crate::addr::DwarfReg;
-use crate::arch::backend::Registers;
+use crate::arch::conventions::{self, Registers};
 use crate::arch::registers::canonical;
 use crate::arch::{Convention, RegSet, SiteContext, SiteKind};
 use crate::stackmap::Place;
@@ -57,7 +57,7 @@ impl Plan {
         }
         let mut needs = Needs {
             machine: Machine::of(site.arch),
-            registers: site.arch.backend().registers(),
+            registers: conventions::of(site.arch),
             site,
             needs: Vec::new(),
         };

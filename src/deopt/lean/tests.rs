@@ -9,7 +9,7 @@ use super::machine::Machine;
 use super::plan::Plan;
 use super::testing::leak;
 use crate::addr::{CodeAddr, FnOffset, RecordId};
-use crate::arch::{Arch, CallShape, SiteContext};
+use crate::arch::{Arch, CallShape, SiteContext, conventions};
 use crate::stackmap::Constants;
 use crate::stackmap::testing::{RecordSpec, direct, record, reg};
 
@@ -63,7 +63,7 @@ fn any_reg() -> CallShape {
 
 /// Result and argument in registers of these numbers, and the stack pointer live.
 fn spec(arch: Arch, result: u16, arg: u16) -> RecordSpec {
-    let stack_pointer = arch.backend().registers().stack_pointer.get();
+    let stack_pointer = conventions::of(arch).stack_pointer.get();
     let spec = record(7).location(reg(result, 8)).location(reg(arg, 8));
     spec.live_out(stack_pointer, 8)
 }

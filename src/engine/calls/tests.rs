@@ -18,7 +18,7 @@ const CALLS: [(Arch, &[u8], u32, u64); 8] = [
 
 /// The call at this offset of a function.
 fn site(arch: Arch, call: &[u8], offset: u32) -> Site {
-    let restore = arch.restore_behind_leaving();
+    let restore = stubs::restore_behind_leaving(arch);
     let behind = restore.as_ref().map_or(&[][..], |word| word);
     let code = [&vec![0; offset as usize][..], call, behind].concat();
     let module = module(arch, &code, &[(offset, call.len())]).unwrap();
@@ -36,12 +36,12 @@ fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
         let original = site.read().unwrap();
         assert_eq!(original, call);
         assert_eq!(
-            arch.call_target(site.addr(), call),
+            calls::target(arch, site.addr(), call),
             Some(plus(site.addr(), 0x100))
         );
         let to = plus(site.addr(), 0x4320);
         let new = Branch::Call.to(&site, call, to).unwrap().unwrap();
-        assert_eq!(arch.call_target(site.addr(), &new), Some(to));
+        assert_eq!(calls::target(arch, site.addr(), &new), Some(to));
         let exchanged = verify::check_exchange(&Branch::Call.context(&site), call, &new);
         // RISC-V's are two instructions.
         assert_eq!(exchanged.is_ok(), arch != Arch::RiscV64, "{arch} {exchanged:?}");
@@ -55,14 +55,14 @@ fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
 #[test]
 fn a_call_is_not_exchanged_for_a_jump() {
     for (arch, call, offset, _) in CALLS {
-        if arch.restore_behind_leaving().is_none() {
+        if stubs::restore_behind_leaving(arch).is_none() {
             continue;
         }
         let site = site(arch, call, offset);
         let mut jump = call.to_vec();
         jump[if arch.is_big_endian() { 3 } else { 0 }] &= !1;
         let refused = verify::check_exchange(&Branch::Call.context(&site), call, &jump);
-        assert!(matches!(refused, Err(Error::VerifyExchange { .. })), "{arch}");
+        assert!(matches!(refused, Err(verify::Error::Exchange { .. })), "{arch}");
     }
 }
 
@@ -75,7 +75,7 @@ fn a_distance_in_two_words_is_not_exchanged() {
             .to(&site, call, plus(site.addr(), 0x7654_3210))
             .unwrap();
         let refused = verify::check_exchange(&site.context(&[]), call, &new.unwrap());
-        assert!(matches!(refused, Err(Error::VerifyExchange { .. })), "{arch}");
+        assert!(matches!(refused, Err(verify::Error::Exchange { .. })), "{arch}");
         assert!(matches!(site.head(), Err(Error::NoHead { .. })), "{arch}");
     }
 }
@@ -87,7 +87,7 @@ fn a_gate_is_a_jump_that_is_exchanged() {
         let range = CodeRange::new(CodeAddr::new(START + 0x8000), GATE.get().into()).unwrap();
         let gate = Gate {
             range,
-            head: arch.live().plan_head(range.start(), GATE).unwrap(),
+            head: live::of(arch).plan_head(range.start(), GATE).unwrap(),
             memory: Arc::clone(site.memory().unwrap()),
         };
         let branch = Branch::Gate(&gate);
@@ -188,5 +188,50 @@ fn gates_and_stubs_have_the_frame_of_a_function_that_starts() {
             described += 1;
         }
         assert_eq!(described, 1);
+    }
+}
+
+/// Of both conventions: the stub that calls leave by, and one for each word that is another.
+#[test]
+fn a_stub_that_leaves_does_just_that() {
+    for (arch, call, offset, _) in CALLS {
+        if !arch.is_powerpc64() {
+            continue;
+        }
+        let site = site(arch, call, offset);
+        let context = Branch::Call.context(&site);
+        for to in [0x1234_5678_9abc_def0, 0xffff_ffff_ffff_fff0, 0x1000_0000, 0] {
+            let (at, to) = (CodeAddr::new(0x7000_0000), CodeAddr::new(to));
+            let stub = stubs::leaving(arch, to).unwrap();
+            verify::check_leaving(&context, at, &stub, to).unwrap();
+            assert!(verify::check_leaving(&context, at, &stub, CodeAddr::new(to.get() + 4)).is_err());
+            for word in 0..stub.len() / 4 {
+                // Of the instructions that make the address, their numbers; of the shift nothing, whose mask may differ.
+                let bits = match word {
+                    1 | 2 | 4 | 5 => 0..16,
+                    3 => 0..0,
+                    _ => 0..32,
+                };
+                for bit in bits {
+                    let mut other = stub.clone();
+                    let byte = if arch.is_big_endian() {
+                        3 - bit / 8
+                    } else {
+                        bit / 8
+                    };
+                    other[word * 4 + byte] ^= 1 << (bit % 8);
+                    let checked = verify::check_leaving(&context, at, &other, to);
+                    assert!(checked.is_err(), "{arch} word {word}, bit {bit}: {other:02x?}");
+                }
+                let mut short = stub.clone();
+                short.drain(word * 4..word * 4 + 4);
+                // Without an instruction that adds nothing the address is the same.
+                let adds = to.get() == 0x1234_5678_9abc_def0;
+                assert!(
+                    !adds || verify::check_leaving(&context, at, &short, to).is_err(),
+                    "{arch} {word}"
+                );
+            }
+        }
     }
 }

@@ -98,7 +98,7 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
             displace(shared, &site, head, &original)?
         }
     };
-    let armed: Arc<[u8]> = head.armed(live, site.reserved(), first).into();
+    let armed: Arc<[u8]> = head.armed(site.module().arch(), site.reserved(), first).into();
     Ok(Arming {
         site,
         memory,

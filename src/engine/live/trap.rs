@@ -12,7 +12,8 @@ use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
 use super::super::transaction::Change;
 use super::super::work::Work;
-use super::{CodeAddr, Error, HeadExchange, Len, Result, Sequence, Site, backend};
+use super::{CodeAddr, Error, HeadExchange, Len, Result, Sequence, Site};
+use crate::arch::exchange;
 use crate::publish::Publisher;
 use crate::verify;
 
@@ -33,7 +34,7 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     if preparation.shared.publisher.traps_elsewhere().is_none() {
         table::check(site)?;
     }
-    let trap = backend(site).trap();
+    let trap = exchange::trap(site.module().arch());
     let ramp = preparation.invalidation_ramp()?;
     let mut new = preparation.state.lasting.original.to_vec();
     let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(site, trap))?;

@@ -5,7 +5,7 @@ use crate::addr::DwarfReg;
 use crate::site::Candidate;
 use crate::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter};
 use crate::stackmap::testing::constant;
-use crate::stackmap::{StackMaps, Version};
+use crate::stackmap::{self, StackMaps, Version};
 
 /// Two functions of [`identity`], and what becomes of registering them with a map made for their addresses.
 fn with_map(make: impl FnOnce(&Text) -> MapSpec) -> Result<Module> {
@@ -112,7 +112,12 @@ fn records_of_version_1_need_one_function_to_belong_to() {
     assert_eq!(version_1(&[0]).unwrap().sites().count(), 1);
     let refused = version_1(&[0, 1]);
     assert!(
-        matches!(refused, Err(Error::RecordsWithoutFunction { functions: 2 })),
+        matches!(
+            refused,
+            Err(Error::Tables(stackmap::Error::RecordsWithoutFunction {
+                functions: 2
+            }))
+        ),
         "{refused:?}"
     );
     // No function at all, with a record.
@@ -126,7 +131,12 @@ fn records_of_version_1_need_one_function_to_belong_to() {
         bytes
     });
     assert!(
-        matches!(none, Err(Error::RecordsWithoutFunction { functions: 0 })),
+        matches!(
+            none,
+            Err(Error::Tables(stackmap::Error::RecordsWithoutFunction {
+                functions: 0
+            }))
+        ),
         "{none:?}"
     );
 }

@@ -287,5 +287,17 @@ macro_rules! refused {
             result
         );
     }};
+    ($result:expr, Check($variant:ident)) => {{
+        let result = $result;
+        assert!(
+            matches!(
+                result,
+                Err(crate::error::Error::Check(crate::verify::Error::$variant { .. }))
+            ),
+            "expected {}, got {:#?}",
+            stringify!($variant),
+            result
+        );
+    }};
 }
 use refused;

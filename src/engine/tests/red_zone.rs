@@ -124,7 +124,7 @@ fn a_sequence_that_would_overwrite_the_red_zone_is_refused() {
     let called = Sequence::new().call_to(CodeAddr::new(0x1000), crate::arch::OnReturn::PreservesAll);
     refused!(lab.engine.patch(1, &called.jump(Target::Deopt)), CallNotAllowed);
     let pushed = Sequence::new().raw(&code().overwrites);
-    refused!(lab.engine.patch(1, &pushed.jump(Target::Deopt)), VerifyRedZone);
+    refused!(lab.engine.patch(1, &pushed.jump(Target::Deopt)), Check(RedZone));
     refused!(lab.engine.patch(1, &Sequence::new()), ShadowFallsThrough);
     assert_eq!(
         (lab.engine.status(&site), call2(&site, 6, 7)),

@@ -5,7 +5,7 @@ use std::vec::Vec;
 use super::host::{self, HOST};
 use super::machine::{Data, Undefined};
 use super::program::{Change, Kind, Mem, POOL, Program, Step, To, Value};
-use crate::arch::{Cond, Convention, SiteKind};
+use crate::arch::{Cond, Convention, SiteKind, conventions};
 use crate::sequence::Operand;
 use crate::stackmap::Place;
 
@@ -208,8 +208,7 @@ impl<'p> Interpreter<'p> {
     /// Whatever is not given back: which registers those are is the platform's affair, and the encoder's table is
     /// compared with the checker's elsewhere.
     fn lost_in_c_call(&self) -> Vec<u16> {
-        super::backend()
-            .registers()
+        conventions::of(super::ARCH)
             .lost_in_c_call
             .iter()
             .map(|reg| reg.get())

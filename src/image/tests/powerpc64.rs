@@ -65,7 +65,7 @@ fn a_call_out_restores_the_toc_pointer_behind_it() {
             let stub = bytes_of(arch, &words[4..]);
             assert_eq!(
                 stub[..4],
-                arch.stub().bytes[..4],
+                stubs::of(arch).bytes[..4],
                 "{arch}: it saves the TOC pointer"
             );
         }
@@ -318,15 +318,15 @@ fn recorded_calls_leave_by_stubs() {
         let (call, behind) = (&code.bytes[at..at + 4], &code.bytes[at + 4..at + 8]);
         assert_eq!(
             wanted,
-            arch.restore_behind_leaving().unwrap() == *behind,
+            stubs::restore_behind_leaving(arch).unwrap() == *behind,
             "{arch}"
         );
-        let target = arch.call_target(calls[0].addr, call).unwrap();
+        let target = crate::arch::calls::target(arch, calls[0].addr, call).unwrap();
         assert_eq!(wanted, image.stub("inside") == Some(target), "{arch}");
         if wanted {
             let start = (target.get() - code.addr.get()) as usize;
             let to = image.symbol("inside").unwrap();
-            let stub = arch.leaving_stub(to).unwrap();
+            let stub = stubs::leaving(arch, to).unwrap();
             assert_eq!(code.bytes[start..start + stub.len()], stub, "{arch}");
         }
     }

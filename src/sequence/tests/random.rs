@@ -5,7 +5,24 @@ use crate::arch::x86_64 as x86;
 use crate::fuzzing::Random;
 use crate::stackmap::Location;
 
-impl Random {
+trait Choose {
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T;
+    fn number(&mut self) -> u64;
+    fn disp(&mut self) -> i32;
+    fn gpr(&mut self) -> u16;
+    fn location(&mut self) -> Location;
+    fn site(&mut self) -> SiteContext<'static>;
+    fn operand(&mut self) -> Operand;
+    fn mem(&mut self) -> Mem;
+    fn source(&mut self) -> Source;
+    fn target(&mut self) -> Target;
+    fn destination(&mut self) -> Operand;
+    fn cond(&mut self) -> Cond;
+    fn operation(&mut self, sequence: Sequence) -> Sequence;
+    fn sequence(&mut self) -> Sequence;
+}
+
+impl Choose for Random {
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         *self.pick(all).unwrap()
     }
@@ -252,7 +269,7 @@ fn check_random(sequence: &Sequence, site: &SiteContext<'_>, assembled: &Assembl
         .collect();
     // Stores to the stack through a location are the sequence's own doing, which the checker judges.
     if let Err(error) = verify::check(site, &assembled.code, &stubs, &assembled.declared) {
-        if matches!(error, Error::VerifyRedZone { .. }) {
+        if matches!(error, verify::Error::RedZone { .. }) {
             return;
         }
         let stub = assembled

@@ -64,7 +64,7 @@ fn check(
     site: &SiteContext<'_>,
     assembled: &Assembled,
     declared: &Declared,
-) -> crate::Result<verify::Checked> {
+) -> Result<verify::Checked, verify::Error> {
     let stub = assembled.stub.as_ref().map(|stub| Chunk {
         addr: stub.addr,
         bytes: &stub.bytes,
@@ -82,7 +82,7 @@ fn unknown_instructions_are_refused_unless_vouched_for() {
         assert!(
             matches!(
                 refused,
-                Error::VerifyUndecodable { .. } | Error::VerifyRefused { .. }
+                verify::Error::Undecodable { .. } | verify::Error::Refused { .. }
             ),
             "{arch}: {refused}"
         );
@@ -110,7 +110,7 @@ fn what_they_write_must_be_free() {
         assembled.declared.vouched[0].writes = RegSet::of(&[argument]);
         let refused = check(&site, &assembled, &assembled.declared).unwrap_err();
         assert!(
-            matches!(refused, Error::VerifyClobber { .. }),
+            matches!(refused, verify::Error::Clobber { .. }),
             "{arch}: {refused}"
         );
     }
@@ -172,7 +172,7 @@ fn nothing_branches_into_them() {
         ..Declared::default()
     };
     let refused = verify::check(&site, &code, &[], &declared).unwrap_err();
-    assert!(matches!(refused, Error::VerifyBranchInside { .. }), "{refused}");
+    assert!(matches!(refused, verify::Error::BranchInside { .. }), "{refused}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 
 use super::super::insn::{self, Field, Gpr};
 use crate::arch::op::{Extension, Width};
+use crate::arch::{Arch, exchange};
 
 const ENCODINGS: &str = include_str!("encodings.txt");
 
@@ -181,7 +182,14 @@ impl Cases {
             self.add(format!("b ({disp})"), insn::b(disp));
         }
         self.add("nop".to_string(), insn::NOP);
-        self.add("trap".to_string(), insn::TRAP);
+        for arch in [Arch::PowerPc64, Arch::PowerPc64ElfV2, Arch::PowerPc64Le] {
+            let trap = exchange::trap(arch).try_into().unwrap();
+            let word = match arch.is_big_endian() {
+                true => u32::from_be_bytes(trap),
+                false => u32::from_le_bytes(trap),
+            };
+            self.add("trap".to_string(), word);
+        }
         self.add(".long 0".to_string(), insn::ILLEGAL);
         self.add("blr".to_string(), insn::BLR);
         self.add("bctr".to_string(), insn::BCTR);

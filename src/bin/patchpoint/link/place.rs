@@ -16,7 +16,7 @@ impl AtAddress {
     fn addrs(&self, segments: &[SegmentRequest; 3]) -> patchpoint::Result<SegmentAddrs> {
         let (mut at, mut first) = (self.0, true);
         let mut end = Some(at.get());
-        let mut place = |request: &SegmentRequest| {
+        let mut place = |request: &SegmentRequest| -> patchpoint::Result<CodeAddr> {
             let align = PAGE.max(request.align.get().into());
             if !std::mem::take(&mut first) {
                 let next = end.and_then(|end| end.checked_next_multiple_of(align));

@@ -1,0 +1,62 @@
+//! What an architecture answers, and the one place where one is chosen.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use llvm_stackmaps::addr::CodeAddr;
+
+use crate::Arch;
+use crate::conventions::Registers;
+use crate::registers::{RegisterName, Run};
+
+/// One architecture.
+pub(crate) trait Isa: Sync {
+    /// The names of its registers.
+    fn register_names(&self) -> &'static [Run];
+
+    /// The name of the low `size` bytes of a register, where they have one.
+    fn register_view(&self, _whole: RegisterName, _reg: u16, _size: u16) -> Option<RegisterName> {
+        None
+    }
+
+    /// Its registers as its calling conventions use them.
+    fn registers(&self) -> &'static Registers;
+
+    /// Appends `len` bytes of nops, as few instructions as there can be.
+    fn put_nops(&self, len: u32, out: &mut Vec<u8>);
+
+    /// The instruction that traps and is no longer than any other.
+    fn trap(&self) -> &'static [u8];
+
+    /// Whether the instruction may be exchanged while threads execute either.
+    fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool;
+
+    /// The bytes of the call or jump whose operand a relocation at `offset` fills, and what such a relocation adds to its
+    /// symbol.
+    fn call_around(&self, bytes: &[u8], offset: usize) -> Option<(Range<usize>, i64)>;
+
+    /// How far from its start a call or jump leads.
+    fn call_distance(&self, bytes: &[u8]) -> Option<i64>;
+
+    /// Lets a call or jump lead that far from its start, if it reaches.
+    fn set_call_distance(&self, bytes: &mut [u8], distance: i64) -> Option<()>;
+
+    /// The operand of a call of `len` bytes, where one store writes it.
+    fn call_operand(&self, addr: CodeAddr, len: usize) -> Option<Range<usize>>;
+}
+
+impl Arch {
+    /// The architecture's answers.
+    #[inline]
+    pub(crate) fn isa(self) -> &'static dyn Isa {
+        match self {
+            Self::X86_64 => &crate::x86_64::X86_64,
+            Self::AArch64 => &crate::aarch64::AArch64,
+            Self::PowerPc64 => &crate::powerpc64::BIG_V1,
+            Self::PowerPc64ElfV2 => &crate::powerpc64::BIG_V2,
+            Self::PowerPc64Le => &crate::powerpc64::LITTLE,
+            Self::SystemZ => &crate::systemz::SystemZ,
+            Self::RiscV64 => &crate::riscv64::RiscV64,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The rule for call sites: what stands there after a change is what stood there, with another target.
+
+use alloc::vec::Vec;
+
+use super::check::isa;
+use super::facts::{Constant, Dest, Facts, Flow};
+use super::powerpc64;
+use crate::{Error, Result};
+use llvm_stackmaps::addr::CodeAddr;
+use patchpoint_isa::SiteName;
+use patchpoint_isa::{Arch, SiteContext};
+
+/// Checks that `new` is the call or jump `old`, which stands at the site, but leads to `to`: only the bits of its operand
+/// differ, and it decodes to a branch of the same sort to that address.
+///
+/// # Errors
+/// [`Error::Call`].
+pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) -> Result<()> {
+    let refused = |what| Error::Call {
+        site: SiteName::of(site),
+        what,
+    };
+    if old.len() != new.len() {
+        return Err(refused("the old and the new bytes are not equally many"));
+    }
+    let operand = operand(site.arch, old.len()).ok_or_else(|| refused("no call has this length"))?;
+    let kept = |bytes: &[u8]| -> Vec<u8> {
+        let kept = bytes.iter().zip(&operand);
+        kept.map(|(byte, operand)| byte & !operand).collect()
+    };
+    if kept(old) != kept(new) {
+        return Err(refused("more than the distance of a call changes"));
+    }
+    let (was, is) = (branch(site, old), branch(site, new));
+    match (was, is) {
+        (Some((was, _)), Some((is, target))) if was == is && target == to.get() => Ok(()),
+        (Some(_), Some(_)) => Err(refused("the call does not lead where it should")),
+        _ => Err(refused("its bytes are no call")),
+    }
+}
+
+/// Checks that a stub at `at`, to which a PowerPC call goes, leaves for the function `to`: it saves the TOC pointer where the
+/// caller restores it from, and changes nothing that the function or its caller could miss.
+///
+/// # Errors
+/// [`Error::Call`].
+pub fn check_leaving(site: &SiteContext<'_>, at: CodeAddr, stub: &[u8], to: CodeAddr) -> Result<()> {
+    match powerpc64::leaving(site.arch, at.get(), stub) {
+        Some(target) if target == to.get() => Ok(()),
+        _ => Err(Error::Call {
+            site: SiteName::of(site),
+            what: "its stub does not leave for the function as calls do",
+        }),
+    }
+}
+
+/// Which bits of a call of that length are its distance.
+fn operand(arch: Arch, len: usize) -> Option<Vec<u8>> {
+    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+    Some(match (arch, len) {
+        (Arch::X86_64, 5) => [0, 255, 255, 255, 255].to_vec(),
+        (Arch::X86_64 | Arch::SystemZ, 6) => [0, 0, 255, 255, 255, 255].to_vec(),
+        (Arch::AArch64, 4) => words(&[0x03ff_ffff]),
+        (Arch::PowerPc64Le, 4) => words(&[0x03ff_fffc]),
+        (Arch::PowerPc64 | Arch::PowerPc64ElfV2, 4) => [0x03, 255, 255, 0xfc].to_vec(),
+        (Arch::RiscV64, 4) => words(&[0xffff_f000]),
+        (Arch::RiscV64, 8) => words(&[0xffff_f000, 0xfff0_0000]),
+        _ => return None,
+    })
+}
+
+/// What sorts of branches there are.
+#[derive(PartialEq, Eq)]
+enum Sort {
+    Call,
+    Jump,
+    Branch,
+}
+
+/// The branch that all of the bytes are, and where it leads.
+fn branch(site: &SiteContext<'_>, bytes: &[u8]) -> Option<(Sort, u64)> {
+    let mut code = Vec::new();
+    (isa(site.arch).decode)(site.addr.get(), bytes, &mut code).ok()?;
+    match code.as_slice() {
+        [one] => direct(one),
+        [first, second] if site.arch == Arch::RiscV64 => through_register(first, second, bytes),
+        _ => None,
+    }
+}
+
+fn direct(facts: &Facts) -> Option<(Sort, u64)> {
+    match facts.flow {
+        Flow::Call(Dest::Address(to)) => Some((Sort::Call, to)),
+        Flow::Jump(Dest::Address(to)) => Some((Sort::Jump, to)),
+        Flow::Branch(Dest::Address(to)) => Some((Sort::Branch, to)),
+        _ => None,
+    }
+}
+
+/// `auipc` and `jalr` by the same register (RISC-V psABI, R_RISCV_CALL).
+fn through_register(first: &Facts, second: &Facts, bytes: &[u8]) -> Option<(Sort, u64)> {
+    let Some(Constant::Is(register, upper)) = first.constant else {
+        return None;
+    };
+    let word = u32::from_le_bytes(*bytes.last_chunk()?);
+    let sort = match second.flow {
+        Flow::Call(_) => Sort::Call,
+        Flow::Jump(_) => Sort::Jump,
+        _ => return None,
+    };
+    let same = word & 0x7f == 0x67 && word >> 15 & 31 == u32::from(register.get());
+    let lower = i64::from(word as i32 >> 20);
+    same.then_some((sort, upper.wrapping_add_signed(lower)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use llvm_stackmaps::Constants;
+    use patchpoint_isa::CallShape;
+
+    fn site(arch: Arch, len: usize) -> SiteContext<'static> {
+        SiteContext {
+            arch,
+            id: Default::default(),
+            function: None,
+            offset: Default::default(),
+            addr: CodeAddr::new(0x1000_0000),
+            shape: CallShape::call(len as u32),
+            record: None,
+            constants: Constants::NONE,
+            landings: &[],
+            trust_live_outs: false,
+        }
+    }
+
+    fn check(arch: Arch, old: &[u8], new: &[u8], to: u64) -> Result<()> {
+        check_call(&site(arch, old.len()), old, new, CodeAddr::new(to))
+    }
+
+    type Case = (Arch, &'static [u8], &'static [u8], &'static [&'static [u8]]);
+
+    /// Of each architecture: a call of +0x100, the same of +0x104, and what is no such change.
+    #[test]
+    fn only_the_target_of_a_call_may_change() {
+        let cases: [Case; 9] = [
+            (
+                Arch::PowerPc64,
+                &[0x48, 0, 0x01, 0x01],
+                &[0x48, 0, 0x01, 0x05],
+                &[&[0x48, 0, 0x01, 0x04], &[0x48, 0, 0x01, 0x07]],
+            ),
+            (
+                Arch::PowerPc64ElfV2,
+                &[0x48, 0, 0x01, 0x01],
+                &[0x48, 0, 0x01, 0x05],
+                &[&[0x48, 0, 0x01, 0x04], &[0x48, 0, 0x01, 0x07]],
+            ),
+            (
+                Arch::PowerPc64Le,
+                &[0x01, 0x01, 0, 0x48],
+                &[0x05, 0x01, 0, 0x48],
+                &[&[0x04, 0x01, 0, 0x48]],
+            ),
+            (
+                Arch::X86_64,
+                &[0xe8, 0xfb, 0, 0, 0],
+                &[0xe8, 0xff, 0, 0, 0],
+                &[&[0xe9, 0xff, 0, 0, 0], &[0xb8, 0xff, 0, 0, 0]],
+            ),
+            // jne
+            (
+                Arch::X86_64,
+                &[0x0f, 0x85, 0xfa, 0, 0, 0],
+                &[0x0f, 0x85, 0xfe, 0, 0, 0],
+                &[&[0x0f, 0x84, 0xfe, 0, 0, 0]],
+            ),
+            (
+                Arch::AArch64,
+                &[0x40, 0, 0, 0x94],
+                &[0x41, 0, 0, 0x94],
+                &[&[0x41, 0, 0, 0x14]],
+            ),
+            (
+                Arch::SystemZ,
+                &[0xc0, 0xe5, 0, 0, 0, 0x80],
+                &[0xc0, 0xe5, 0, 0, 0, 0x82],
+                &[&[0xc0, 0xf4, 0, 0, 0, 0x82], &[0xc0, 0xd5, 0, 0, 0, 0x82]],
+            ),
+            // jal ra
+            (
+                Arch::RiscV64,
+                &[0xef, 0, 0, 0x10],
+                &[0xef, 0, 0x40, 0x10],
+                &[&[0x6f, 0, 0x40, 0x10]],
+            ),
+            // auipc ra, 0; jalr ra, 0x100(ra)
+            (
+                Arch::RiscV64,
+                &[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0x10],
+                &[0x97, 0, 0, 0, 0xe7, 0x80, 0x40, 0x10],
+                &[&[0x97, 0, 0, 0, 0x67, 0x80, 0x40, 0x10]],
+            ),
+        ];
+        for (arch, old, new, others) in cases {
+            check(arch, old, new, 0x1000_0104).unwrap();
+            check(arch, old, old, 0x1000_0100).unwrap();
+            for (new, to) in [(new, 0x1000_0108), (old, 0x1000_0104)] {
+                let refused = check(arch, old, new, to);
+                assert!(matches!(refused, Err(Error::Call { .. })), "{arch}");
+            }
+            for other in others {
+                let refused = check(arch, old, other, 0x1000_0104);
+                assert!(matches!(refused, Err(Error::Call { .. })), "{arch} {other:02x?}");
+                let short = check(arch, old, &other[..3], 0x1000_0104);
+                assert!(matches!(short, Err(Error::Call { .. })));
+            }
+        }
+        // By another register; what is no call at all, and stays so.
+        let pair = [0x97, 0, 0, 0, 0xe7, 0x80, 0, 0x10];
+        let other = [0x97, 0, 0, 0, 0xe7, 0x00, 0x01, 0x10];
+        assert!(check(Arch::RiscV64, &pair, &other, 0x1000_0100).is_err());
+        assert!(check(Arch::RiscV64, &other, &other, 0x1000_0100).is_err());
+        let mov = [0xb8, 0xfb, 0, 0, 0];
+        assert!(check(Arch::X86_64, &mov, &mov, 0x1000_0100).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! Which registers a site's sequences may write, from the site alone.
+
+use super::facts::{Abi, Isa};
+use crate::{Error, Result};
+use llvm_stackmaps::addr::DwarfReg;
+use llvm_stackmaps::{Location, Place, Record};
+use patchpoint_isa::SiteName;
+use patchpoint_isa::{Arch, Convention, Declared, RegSet, SiteContext, SiteKind};
+
+/// The registers of a site.
+pub(super) struct Policy {
+    /// What may be written.
+    pub(super) writable: RegSet,
+    /// What must not have been written when control leaves for good by a jump: a ramp reads it.
+    pub(super) kept_for_ramps: RegSet,
+    /// What must not have been written when control goes on at the site's end, or in another function: return
+    /// registers at an entry, which are free only on paths that return.
+    pub(super) kept_for_the_function: RegSet,
+    /// What a C function that is called returns, as far as the site has a use for it.
+    pub(super) result: RegSet,
+}
+
+impl Policy {
+    pub(super) fn of(site: &SiteContext<'_>, isa: &Isa, declared: &Declared) -> Result<Self> {
+        let recorded = Recorded::of(site, isa)?;
+        let abi = &isa.abi;
+        let (free, result) = match (site.shape.kind(), site.shape.convention()) {
+            (SiteKind::Entry, _) => (abi.scratch_at_entry.difference(recorded.values), abi.returned),
+            (SiteKind::Shadow, _) => (abi.scratch.difference(recorded.values), RegSet::EMPTY),
+            // Nobody has told what is live: everything is.
+            (SiteKind::Marked | SiteKind::Call, _) => (RegSet::EMPTY, RegSet::EMPTY),
+            (SiteKind::Patchpoint, Convention::AnyReg) => (
+                abi.scratch_at_any_reg.difference(recorded.values),
+                recorded.result,
+            ),
+            (SiteKind::Patchpoint, Convention::C) => {
+                let result = match site.shape.has_result() {
+                    true => abi.result,
+                    false => RegSet::EMPTY,
+                };
+                (free_at_c(site, abi, &recorded), result)
+            }
+        };
+        let writable = free.union(result.intersection(declared.outputs));
+        refuse_outputs(site, isa, declared.outputs.difference(writable))?;
+        let entry = site.shape.kind() == SiteKind::Entry;
+        Ok(Self {
+            writable,
+            kept_for_ramps: recorded.values,
+            kept_for_the_function: if entry {
+                abi.known.difference(free)
+            } else {
+                RegSet::EMPTY
+            },
+            result,
+        })
+    }
+}
+
+/// The registers that the platform's C convention makes a function keep for its caller, frame and stack pointer aside:
+/// live at every patchpoint, unless the function has saved them, whether a record lists them or not.
+#[must_use]
+pub fn callee_saved(arch: Arch) -> RegSet {
+    super::check::isa(arch).abi.callee_saved
+}
+
+/// What a C call may lose that nobody will look at.
+fn free_at_c(site: &SiteContext<'_>, abi: &Abi, recorded: &Recorded) -> RegSet {
+    let kept = match site.trust_live_outs {
+        true => RegSet::EMPTY,
+        false => abi.callee_saved,
+    };
+    abi.known
+        .difference(recorded.values)
+        .difference(recorded.live_outs)
+        .difference(abi.frame)
+        .difference(kept)
+}
+
+fn refuse_outputs(site: &SiteContext<'_>, isa: &Isa, refused: RegSet) -> Result<()> {
+    match first(refused) {
+        None => Ok(()),
+        Some(reg) => Err(Error::Output {
+            site: SiteName::of(site),
+            register: name(isa, reg),
+        }),
+    }
+}
+
+/// The register of a set that an error names. Sets are nearly always empty here, and iterating costs.
+pub(super) fn first(set: RegSet) -> Option<DwarfReg> {
+    match set.is_empty() {
+        true => None,
+        false => set.iter().next(),
+    }
+}
+
+/// The name of a register in errors.
+pub(super) fn name(isa: &Isa, reg: DwarfReg) -> &'static str {
+    (isa.register)(reg).unwrap_or("a register without a name")
+}
+
+/// The registers that the record names.
+struct Recorded {
+    /// Those that hold values at the site, or the base address of one.
+    values: RegSet,
+    /// Where the record wants the result.
+    result: RegSet,
+    live_outs: RegSet,
+}
+
+impl Recorded {
+    fn of(site: &SiteContext<'_>, isa: &Isa) -> Result<Self> {
+        let mut recorded = Self {
+            values: RegSet::EMPTY,
+            result: RegSet::EMPTY,
+            live_outs: RegSet::EMPTY,
+        };
+        match &site.record {
+            Some(record) => recorded.read(site, isa, record)?,
+            None if matches!(
+                site.shape.kind(),
+                SiteKind::Entry | SiteKind::Marked | SiteKind::Call
+            ) => {}
+            None => {
+                return Err(Error::NoRecord {
+                    site: SiteName::of(site),
+                });
+            }
+        }
+        Ok(recorded)
+    }
+
+    fn read(&mut self, site: &SiteContext<'_>, isa: &Isa, record: &Record<'_>) -> Result<()> {
+        let known = |reg: DwarfReg| match isa.abi.known.contains(whole(site.arch, reg)) {
+            true => Ok(whole(site.arch, reg)),
+            false => Err(Error::Register {
+                site: SiteName::of(site),
+                register: reg,
+            }),
+        };
+        let result_first = site.shape.kind() == SiteKind::Patchpoint
+            && site.shape.convention() == Convention::AnyReg
+            && site.shape.has_result();
+        for (index, location) in record.locations().enumerate() {
+            let Some(reg) = register_of(&location).map(known).transpose()? else {
+                continue;
+            };
+            if index == 0 && result_first {
+                self.result = RegSet::of(&[reg]);
+            } else {
+                self.values = self.values.with(reg);
+            }
+        }
+        for live in record.live_outs() {
+            if isa.abi.unnumbered_live_outs && live.reg == UNNUMBERED {
+                continue;
+            }
+            self.live_outs = self.live_outs.with(known(live.reg)?);
+        }
+        Ok(())
+    }
+}
+
+/// What LLVM writes for a register without a DWARF number. On SystemZ these are pairs of registers, both of which
+/// are then listed themselves, and the floating-point control register, which no sequence may write.
+const UNNUMBERED: DwarfReg = DwarfReg::new(u16::MAX);
+
+/// The register of which LLVM's number names all or a part: on PowerPC the 32-bit halves of r0 to r31 have numbers
+/// of their own, from 1200 on.
+fn whole(arch: Arch, reg: DwarfReg) -> DwarfReg {
+    match (arch, reg.get()) {
+        (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, number @ 1200..=1231) => {
+            DwarfReg::new(number - 1200)
+        }
+        _ => reg,
+    }
+}
+
+/// The first register that a record names in which no patch and no exit is known to keep a value.
+pub fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
+    let abi = &super::check::isa(arch).abi;
+    let is_kept = |reg: DwarfReg| abi.known.contains(whole(arch, reg));
+    let of_locations = || record.locations().filter_map(|location| register_of(&location));
+    let of_live_outs = || {
+        let live_outs = record.live_outs().map(|live| live.reg);
+        live_outs.filter(|reg| !abi.unnumbered_live_outs || *reg != UNNUMBERED)
+    };
+    // Every record that is registered comes here, and next to none has such a register: nothing depends on one of them.
+    let mut all = true;
+    of_locations().for_each(|reg| all &= is_kept(reg));
+    of_live_outs().for_each(|reg| all &= is_kept(reg));
+    match all {
+        true => None,
+        false => of_locations().chain(of_live_outs()).find(|reg| !is_kept(*reg)),
+    }
+}
+
+/// The register that must keep its value for the location to be readable.
+fn register_of(location: &Location) -> Option<DwarfReg> {
+    match location.place {
+        Place::Register { reg, .. } | Place::Direct { reg, .. } | Place::Indirect { reg, .. } => Some(reg),
+        Place::Constant { .. } | Place::ConstantIndex { .. } => None,
+    }
+}

@@ -1,0 +1,226 @@
+//! Code that was checked once, and may be written again with other constants in it.
+//!
+//! Problem: checking an inline cache takes ten times as long as writing it, and a runtime writes the same one over and
+//! over, with another class and another field each time. Approach: of code that [`check`](super::check) has
+//! accepted, a [`Template`] keeps the bytes, and knows of each whether it is open: a displacement, an immediate or the
+//! distance of a branch that no rule looks at, as the decoder finds them. Code is admitted later if
+//!
+//! 1. its closed bytes are those that were checked;
+//! 2. each open distance leads to the target that was asked for in its place, which is outside of the site;
+//! 3. each other open field holds the value that was asked for.
+//!
+//! # Why that is enough
+//!
+//! On x86-64, an instruction's length, its kind and its registers are in its prefixes, its opcode and its ModRM and SIB
+//! bytes, which are closed: admitted code decodes into the same instructions at the same offsets. A rule then
+//! comes to another verdict only if it looks at the contents of a field, or at the address:
+//!
+//! - rules 2 and 3 look at where branches lead. Those inside of the site are closed, and relative. Those that leave lead to
+//!   a target, by 2 above, that the sequence declares under the same contract as the one that was checked. A branch through
+//!   a register would need a constant: code with one has no template, nor has code that addresses memory
+//!   relative to itself;
+//! - rule 5 looks at what is added to the stack pointer, and where memory relative to it is written: in instructions
+//!   that change or use the stack pointer nothing is open;
+//! - rule 4, 6 and 7 look at none. So that it stays so, immediates are open only in the few instructions whose registers
+//!   and flags do not depend on them; a shift by 0, for example, is another thing than one by 1.
+//!
+//! What the rules know of the site (its record, shape, convention and landings) is not asked here: a template is for
+//! sites that have the same. Whoever keeps templates sees to it; see `engine/templates`.
+//!
+//! By 3, a value in a wrong field is refused even though every rule holds.
+
+use alloc::boxed::Box;
+
+use smallvec::SmallVec;
+
+use super::facts::Facts;
+use super::{Chunk, x86_64};
+use llvm_stackmaps::addr::{CodeAddr, CodeRange};
+use patchpoint_isa::{Arch, Declared, SiteContext};
+
+/// Bytes that may vary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its first byte's offset.
+    pub at: usize,
+    /// How many bytes: 1, 2, 4 or 8.
+    pub len: usize,
+    /// Of a branch that leaves: the offset of the instruction's end, from which its distance counts.
+    pub branch_end: Option<usize>,
+}
+
+impl Field {
+    /// Its bytes in code, as a little-endian number, not extended.
+    #[inline]
+    fn raw(self, code: &[u8]) -> Option<u64> {
+        let bytes = code.get(self.at..)?;
+        // Each of a length that is known, where a copy is one load.
+        Some(match self.len {
+            1 => u64::from(*bytes.first()?),
+            2 => u16::from_le_bytes(*bytes.first_chunk()?).into(),
+            4 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
+            _ => u64::from_le_bytes(*bytes.first_chunk()?),
+        })
+    }
+
+    /// What it holds, extended with zeros or with its sign.
+    #[inline]
+    pub fn read(self, code: &[u8], signed: bool) -> Option<u64> {
+        Some(self.extend(self.raw(code)?, signed))
+    }
+
+    /// The low bytes of a number, as many as it has, extended with zeros or with their sign.
+    #[inline]
+    fn extend(self, value: u64, signed: bool) -> u64 {
+        let unused = 64 - 8 * self.len as u32;
+        let high = value << unused;
+        match signed {
+            true => ((high as i64) >> unused) as u64,
+            false => high >> unused,
+        }
+    }
+
+    /// Whether it can hold a value: what is read back is what was put.
+    #[inline]
+    pub fn can_hold(self, value: u64, signed: bool) -> bool {
+        self.extend(value, signed) == value
+    }
+
+    /// Puts the low bytes of a number.
+    #[inline]
+    pub fn put(self, value: u64, code: &mut [u8]) {
+        let code = code.get_mut(self.at..).unwrap_or_default();
+        // As in `raw`.
+        match self.len {
+            1 => code.first_chunk_mut().map(|to| *to = [value as u8]),
+            2 => code
+                .first_chunk_mut()
+                .map(|to| *to = (value as u16).to_le_bytes()),
+            4 => code
+                .first_chunk_mut()
+                .map(|to| *to = (value as u32).to_le_bytes()),
+            _ => code.first_chunk_mut().map(|to| *to = value.to_le_bytes()),
+        };
+    }
+
+    /// Where the branch leads in code that stands at an address.
+    #[inline]
+    pub fn leads_to(self, code: &[u8], at: CodeAddr) -> Option<u64> {
+        let end = at.get().wrapping_add(self.branch_end? as u64);
+        Some(end.wrapping_add(self.read(code, true)?))
+    }
+}
+
+/// What has to be in an open field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// This value, as its bytes extend with their sign or with zeros.
+    Value {
+        /// The value.
+        value: u64,
+        /// Whether it extends with its sign.
+        signed: bool,
+    },
+    /// The distance to this address.
+    Target(CodeAddr),
+}
+
+/// Code that was checked, and which bytes of it may vary.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// The code, with zeros in its open fields.
+    code: Box<[u8]>,
+    /// All bits of closed bytes.
+    closed: Box<[u8]>,
+    fields: SmallVec<[Field; 4]>,
+}
+
+impl Template {
+    /// The template of code that `check` has just accepted for this site, without stubs. All fields are open that may
+    /// be. `None` for code that cannot have one.
+    pub fn of(site: &SiteContext<'_>, code: &[u8], declared: &Declared) -> Option<Self> {
+        if site.arch != Arch::X86_64 || !site.landings.is_empty() || !declared.vouched.is_empty() {
+            return None;
+        }
+        let chunk = Chunk {
+            addr: site.addr,
+            bytes: code,
+        };
+        let is_target = |to: u64| declared.targets.iter().any(|target| target.addr.get() == to);
+        let mut template = Self {
+            code: code.into(),
+            closed: code.iter().map(|_| 0xff).collect(),
+            fields: x86_64::fields(chunk, is_target)?,
+        };
+        for field in template.fields.clone() {
+            template.mark(field, 0, |_| 0);
+        }
+        Some(template)
+    }
+
+    /// Sets the bytes of a field: the mask, and the code.
+    fn mark(&mut self, field: Field, closed: u8, byte: impl Fn(usize) -> u8) {
+        let both = self.code.iter_mut().zip(self.closed.iter_mut()).enumerate();
+        for (at, (code, mask)) in both.skip(field.at).take(field.len) {
+            (*code, *mask) = (byte(at), closed);
+        }
+    }
+
+    /// The open fields, in their order.
+    #[inline]
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Keeps only some fields open; the others are closed with what the checked code has there.
+    pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&Field) -> bool) {
+        for field in self.fields.clone() {
+            if !keep(&field) {
+                self.mark(field, 0xff, |at| checked.get(at).copied().unwrap_or_default());
+            }
+        }
+        self.fields.retain(|field| keep(field));
+    }
+
+    /// The code with zeros in its open fields.
+    #[inline]
+    pub fn code(&self) -> &[u8] {
+        &self.code
+    }
+
+    /// Whether code for a site at that address may be written: see the head of this file. There is one content for each
+    /// open field; what cannot be had is not there.
+    #[inline]
+    pub fn admits(
+        &self,
+        site: CodeRange,
+        code: &[u8],
+        contents: impl ExactSizeIterator<Item = Option<Content>>,
+    ) -> bool {
+        if code.len() != self.code.len() || contents.len() != self.fields.len() {
+            return false;
+        }
+        let bytes = code.iter().zip(&self.code).zip(&self.closed);
+        let different = bytes.fold(0, |sum, ((code, checked), closed)| {
+            sum | (code ^ checked) & closed
+        });
+        let holds = |(field, content): (&Field, Option<Content>)| match (content, field.branch_end) {
+            (Some(Content::Value { value, signed }), None) => field.read(code, signed) == Some(value),
+            (Some(Content::Target(to)), Some(_)) => {
+                field.leads_to(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to
+            }
+            _ => false,
+        };
+        different == 0 && self.fields.iter().zip(contents).all(holds)
+    }
+}
+
+/// Whether nothing of an instruction may be open.
+pub(super) fn is_closed(facts: &Facts) -> bool {
+    use super::facts::{StackPointer, StackStore};
+    facts.nop || facts.stack != StackPointer::Keep || facts.store != StackStore::None
+}
+
+#[cfg(test)]
+mod tests;

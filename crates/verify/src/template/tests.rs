@@ -1,0 +1,217 @@
+use super::*;
+use crate::check;
+use llvm_stackmaps::Constants;
+use llvm_stackmaps::addr::RecordId;
+use patchpoint_isa::{CallShape, DeclaredTarget, OnReturn};
+
+const AT: u64 = 0x1000;
+const TARGET: u64 = 0x9000;
+
+fn site(reserved: u32) -> SiteContext<'static> {
+    SiteContext {
+        arch: Arch::X86_64,
+        id: RecordId::new(7),
+        function: Some("f"),
+        offset: Default::default(),
+        addr: CodeAddr::new(AT),
+        shape: CallShape::entry(reserved),
+        record: None,
+        constants: Constants::NONE,
+        landings: &[],
+        trust_live_outs: false,
+    }
+}
+
+fn declared() -> Declared {
+    Declared {
+        targets: vec![DeclaredTarget {
+            addr: CodeAddr::new(TARGET),
+            on_return: OnReturn::Never,
+        }],
+        ..Declared::default()
+    }
+}
+
+fn template(code: &[u8]) -> Option<Template> {
+    let site = site(code.len() as u32);
+    check(&site, code, &[], &declared()).unwrap();
+    Template::of(&site, code, &declared())
+}
+
+fn opened(code: &[u8]) -> Vec<(usize, usize)> {
+    let template = template(code).unwrap();
+    template
+        .fields()
+        .iter()
+        .map(|field| (field.at, field.len))
+        .collect()
+}
+
+fn jne(at: u64) -> [u8; 6] {
+    let [a, b, c, d] = ((TARGET - (at + 6)) as u32).to_le_bytes();
+    [0x0f, 0x85, a, b, c, d]
+}
+
+/// cmp dword [rdi + 8], 0x1234; jne TARGET; mov r11, [rdi + 0x100].
+fn hit() -> Vec<u8> {
+    let mut code = vec![0x81, 0x7f, 0x08, 0x34, 0x12, 0, 0];
+    code.extend(jne(AT + 7));
+    code.extend([0x4c, 0x8b, 0x9f, 0, 1, 0, 0]);
+    code
+}
+
+const CONTENTS: [Content; 4] = [
+    Content::Value {
+        value: 8,
+        signed: true,
+    },
+    Content::Value {
+        value: 0x1234,
+        signed: true,
+    },
+    Content::Target(CodeAddr::new(TARGET)),
+    Content::Value {
+        value: 0x100,
+        signed: true,
+    },
+];
+
+fn range(len: usize) -> CodeRange {
+    CodeRange::new(CodeAddr::new(AT), len as u64).unwrap()
+}
+
+#[test]
+fn displacements_immediates_and_distances_are_open() {
+    assert_eq!(opened(&hit()), [(2, 1), (3, 4), (9, 4), (16, 4)]);
+}
+
+#[test]
+fn what_was_checked_is_admitted_with_the_values_that_were_asked_for() {
+    let (code, template) = (hit(), template(&hit()).unwrap());
+    assert!(template.admits(range(code.len()), &code, CONTENTS.iter().copied().map(Some)));
+    let mut other = code.clone();
+    other[2] = 0x18;
+    let mut contents = CONTENTS;
+    contents[0] = Content::Value {
+        value: 0x18,
+        signed: true,
+    };
+    assert!(template.admits(range(code.len()), &other, contents.iter().copied().map(Some)));
+    assert!(!template.admits(range(code.len()), &other, CONTENTS.iter().copied().map(Some)));
+}
+
+#[test]
+fn no_byte_may_differ_from_what_was_checked_and_asked_for() {
+    let (code, template) = (hit(), template(&hit()).unwrap());
+    for at in 0..code.len() {
+        for bit in 0..8 {
+            let mut damaged = code.clone();
+            damaged[at] ^= 1 << bit;
+            assert!(
+                !template.admits(range(code.len()), &damaged, CONTENTS.iter().copied().map(Some)),
+                "{at} {bit}"
+            );
+        }
+    }
+    assert!(!template.admits(
+        range(code.len() - 1),
+        &code[1..],
+        CONTENTS.iter().copied().map(Some)
+    ));
+    assert!(!template.admits(range(code.len()), &code, CONTENTS[..3].iter().copied().map(Some)));
+}
+
+#[test]
+fn a_target_is_outside_of_the_site() {
+    let (mut code, template) = (hit(), template(&hit()).unwrap());
+    let end = AT + code.len() as u64;
+    for to in [AT, AT + 5, end - 1, end, end + 1] {
+        let distance = to.wrapping_sub(AT + 13) as u32;
+        code[9..13].copy_from_slice(&distance.to_le_bytes());
+        let mut contents = CONTENTS;
+        contents[2] = Content::Target(CodeAddr::new(to));
+        assert_eq!(
+            template.admits(range(code.len()), &code, contents.iter().copied().map(Some)),
+            to == end + 1,
+            "{to:#x}"
+        );
+    }
+}
+
+#[test]
+fn the_stack_is_closed() {
+    // sub rsp, 0x28; add rsp, 0x28; mov r11, [rsp + 0x18].
+    assert_eq!(
+        opened(&[
+            0x48, 0x83, 0xec, 0x28, 0x48, 0x83, 0xc4, 0x28, 0x4c, 0x8b, 0x5c, 0x24, 0x18
+        ]),
+        []
+    );
+}
+
+#[test]
+fn an_immediate_that_says_what_is_done_is_closed() {
+    // shl r11, 3; and r11, 3.
+    assert_eq!(
+        opened(&[0x49, 0xc1, 0xe3, 0x03, 0x49, 0x83, 0xe3, 0x03]),
+        [(7, 1)]
+    );
+}
+
+#[test]
+fn branches_inside_are_closed() {
+    // jmp +0; nop.
+    assert_eq!(opened(&[0xe9, 0, 0, 0, 0, 0x90]), []);
+}
+
+#[test]
+fn what_depends_on_the_address_or_on_a_constant_has_no_template() {
+    // mov r11, [rip + 0].
+    assert!(template(&[0x4c, 0x8b, 0x1d, 0, 0, 0, 0]).is_none());
+    // mov r11, TARGET; jmp r11.
+    let far = [0x49, 0xbb, 0, 0x90, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3];
+    assert!(template(&far).is_none());
+}
+
+#[test]
+fn fields_that_are_not_kept_are_closed() {
+    let (code, mut template) = (hit(), template(&hit()).unwrap());
+    template.keep(&code, |field| field.at != 3);
+    let kept = [CONTENTS[0], CONTENTS[2], CONTENTS[3]];
+    assert!(template.admits(range(code.len()), &code, kept.iter().copied().map(Some)));
+    let mut other = code.clone();
+    other[3] ^= 1;
+    assert!(!template.admits(range(code.len()), &other, kept.iter().copied().map(Some)));
+}
+
+#[test]
+fn a_field_can_hold_what_is_read_back() {
+    let values = [
+        0,
+        1,
+        0x7f,
+        0x80,
+        0xff,
+        0x100,
+        0xffff_ffff,
+        0x8000_0000,
+        u64::MAX,
+        1 << 63,
+    ];
+    let (mut held, mut refused) = (0, 0);
+    for len in [1, 2, 4, 8] {
+        let field = Field {
+            at: 1,
+            len,
+            branch_end: None,
+        };
+        for (value, signed) in values.iter().flat_map(|value| [(*value, true), (*value, false)]) {
+            let mut code = [0; 10];
+            field.put(value, &mut code);
+            let is_read_back = field.read(&code, signed) == Some(value);
+            assert_eq!(field.can_hold(value, signed), is_read_back, "{value:#x} in {len}");
+            *if is_read_back { &mut held } else { &mut refused } += 1;
+        }
+    }
+    assert!(held > 20 && refused > 20, "{held} {refused}");
+}

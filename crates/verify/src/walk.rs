@@ -1,0 +1,556 @@
+//! The rules, along every path. Knows no architecture.
+//!
+//! A state per instruction (stack depth, registers written so far, a register known to hold a constant) is carried
+//! along the control flow until nothing changes. States only lose knowledge where paths join, so this ends: each
+//! instruction is visited again at most once per register.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::constants::Constants;
+use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
+use super::policy::{self, Policy};
+use super::{Checked, Chunk};
+use crate::{Error, InstructionAt, Result};
+use llvm_stackmaps::addr::CodeAddr;
+use patchpoint_isa::SiteName;
+use patchpoint_isa::{Declared, OnReturn, RegSet, SiteContext, SiteKind};
+
+/// What is known before an instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State {
+    /// The stack pointer's distance from its value on entry to the site, in bytes; never positive.
+    depth: i64,
+    written: RegSet,
+    known: Constants,
+}
+
+/// The site or a stub.
+struct Part<'a> {
+    start: u64,
+    end: u64,
+    bytes: &'a [u8],
+    /// Its instructions: indices into all of them.
+    first: usize,
+    last: usize,
+}
+
+/// Where a store goes, from and to, from the stack pointer as it was on entry to the site; `None` where that is not known.
+fn stored(store: StackStore, before: State) -> Option<(i64, i64)> {
+    let (from, to) = match store {
+        StackStore::Range(from, to) => (from, to),
+        StackStore::Indexed { index, disp, size } => {
+            let from = disp.checked_add(before.known.get(index)? as i64)?;
+            (from, from.checked_add(size)?)
+        }
+        StackStore::None | StackStore::Anywhere => return None,
+    };
+    before.depth.checked_add(from).zip(before.depth.checked_add(to))
+}
+
+struct Walk<'a> {
+    site: &'a SiteContext<'a>,
+    isa: &'a Isa,
+    policy: &'a Policy,
+    declared: &'a Declared,
+    /// The site, then the stubs.
+    parts: Vec<Part<'a>>,
+    code: Vec<Facts>,
+    states: Vec<Option<State>>,
+    pending: Vec<usize>,
+    clobbers: RegSet,
+}
+
+/// Checks everything that depends on the code.
+pub(super) fn walk(
+    site: &SiteContext<'_>,
+    isa: &Isa,
+    policy: &Policy,
+    code: &[u8],
+    stubs: &[Chunk<'_>],
+    declared: &Declared,
+) -> Result<Checked> {
+    let mut walk = Walk {
+        site,
+        isa,
+        policy,
+        declared,
+        parts: Vec::with_capacity(stubs.len() + 1),
+        // As many as there mostly are: allocators are quick for a kilobyte, and not for much more.
+        code: Vec::with_capacity(code.len() / 6 + 1),
+        states: Vec::new(),
+        pending: Vec::with_capacity(4),
+        clobbers: RegSet::EMPTY,
+    };
+    walk.decode(code, stubs)?;
+    walk.check_landings()?;
+    walk.run()?;
+    Ok(Checked {
+        clobbers: walk.clobbers,
+        landings: walk.own_landings(),
+    })
+}
+
+impl<'a> Walk<'a> {
+    // ---- rule 1: decoding ----
+
+    fn decode(&mut self, code: &'a [u8], stubs: &[Chunk<'a>]) -> Result<()> {
+        let needed = self.site.shape.reserved();
+        if code.len() as u64 != u64::from(needed.get()) || code.is_empty() {
+            return Err(Error::Length {
+                site: SiteName::of(self.site),
+                needed,
+                have: code.len() as u64,
+            });
+        }
+        self.decode_part(self.site.addr, code)?;
+        for stub in stubs {
+            self.decode_part(stub.addr, stub.bytes)?;
+        }
+        self.states.resize(self.code.len(), None);
+        Ok(())
+    }
+
+    fn decode_part(&mut self, addr: CodeAddr, bytes: &'a [u8]) -> Result<()> {
+        let start = addr.get();
+        let free = |end: &u64| self.parts.iter().all(|p| *end <= p.start || p.end <= start);
+        let Some(end) = start.checked_add(bytes.len() as u64).filter(free) else {
+            return Err(Error::Overlap {
+                site: SiteName::of(self.site),
+                stub: self.parts.len().saturating_sub(1) as u64,
+                addr,
+            });
+        };
+        let first = self.code.len();
+        let decoded = self.decode_bytes(start, bytes);
+        self.parts.push(Part {
+            start,
+            end,
+            bytes,
+            first,
+            last: self.code.len(),
+        });
+        decoded.map_err(|fault| {
+            let at = self.describe(fault.addr);
+            match fault.cut_off {
+                true => Error::CutOff { at },
+                false => Error::Undecodable { at },
+            }
+        })
+    }
+
+    /// Decodes what stands between the bytes that are vouched for.
+    fn decode_bytes(&mut self, start: u64, bytes: &[u8]) -> core::result::Result<(), Undecodable> {
+        let (mut rest, mut at) = (bytes, start);
+        for vouched in &self.declared.vouched {
+            let range = vouched.range;
+            let before = range.start().get().checked_sub(at).map(|before| before as usize);
+            let Some((decoded, behind)) = before.and_then(|before| rest.split_at_checked(before)) else {
+                continue;
+            };
+            let Some(behind) = behind.get(range.len() as usize..) else {
+                continue;
+            };
+            (self.isa.decode)(at, decoded, &mut self.code)?;
+            self.code.extend(Facts::vouched(range, vouched.writes));
+            (rest, at) = (behind, range.end().get());
+        }
+        (self.isa.decode)(at, rest, &mut self.code)
+    }
+
+    // ---- rule 6: landings ----
+
+    fn check_landings(&self) -> Result<()> {
+        for &landing in self.site.landings {
+            self.check_landing(landing)?;
+        }
+        Ok(())
+    }
+
+    fn check_landing(&self, landing: u32) -> Result<()> {
+        let site = || SiteName::of(self.site);
+        if self.site.shape.kind().displaces() {
+            return Err(Error::ShadowLanding {
+                site: site(),
+                landing,
+            });
+        }
+        let addr = self.site.addr.get().wrapping_add(u64::from(landing));
+        let inside = landing < self.site.shape.reserved().get();
+        let at = match self.isa.landings_restore {
+            true => self.returned_to(addr),
+            false => self.boundary(addr),
+        };
+        let Some(at) = at.filter(|_| inside) else {
+            return Err(Error::Landing {
+                site: site(),
+                landing,
+            });
+        };
+        let end = self.parts.first().map_or(0, |site| site.last);
+        let tail = self.code.get(at..end).unwrap_or_default();
+        match tail.iter().find(|f| !f.nop) {
+            None => Ok(()),
+            Some(f) => Err(Error::LandingTail {
+                at: self.describe(f.addr),
+                landing,
+            }),
+        }
+    }
+
+    /// The instruction behind the code in the site that is made to be returned into at an address.
+    fn returned_to(&self, addr: u64) -> Option<usize> {
+        let end = self.parts.first().map_or(0, |site| site.last);
+        let mut code = self.code.iter().take(end);
+        let made = code.position(|f| f.returns_at.is_some() && f.return_address() == addr)?;
+        Some(made + 1)
+    }
+
+    /// Offsets in the site after the calls that control can reach.
+    fn own_landings(&self) -> Vec<u32> {
+        let Some(site) = self.parts.first() else {
+            return Vec::new();
+        };
+        let code = self.code.iter().zip(&self.states).take(site.last);
+        code.filter(|(f, state)| state.is_some() && matches!(f.flow, Flow::Call(_)))
+            .map(|(f, _)| f.return_address())
+            .filter(|to| *to < site.end)
+            .filter_map(|to| u32::try_from(to.wrapping_sub(site.start)).ok())
+            .collect()
+    }
+
+    // ---- the walk ----
+
+    fn run(&mut self) -> Result<()> {
+        let entry = State {
+            depth: 0,
+            written: RegSet::EMPTY,
+            known: Constants::default(),
+        };
+        self.join(0, 0, entry)?;
+        while let Some(index) = self.pending.pop() {
+            self.visit(index)?;
+        }
+        Ok(())
+    }
+
+    /// Control comes to `to` from `from` with `state`.
+    fn join(&mut self, from: usize, to: usize, state: State) -> Result<()> {
+        let Some(slot) = self.states.get_mut(to) else {
+            return Ok(());
+        };
+        let joined = match *slot {
+            None => state,
+            Some(before) if before.depth != state.depth => {
+                return Err(Error::StackJoin {
+                    at: self.at(to),
+                    from: self.offset(from),
+                    depth: state.depth,
+                    other: before.depth,
+                });
+            }
+            Some(before) => State {
+                depth: state.depth,
+                written: state.written.union(before.written),
+                known: before.known.and(state.known),
+            },
+        };
+        if *slot != Some(joined) {
+            *slot = Some(joined);
+            self.pending.push(to);
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, index: usize) -> Result<()> {
+        let (Some(&facts), Some(&Some(before))) = (self.code.get(index), self.states.get(index)) else {
+            return Ok(());
+        };
+        if let Some(what) = facts.refused {
+            return Err(Error::Refused {
+                at: self.at(index),
+                what,
+            });
+        }
+        self.check_writes(index, facts.writes)?;
+        self.check_flags(index, &facts)?;
+        self.check_store(index, &facts, before)?;
+        let after = State {
+            depth: self.moved(index, &facts, before.depth)?,
+            written: before.written.union(facts.writes),
+            known: before.known.after(&facts),
+        };
+        self.clobbers = self.clobbers.union(facts.writes);
+        match facts.flow {
+            Flow::Next => self.fall(index, after),
+            // The target is read before a link is written, which may be in the same register.
+            Flow::Jump(dest) => self.jump(index, self.resolve(index, dest, before)?, after),
+            Flow::Branch(dest) => {
+                self.jump(index, self.resolve(index, dest, before)?, after)?;
+                self.fall(index, after)
+            }
+            Flow::Call(dest) => self.call(index, self.resolve(index, dest, before)?, after),
+            Flow::Return { plain } => self.ret(index, plain, after),
+            Flow::Trap => Ok(()),
+        }
+    }
+
+    // ---- rule 4: registers ----
+
+    fn check_writes(&self, index: usize, writes: RegSet) -> Result<()> {
+        match policy::first(writes.difference(self.policy.writable)) {
+            None => Ok(()),
+            Some(reg) => Err(Error::Clobber {
+                at: self.at(index),
+                register: policy::name(self.isa, reg),
+            }),
+        }
+    }
+
+    /// At a marked site somebody may look at flags of arithmetic later.
+    fn check_flags(&self, index: usize, facts: &Facts) -> Result<()> {
+        match facts.flags && self.site.shape.kind() == SiteKind::Marked {
+            true => Err(Error::Flags { at: self.at(index) }),
+            false => Ok(()),
+        }
+    }
+
+    fn check_kept(&self, index: usize, written: RegSet, kept: RegSet) -> Result<()> {
+        match policy::first(written.intersection(kept)) {
+            None => Ok(()),
+            Some(reg) => Err(Error::Lost {
+                at: self.at(index),
+                register: policy::name(self.isa, reg),
+            }),
+        }
+    }
+
+    // ---- rule 5: stack ----
+
+    fn moved(&self, index: usize, facts: &Facts, depth: i64) -> Result<i64> {
+        let moved = match facts.stack {
+            StackPointer::Keep => Some(depth),
+            StackPointer::Add(by) => depth.checked_add(by),
+            StackPointer::Lost => None,
+        };
+        match moved {
+            None => Err(Error::StackLost { at: self.at(index) }),
+            Some(depth) if depth > 0 => Err(Error::StackPopped {
+                at: self.at(index),
+                by: depth,
+            }),
+            Some(depth) => Ok(depth),
+        }
+    }
+
+    fn check_store(&self, index: usize, facts: &Facts, before: State) -> Result<()> {
+        let kind = self.site.shape.kind();
+        if kind == SiteKind::Patchpoint || facts.store == StackStore::None {
+            // For LLVM a patchpoint is a call: what is below the stack pointer is free.
+            return Ok(());
+        }
+        let abi = &self.isa.abi;
+        let protected_end = match kind {
+            SiteKind::Entry => abi.return_address,
+            _ => 0,
+        };
+        let range = stored(facts.store, before);
+        match range {
+            Some((from, to)) if to <= -abi.red_zone || from >= protected_end => Ok(()),
+            _ => Err(Error::RedZone {
+                at: self.at(index),
+                zone: abi.red_zone,
+            }),
+        }
+    }
+
+    fn check_level(&self, index: usize, depth: i64) -> Result<()> {
+        match depth {
+            0 => Ok(()),
+            _ => Err(Error::StackExit {
+                at: self.at(index),
+                depth,
+            }),
+        }
+    }
+
+    // ---- rules 2 and 3: branches and ends ----
+
+    fn fall(&mut self, index: usize, state: State) -> Result<()> {
+        let part = self.parts.iter().position(|p| (p.first..p.last).contains(&index));
+        let Some((number, part)) = part.and_then(|n| Some((n, self.parts.get(n)?))) else {
+            return Ok(());
+        };
+        if index + 1 < part.last {
+            return self.join(index, index + 1, state);
+        }
+        match number {
+            0 => self.leave_by_end(index, state),
+            _ => Err(Error::StubEnd { at: self.at(index) }),
+        }
+    }
+
+    fn leave_by_end(&self, index: usize, state: State) -> Result<()> {
+        if self.site.shape.kind() == SiteKind::Shadow {
+            return Err(Error::ShadowEnd { at: self.at(index) });
+        }
+        self.check_level(index, state.depth)?;
+        self.check_kept(index, state.written, self.policy.kept_for_the_function)
+    }
+
+    fn jump(&mut self, index: usize, to: u64, state: State) -> Result<()> {
+        if let Some(target) = self.boundary(to).filter(|target| self.may_enter(index, *target)) {
+            return self.join(index, target, state);
+        }
+        if self.is_inside(to) {
+            return Err(self.inside(index, to));
+        }
+        if self.parts.first().is_some_and(|site| site.end == to) {
+            return self.leave_by_end(index, state);
+        }
+        let entry = self.site.shape.kind() == SiteKind::Entry;
+        for on_return in self.contracts(index, to)? {
+            if on_return != OnReturn::Never && !entry {
+                return Err(Error::JumpReturns {
+                    at: self.at(index),
+                    target: CodeAddr::new(to),
+                });
+            }
+        }
+        self.check_level(index, state.depth)?;
+        self.check_kept(index, state.written, self.policy.kept_for_ramps)?;
+        self.check_kept(index, state.written, self.policy.kept_for_the_function)
+    }
+
+    fn call(&mut self, index: usize, to: u64, mut state: State) -> Result<()> {
+        if self.is_inside(to) {
+            return Err(self.inside(index, to));
+        }
+        let mut lost = RegSet::EMPTY;
+        for on_return in self.contracts(index, to)? {
+            lost = lost.union(self.check_contract(index, to, on_return, state)?);
+        }
+        self.clobbers = self.clobbers.union(lost);
+        state.written = state.written.union(lost);
+        state.known = state.known.without(lost);
+        self.fall(index, state)
+    }
+
+    /// What a call of a target under this contract loses.
+    fn check_contract(&self, index: usize, to: u64, on_return: OnReturn, state: State) -> Result<RegSet> {
+        let abi = &self.isa.abi;
+        let lost = match on_return {
+            OnReturn::Never => {
+                return Err(Error::CallNever {
+                    at: self.at(index),
+                    target: CodeAddr::new(to),
+                });
+            }
+            OnReturn::PreservesAll => abi.lost_in_any_call,
+            OnReturn::FollowsC => abi.known.difference(abi.callee_saved).difference(abi.frame),
+        };
+        // A site that has a result expects a call to deliver it, declared or not.
+        self.check_writes(index, lost.difference(self.policy.result))?;
+        if on_return == OnReturn::FollowsC && state.depth % abi.stack_align != 0 {
+            // Only a C patchpoint comes here, and LLVM aligns the stack for its call.
+            return Err(Error::StackAlign {
+                at: self.at(index),
+                depth: state.depth,
+                align: abi.stack_align,
+            });
+        }
+        Ok(lost)
+    }
+
+    fn ret(&self, index: usize, plain: bool, state: State) -> Result<()> {
+        if self.site.shape.kind() != SiteKind::Entry || !plain {
+            return Err(Error::Return { at: self.at(index) });
+        }
+        self.check_level(index, state.depth)
+    }
+
+    fn resolve(&self, index: usize, dest: Dest, state: State) -> Result<u64> {
+        match dest {
+            Dest::Address(to) => Some(to),
+            Dest::Register(reg) => state.known.get(reg),
+            Dest::Unknown => None,
+        }
+        .ok_or_else(|| Error::Indirect { at: self.at(index) })
+    }
+
+    /// What is declared of a target: at least one contract; all of them bind.
+    fn contracts(&self, index: usize, to: u64) -> Result<impl Iterator<Item = OnReturn> + use<'a>> {
+        let declared: &'a Declared = self.declared;
+        let of = move || declared.targets.iter().filter(move |t| t.addr.get() == to);
+        match of().next() {
+            None => Err(Error::Undeclared {
+                at: self.at(index),
+                target: CodeAddr::new(to),
+            }),
+            Some(_) => Ok(of().map(|t| t.on_return)),
+        }
+    }
+
+    // ---- addresses ----
+
+    fn part_of(&self, addr: u64) -> Option<&Part<'a>> {
+        self.parts.iter().find(|p| (p.start..p.end).contains(&addr))
+    }
+
+    fn is_inside(&self, addr: u64) -> bool {
+        self.part_of(addr).is_some()
+    }
+
+    /// The instruction that starts at an address.
+    fn boundary(&self, addr: u64) -> Option<usize> {
+        let part = self.part_of(addr)?;
+        let code = self.code.get(part.first..part.last)?;
+        let index = code.binary_search_by_key(&addr, |f| f.addr).ok()?;
+        Some(part.first + index)
+    }
+
+    /// Whether a branch may go into the unit to which its target belongs.
+    fn may_enter(&self, from: usize, target: usize) -> bool {
+        let unit = |index: usize| self.code.get(index).and_then(|f| f.unit);
+        unit(target).is_none_or(|start| unit(from) == Some(start))
+    }
+
+    // ---- errors ----
+
+    fn inside(&self, index: usize, to: u64) -> Error {
+        Error::BranchInside {
+            at: self.at(index),
+            target: CodeAddr::new(to),
+        }
+    }
+
+    fn offset(&self, index: usize) -> u64 {
+        let addr = self.code.get(index).map_or(0, |f| f.addr);
+        self.part_of(addr).map_or(0, |p| addr.wrapping_sub(p.start))
+    }
+
+    fn at(&self, index: usize) -> Box<InstructionAt> {
+        self.describe(self.code.get(index).map_or(0, |f| f.addr))
+    }
+
+    fn describe(&self, addr: u64) -> Box<InstructionAt> {
+        let number = self.parts.iter().position(|p| (p.start..p.end).contains(&addr));
+        let part = number.and_then(|n| self.parts.get(n));
+        let offset = part.map_or(0, |p| addr.wrapping_sub(p.start));
+        let bytes = part
+            .and_then(|p| p.bytes.get(usize::try_from(offset).ok()?..))
+            .unwrap_or_default();
+        let mut text = String::new();
+        if (self.isa.text)(addr, bytes, &mut text).is_none() {
+            text = String::from("(bad)");
+        }
+        Box::new(InstructionAt {
+            site: *SiteName::of(self.site),
+            stub: number.and_then(|n| u32::try_from(n.checked_sub(1)?).ok()),
+            offset,
+            addr: CodeAddr::new(addr),
+            text,
+        })
+    }
+}

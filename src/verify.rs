@@ -1,0 +1,21 @@
+//! The independent checker of what is about to be written, as the crate `patchpoint-verify` has it; the front page of that crate
+//! lists its rules. It shares no table and no code with the assembler.
+//!
+//! ```
+//! use patchpoint::addr::CodeAddr;
+//! use patchpoint::arch::Arch;
+//! use patchpoint::verify::{Original, disassemble, original};
+//!
+//! let code = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+//! assert_eq!(original(Arch::X86_64, CodeAddr::new(0x1000), &code)?, Original::Nops);
+//! assert_eq!(disassemble(Arch::X86_64, CodeAddr::new(0x1000), &code)[0].text, "nop [rax+rax]");
+//! # Ok::<(), patchpoint::verify::Error>(())
+//! ```
+
+pub(crate) use patchpoint_verify::{
+    Branch, Content, Field, Outline, Template, branches_to, check_leaving, first_scalable, is_call, not_kept,
+};
+pub use patchpoint_verify::{
+    Checked, Chunk, Error, ErrorKind, InstructionAt, Line, Operand, Original, boundaries, callee_saved,
+    check, check_call, check_exchange, check_trap, disassemble, operands, original, patchpoint_prefix,
+};
