@@ -7,12 +7,7 @@
 //! values that the stack map names.
 //!
 //!     cargo run --release --example inline_cache
-#![allow(
-    unsafe_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing
-)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "objects/mod.rs"]
 mod compiled;

@@ -75,8 +75,10 @@ mod clock {
     use std::time::{Duration, Instant};
 
     use super::Stage;
+    use crate::invariant::OrAbort;
 
     const STAGES: usize = Stage::ALL.len();
+    const ONE_OF_ALL: &str = "a stage is one of all";
 
     /// Where the time went.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,13 +91,13 @@ mod clock {
         /// The time that was spent in a stage.
         #[must_use]
         pub fn spent(&self, stage: Stage) -> Duration {
-            self.spent.get(stage as usize).copied().unwrap_or_default()
+            *self.spent.get(stage as usize).expect(ONE_OF_ALL)
         }
 
         /// How often the clock was read for a stage: so often its own time is in what was spent.
         #[must_use]
         pub fn turns(&self, stage: Stage) -> u32 {
-            self.turns.get(stage as usize).copied().unwrap_or_default()
+            *self.turns.get(stage as usize).expect(ONE_OF_ALL)
         }
 
         /// The time of all stages.
@@ -106,10 +108,9 @@ mod clock {
 
         fn add(&mut self, stage: Stage, time: Duration) {
             let at = stage as usize;
-            if let Some((spent, turns)) = self.spent.get_mut(at).zip(self.turns.get_mut(at)) {
-                *spent += time;
-                *turns += 1;
-            }
+            // Where the clock is read, the world may be stopped.
+            *self.spent.get_mut(at).or_abort(ONE_OF_ALL) += time;
+            *self.turns.get_mut(at).or_abort(ONE_OF_ALL) += 1;
         }
     }
 

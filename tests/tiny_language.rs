@@ -1,11 +1,5 @@
 //! The example `tiny_language` does what its output says, with the results of its interpreter.
-#![allow(
-    unsafe_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic
-)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 #[path = "../examples/elsewhere/mod.rs"]
 mod elsewhere;

@@ -1,9 +1,5 @@
 //! The object of the stress in an engine: functions `any_k` with `anyregcc` sites 100 + k, and `call_k` with C sites
 //! 200 + k that call `callee`, for k below 8, each at another distance from a multiple of 8.
-#![expect(
-    clippy::expect_used,
-    reason = "test support: a fixture that does not load is a failed test"
-)]
 
 use patchpoint::addr::{CodeAddr, RecordId};
 use patchpoint::sequence::{Sequence, arg, result};

@@ -1,7 +1,6 @@
 //! Calls of C code, recorded while it is linked, and led to other functions while threads make them.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

@@ -2,7 +2,6 @@
 //! several objects; unwind tables; the large form of the header.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

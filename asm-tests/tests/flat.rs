@@ -2,7 +2,6 @@
 //! what the original says, and what was told.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

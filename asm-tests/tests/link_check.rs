@@ -2,7 +2,6 @@
 //! with what they say. That ours does is in the tests of the tool.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

@@ -6,7 +6,6 @@
 //! on PowerPC ELFv1 the functions of the stack map. Those have tests of their own in `load_cross.rs`.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

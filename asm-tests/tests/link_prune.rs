@@ -2,7 +2,6 @@
 //! is left is what the root's relocations lead to, with the unwind information and stack map records that it had before.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

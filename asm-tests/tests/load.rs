@@ -2,7 +2,6 @@
 //! ABI's formulas, and objects that must be refused.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

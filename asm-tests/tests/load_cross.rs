@@ -2,7 +2,6 @@
 //! result is looked at. Nothing is run.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

@@ -7,7 +7,6 @@
 //! descriptors to it and code to us. Those have tests of their own in `load.rs` and `load_cross.rs`.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

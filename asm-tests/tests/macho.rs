@@ -1,7 +1,6 @@
 //! Mach-O objects of clang, llc and llvm-mc 19 for x86-64 and arm64: every relocation, against llvm-jitlink 19 byte for byte.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

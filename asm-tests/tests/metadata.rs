@@ -4,7 +4,6 @@
 //! first constant, and has that relocation; a function has its symbol's address and size.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

@@ -6,7 +6,6 @@
 #![cfg(all(target_os = "linux", not(emulated)))]
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

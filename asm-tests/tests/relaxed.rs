@@ -2,7 +2,6 @@
 //! decoder of this file's own, is the same address, and they are rewritten wherever that is in reach and the ABI allows it.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

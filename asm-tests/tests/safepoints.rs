@@ -4,7 +4,6 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

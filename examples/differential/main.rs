@@ -12,13 +12,7 @@
 //!
 //! One program again: `--programs 1 --seed` and its seed; though what the programs before it left in the caches is not
 //! there then. Those that share a runtime with it begin at a multiple of 64 behind the first seed.
-#![allow(
-    unsafe_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic
-)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod compare;
 #[path = "../elsewhere/mod.rs"]

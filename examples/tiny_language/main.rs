@@ -14,13 +14,7 @@
 //!     cargo run --release --features remote --example tiny_language -- --remote
 //!
 //! The language is in `language/`; begin with its `mod.rs`.
-#![allow(
-    unsafe_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic
-)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 #[path = "../elsewhere/mod.rs"]
 mod elsewhere;

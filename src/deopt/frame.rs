@@ -98,7 +98,8 @@ impl<'f> Frame<'f> {
     /// The stack pointer at the site.
     #[must_use]
     pub fn stack_pointer(&self) -> u64 {
-        self.captured.base(state::STACK_POINTER).unwrap_or(0)
+        let captured = self.captured.base(state::STACK_POINTER);
+        captured.expect("every ramp captures the stack pointer")
     }
 
     /// The flags register (rflags); 0 in a frame of which only live registers were saved. On AArch64 NZCV; on SystemZ condition code and program mask, where INSERT PROGRAM
@@ -162,8 +163,8 @@ impl<'f> Frame<'f> {
         let (bytes, width) = self.captured.read(reg);
         if size == 4 && holds_doubles(self.site.arch, reg) {
             let number = bytes.get(..width).and_then(|bytes| bytes.last_chunk());
-            let number = number.copied().map(f64::from_le_bytes);
-            return Ok(Value::double_as_single(number.unwrap_or_default()));
+            let number = number.ok_or_else(|| self.no_register(reg, bit_offset, size, width))?;
+            return Ok(Value::double_as_single(f64::from_le_bytes(*number)));
         }
         let first = first_bit(self.site.arch, reg, bit_offset, size, width);
         part(first, size, width)
@@ -372,7 +373,7 @@ impl<'f> Frame<'f> {
                 let (mut from, len) = (value.all_bytes(), value.bytes().len());
                 self.check_window(to, len)?;
                 let to = to as *mut u8;
-                let from = from.get_mut(..len).unwrap_or_default();
+                let from = from.get_mut(..len).expect("a value is no longer than its room");
                 in_order(from);
                 // SAFETY: as in `read_known`; the value is not longer than what the record says is there.
                 unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };

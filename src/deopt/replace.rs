@@ -122,7 +122,7 @@ fn past_toc_frame(caller: CallerState) -> CallerState {
         unsafe { (at as *const u64).read() }
     };
     let stack_pointer = caller.stack_pointer.wrapping_add(size.into());
-    let from_top = own_return_slot().unwrap_or(0);
+    let from_top = own_return_slot().expect("where frames keep the TOC pointer, they keep return addresses");
     let mut saved = caller.saved;
     if let Some(toc) = index_of(TOC).and_then(|index| saved.get_mut(index)) {
         *toc = word(caller.stack_pointer.wrapping_add(slot.into()));
@@ -338,9 +338,8 @@ impl<'f> Replacement<'f> {
         let return_to = self.next.get();
         if self.arch == Arch::X86_64 {
             self.grow(8)?;
-            if let Some(slot) = self.bytes.first_chunk_mut() {
-                *slot = return_to.to_le_bytes();
-            }
+            let slot = self.bytes.first_chunk_mut();
+            *slot.expect("the stack has just grown by a word") = return_to.to_le_bytes();
         } else {
             self.registers
                 .push((DwarfReg::new(state::RETURN_ADDRESS), return_to.into()));

@@ -54,11 +54,11 @@ impl UnwindEntries {
             if from == 0 {
                 // They count from the frame address, which stays where it is.
                 for (reg, how) in always(&row) {
-                    code.add_instruction(0, rule(register(reg), &how));
+                    code.add_instruction(0, rule(register(reg), &how)?);
                 }
             }
             if !has_rule(&row, LINK) {
-                code.add_instruction(from, link(stack.link));
+                code.add_instruction(from, link(stack.link)?);
             }
         }
         write(row.endian, code)
@@ -92,7 +92,7 @@ pub(crate) fn of_capture() -> Option<(CodeRange, Vec<u8>)> {
     let mut code = FrameDescriptionEntry::new(start, u32::try_from(routine.range.len()).ok()?);
     code.add_instruction(0, CallFrameInstruction::Cfa(register(state::STACK_POINTER), 0));
     let link = Saved::In(DwarfReg::new(routine.link));
-    code.add_instruction(routine.from, rule(register(LINK), &link));
+    code.add_instruction(routine.from, rule(register(LINK), &link)?);
     for (reg, at) in routine.saved {
         code.add_instruction(routine.from, CallFrameInstruction::Offset(Register(reg), at));
     }
@@ -123,13 +123,13 @@ fn always(row: &Row) -> Vec<(DwarfReg, Saved)> {
 }
 
 /// The rule for the return address in a function that has it in the link register still.
-fn link(at: Option<u32>) -> CallFrameInstruction {
+fn link(at: Option<u32>) -> Option<CallFrameInstruction> {
     match at {
         Some(at) => rule(
             register(LINK),
             &Saved::AtRegister(state::STACK_POINTER, at.into()),
         ),
-        None => CallFrameInstruction::SameValue(register(LINK)),
+        None => Some(CallFrameInstruction::SameValue(register(LINK))),
     }
 }
 
@@ -154,11 +154,12 @@ fn frame(base: &Base, lowered: i64) -> Option<CallFrameInstruction> {
     }
 }
 
-fn rule(reg: Register, how: &Saved) -> CallFrameInstruction {
-    let offset = |by: i64| i32::try_from(by).unwrap_or(0);
-    match how {
-        Saved::At(by) => CallFrameInstruction::Offset(reg, offset(*by)),
-        Saved::Frame(by) => CallFrameInstruction::ValOffset(reg, offset(*by)),
+/// A rule of an unwinder; `None` where it has no room for the offset.
+fn rule(reg: Register, how: &Saved) -> Option<CallFrameInstruction> {
+    let offset = |by: i64| i32::try_from(by).ok();
+    Some(match how {
+        Saved::At(by) => CallFrameInstruction::Offset(reg, offset(*by)?),
+        Saved::Frame(by) => CallFrameInstruction::ValOffset(reg, offset(*by)?),
         Saved::In(other) => CallFrameInstruction::Register(reg, register(*other)),
         Saved::AtRegister(from, by) => {
             let mut at = Expression::new();
@@ -167,5 +168,5 @@ fn rule(reg: Register, how: &Saved) -> CallFrameInstruction {
         }
         Saved::AtComputed(bytes) => CallFrameInstruction::Expression(reg, Expression::raw(bytes.clone())),
         Saved::Computed(bytes) => CallFrameInstruction::ValExpression(reg, Expression::raw(bytes.clone())),
-    }
+    })
 }

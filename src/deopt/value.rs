@@ -37,7 +37,8 @@ impl Value {
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.len)).unwrap_or(&[])
+        let bytes = self.bytes.get(..usize::from(self.len));
+        bytes.expect("a value is no longer than its room")
     }
 
     /// The bytes, and zeros behind them.

@@ -272,7 +272,8 @@ impl Caller<'_> {
     /// Its stack pointer.
     #[must_use]
     pub fn stack_pointer(&self) -> u64 {
-        self.register(state::STACK_POINTER).unwrap_or(0)
+        let known = self.register(state::STACK_POINTER);
+        known.expect("the stack pointer of every frame is known")
     }
 
     /// A register, if it is known.
@@ -331,7 +332,7 @@ impl Caller<'_> {
         match self.place_of(location)? {
             Spot::Memory(at) if value.size() == location.size => {
                 let (mut bytes, len) = (value.all_bytes(), value.bytes().len());
-                let bytes = bytes.get_mut(..len).unwrap_or_default();
+                let bytes = bytes.get_mut(..len).expect("a value is no longer than its room");
                 in_order(bytes);
                 // SAFETY: the record or the unwind information says that the frame has a value of this size there.
                 unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };

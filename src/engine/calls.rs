@@ -261,7 +261,7 @@ fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<
     }
     let body = sequence::assemble_stub(&sequence(to), &context, &Environment::default(), at)?;
     let code = body.code.bytes;
-    let range = CodeRange::new(at, code.len() as u64).unwrap_or_default();
+    let range = CodeRange::new(at, code.len() as u64).expect("a stub lies in its slot");
     verify::check(&at_entry(site, range), &code, &[], &body.declared)?;
     Ok(code)
 }
@@ -317,14 +317,14 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let arch = site.module().arch();
     let slot = shared.stubs.alloc(GATE, site.range())?;
     let range = slot.range();
+    let memory = shared.stubs.memory(&slot);
     arming.stubs.push(slot);
     let head = live::of(arch).plan_head(range.start(), GATE);
     let head = head.map_err(|_| no_head(&site))?;
-    let slot = arming.stubs.first().ok_or_else(|| no_head(&site))?;
     let gate = Gate {
-        range: CodeRange::new(range.start(), GATE.get().into()).unwrap_or_default(),
+        range: CodeRange::new(range.start(), GATE.get().into()).expect("a gate lies in its slot"),
         head,
-        memory: Arc::new(shared.stubs.memory(slot)?),
+        memory: Arc::new(memory?),
     };
     let target = calls::target(arch, site.addr(), &arming.original);
     let target = target.ok_or_else(|| no_head(&site))?;
@@ -343,9 +343,8 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
                 })?
         }
     };
-    if let Some(slot) = arming.stubs.first() {
-        shared.stubs.fill(slot, &standing)?;
-    }
+    let slot = arming.stubs.first().expect("the gate's slot is the first");
+    shared.stubs.fill(slot, &standing)?;
     let armed = Branch::Call.to(&site, &arming.original, range.start())?;
     let armed = armed.ok_or_else(|| Error::StubOutOfReach {
         site: site.name(),

@@ -11,7 +11,7 @@ use super::fault::{self, Fault, Outcome};
 use super::live;
 use super::observe::{self, Boxed, Given, Owner};
 use super::retire::Retiree;
-use super::state::{States, Status};
+use super::state::{Landings, States, Status};
 use super::work::{OldStub, Part, Work};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
@@ -315,14 +315,17 @@ fn is_current(part: &Part, states: &States) -> bool {
 /// that is given back at once must be left too; it does not call.
 fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
     let old = states.at(part.place).map(|state| &state.standing);
+    // Of a site that is gone, whose module was unregistered meanwhile, nothing is written: see `check_current`.
+    let landings = old.map_or_else(Landings::new, |old| old.all_landings());
     let (start, end) = (part.range.start(), part.range.len() as u32);
     let kept = || part.standing.landings.iter().copied();
-    let landings = old.map(|old| old.all_landings()).unwrap_or_default();
     let holes = std::iter::once(0).chain(kept()).map(|at| at + 1);
     let ends = kept().chain(std::iter::once(end));
     let parts = holes.zip(ends).filter_map(|(from, to)| {
         let len = to.checked_sub(from).filter(|len| *len > 0)?;
-        let range = CodeRange::new(start.plus(Len::new(from))?, len.into())?;
+        let from_addr = start.plus(Len::new(from));
+        let range = from_addr.and_then(|from| CodeRange::new(from, len.into()));
+        let range = range.expect("a site's bytes have addresses");
         let inside = landings.iter().filter(|at| (from..to).contains(*at));
         Some(Vacated::landing_at(range, inside.map(|at| at - from)))
     });

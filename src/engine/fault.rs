@@ -6,6 +6,7 @@
 use super::group::{Group, Held};
 use super::work::Work;
 use crate::error::{Error, Result, SiteName};
+use crate::invariant::OrAbort;
 use crate::memory::{CodeMemory, Pieces, Side, Write};
 
 /// What went wrong.
@@ -80,29 +81,28 @@ impl Found {
     #[cold]
     fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, writes: &[Write], side: Side) -> Noted {
         let mut pieces = group.pieces(writes, side).iter();
-        let (addr, expected) = pieces.nth(at).unwrap_or_default();
-        let room = self.bytes.get_mut(..expected.len()).unwrap_or_default();
+        let (addr, expected) = pieces.nth(at).or_abort("it is one of these that is unlike");
+        let room = self.bytes.get_mut(..expected.len());
+        let room = room.or_abort("there is room for the longest site");
         let read = group.memory().read(addr, room);
         let changed = |()| Fault::Changed(group.numbers.start + at, side);
         self.note(read.map_or_else(Fault::Refused, changed))
     }
 }
 
-/// Tells what went wrong, with the sites that taking the transaction back has left in doubt.
+/// Tells what went wrong, with the sites that taking the transaction back has left in doubt. Bytes may have been written:
+/// who cannot tell of them must not go on.
 #[cold]
 pub(super) fn explain(work: &mut Work) -> Error {
-    let fault = work.found.fault.take();
+    let fault = work.found.fault.take().or_abort("whoever fails notes why");
     let items = &work.items;
-    let name = |number: usize| items.get(number).map(|item| item.site.name());
+    let name = |number: usize| items.get(number).or_abort(ONE_OF_ITEMS).site.name();
     let cause = match fault {
-        Some(Fault::Refused(error)) => Some(error),
-        Some(Fault::Stale(number)) => name(number).map(|site| Error::SiteChanged { site }),
-        Some(Fault::Lost(number)) => name(number).map(|site| Error::SiteLost { site }),
-        Some(Fault::Changed(number, side)) => changed(work, number, side),
-        None => None,
+        Fault::Refused(error) => error,
+        Fault::Stale(number) => Error::SiteChanged { site: name(number) },
+        Fault::Lost(number) => Error::SiteLost { site: name(number) },
+        Fault::Changed(number, side) => changed(work, number, side),
     };
-    // Who fails notes why, and numbers are positions in the same list.
-    let cause = cause.unwrap_or(Error::ModuleForeign);
     let sites: Vec<(SiteName, _)> = items
         .iter()
         .filter_map(|item| Some((*item.site.name(), item.fate?)))
@@ -116,17 +116,16 @@ pub(super) fn explain(work: &mut Work) -> Error {
     }
 }
 
-fn changed(work: &Work, number: usize, side: Side) -> Option<Error> {
-    let item = work.items.get(number)?;
-    let (_, expected) = Pieces::of(work.groups.writes(), side).iter().nth(number)?;
-    Some(Error::BytesChanged {
+const ONE_OF_ITEMS: &str = "a fault is noted of one of the items";
+
+fn changed(work: &Work, number: usize, side: Side) -> Error {
+    let item = work.items.get(number).or_abort(ONE_OF_ITEMS);
+    let mut pieces = Pieces::of(work.groups.writes(), side).iter();
+    let (_, expected) = pieces.nth(number).or_abort("every item has a write");
+    let found = work.found.bytes.get(..expected.len());
+    Error::BytesChanged {
         site: item.site.name(),
         expected: expected.to_vec(),
-        found: work
-            .found
-            .bytes
-            .get(..expected.len())
-            .unwrap_or_default()
-            .to_vec(),
-    })
+        found: found.or_abort("there is room for the longest site").to_vec(),
+    }
 }

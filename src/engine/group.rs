@@ -9,6 +9,7 @@ use super::state::States;
 use super::work::{Item, Part};
 use crate::addr::CodeRange;
 use crate::error::{Fate, Result};
+use crate::invariant::OrAbort;
 use crate::memory::{Alias, CodeMemory, PageRun, Pieces, Side, Write};
 
 /// The items of one memory: all of them live, or none.
@@ -163,31 +164,31 @@ struct Grouped<'a> {
 impl<M: Held> List<M> {
     /// Makes the groups of the items, unless one of their memories cannot be held so.
     fn fill(&mut self, all: Grouped<'_>) -> Result<bool> {
-        let mut start = 0;
+        let (mut start, mut rest) = (0, all.parts);
         for items in all
             .items
             .chunk_by(|a, b| (a.is_live, a.memory) == (b.is_live, b.memory))
         {
             let numbers = start..start + items.len();
-            let parts = all.parts.get(numbers.clone()).unwrap_or_default();
-            if let (Some(first), Some(part)) = (items.first(), parts.first()) {
-                let memory = first.written_in(part.range.start())?;
-                let Some(group) = self.group(memory, numbers.clone()) else {
-                    self.clear();
-                    return Ok(false);
-                };
-                if M::OPENS && !first.is_live {
-                    group.runs = runs(parts)?;
-                }
-                if M::OPENS {
-                    memory.make_room(group.runs.len());
-                }
-                for part in parts {
-                    self.write(part, all.states);
-                }
-                self.quiescent += usize::from(!first.is_live);
+            let both = rest.split_at_checked(items.len());
+            let (parts, others) = both.expect("every item has a part");
+            let (first, part) = items.first().zip(parts.first()).expect("no chunk is empty");
+            let memory = first.written_in(part.range.start())?;
+            let Some(group) = self.group(memory, numbers.clone()) else {
+                self.clear();
+                return Ok(false);
+            };
+            if M::OPENS && !first.is_live {
+                group.runs = runs(parts)?;
             }
-            start = numbers.end;
+            if M::OPENS {
+                memory.make_room(group.runs.len());
+            }
+            for part in parts {
+                self.write(part, all.states);
+            }
+            self.quiescent += usize::from(!first.is_live);
+            (start, rest) = (numbers.end, others);
         }
         Ok(true)
     }
@@ -205,7 +206,8 @@ impl<M: Held> List<M> {
                 good: true,
             });
         }
-        let group = self.groups.get_mut(self.used)?;
+        let group = self.groups.get_mut(self.used);
+        let group = group.expect("a group that was not known has been added");
         group.runs.clear();
         (group.numbers, group.good) = (numbers, true);
         self.used += 1;
@@ -218,39 +220,55 @@ impl<M: Held> List<M> {
         self.written = 0;
     }
 
-    /// Adds what stands in a site, and what is to. As many new bytes as old ones: the checker has seen to it.
+    /// Adds what stands in a site, and what is to.
     #[inline]
     fn write(&mut self, part: &Part, states: &States) {
         if self.writes.len() == self.written {
             self.writes.push(Write::default());
         }
-        if let Some(write) = self.writes.get_mut(self.written) {
-            let old = states.at(part.place).map(|state| state.standing.bytes.as_slice());
-            write.become_that(part.range.start(), old.unwrap_or_default(), &part.standing.bytes);
-            self.written += 1;
-        }
+        let write = self.writes.get_mut(self.written);
+        let write = write.expect("where there was no room, some was added");
+        let state = states.at(part.place);
+        let state = state.expect("nobody has unregistered the site of a change that is being prepared");
+        let (old, new) = (&state.standing.bytes, &part.standing.bytes);
+        assert_eq!(
+            old.len(),
+            new.len(),
+            "the checker has seen to it that a site keeps its length"
+        );
+        write.become_that(part.range.start(), old, new);
+        self.written += 1;
     }
 
     /// What is written of all items.
     #[inline]
     fn writes(&self) -> &[Write] {
-        self.writes.get(..self.written).unwrap_or_default()
+        written(&self.writes, self.written)
     }
 
     /// The quiescent groups, and the changes of all.
     #[inline]
     pub(super) fn quiescent(&mut self) -> (&mut [Group<M>], &[Write]) {
-        let writes = self.writes.get(..self.written).unwrap_or_default();
-        let groups = self.groups.get_mut(..self.quiescent).unwrap_or_default();
-        (groups, writes)
+        let groups = self.groups.get_mut(..self.quiescent);
+        let groups = groups.or_abort("quiescent groups are the first of all");
+        (groups, written(&self.writes, self.written))
     }
 
     /// The live groups, and the changes of all.
     #[inline]
     pub(super) fn live(&self) -> (&[Group<M>], &[Write]) {
-        let groups = self.groups.get(self.quiescent..self.used).unwrap_or_default();
+        let groups = self.groups.get(self.quiescent..self.used);
+        let groups = groups.or_abort("live groups are the last of all");
         (groups, self.writes())
     }
+}
+
+/// The first of the writes, which are those of this time. It is asked while the world is stopped.
+#[inline]
+fn written(writes: &[Write], count: usize) -> &[Write] {
+    writes
+        .get(..count)
+        .or_abort("as many writes were made as are counted")
 }
 
 /// The pages of a quiescent group.
@@ -271,7 +289,14 @@ impl<M: Held> Group<M> {
     /// One side of what is written of its items.
     #[inline]
     pub(super) fn pieces<'a>(&self, writes: &'a [Write], side: Side) -> Pieces<'a> {
-        Pieces::of(writes.get(self.numbers.clone()).unwrap_or_default(), side)
+        Pieces::of(self.writes(writes), side)
+    }
+
+    /// Those writes of all that are of its items.
+    #[inline]
+    pub(super) fn writes<'a>(&self, writes: &'a [Write]) -> &'a [Write] {
+        let own = writes.get(self.numbers.clone());
+        own.or_abort("a group's numbers are those of writes")
     }
 
     /// What a site is after its roll-back, unless that is what it should be.
@@ -283,5 +308,31 @@ impl<M: Held> Group<M> {
             (false, _) if holds(write.side(Side::New)) => Some(Fate::New),
             (false, _) => Some(Fate::Unknown),
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use crate::invariant::tests::last_words;
+
+    #[test]
+    fn a_commit_that_has_lost_count_of_its_writes_writes_nothing_and_ends() {
+        let words = last_words(|| assert!(written(&[], 1).is_empty()));
+        assert!(
+            words.contains("as many writes were made as are counted"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn a_commit_that_has_lost_count_of_its_groups_ends() {
+        let mut list = List::<Alias> {
+            quiescent: 1,
+            ..List::default()
+        };
+        let words = last_words(|| assert!(list.quiescent().0.is_empty()));
+        assert!(words.contains("quiescent groups are the first of all"), "{words}");
     }
 }

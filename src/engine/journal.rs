@@ -101,9 +101,10 @@ impl Journal {
             self.ring.push(Kept::of(number, time, record));
             return;
         }
-        if let Some(oldest) = self.ring.get_mut(self.oldest) {
-            oldest.become_that_of(number, time, record);
-        }
+        // Of a ring that can hold none, all changes are too many: see `chapter`.
+        let oldest = self.ring.get_mut(self.oldest);
+        let oldest = oldest.expect("a full ring has an oldest change");
+        oldest.become_that_of(number, time, record);
         self.oldest = match self.oldest + 1 {
             end if end >= self.capacity => 0,
             next => next,
@@ -111,7 +112,8 @@ impl Journal {
     }
 
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
-        let (newer, older) = self.ring.split_at_checked(self.oldest).unwrap_or_default();
+        let both = self.ring.split_at_checked(self.oldest);
+        let (newer, older) = both.expect("the oldest change is in the ring");
         older.iter().chain(newer).map(Kept::entry).collect()
     }
 }

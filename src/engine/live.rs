@@ -31,11 +31,12 @@ use super::prepare::Preparation;
 use super::retire::{Retiree, Until};
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
-use super::work::{Kind, Part, Work};
+use super::work::{Kind, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{self, Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
 use crate::error::{Error, Fate, Result};
+use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side, StubSlot};
 use crate::publish::{Level, Moment, Publisher, Rest};
@@ -237,18 +238,18 @@ pub(super) fn undo(publisher: &Publisher, work: &mut Work) {
 /// Takes back the first so many exchanges. Sites whose head resists are given their fate.
 #[cold]
 fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level) {
-    let done = work.exchanges.get(..count).unwrap_or_default();
-    for exchange in done.iter().rev().filter(|exchange| exchange.take_back().is_err()) {
+    let done = work.exchanges.iter().take(count).rev();
+    for exchange in done.filter(|exchange| exchange.take_back().is_err()) {
         let item = work.items.get_mut(exchange.item);
-        if let Some((item, part)) = item.zip(work.parts.get(exchange.item)) {
-            let new = &part.standing.bytes;
-            item.fate = Some(match exchange.memory.holds(part.range.start(), new) {
-                Ok(true) => Fate::New,
-                _ => Fate::Unknown,
-            });
-        }
+        let both = item.zip(work.parts.get(exchange.item));
+        let (item, part) = both.or_abort("an exchange is of one of the items");
+        let new = &part.standing.bytes;
+        item.fate = Some(match exchange.memory.holds(part.range.start(), new) {
+            Ok(true) => Fate::New,
+            _ => Fate::Unknown,
+        });
     }
-    work.exposed = !done.is_empty();
+    work.exposed = count > 0;
     if work.exposed {
         // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
         let _ = publisher.publish(&work.ranges, level);
@@ -260,10 +261,10 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
 pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>) {
     trap::keep_ramps(work, states);
     let since = (Moment::now(), time);
-    for (number, item) in work.items.iter_mut().enumerate().filter(|(_, item)| item.is_live) {
+    let both = work.items.iter_mut().zip(&mut work.parts);
+    for (item, part) in both.filter(|(item, _)| item.is_live) {
         let ramps = item.ramps.drain(..).map(|ramp| Retiree::ramp(ramp, since));
-        let stub = work.parts.get_mut(number).and_then(Part::take_stub);
-        let stub = stub.map(|stub| Retiree::stub(stub, since));
+        let stub = part.take_stub().map(|stub| Retiree::stub(stub, since));
         for retiree in ramps.chain(stub) {
             states.retired.retire(Until::Reported(Rest::Quiescent), retiree);
         }
@@ -280,6 +281,10 @@ impl HeadExchange {
     ) -> Self {
         let word = CodeAddr::new(addr.get() & !7);
         let into = addr.distance_from(word) as usize;
+        assert!(
+            old.len() == new.len() && into + new.len() <= 8,
+            "a head lies in one quadword, see `Live::plan_head`"
+        );
         let in_word = |bytes: &mut dyn Iterator<Item = u8>| {
             let mut word = [0; 8];
             let part = word.iter_mut().skip(into);
@@ -293,7 +298,7 @@ impl HeadExchange {
             mask: in_word(&mut old.iter().map(|_| 0xff)),
             old: in_word(&mut old.iter().copied()),
             new: in_word(&mut new.iter().copied()),
-            range: CodeRange::new(addr, old.len() as u64).unwrap_or_default(),
+            range: CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses"),
             trap,
         }
     }

@@ -25,6 +25,7 @@ use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
+use crate::invariant::OrAbort;
 use crate::memory::{StubPool, StubSlot};
 use crate::site::{Module, Site, SiteKey};
 
@@ -437,13 +438,11 @@ impl Shared {
 #[cold]
 pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
     let committed = since.elapsed();
-    let Some(work) = states.newest() else {
-        return;
-    };
+    let work = states.newest().or_abort("a commit has left what it was made of");
     for (item, part) in work.both() {
-        let Some(state) = states.at(part.place) else {
-            continue;
-        };
+        let state = states
+            .at(part.place)
+            .or_abort("a site that was written has a state");
         shared.observers.tell(&Event::Changed(Changed {
             site: &item.site,
             became: state.standing.status,

@@ -63,8 +63,12 @@ fn collect<S: Borrow<Sequence>>(
                 states.place_of(&site)?
             }
         };
-        let state = states.at(place).ok_or_else(|| foreign(&site))?;
+        let state = states.at(place).expect("a place that was just found has a state");
         let own = memories.number(site.memory_at(state.lasting.range.start())?);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "without room of an earlier change it is made"
+        )]
         let mut made = work.made.take().unwrap_or_default();
         made.new = work.room.pop();
         let mut preparation = Preparation::new(shared, states, state, &site, drained, &mut made);
@@ -85,12 +89,6 @@ fn collect<S: Borrow<Sequence>>(
         }
     }
     Ok(())
-}
-
-/// For a site that has just been found, or made.
-#[cold]
-pub(super) fn foreign(site: &Site) -> Error {
-    Error::SiteForeign { site: site.name() }
 }
 
 /// What a change of a site is made of. It stays where it is, also for the next: moving it takes longer than filling it.
@@ -121,7 +119,8 @@ impl Made {
         used: Len,
     ) {
         let old = &state.standing;
-        let mut standing = self.new.take().unwrap_or_default();
+        let standing = self.new.take();
+        let mut standing = standing.expect("a change has put what is to stand in its site");
         standing.landings = mem::take(&mut self.landings);
         standing.stub = self.stub.take();
         standing.generation = old.generation + 1;
@@ -281,8 +280,9 @@ impl<'a> Preparation<'a> {
 
     /// What stands in the site, and what has been put to stand there.
     pub(super) fn sides(&self) -> (&[u8], &[u8]) {
-        let new = self.made.new.as_ref().map(|new| new.bytes.as_slice());
-        (&self.state.standing.bytes, new.unwrap_or_default())
+        let new = self.made.new.as_ref();
+        let new = new.expect("a change compares what it has put");
+        (&self.state.standing.bytes, &new.bytes)
     }
 
     /// The sequence that stands in the site now.
@@ -353,7 +353,9 @@ impl<'a> Preparation<'a> {
         stage.end();
         // Of what the bytes do, the checker is believed.
         assembled.landings = checked.landings;
-        if let (Some(stub), Some(code)) = (&mut self.made.stub, assembled.stub.take()) {
+        if let Some(code) = assembled.stub.take() {
+            let stub = self.made.stub.as_mut();
+            let stub = stub.expect("whoever assembles a stub has a slot for it");
             stub.calls = assembled
                 .declared
                 .targets

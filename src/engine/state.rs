@@ -18,6 +18,7 @@ use super::work::Work;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
+use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{Outline, Sequence, Variant};
@@ -210,11 +211,9 @@ impl SiteState {
     fn unchanged(site: &Site) -> Result<Self> {
         let displaced = site.displaced();
         let returns = returns_of(site, displaced)?;
-        let original: Arc<[u8]> = displaced
-            .get(..site.reserved().as_usize())
-            .unwrap_or_default()
-            .into();
-        Ok(Self::new(site, original, displaced.into(), &returns, None))
+        let original = displaced.get(..site.reserved().as_usize());
+        let original = original.expect("what a site displaces begins with its reserved bytes");
+        Ok(Self::new(site, original.into(), displaced.into(), &returns, None))
     }
 
     /// The state of a live site that has just been armed. What `restore` puts back is its armed form.
@@ -369,11 +368,17 @@ impl States {
     /// Gives a site its state.
     pub(super) fn insert(&mut self, key: SiteKey, mut state: SiteState) -> Place {
         state.version = self.next_version();
-        let place = self.free.pop().unwrap_or(Place(self.places.len()));
-        match self.places.get_mut(place.0) {
-            Some(empty) => *empty = Some(state),
-            None => self.places.push(Some(state)),
-        }
+        let place = match self.free.pop() {
+            Some(given_up) => {
+                let empty = self.places.get_mut(given_up.0);
+                *empty.expect("a place that was given up is still there") = Some(state);
+                given_up
+            }
+            None => {
+                self.places.push(Some(state));
+                Place(self.places.len() - 1)
+            }
+        };
         self.by_site.insert(key, place);
         place
     }
@@ -390,7 +395,8 @@ impl States {
     /// of another engine, or was registered once, may have the same key, but is not the same module.
     pub(super) fn known(&self, site: &Site) -> Option<Place> {
         let place = *self.by_site.get(&site.key())?;
-        let module = &self.at(place)?.lasting.module;
+        let state = self.at(place).expect("a listed site has a state");
+        let module = &state.lasting.module;
         module.is_same(site.module()).then_some(place)
     }
 
@@ -404,14 +410,17 @@ impl States {
 
     /// The state of a site, if it has one.
     pub(super) fn of(&self, key: SiteKey) -> Option<&SiteState> {
-        self.at(*self.by_site.get(&key)?)
+        let state = self.at(*self.by_site.get(&key)?);
+        Some(state.expect("a listed site has a state"))
     }
 
     pub(super) fn of_mut(&mut self, key: SiteKey) -> Option<&mut SiteState> {
         let place = *self.by_site.get(&key)?;
-        self.places.get_mut(place.0)?.as_mut()
+        let state = self.places.get_mut(place.0).and_then(Option::as_mut);
+        Some(state.expect("a listed site has a state"))
     }
 
+    /// The state in a place. There is none any more where the module was unregistered after a change was prepared.
     #[inline]
     pub(super) fn at(&self, place: Place) -> Option<&SiteState> {
         self.places.get(place.0)?.as_ref()
@@ -420,20 +429,17 @@ impl States {
     /// Marks a site as left in doubt. What its new bytes may lead to is kept with it until its module goes.
     pub(super) fn lose(&mut self, place: Place, ramps: &mut Vec<Ramp>, stub: Option<Box<Stub>>) {
         let version = self.next_version();
-        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
-            state.version = version;
-            state.standing.status = Status::Lost;
-            state.standing.generation += 1;
-            state.lasting.ramps.append(ramps);
-            state.lasting.doubtful = stub;
-        }
+        let state = self.written(place);
+        state.version = version;
+        state.standing.status = Status::Lost;
+        state.standing.generation += 1;
+        state.lasting.ramps.append(ramps);
+        state.lasting.doubtful = stub;
     }
 
     /// Adds ramps to those of a site.
     pub(super) fn keep_ramps(&mut self, place: Place, ramps: &mut Vec<Ramp>) {
-        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
-            state.lasting.ramps.append(ramps);
-        }
+        self.written(place).lasting.ramps.append(ramps);
     }
 
     /// Notes that a stub or ramp of a site is given back. A site that is gone counts nothing.
@@ -446,19 +452,24 @@ impl States {
     /// Lets a site keep the stub of what has just been replaced.
     #[cold]
     pub(super) fn keep_stub(&mut self, place: Place, stub: Box<Stub>) {
-        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
-            state.standing.stub = Some(stub);
-        }
+        self.written(place).standing.stub = Some(stub);
     }
 
     /// Puts what stands in a site from now on into its state, under a version that was never there, and what stood
     /// there into its place.
     #[inline]
     pub(super) fn exchange(&mut self, place: Place, standing: &mut Box<Standing>, version: u64) {
-        if let Some(state) = self.places.get_mut(place.0).and_then(Option::as_mut) {
-            state.version = version;
-            std::mem::swap(&mut state.standing, standing);
-        }
+        let state = self.written(place);
+        state.version = version;
+        std::mem::swap(&mut state.standing, standing);
+    }
+
+    /// The state of a site that a commit has written. It was found current under the same lock; without it, nobody
+    /// would know what the site holds now.
+    #[inline]
+    fn written(&mut self, place: Place) -> &mut SiteState {
+        let state = self.places.get_mut(place.0).and_then(Option::as_mut);
+        state.or_abort("a site that was written has a state")
     }
 
     /// A version that no state has had.
@@ -519,6 +530,10 @@ impl States {
     }
 
     /// Room for a transaction.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "without room of an earlier one it is made"
+    )]
     pub(super) fn room(&mut self) -> Box<Work> {
         self.spare.take().unwrap_or_default()
     }
@@ -533,7 +548,8 @@ impl States {
     pub(super) fn remove(&mut self, key: SiteKey) -> Option<SitesCode> {
         let place = self.by_site.remove(&key)?;
         self.free.push(place);
-        let state = self.places.get_mut(place.0)?.take()?;
+        let state = self.places.get_mut(place.0).and_then(Option::take);
+        let state = state.expect("a listed site has a state");
         Some(state.into_code(key))
     }
 }
@@ -567,8 +583,10 @@ pub(super) fn check_keeps_landings(
     landings: &[u32],
 ) -> Result<()> {
     for landing in landings.iter().filter(|landing| !returns.contains(landing)) {
-        let tail = original.get(*landing as usize..).unwrap_or_default();
-        let addr = site.addr().plus(Len::new(*landing)).unwrap_or_default();
+        let tail = original.get(*landing as usize..);
+        let tail = tail.expect("a return offset is one of the site's");
+        let addr = site.addr().plus(Len::new(*landing));
+        let addr = addr.expect("a site's bytes have addresses");
         let nops = matches!(
             verify::original(site.module().arch(), addr, tail),
             Ok(Original::Nops)
@@ -598,6 +616,16 @@ pub(super) fn check_changeable(site: &Site, status: Status) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_was_written_is_not_forgotten_where_its_state_is_gone() {
+        let words = crate::invariant::tests::last_words(|| {
+            let mut standing = Box::default();
+            States::new(1).exchange(Place(0), &mut standing, 1);
+        });
+        assert!(words.contains("a site that was written has a state"), "{words}");
+    }
 
     #[test]
     fn any_number_of_commits_may_be_left() {

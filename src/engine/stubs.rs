@@ -1,7 +1,7 @@
 //! Stubs that the runtime publishes for a site, for sequences of the site to lead to.
 
 use super::observe::{CodeKind, Owner};
-use super::prepare::{Made, Preparation, foreign};
+use super::prepare::{Made, Preparation};
 use super::state::{Ramp, States};
 use super::{Engine, Shared, state};
 use crate::addr::CodeAddr;
@@ -31,16 +31,20 @@ impl Engine {
 
 fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
     let place = states.place_of(site)?;
-    let state = states.at(place).ok_or_else(|| foreign(site))?;
+    let state = states.at(place).expect("a place that was just found has a state");
     let mut made = Made::default();
     let mut preparation = Preparation::new(shared, states, state, site, false, &mut made);
     let placed = state::check_changeable(site, preparation.state.standing.status)
         .and_then(|()| preparation.copy_out_of_line(sequence));
     let (ramps, stub) = (made.ramps, made.stub);
-    let range = stub.as_ref().map(|stub| stub.slot.range()).unwrap_or_default();
-    let published = placed.and_then(|addr| shared.publisher.publish(&[range], shared.level).map(|()| addr));
-    let addr = match published {
-        Ok(addr) => addr,
+    let published = placed.and_then(|addr| {
+        let stub = stub.as_ref().expect("what was copied is in a stub");
+        let range = stub.slot.range();
+        shared.publisher.publish(&[range], shared.level)?;
+        Ok((addr, range))
+    });
+    let (addr, range) = match published {
+        Ok(published) => published,
         Err(error) => {
             shared.release(ramps, stub);
             return Err(error);
@@ -52,17 +56,17 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
     let made: Vec<_> = made
         .chain([(CodeKind::Published, range, Box::default())])
         .collect();
-    if let Some(state) = states.of_mut(site.key()) {
-        let of_no_change = |ramp: Ramp| Ramp {
-            owner: Owner {
-                site: site.key(),
-                generation: 0,
-            },
-            ..ramp
-        };
-        state.lasting.ramps.extend(ramps.into_iter().map(of_no_change));
-        state.lasting.published.extend(stub.map(|stub| stub.slot));
-    }
+    let of_no_change = |ramp: Ramp| Ramp {
+        owner: Owner {
+            site: site.key(),
+            generation: 0,
+        },
+        ..ramp
+    };
+    let state = states.of_mut(site.key());
+    let state = state.expect("a place that was just found has a state");
+    state.lasting.ramps.extend(ramps.into_iter().map(of_no_change));
+    state.lasting.published.extend(stub.map(|stub| stub.slot));
     if shared.observers.any() {
         shared.tell_published(site, &made);
     }

@@ -490,7 +490,10 @@ fn of_location(location: &Location, constants: Constants<'_>) -> [u64; 2] {
         Place::Direct { reg, offset } => (2, reg.get(), offset as u64),
         Place::Indirect { reg, offset } => (3, reg.get(), offset as u64),
         Place::Constant { value } => (4, 0, value as u64),
-        Place::ConstantIndex { index } => (5, 0, constants.get(index).unwrap_or_default()),
+        Place::ConstantIndex { index } => {
+            let value = constants.get(index);
+            (5, 0, value.expect("the parser has checked the index"))
+        }
     };
     [kind | u64::from(reg) << 8 | u64::from(location.size) << 32, value]
 }

@@ -27,6 +27,7 @@ use super::retire::Until;
 use super::state::{Place, Ramp, Standing, States, Status, Stub};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
+use crate::invariant::broken;
 use crate::memory::{CodeMemory, Side};
 use crate::publish::{CoarseTime, Level, Rest};
 use crate::site::{Module, Site};
@@ -149,15 +150,18 @@ impl OldStub {
 
 /// Adds what is made to a list. An ordinary `push` keeps what it is given on the stack, for the case that the list cannot
 /// grow, and copies it from there at once, for which a processor waits longer than all else takes. Here the list has
-/// grown before.
+/// grown before, and nothing is dropped.
 #[inline]
 pub(super) fn push<T>(list: &mut Vec<T>, make: impl FnOnce() -> T) {
     list.reserve(1);
     let made = make();
     match list.len() < list.capacity() {
         true => list.push(made),
-        // There is room. To drop it here would keep it on the stack again.
-        false => mem::forget(made),
+        false => {
+            // To drop it here would keep it on the stack again.
+            mem::forget(made);
+            broken("a list that has grown has room")
+        }
     }
 }
 
@@ -245,7 +249,10 @@ impl Work {
         let both = self.items.drain(..).zip(self.parts.drain(..));
         let mut all: Vec<_> = both
             .map(|(item, part)| {
-                let exchange = item.is_live.then(|| exchanges.next()).flatten();
+                let exchange = item.is_live.then(|| {
+                    let next = exchanges.next();
+                    next.expect("every live item has an exchange, in their order")
+                });
                 (item, part, exchange)
             })
             .collect();
@@ -305,6 +312,7 @@ impl Work {
         self.order();
         self.sum_up(stopped);
         let lens = self.parts.iter().map(|part| part.standing.bytes.len());
+        // A transaction of no sites compares none.
         self.found.make_room(lens.max().unwrap_or(0));
         self.groups.fill(&self.items, &self.parts, states)
     }

@@ -12,6 +12,7 @@ use super::group::{Group, Groups, Held};
 use super::work::{Item, Work};
 use crate::addr::CodeRange;
 use crate::error::Fate;
+use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side, Write};
 use crate::publish::{Level, Publisher, Stopped};
@@ -107,7 +108,7 @@ impl Writing<'_> {
         let _stage = latency::enter(Stage::Permission);
         for (at, group) in groups.iter().enumerate() {
             if let Err(cause) = group.memory().begin(&group.runs, self.stopped) {
-                self.close_unwritten(groups.get(..at).unwrap_or_default(), writes);
+                self.close_unwritten(groups.iter().take(at), writes);
                 return self.found.check(Err(cause));
             }
         }
@@ -116,7 +117,11 @@ impl Writing<'_> {
 
     /// Nothing has been written: the groups that were begun only need their protection back.
     #[cold]
-    fn close_unwritten<M: Held>(&mut self, begun: &[Group<M>], writes: &[Write]) {
+    fn close_unwritten<'g, M: Held + 'g>(
+        &mut self,
+        begun: impl Iterator<Item = &'g Group<M>>,
+        writes: &[Write],
+    ) {
         for group in begun {
             if group.memory().end(&group.runs).is_err() {
                 set_fates(self.items, group, writes, |_| Some(Fate::OldNotExecutable));
@@ -182,15 +187,15 @@ fn restore<M: Held>(groups: &mut [Group<M>], writes: &[Write], open: Open, stopp
 }
 
 /// Notes of every item of the group what it is, by its address and both its sides.
-fn set_fates<M>(
+fn set_fates<M: Held>(
     items: &mut [Item],
     group: &Group<M>,
     writes: &[Write],
     fate: impl Fn(&Write) -> Option<Fate>,
 ) {
-    let items = items.get_mut(group.numbers.clone()).unwrap_or_default();
-    let writes = writes.get(group.numbers.clone()).unwrap_or_default();
-    for (item, write) in items.iter_mut().zip(writes) {
+    let items = items.get_mut(group.numbers.clone());
+    let items = items.or_abort("a group's numbers are those of items");
+    for (item, write) in items.iter_mut().zip(group.writes(writes)) {
         item.fate = fate(write);
     }
 }

@@ -445,7 +445,7 @@ mod tests {
             Ok(()) => "Ok".into(),
             Err(error) => std::format!("{error:?}"),
         };
-        whole.split(' ').next().unwrap_or_default().into()
+        whole.split(' ').next().unwrap_or("").into()
     }
 
     /// A million each, in release: `PATCHPOINT_FUZZ_EXECUTIONS=1000000 cargo test --release --lib fuzzing`.

@@ -67,16 +67,17 @@ impl Linker<'_, '_> {
         };
         let place = place.wrapping_add(u64::from(edge.offset));
         let start = edge.offset as usize;
+        let outside = || self.unsupported(section, edge, "its place is outside of the section's bytes");
         if formula == Formula::UlebSub {
-            let bytes = bytes.get_mut(start..).unwrap_or_default();
+            let bytes = bytes.get_mut(start..).ok_or_else(outside)?;
             return self.apply_uleb(section, edge, previous, bytes);
         }
         let mut value = self.compute(section, edge, place)?;
         let end = start.saturating_add(usize::from(edge.relocation.width()));
         if self.leaves_for_stub(edge) {
-            self.restore_toc(section, edge, bytes.get_mut(start..).unwrap_or_default())?;
+            self.restore_toc(section, edge, bytes.get_mut(start..).ok_or_else(outside)?)?;
         }
-        let field = bytes.get_mut(start..end).unwrap_or_default();
+        let field = bytes.get_mut(start..end).ok_or_else(outside)?;
         let endian = self.layout.graph.endian();
         match formula {
             Formula::Add => value = edge.relocation.extract(field, endian).wrapping_add(value),

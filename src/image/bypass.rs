@@ -121,7 +121,7 @@ impl Graph<'_> {
                 if to != first && !(first..last).any(|at| edges.contains(&at)) {
                     found.push(Bypass {
                         symbol: self.symbol_name(symbol),
-                        file: self.files.get(section.file()).cloned().unwrap_or_default(),
+                        file: self.file_name(section.file()).to_owned(),
                         section: section.name.to_string(),
                         offset: first,
                         caller: self.symbol_name(*function),

@@ -74,9 +74,10 @@ impl Graph<'_> {
                 let Some(alias) = by_stub.get(&edge.target) else {
                     continue;
                 };
-                let call = section.bytes.get(edge.offset as usize..).unwrap_or_default();
+                // One that is outside of the section is refused when it is applied.
+                let call = section.bytes.get(edge.offset as usize..);
                 let is_call = edge.relocation.formula() == Formula::Branch && edge.addend == 0;
-                if is_call && has_room_to_restore(arch, call) {
+                if is_call && call.is_some_and(|call| has_room_to_restore(arch, call)) {
                     edge.target = *alias;
                 }
             }

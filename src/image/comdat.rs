@@ -136,9 +136,10 @@ impl Gone {
         }
         let mut waiting: Vec<SectionId> = self.sections.iter().copied().collect();
         while let Some(id) = waiting.pop() {
-            let new = followers.remove(&id).unwrap_or_default();
-            self.sections.extend(&new);
-            waiting.extend(new);
+            if let Some(new) = followers.remove(&id) {
+                self.sections.extend(&new);
+                waiting.extend(new);
+            }
         }
     }
 
@@ -154,6 +155,8 @@ impl Gone {
             || toc_of.is_some_and(|start| self.descriptors.contains(&start))
     }
 }
+
+const INDEXED: &str = "groups are listed by their indexes";
 
 enum Fate {
     Kept,
@@ -173,8 +176,8 @@ impl<'data> Graph<'data> {
                 Fate::Kept => {}
                 Fate::Dropped => dropped.extend(&group.sections),
                 Fate::Replacing(index) => {
-                    let ours = self.groups.get(index).map(Group::sections);
-                    replaced.extend(ours.unwrap_or_default());
+                    let ours = self.groups.get(index).expect(INDEXED);
+                    replaced.extend(ours.sections());
                 }
             }
             fates.push(fate);
@@ -190,11 +193,12 @@ impl<'data> Graph<'data> {
         let index = group
             .selection
             .and_then(|_| self.comdats.get(&group.name).copied());
-        let Some((index, ours)) = index.and_then(|index| Some((index, self.groups.get(index)?))) else {
+        let Some(index) = index else {
             return Ok(Fate::Kept);
         };
-        let first = || self.files.get(ours.file()).cloned().unwrap_or_default();
-        let second = || theirs.files.get(group.file()).cloned().unwrap_or_default();
+        let ours = self.groups.get(index).expect(INDEXED);
+        let first = || self.file_name(ours.file()).to_owned();
+        let second = || theirs.file_name(group.file()).to_owned();
         let differ = |reason| Error::GroupsDiffer {
             group: group.name.clone().into_owned(),
             first: first(),

@@ -78,14 +78,17 @@ impl Graph<'_> {
     }
 }
 
+const INSIDE: &str = "what is cut out is in the section, each behind the one before";
+
 fn shorten(section: &mut Section<'_>, cuts: &Cuts) {
     let mut kept = Vec::with_capacity(section.bytes.len());
     let mut from = 0;
     for cut in &cuts.0 {
-        kept.extend_from_slice(section.bytes.get(from..cut.start as usize).unwrap_or_default());
+        let before = section.bytes.get(from..cut.start as usize);
+        kept.extend_from_slice(before.expect(INSIDE));
         from = (cut.start + cut.len) as usize;
     }
-    kept.extend_from_slice(section.bytes.get(from..).unwrap_or_default());
+    kept.extend_from_slice(section.bytes.get(from..).expect(INSIDE));
     section.size = section
         .size
         .saturating_sub((section.bytes.len() - kept.len()) as u32);

@@ -253,7 +253,7 @@ impl<'data> Reader<'data> {
         let place = header.and_then(|header| self.sections.section_name(self.endian, header).ok());
         Error::ThreadLocal {
             symbol: name.into(),
-            place: String::from_utf8_lossy(place.unwrap_or_default()).into_owned(),
+            place: String::from_utf8_lossy(place.unwrap_or(b"")).into_owned(),
         }
     }
 

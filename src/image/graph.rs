@@ -204,6 +204,11 @@ impl<'data> Graph<'data> {
         }
     }
 
+    /// The name of the file with that number, for errors; what passes have added is of none.
+    pub(super) fn file_name(&self, file: usize) -> &str {
+        self.files.get(file).map_or("a pass", String::as_str)
+    }
+
     /// A graph without files, to which symbols and sections are added. Its format is that of the first file.
     #[must_use]
     pub fn empty(arch: Arch) -> Self {

@@ -202,7 +202,7 @@ impl<'data> Graph<'data> {
 
     fn file_of(&self, id: SymbolId) -> String {
         let file = self.symbols.get(id.index()).map_or(0, Symbol::file);
-        self.files.get(file).map_or("a pass", String::as_str).into()
+        self.file_name(file).into()
     }
 
     /// Refuses to replace a local variable that shares its section with others: uses of it count from the section's start, and

@@ -110,7 +110,7 @@ impl Lists {
     pub(super) fn add(&mut self, section: &Section<'_>, relocated: &[u8], endian: Endian) {
         let Some(list) = section.list else { return };
         let words = relocated.chunks_exact(ENTRY).map(|entry| {
-            let entry = entry.try_into().unwrap_or_default();
+            let entry = entry.try_into().expect("each chunk has as many bytes");
             match endian {
                 Endian::Little => u64::from_le_bytes(entry),
                 Endian::Big => u64::from_be_bytes(entry),

@@ -39,7 +39,7 @@ impl Segment {
         if end > u64::from(self.size.get()) {
             return None;
         }
-        let there = self.bytes.get(usize::try_from(start).ok()?..).unwrap_or_default();
+        let there = self.bytes.get(usize::try_from(start).ok()?..).unwrap_or(&[]);
         let mut bytes = there.get(..len).unwrap_or(there).to_vec();
         bytes.resize(len, 0);
         Some(bytes)

@@ -53,7 +53,7 @@ impl<'data> Graph<'data> {
 
     /// Whether the other graph is for the same architecture and of the same format; one without files is of any.
     pub(super) fn check_arch(&self, other: &Graph<'_>) -> Result<()> {
-        let first = |graph: &Graph<'_>| graph.files.first().cloned().unwrap_or_default();
+        let first = |graph: &Graph<'_>| graph.file_name(0).to_owned();
         if other.arch != self.arch {
             return Err(Error::ObjectsDiffer {
                 first: first(self),

@@ -51,7 +51,11 @@ impl Pairs {
             Formula::UlebSub => {
                 index > 0
                     && halves(section.edges.get(index - 1), Formula::UlebSet)
-                    && uleb_len(section.bytes.get(edge.offset as usize..).unwrap_or_default()).is_some()
+                    && section
+                        .bytes
+                        .get(edge.offset as usize..)
+                        .and_then(uleb_len)
+                        .is_some()
             }
             _ => true,
         };

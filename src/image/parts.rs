@@ -37,8 +37,7 @@ impl Table {
     /// The parts of a section, if it is one of those and understood.
     pub(super) fn of(graph: &Graph<'_>, index: usize, section: &Section<'_>) -> Option<Self> {
         let mut order: Vec<u32> = (0..section.edges.len() as u32).collect();
-        let offset = |index: &u32| section.edges.get(*index as usize).map_or(0, |edge| edge.offset);
-        order.sort_by_key(offset);
+        order.sort_by_key(|index| ordered(section, *index).offset);
         let reader = Reader {
             graph,
             section,
@@ -58,11 +57,16 @@ impl Table {
 
     /// The edges of a part but the one that names the code.
     pub(super) fn edges<'s>(&self, section: &'s Section<'_>, part: &Part) -> impl Iterator<Item = &'s Edge> {
-        let range = self.order.get(part.edges.0..part.edges.1).unwrap_or_default();
-        range
-            .iter()
-            .filter_map(|index| section.edges.get(*index as usize))
+        let range = self.order.get(part.edges.0..part.edges.1);
+        let range = range.expect("a part's edges are some of the table's");
+        range.iter().map(|index| ordered(section, *index))
     }
+}
+
+/// The edge of a section with that index, one of a table's order.
+fn ordered<'s>(section: &'s Section<'_>, index: u32) -> &'s Edge {
+    let edge = section.edges.get(index as usize);
+    edge.expect("the order is of the section's edges")
 }
 
 struct Reader<'a, 'data> {
@@ -122,7 +126,8 @@ impl Reader<'_, '_> {
             if !self.is_common(id_at)? {
                 let common = self.common_of(id_at)?;
                 part.needs = Some(parts.binary_search_by_key(&common, |part| part.start).ok()?);
-                let function_at = id_at.checked_add(WORD)?;
+                // An entry that ends before has none; what stands there is of the next.
+                let function_at = id_at.checked_add(WORD).filter(|at| *at < end)?;
                 part.code = Some(self.code_at(function_at)?);
                 // What follows the field that names the code.
                 part.edges.0 = self.first_edge(function_at.checked_add(1)?);

@@ -197,20 +197,21 @@ impl<'a, 'data> Marks<'a, 'data> {
             *live = true;
             // A table that something names lives, but what it says of functions lives with them.
             if self.is_table.get(id.index()) != Some(&true) {
-                let edges = self.graph.section(id).map(|section| section.edges.as_slice());
-                self.follow(edges.unwrap_or_default().iter());
+                let section = self.graph.section(id);
+                let section = section.expect("every section has a mark");
+                self.follow(section.edges.iter());
             }
             self.waiting.extend(self.about.get(&id).into_iter().flatten());
             // Once for each group.
-            let group = self
-                .group
-                .get(&id)
-                .and_then(|group| self.graph.groups.get(*group));
-            for id in group.map(Group::sections).unwrap_or_default() {
+            let group = self.group.get(&id).map(|group| {
+                let group = self.graph.groups.get(*group);
+                group.expect("groups are listed by their indexes")
+            });
+            for id in group.into_iter().flat_map(Group::sections) {
                 self.group.remove(id);
                 self.waiting.push(*id);
             }
-            for (table, part) in self.parts.get(&id).cloned().unwrap_or_default() {
+            for (table, part) in self.parts.get(&id).cloned().into_iter().flatten() {
                 self.part(table, part);
             }
         }

@@ -131,11 +131,10 @@ pub fn adopt_code(code: &AdoptedCode, ask: Ask) -> Result<Vec<CodeArea>> {
     let mut areas = Vec::with_capacity(ranges.len());
     for run in runs {
         let inside = || ranges.iter().filter(|range| run.range().contains(range.start()));
-        let (Some(first), Some(last)) = (inside().next(), inside().next_back()) else {
-            continue;
-        };
+        let both = inside().next().zip(inside().next_back());
+        let (first, last) = both.expect("a run covers the pages of some function");
         let len = last.end().get() - first.start().get();
-        let span = CodeRange::new(first.start(), len).unwrap_or_default();
+        let span = CodeRange::new(first.start(), len).expect("it ends with the last of them");
         // SAFETY: the promise at the code's construction covers its functions and the pages they lie in.
         let memory = unsafe { adopt(span, ask) }?.memory();
         for range in inside() {

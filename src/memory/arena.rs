@@ -181,6 +181,7 @@ impl Arena {
 
 fn page_multiple(len: u64) -> u64 {
     let page = sys::page_size();
+    // No system has room for a length of which there is none.
     len.checked_next_multiple_of(page).unwrap_or(len)
 }
 
@@ -275,7 +276,8 @@ impl Held {
             if need.kind != SegmentKind::Code && !room.is_empty() {
                 chunk.map_data(room)?;
             }
-            let range = CodeRange::new(room.start(), need.len).unwrap_or(room);
+            let range = CodeRange::new(room.start(), need.len);
+            let range = range.expect("a segment is no longer than its room");
             held.segments.push(Segment {
                 kind: need.kind,
                 range,
@@ -324,7 +326,8 @@ pub(super) fn fill_with_traps(alias: &Alias, range: CodeRange) -> Result<()> {
     let mut at = range.start();
     while at < range.end() {
         let left = (range.end().get() - at.get()) as usize;
-        let bytes = traps.get(..left.min(traps.len())).unwrap_or(&traps);
+        let bytes = traps.get(..left.min(traps.len()));
+        let bytes = bytes.expect("no more are taken than there are");
         alias.write(at, bytes)?;
         at = CodeAddr::new(at.get() + bytes.len() as u64);
     }
@@ -385,7 +388,8 @@ impl Placement {
             .filter(|s| s.kind == SegmentKind::ReadOnly)
         {
             let pages = CodeRange::new(segment.range.start(), page_multiple(segment.range.len()));
-            if let Some(pages) = pages.filter(|pages| !pages.is_empty()) {
+            let pages = pages.expect("a segment has whole pages");
+            if !pages.is_empty() {
                 self.held.chunk.seal_data(pages)?;
             }
         }

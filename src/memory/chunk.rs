@@ -35,11 +35,20 @@ pub(super) struct DoubleMapping {
     reservation: Arc<Reservation>,
 }
 
+/// The first `len` bytes of a range, and the others.
+fn parts(whole: CodeRange, len: u64) -> (CodeRange, CodeRange) {
+    let both = whole.len().checked_sub(len).and_then(|others| {
+        let first = CodeRange::new(whole.start(), len)?;
+        Some((first, CodeRange::new(first.end(), others)?))
+    });
+    both.expect("as many bytes are reserved as its parts have")
+}
+
 impl DoubleMapping {
     /// Maps a memory file over the first `len` bytes of a reservation that nothing uses yet.
     fn over(reservation: Arc<Reservation>, len: u64) -> Result<Self> {
         let start = reservation.whole.start();
-        let rx = CodeRange::new(start, len.min(reservation.whole.len())).unwrap_or_default();
+        let (rx, _) = parts(reservation.whole, len);
         let birth = Birth::here();
         // SAFETY: the reservation is ours and new, so nothing refers to its pages.
         let rw = unsafe { sys::map_twice(start.get(), rx.len()) }.map_err(|(call, errno)| {
@@ -65,8 +74,7 @@ impl DoubleMapping {
     )]
     fn with(reservation: &Arc<Reservation>, len: u64, elsewhere: &Elsewhere) -> Result<Option<Self>> {
         let whole = reservation.whole;
-        let rx = CodeRange::new(whole.start(), len.min(whole.len())).unwrap_or_default();
-        let data = CodeRange::new(rx.end(), whole.len() - rx.len()).unwrap_or_default();
+        let (rx, data) = parts(whole, len);
         let birth = Birth::here();
         let Some(rw) = elsewhere.map_chunk(rx, data)? else {
             return Ok(None);
@@ -219,7 +227,7 @@ impl Chunk {
             }
             Some(elsewhere) => map_in_both(reserve, code, elsewhere)?,
         };
-        let data = CodeRange::new(code.rx().end(), whole.len() - code.rx().len()).unwrap_or_default();
+        let (_, data) = parts(whole, code.rx().len());
         Ok(Self {
             whole,
             free_code: Mutex::new(Spans::of(code.rx())),

@@ -6,6 +6,7 @@ use std::fmt;
 
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
+use crate::invariant::OrAbort;
 use crate::publish::Stopped;
 
 use super::{Alias, PageRun, Pieces};
@@ -108,7 +109,9 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
         let mut buffer = [0; 64];
         let mut offset = 0;
         for expected in expected.chunks(buffer.len()) {
-            let found = buffer.get_mut(..expected.len()).unwrap_or_default();
+            // Memories compare while the world is stopped.
+            let found = buffer.get_mut(..expected.len());
+            let found = found.or_abort("no chunk is longer than the buffer");
             // An address that does not exist is none of the memory's.
             let from = at
                 .get()

@@ -90,12 +90,9 @@ impl SharedCounters {
             Some(page) if page.used + WORD <= PAGE => page,
             other => other.insert(Page::new(arena)?),
         };
-        let start = page
-            .placed
-            .segments()
-            .first()
-            .map(|segment| segment.range.start());
-        let at = CodeAddr::new(start.unwrap_or_default().get() + page.used);
+        let segment = page.placed.segments().first();
+        let segment = segment.expect("a page is the segment that was asked for");
+        let at = CodeAddr::new(segment.range.start().get() + page.used);
         page.used += WORD;
         let _keep = Arc::clone(&page.placed);
         Ok(Counter(Word::Shared { at, _keep }))

@@ -25,7 +25,9 @@ pub(super) fn window(reach: Reach) -> CodeRange {
             code.start().get().saturating_add(within),
         ),
     };
-    CodeRange::new(CodeAddr::new(start), end.saturating_sub(start)).unwrap_or_default()
+    // Nowhere, if all that is in reach is too low.
+    let len = end.saturating_sub(start);
+    CodeRange::new(CodeAddr::new(start), len).expect("the range ends at `end`, or is empty")
 }
 
 /// Whether memory at `range` is where it may be.

@@ -64,9 +64,8 @@ impl PageRun {
     fn extend_to(&mut self, end: CodeAddr) {
         let end = end.max(self.0.end());
         let start = self.0.start();
-        if let Some(longer) = CodeRange::new(start, end.get() - start.get()) {
-            self.0 = longer;
-        }
+        let longer = CodeRange::new(start, end.get() - start.get());
+        self.0 = longer.expect("it ends at an address, no earlier than it did");
     }
 
     /// The addresses, whole pages.

@@ -60,9 +60,8 @@ unsafe impl CodeMemory for Snapshot {
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
         check_within(self.range, at, into.len())?;
         let start = usize::try_from(at.distance_from(self.range.start())).ok();
-        if let Some(from) = start.and_then(|start| self.bytes.get(start..)?.get(..into.len())) {
-            into.copy_from_slice(from);
-        }
+        let from = start.and_then(|start| self.bytes.get(start..)?.get(..into.len()));
+        into.copy_from_slice(from.expect("there is a byte for each of the range"));
         Ok(())
     }
 

@@ -58,9 +58,9 @@ impl Spans {
             self.free.remove(index);
         }
         index = index.min(self.free.len());
-        if let Some(joined) = between(start, end) {
-            self.free.insert(index, joined);
-        }
+        let joined = between(start, end);
+        let joined = joined.expect("it has the bytes that are given, at least");
+        self.free.insert(index, joined);
     }
 
     /// How many bytes are free.

@@ -48,8 +48,7 @@ struct Slab {
 /// Code memory for one stub.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StubSlot {
-    addr: CodeAddr,
-    len: Len,
+    range: CodeRange,
     retired: Option<Moment>,
 }
 
@@ -57,13 +56,13 @@ impl StubSlot {
     /// Its first byte, a multiple of 16.
     #[must_use]
     pub const fn addr(&self) -> CodeAddr {
-        self.addr
+        self.range.start()
     }
 
     /// All its bytes.
     #[must_use]
     pub fn range(&self) -> CodeRange {
-        CodeRange::new(self.addr, u64::from(self.len.get())).unwrap_or_default()
+        self.range
     }
 
     /// Notes that nothing leads there any more, and that this has been published: a drain that begins later can be
@@ -87,13 +86,14 @@ impl StubSlot {
     /// How many bytes can be used.
     #[must_use]
     pub const fn len(&self) -> Len {
-        self.len
+        // Slabs are placed within the reach of a jump: none has 4 GiB.
+        Len::new(self.range.len() as u32)
     }
 
     /// Whether the slot has no bytes; it never has none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.len.get() == 0
+        self.range.is_empty()
     }
 }
 
@@ -157,10 +157,8 @@ impl StubPool {
         };
         state.stats.in_use += taken.len();
         state.stats.slots += 1;
-        let len = u32::try_from(taken.len()).map_or(len, Len::new);
         Ok(StubSlot {
-            addr: taken.start(),
-            len,
+            range: taken,
             retired: None,
         })
     }
@@ -174,11 +172,8 @@ impl StubPool {
             align: 64,
         };
         let placed = self.arena.place(&[slab], reach)?.finalize()?;
-        let range = placed
-            .segments()
-            .first()
-            .map(|segment| segment.range)
-            .unwrap_or_default();
+        let segment = placed.segments().first();
+        let range = segment.expect("a slab is the segment that was asked for").range;
         fill_with_traps(&placed.memory(), range)?;
         let mut free = Spans::of(range);
         let taken = free.take(need, GRANULE, range);
@@ -197,7 +192,7 @@ impl StubPool {
     /// [`Error::OutsideMemory`] for a slot of another pool; [`Error::EngineForked`] in a fork's child.
     pub(crate) fn memory(&self, slot: &StubSlot) -> Result<Alias> {
         let state = self.lock()?;
-        let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr));
+        let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr()));
         slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot.range()))
     }
 
@@ -209,14 +204,14 @@ impl StubPool {
     pub(crate) fn fill(&self, slot: &StubSlot, code: &[u8]) -> Result<()> {
         let _stage = latency::enter(Stage::Allocate);
         let len = code.len() as u64;
-        if len > u64::from(slot.len.get()) {
+        if len > slot.range.len() {
             return Err(Error::OutsideMemory {
-                at: slot.addr,
+                at: slot.addr(),
                 len,
                 memory: slot.range(),
             });
         }
-        CodeMemory::write(&self.memory(slot)?, slot.addr, code)
+        CodeMemory::write(&self.memory(slot)?, slot.addr(), code)
     }
 
     /// The bytes of stubs.
@@ -226,9 +221,10 @@ impl StubPool {
     /// [`Error::OutsideMemory`] for bytes that are not of one of the pool's slabs.
     pub(crate) fn read(&self, range: CodeRange) -> Result<Vec<u8>> {
         let state = self.lock()?;
-        let slab = state.slabs.iter().find(|slab| slab.range.contains(range.start()));
-        let slab = slab.ok_or(foreign(range))?;
-        let mut bytes = vec![0; usize::try_from(range.len()).unwrap_or(0)];
+        let holds = |slab: &&Slab| slab.range.contains_bytes(range.start(), range.len());
+        let slab = state.slabs.iter().find(holds).ok_or(foreign(range))?;
+        let len = usize::try_from(range.len()).expect("what is mapped has a length");
+        let mut bytes = vec![0; len];
         CodeMemory::read(&slab.placed.memory(), range.start(), &mut bytes)?;
         Ok(bytes)
     }
@@ -257,7 +253,7 @@ impl StubPool {
         let slab = state
             .slabs
             .iter_mut()
-            .find(|slab| slab.range.contains(slot.addr))
+            .find(|slab| slab.range.contains(slot.addr()))
             .ok_or(foreign(slot.range()))?;
         let range = slot.range();
         fill_with_traps(&slab.placed.memory(), range)?;

@@ -108,10 +108,10 @@ fn describes_code(frame: &EhFrame) -> bool {
     let mut rest = &frame.bytes[..];
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_ne_bytes(*length) as usize;
-        match (after.get(..length), after.first_chunk::<4>()) {
+        match (after.split_at_checked(length), after.first_chunk::<4>()) {
             // A common entry has 0 there (LSB, "Exception Frames").
             (Some(_), Some(id)) if length >= 4 && *id != [0; 4] => return true,
-            (Some(_), _) if length > 0 => rest = after.get(length..).unwrap_or_default(),
+            (Some((_, behind)), _) if length > 0 => rest = behind,
             _ => return false,
         }
     }

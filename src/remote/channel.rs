@@ -73,7 +73,8 @@ impl Channel {
     pub(super) fn hear(&mut self, patience: Option<Duration>) -> Result<(Message, Option<OwnedFd>), Lost> {
         let until = patience.and_then(within);
         let (len, file) = self.socket.receive(&mut self.into, until)?;
-        let bytes = self.into.get(..len).unwrap_or_default();
+        let bytes = self.into.get(..len);
+        let bytes = bytes.expect("no more is received than there is room for");
         let (sequence, message) = Message::decode(bytes).map_err(Lost::Wrong)?;
         self.heard = sequence;
         Ok((message, file))

@@ -65,7 +65,6 @@ pub(super) struct Nonces {
 
 impl Nonces {
     fn mac(&self, side: Side, token: &Token) -> Hmac<Sha256> {
-        #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
         let mac = Hmac::<Sha256>::new_from_slice(token.bytes()).expect("a key of any length");
         mac.chain_update(side.label())
             .chain_update(self.controller)

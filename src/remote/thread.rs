@@ -140,7 +140,8 @@ impl Thread {
         let said = self.channel.say(message, None, self.patience);
         let heard = said.and_then(|()| self.channel.hear_answer(self.patience));
         heard.map_err(|lost| {
-            let patience = self.patience.unwrap_or_default();
+            // Who waits for ever is never late.
+            let patience = self.patience.unwrap_or(Duration::ZERO);
             self.shared.lost(lost, patience, CALLING)
         })
     }

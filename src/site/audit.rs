@@ -117,7 +117,8 @@ impl From<Error> for Refusal {
 }
 
 fn twice(parts: &ModuleParts, function: u32) -> Error {
-    let addr = parts.functions.addr(function).unwrap_or_default();
+    let addr = parts.functions.addr(function);
+    let addr = addr.expect("a function that was found is one of the module's");
     Error::StackMapFunctionTwice { addr }
 }
 
@@ -253,17 +254,15 @@ impl Found {
         if !matches!(parts.arch, Arch::AArch64 | Arch::RiscV64) {
             return Ok(());
         }
-        let (shapes, mut failed) = (&self.shapes, Ok(()));
+        let (shapes, mut failed) = (&*self.shapes, Ok(()));
         let mut vectors = ScalableVectors::default();
         self.sites.retain(|site| {
-            let kind = shapes.get(usize::from(site.shape)).map(CallShape::kind);
+            let kind = shape_of(shapes, site).kind();
             // Where a patchpoint or a call is, no such register is live: every call loses them.
-            if matches!(kind, None | Some(SiteKind::Patchpoint | SiteKind::Call)) {
+            if matches!(kind, SiteKind::Patchpoint | SiteKind::Call) || failed.is_err() {
                 return true;
             }
-            let Some(function) = parts.functions.get(site.function).filter(|_| failed.is_ok()) else {
-                return true;
-            };
+            let function = function_of(parts, site);
             let found = match vectors.first_in(parts.arch, code, &function) {
                 Ok(found) => found,
                 Err(error) => {
@@ -275,7 +274,7 @@ impl Found {
                 return true;
             };
             let site = Box::new(SiteName {
-                kind,
+                kind: Some(kind),
                 ..*entry_name(parts, site)
             });
             failed = refused(Refusal {
@@ -293,14 +292,14 @@ impl Found {
         parts: &ModuleParts,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<()> {
-        let shape = |site: &Entry| self.shapes.get(usize::from(site.shape));
+        let shape = |site: &Entry| shape_of(&self.shapes, site);
         let range = |site: &Entry| {
-            let reserved = shape(site).map_or(0, |shape| shape.reserved().get());
+            let reserved = shape(site).reserved().get();
             site.addr.get()..site.addr.get().saturating_add(reserved.into())
         };
         let sites = self.sites.iter().map(|site| SiteBytes {
             range: range(site),
-            is_patchpoint: shape(site).is_some_and(|shape| shape.kind() == SiteKind::Patchpoint),
+            is_patchpoint: shape(site).kind() == SiteKind::Patchpoint,
         });
         let found = branches::into_sites(parts, sites);
         if found.is_empty() {
@@ -309,15 +308,13 @@ impl Found {
         let ranges: Vec<_> = self.sites.iter().map(range).collect();
         let (mut ranges, mut failed) = (ranges.iter(), Ok(()));
         self.sites.retain(|site| {
-            let branch = ranges
-                .next()
-                .and_then(|range| branches::first_into(&found, range));
+            let range = ranges.next().expect("there is a range of each site");
+            let branch = branches::first_into(&found, range);
             let Some(branch) = branch.filter(|_| failed.is_ok()) else {
                 return branch.is_none();
             };
-            let shape = self.shapes.get(usize::from(site.shape));
             let site = Box::new(SiteName {
-                kind: shape.map(CallShape::kind),
+                kind: Some(shape_of(&self.shapes, site).kind()),
                 ..*entry_name(parts, site)
             });
             failed = refused(Refusal {
@@ -334,10 +331,22 @@ impl Found {
     }
 }
 
-fn entry_name(parts: &ModuleParts, site: &Entry) -> Box<SiteName> {
+fn shape_of<'s>(shapes: &'s [CallShape], site: &Entry) -> &'s CallShape {
+    let shape = shapes.get(usize::from(site.shape));
+    shape.expect("a site was found with its shape")
+}
+
+fn function_of<'p>(parts: &'p ModuleParts, site: &Entry) -> FunctionView<'p> {
     let function = parts.functions.get(site.function);
-    let (name, start) = function.map_or(("", site.addr), |f| (f.name, f.addr));
-    let offset = u32::try_from(site.addr.distance_from(start)).unwrap_or(0);
+    function.expect("a site was found in one of the module's functions")
+}
+
+fn entry_name(parts: &ModuleParts, site: &Entry) -> Box<SiteName> {
+    let FunctionView {
+        name, addr: start, ..
+    } = function_of(parts, site);
+    let offset = u32::try_from(site.addr.distance_from(start));
+    let offset = offset.expect("a site was found in its function");
     Box::new(SiteName {
         kind: None,
         id: site.id,
@@ -440,7 +449,8 @@ fn audit_function<S: IntoShape>(
         });
         match audited {
             Ok(Some((addr, shape, bytes))) => {
-                let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize()).unwrap_or(0);
+                let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize());
+                let overhang = overhang.expect("no instruction is that long");
                 let site = Entry::new(record.id(), addr, Some(*reference), index, overhang);
                 found.push(site, shape, bytes)?;
             }
@@ -453,6 +463,8 @@ fn audit_function<S: IntoShape>(
     }
     Ok(())
 }
+
+const READ_WHOLE: &str = "a function was read as a whole";
 
 /// What may be a site: the bytes from a record up to the next one.
 fn candidate<'a>(
@@ -476,11 +488,12 @@ fn candidate<'a>(
         record,
         constants,
         function: function.name,
-        addr: function.addr.at(offset).unwrap_or(function.addr),
-        bytes: code
-            .get(offset.get() as usize..limit as usize)
-            .unwrap_or_default(),
-        before: code.get(..offset.get() as usize).unwrap_or_default(),
+        addr: function
+            .addr
+            .at(offset)
+            .expect("a function that was read has addresses"),
+        bytes: code.get(offset.get() as usize..limit as usize).expect(READ_WHOLE),
+        before: code.get(..offset.get() as usize).expect(READ_WHOLE),
         windows: parts.windows,
     })
 }
@@ -532,6 +545,7 @@ fn record_name(function: &FunctionView<'_>, record: &Record<'_>) -> Box<SiteName
         id: record.id(),
         function: Some(function.name.into()),
         offset: record.offset(),
+        // It may be malformed: this is said in errors.
         addr: function.addr.at(record.offset()).unwrap_or(function.addr),
     })
 }
@@ -630,7 +644,8 @@ fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u
         SiteKind::Shadow => covering(candidate, reserved),
         _ => reserved.as_usize(),
     };
-    let bytes = candidate.bytes.get(..len).unwrap_or_default();
+    let bytes = candidate.bytes.get(..len);
+    let bytes = bytes.expect("the extent has been audited");
     let original =
         verify::original(candidate.arch, candidate.addr, bytes).map_err(|error| Error::SiteUndecodable {
             site: site(),
@@ -673,6 +688,7 @@ fn audit_entry(
         });
     };
     let reserved = spec.shape.reserved();
+    // What lies outside of the function is refused below, under this name.
     let addr = function.addr.at(spec.offset).unwrap_or(function.addr);
     let name = || {
         Box::new(SiteName {

@@ -76,7 +76,9 @@ pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> 
             kind: Some(SiteKind::Call),
             id: spec.id,
             function: Some(function.name.into()),
-            offset: FnOffset::new(u32::try_from(addr.distance_from(function.addr)).unwrap_or(0)),
+            offset: FnOffset::new(
+                u32::try_from(addr.distance_from(function.addr)).expect("the function contains the call"),
+            ),
             addr: *addr,
         }),
         why,

@@ -61,7 +61,7 @@ impl<'a> Candidate<'a> {
     /// The longest reserved length that would not reach the next record or the function's end.
     #[must_use]
     pub fn room(&self) -> Len {
-        Len::of(self.bytes).unwrap_or_default()
+        Len::of(self.bytes).expect("no function is longer than a length can say")
     }
 
     /// Where the record is, for errors.
@@ -179,14 +179,11 @@ fn ends_with_short_nop(arch: Arch, addr: CodeAddr, bytes: &[u8], end: Len) -> bo
 
 /// Whether the last `len` bytes are a call that returns to their end, or nops.
 fn ends_with_call(arch: Arch, addr: CodeAddr, before: &[u8], len: usize) -> bool {
-    let start = before
-        .len()
-        .checked_sub(len)
-        .and_then(|start| before.get(start..));
-    let Some((bytes, len)) = start.zip(Len::of(before.get(..len).unwrap_or_default())) else {
+    let start = before.len().checked_sub(len);
+    let Some(bytes) = start.and_then(|start| before.get(start..)) else {
         return false;
     };
-    let from = CodeAddr::new(addr.get().wrapping_sub(u64::from(len.get())));
+    let from = CodeAddr::new(addr.get().wrapping_sub(len as u64));
     verify::is_call(arch, from, bytes) || verify::original(arch, from, bytes) == Ok(Original::Nops)
 }
 

@@ -46,9 +46,8 @@ impl<'a> FunctionCode<'a> {
         let mut runs: Vec<Run> = Vec::new();
         let mut last: Option<(u64, u64)> = None;
         for index in 0..parts.functions.len() as u32 {
-            let Some(function) = parts.functions.get(index) else {
-                continue;
-            };
+            let function = parts.functions.get(index);
+            let function = function.expect("the number is below that of functions");
             // One that is not all in code is refused when it is read.
             if function.len.get() == 0 || area(parts, &function).is_none() {
                 continue;
@@ -147,7 +146,8 @@ impl<'a> FunctionCode<'a> {
             let to = starts
                 .peek()
                 .map_or(code.len(), |next| offset(next).min(code.len()));
-            let bytes = code.get(offset(start)..to).unwrap_or_default();
+            let bytes = code.get(offset(start)..to);
+            let bytes = bytes.expect("functions of a run start in its bytes, in their order");
             count(bytes.len());
             outline.extend(self.parts.arch, *start, bytes, known);
         }

@@ -105,7 +105,8 @@ impl EntrySpec {
         if let Some(at) = first_effect(arch, function.addr, before, prologue.len()) {
             return Err(refused(at, "runs before it"));
         }
-        let start = function.addr.at(self.offset).unwrap_or(function.addr);
+        let start = function.addr.at(self.offset);
+        let start = start.expect("the code before it has addresses");
         let is_inside = |to| function.addr.get() < to && to <= start.get();
         // Behind that is the local entry, to which the function itself may branch: as a call does.
         let local = match prologue {
@@ -180,7 +181,8 @@ fn first_effect(arch: Arch, addr: CodeAddr, code: &[u8], prologue: usize) -> Opt
     let mut at = addr.plus(Len::new(prologue as u32))?;
     let mut begin = 0;
     for end in verify::boundaries(arch, at, rest) {
-        let instruction = rest.get(begin..end as usize).unwrap_or_default();
+        let instruction = rest.get(begin..end as usize);
+        let instruction = instruction.expect("instructions end in the bytes that were decoded");
         at = addr.plus(Len::new((prologue + begin) as u32))?;
         if verify::original(arch, at, instruction) != Ok(Original::Nops) {
             return Some(at);

@@ -48,11 +48,11 @@ impl LatestEnds {
             *leaf = end;
         }
         for node in (1..leaves).rev() {
-            let greater = tree.get(2 * node..2 * node + 2).and_then(|two| two.iter().max());
-            let greater = greater.copied().unwrap_or(0);
-            if let Some(node) = tree.get_mut(node) {
-                *node = greater;
-            }
+            let two = tree.get(2 * node..2 * node + 2);
+            let greater = two.and_then(|two| two.iter().max().copied());
+            let node = tree.get_mut(node).zip(greater);
+            let (node, greater) = node.expect("a node that is no leaf has two below it");
+            *node = greater;
         }
         Self(tree.into())
     }
@@ -172,9 +172,10 @@ impl Functions {
         let start = before.map_or(0, |before| before.name_end);
         let name = self.names.get(start as usize..kept.name_end as usize);
         Some(FunctionView {
-            name: name.unwrap_or_default(),
+            name: name.expect("a name begins where the one before it ends"),
             addr: kept.addr,
             len: kept.len,
+            // They are kept where one is not its function's address.
             pointer: self.pointers.get(index).copied().unwrap_or(kept.addr),
         })
     }
@@ -216,8 +217,7 @@ impl Functions {
     /// The addresses at which functions start between two addresses, ascending, without the second one.
     pub(super) fn starts_between(&self, start: u64, end: u64) -> Vec<CodeAddr> {
         let first = self.all.partition_point(|kept| kept.addr.get() < start);
-        let rest = self.all.get(first..).unwrap_or_default();
-        let starts = rest.iter().map(|kept| kept.addr);
+        let starts = self.all.iter().skip(first).map(|kept| kept.addr);
         let mut starts: Vec<CodeAddr> = starts.take_while(|addr| addr.get() < end).collect();
         starts.dedup();
         starts

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::module::Entry;
-use crate::addr::{CodeAddr, Len, RecordId};
+use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
 use crate::arch::CallShape;
 use crate::stackmap::RecordRef;
 
@@ -83,6 +83,7 @@ impl Sites {
                 entry_ids.len() as u32 - 1
             });
             let shape = shapes.get(usize::from(entry.shape));
+            let shape = shape.expect("a site's shape is one of its module's");
             origins.push(Origin {
                 at,
                 function: entry.function,
@@ -91,7 +92,7 @@ impl Sites {
                 offset,
                 form: forms.number(Form {
                     original: entry.original,
-                    reserved: shape.map_or(Len::default(), CallShape::reserved),
+                    reserved: shape.reserved(),
                     shape: entry.shape,
                     overhang: entry.overhang,
                     recorded: entry.record.is_some(),
@@ -117,20 +118,48 @@ impl Sites {
         self.all.get(index as usize)
     }
 
-    pub(super) fn origin(&self, index: u32) -> Option<&Origin> {
-        self.origins.get(index as usize)
+    /// The site with a number that one has.
+    #[inline]
+    fn known(&self, index: u32) -> &Kept {
+        self.get(index).expect("a site's number is one of its module's")
+    }
+
+    /// Where a site comes from.
+    pub(super) fn origin(&self, index: u32) -> &Origin {
+        let origin = self.origins.get(index as usize);
+        origin.expect("every site has an origin")
     }
 
     /// What a site has in common with others.
-    pub(super) fn form(&self, site: &Kept) -> Option<&Form> {
-        self.forms.get(site.form as usize)
+    #[inline]
+    pub(super) fn form_of(&self, index: u32) -> &Form {
+        self.form(self.known(index))
     }
 
-    /// The address of a site; that of nothing, if there is no such site.
+    #[inline]
+    fn form(&self, site: &Kept) -> &Form {
+        let form = self.forms.get(site.form as usize);
+        form.expect("every site has a form")
+    }
+
+    /// The address of a site.
+    #[inline]
     pub(super) fn addr(&self, index: u32) -> CodeAddr {
-        let site = self.get(index);
-        let addr = site.and_then(|site| self.base(index).at(site.offset.into()));
-        addr.unwrap_or_default()
+        self.start(index, self.known(index))
+    }
+
+    #[inline]
+    fn start(&self, index: u32, site: &Kept) -> CodeAddr {
+        let start = self.base(index).at(site.offset.into());
+        start.expect("the offset was counted from there")
+    }
+
+    /// All bytes of a site.
+    #[inline]
+    pub(super) fn range(&self, index: u32) -> CodeRange {
+        let reserved = self.form_of(index).reserved;
+        let range = CodeRange::new(self.addr(index), reserved.get().into());
+        range.expect("registration has checked that the site lies in code")
     }
 
     /// From where the offset of a site counts.
@@ -169,13 +198,13 @@ impl Sites {
     #[inline]
     pub(super) fn containing(&self, all: &[Kept], first: u32, addr: CodeAddr) -> Option<u32> {
         let before = match self.bases.is_empty() {
-            true => starting_by(all.get(first as usize..).unwrap_or_default(), self.base, addr),
+            true => starting_by(behind(all, first), self.base, addr),
             false => self.starting_by(all, first, addr),
         };
         let index = before.checked_sub(1)? + first;
         let site = all.get(index as usize)?;
-        let (start, form) = (self.base(index).at(site.offset.into())?, self.form(site)?);
-        addr.is_within(start, form.reserved).then_some(index)
+        let start = self.start(index, site);
+        addr.is_within(start, self.form(site).reserved).then_some(index)
     }
 
     /// How many sites, from number `first` on, start at an address or before, where there are several bases.
@@ -185,7 +214,8 @@ impl Sites {
         loop {
             let (base, end) = self.span(next);
             let end = (end as usize).min(all.len());
-            let some = all.get(next as usize..end).unwrap_or_default();
+            let some = all.get(next as usize..end);
+            let some = some.expect("the next base is that of a site behind");
             let before = starting_by(some, base, addr);
             next += before;
             if (before as usize) < some.len() || end == all.len() {
@@ -193,6 +223,13 @@ impl Sites {
             }
         }
     }
+}
+
+/// All sites from that number on, which one of them has.
+#[inline]
+fn behind(all: &[Kept], first: u32) -> &[Kept] {
+    let behind = all.get(first as usize..);
+    behind.expect("a granule leads to one of its module's sites")
 }
 
 /// How many of these sites, which are in ascending order and count from `base`, start at an address or before.
@@ -281,10 +318,16 @@ mod tests {
                 assert_ne!(containing(start + reserved), Some(index));
                 assert_ne!(containing(start - 1), Some(index));
             }
-            let origin = sites.origin(index).unwrap();
+            let origin = sites.origin(index);
             assert_eq!(sites.entry_ids[origin.at as usize].get(), start);
         }
-        assert_eq!(sites.addr(STARTS.len() as u32), CodeAddr::default());
         assert_eq!(sites.containing(&sites.all, 0, CodeAddr::new(0xfff)), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "a site's number is one of its module's")]
+    fn a_site_that_there_is_not_has_no_address() {
+        let entry = Entry::new(RecordId::new(1), CodeAddr::new(0x1000), None, 0, 0);
+        Sites::new(&[entry], &[CallShape::entry(4)]).addr(1);
     }
 }

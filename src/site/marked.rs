@@ -78,6 +78,7 @@ impl Marks {
         Ok(Mark {
             at,
             id: RecordId::new(constant(self.id)?),
+            // What is longer than any function is refused as it is.
             reserved: reserved.map(|len| Len::new(u32::try_from(len).unwrap_or(u32::MAX))),
         })
     }
@@ -115,9 +116,8 @@ pub(super) fn audit(
     starts.sort_unstable();
     let mut runs = DecodedRuns::new();
     for (index, mut marks) in by_function {
-        let Some(function) = parts.functions.get(index) else {
-            continue;
-        };
+        let function = parts.functions.get(index);
+        let function = function.expect("a mark was found in one of the module's functions");
         marks.sort_by_key(|mark| mark.at);
         let read = code.of(&function).and_then(|bytes| {
             let decoded = code.decoded(&function, &bytes, &starts, &mut runs)?;
@@ -209,14 +209,18 @@ impl<'a> Marked<'a> {
     }
 
     fn offset(&self, at: CodeAddr) -> FnOffset {
-        FnOffset::new(u32::try_from(at.distance_from(self.function.addr)).unwrap_or(0))
+        let offset = u32::try_from(at.distance_from(self.function.addr));
+        FnOffset::new(offset.expect("what is marked lies in the function"))
     }
 
     /// The bytes of the site.
     fn site(&self, mark: &Mark) -> Result<&'a [u8]> {
         let bytes = self.instructions(mark)?;
         let reserved = Len::new(bytes.len() as u32);
-        let end = mark.at.plus(reserved).unwrap_or(mark.at);
+        let end = mark
+            .at
+            .plus(reserved)
+            .expect("bytes that were read have addresses");
         let after = self.records.partition_point(|record| *record <= mark.at);
         match self.records.get(after) {
             Some(record) if *record < end => Err(Error::SiteOverlapsRecord {
@@ -237,7 +241,7 @@ impl<'a> Marked<'a> {
             });
         }
         let start = self.offset(mark.at).get() as usize;
-        let rest = self.code.get(start..).unwrap_or_default();
+        let rest = self.code.get(start..).expect("a function was read as a whole");
         if rest.len() < reserved.as_usize() {
             return Err(Error::SiteOutsideFunction {
                 site: self.name(mark),
@@ -259,7 +263,7 @@ impl<'a> Marked<'a> {
         let ends = verify::boundaries(self.parts.arch, mark.at, seen);
         let end = ends.into_iter().find(|end| *end >= reserved.get());
         let end = end.unwrap_or(reserved.get()) as usize;
-        let bytes = rest.get(..end).unwrap_or_default();
+        let bytes = rest.get(..end).expect("an instruction ends in what was decoded");
         verify::original(self.parts.arch, mark.at, bytes).map_err(|error| undecodable(error.to_string()))?;
         Ok(bytes)
     }

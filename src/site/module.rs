@@ -286,11 +286,7 @@ impl Module {
     /// The bytes of every site, in ascending address.
     pub(super) fn ranges(&self) -> impl Iterator<Item = CodeRange> + '_ {
         let sites = &self.0.sites;
-        let range = |index| {
-            let reserved = sites.form(sites.get(index)?)?.reserved;
-            CodeRange::new(sites.addr(index), reserved.get().into())
-        };
-        (0..sites.len() as u32).map_while(range)
+        (0..sites.len() as u32).map(|index| sites.range(index))
     }
 
     /// The ID of every site, with its number.
@@ -312,21 +308,21 @@ impl Module {
 }
 
 impl Inner {
-    /// That of nothing, if there is no such site.
     fn id(&self, index: u32) -> RecordId {
-        let id = self
-            .sites
-            .origin(index)
-            .and_then(|origin| match self.is_recorded(index) {
-                true => self.parts.maps.at(origin.at).map(|(record, _)| record.id()),
-                false => self.sites.entry_ids.get(origin.at as usize).copied(),
-            });
-        id.unwrap_or_default()
+        if let Some((record, _)) = self.record(index) {
+            return record.id();
+        }
+        let id = self.sites.entry_ids.get(self.sites.origin(index).at as usize);
+        *id.expect("a site that no stack map records was given an ID")
     }
 
-    fn is_recorded(&self, index: u32) -> bool {
-        let form = self.sites.get(index).and_then(|site| self.sites.form(site));
-        form.is_some_and(|form| form.recorded)
+    /// The record of a site with the constants that it refers to, if a stack map records it.
+    fn record(&self, index: u32) -> Option<(Record<'_>, Constants<'_>)> {
+        if !self.sites.form_of(index).recorded {
+            return None;
+        }
+        let record = self.parts.maps.at(self.sites.origin(index).at);
+        Some(record.expect("a record of which there was a reference is in the stack maps"))
     }
 }
 
@@ -436,12 +432,12 @@ pub struct Site {
 }
 
 impl Site {
-    fn form(&self) -> Option<&Form> {
-        let sites = &self.module.0.sites;
-        sites.form(sites.get(self.index)?)
+    #[inline]
+    fn form(&self) -> &Form {
+        self.module.0.sites.form_of(self.index)
     }
 
-    fn origin(&self) -> Option<&Origin> {
+    fn origin(&self) -> &Origin {
         self.module.0.sites.origin(self.index)
     }
 
@@ -473,24 +469,23 @@ impl Site {
     /// The number of its bytes.
     #[must_use]
     pub fn reserved(&self) -> Len {
-        self.form().map_or(Len::default(), |form| form.reserved)
+        self.form().reserved
     }
 
     /// All its bytes.
     #[must_use]
     pub fn range(&self) -> CodeRange {
-        // Registration has checked that the site lies in a function.
-        CodeRange::new(self.addr(), u64::from(self.reserved().get())).unwrap_or_default()
+        self.module.0.sites.range(self.index)
     }
 
     /// The instructions that stood there when it was registered: the reserved bytes, and of a shadow the rest of
     /// its last instruction.
     pub(crate) fn displaced(&self) -> &[u8] {
         let form = self.form();
-        let start = form.map_or(0, |form| Len::new(form.original).as_usize());
-        let overhang = form.map_or(0, |form| usize::from(form.overhang));
-        let end = start.saturating_add(self.reserved().as_usize() + overhang);
-        self.module.0.originals.get(start..end).unwrap_or_default()
+        let start = Len::new(form.original).as_usize();
+        let end = start + form.reserved.as_usize() + usize::from(form.overhang);
+        let original = self.module.0.originals.get(start..end);
+        original.expect("registration has kept what the site held")
     }
 
     /// The memory in which it stands.
@@ -519,7 +514,7 @@ impl Site {
     /// Whether a stack map records it: it is no entry site, nor a marked one.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.form().is_some_and(|form| form.recorded)
+        self.form().recorded
     }
 
     /// The address after its last byte.
@@ -532,8 +527,8 @@ impl Site {
     #[must_use]
     pub fn shape(&self) -> CallShape {
         let shapes = &self.module.0.shapes;
-        let shape = self.form().and_then(|form| shapes.get(usize::from(form.shape)));
-        shape.copied().unwrap_or(CallShape::shadow(0))
+        let shape = shapes.get(usize::from(self.form().shape));
+        *shape.expect("a site's shape is one of its module's")
     }
 
     /// The function in which it lies.
@@ -541,7 +536,7 @@ impl Site {
     pub fn function(&self) -> Function {
         Function {
             module: self.module.clone(),
-            index: self.origin().map_or(0, |origin| origin.function),
+            index: self.origin().function,
         }
     }
 
@@ -549,11 +544,10 @@ impl Site {
     #[must_use]
     pub fn offset(&self) -> FnOffset {
         // Not by a handle of the function, which counts: every handler is told the offset.
-        let function = self
-            .origin()
-            .and_then(|origin| self.module.0.parts.functions.addr(origin.function));
-        let start = function.unwrap_or_default();
-        FnOffset::new(u32::try_from(self.addr().distance_from(start)).unwrap_or(0))
+        let function = self.module.0.parts.functions.addr(self.origin().function);
+        let start = function.expect("a site's function is one of its module's");
+        let offset = u32::try_from(self.addr().distance_from(start));
+        FnOffset::new(offset.expect("a site lies in its function"))
     }
 
     /// The module that it belongs to.
@@ -565,8 +559,7 @@ impl Site {
     /// Its record with the constants that the record refers to; `None` for a site that no stack map records.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
-        let origin = self.origin().filter(|_| self.is_recorded())?;
-        self.module.0.parts.maps.at(origin.at)
+        self.module.0.record(self.index)
     }
 
     /// Where its head stands, or would if its module were [live](crate::engine::Registration::live): of a call site, its operand.
@@ -575,7 +568,8 @@ impl Site {
     /// [`Error::NoHead`] where it is too short for its address, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
     pub fn head(&self) -> Result<CodeRange> {
         let head = self.plan_head()?;
-        Ok(CodeRange::new(head.addr, u64::from(head.len.get())).unwrap_or_default())
+        let range = CodeRange::new(head.addr, u64::from(head.len.get()));
+        Ok(range.expect("a head lies in its site"))
     }
 
     pub(crate) fn plan_head(&self) -> Result<Head> {
@@ -621,7 +615,7 @@ impl Site {
     pub fn context<'a>(&'a self, landings: &'a [u32]) -> SiteContext<'a> {
         let record = self.record();
         let functions = &self.module.0.parts.functions;
-        let function = self.origin().and_then(|origin| functions.get(origin.function));
+        let function = functions.get(self.origin().function);
         SiteContext {
             arch: self.module.arch(),
             id: record.map_or_else(|| self.id(), |(record, _)| record.id()),

@@ -80,6 +80,9 @@ fn granules(module: &Module) -> impl Iterator<Item = (u64, u32)> {
     (0..).zip(module.ranges()).flat_map(of_site)
 }
 
+/// Whatever forgets a module, or the last site of an ID, takes it out of all lists.
+const LISTED: &str = "what is listed is there";
+
 impl SiteTable {
     /// Adds a module.
     ///
@@ -102,10 +105,10 @@ impl SiteTable {
             index: 0,
         };
         self.by_module.insert(module.id().0.into(), at);
-        if let Some(vacant) = self.modules.get_mut(place as usize) {
-            let sites = Arc::clone(module.kept());
-            *vacant = Some(Known { module, sites });
-        }
+        let vacant = self.modules.get_mut(place as usize);
+        let vacant = vacant.expect("a place that was given up is still there");
+        let sites = Arc::clone(module.kept());
+        *vacant = Some(Known { module, sites });
         Ok(())
     }
 
@@ -139,16 +142,15 @@ impl SiteTable {
             return;
         };
         match Holder::from(*known) {
-            Holder::Several(list) => self.shared.get_mut(list).into_iter().for_each(|l| l.push(site)),
+            Holder::Several(list) => self.shared.get_mut(list).expect(LISTED).push(site),
             Holder::One(first) => {
                 let list = self.unused.pop().unwrap_or_else(|| {
                     self.shared.push(SmallVec::new());
                     // Fewer than there are sites.
                     self.shared.len() as u32 - 1
                 });
-                if let Some(sites) = self.shared.get_mut(list as usize) {
-                    sites.extend([first, site]);
-                }
+                let sites = self.shared.get_mut(list as usize);
+                sites.expect(LISTED).extend([first, site]);
                 *known = Place {
                     module: SEVERAL,
                     index: list,
@@ -172,7 +174,8 @@ impl SiteTable {
         ids.dedup();
         ids.into_iter().for_each(|id| self.forget(id, place));
         self.vacant.push(place);
-        Some(self.modules.get_mut(place as usize)?.take()?.module)
+        let known = self.modules.get_mut(place as usize).and_then(Option::take);
+        Some(known.expect(LISTED).module)
     }
 
     /// Takes all sites of a module from an ID.
@@ -180,9 +183,7 @@ impl SiteTable {
         match self.by_id.get(id.get()).map(Holder::from) {
             Some(Holder::One(site)) if site.module == module => self.by_id.remove(id.get(), |_| true),
             Some(Holder::Several(list)) => {
-                let Some(sites) = self.shared.get_mut(list) else {
-                    return;
-                };
+                let sites = self.shared.get_mut(list).expect(LISTED);
                 sites.retain(|site| site.module != module);
                 if sites.is_empty() {
                     *sites = SmallVec::new();
@@ -199,26 +200,27 @@ impl SiteTable {
         other.overlaps(range).then_some(*other)
     }
 
-    fn known(&self, place: u32) -> Option<&Known> {
-        self.modules.get(place as usize)?.as_ref()
+    /// The module in a place that is listed somewhere.
+    #[inline]
+    fn known(&self, place: u32) -> &Known {
+        let known = self.modules.get(place as usize).and_then(Option::as_ref);
+        known.expect(LISTED)
     }
 
-    fn module(&self, place: u32) -> Option<&Module> {
-        Some(&self.known(place)?.module)
+    fn module(&self, place: u32) -> &Module {
+        &self.known(place).module
     }
 
     /// The sites with that ID, in order of registration.
     pub(crate) fn by_id(&self, id: RecordId) -> Sites {
         let mut sites = Sites::default();
         let mut found = |place: &Place| {
-            if let Some(module) = self.module(place.module) {
-                sites.push(module.handle(place.index));
-            }
+            sites.push(self.module(place.module).handle(place.index));
         };
         match self.by_id.get(id.get()).map(Holder::from) {
             None => {}
             Some(Holder::One(place)) => found(&place),
-            Some(Holder::Several(list)) => self.shared.get(list).into_iter().flatten().for_each(found),
+            Some(Holder::Several(list)) => self.shared.get(list).expect(LISTED).iter().for_each(found),
         }
         sites
     }
@@ -227,7 +229,7 @@ impl SiteTable {
     pub(crate) fn by_addr(&self, addr: CodeAddr) -> Option<Site> {
         let mut firsts = self.by_granule.all(addr.get() >> GRANULE);
         firsts.find_map(|first| {
-            let known = self.known(first.module)?;
+            let known = self.known(first.module);
             known.module.site_from(&known.sites, first.index, addr)
         })
     }
@@ -235,12 +237,12 @@ impl SiteTable {
     /// The module whose code contains `addr`.
     pub(crate) fn module_at(&self, addr: CodeAddr) -> Option<&Module> {
         let (_, (range, place)) = self.ranges.range(..=addr).next_back()?;
-        self.module(*place).filter(|_| range.contains(addr))
+        range.contains(addr).then(|| self.module(*place))
     }
 
     fn module_with(&self, id: ModuleId) -> Option<(u32, &Module)> {
         let place = self.by_module.get(id.0.into())?.module;
-        Some((place, self.module(place)?))
+        Some((place, self.module(place)))
     }
 
     /// The place of this very module.

@@ -12,7 +12,6 @@
 //! What differs by design is named in [`DIFFERENT`], each with the reason; an object that stops being different fails the test.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test"

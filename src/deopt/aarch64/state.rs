@@ -98,7 +98,8 @@ pub(in crate::deopt) struct Captured<'f> {
 }
 
 fn low(vector: &[u8; 16]) -> u64 {
-    vector.first_chunk().map_or(0, |low| u64::from_le_bytes(*low))
+    let [a, b, c, d, e, f, g, h, ..] = *vector;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// The place of a register among those of its kind.

@@ -114,6 +114,8 @@ pub(in crate::deopt) struct Live<'f> {
     frame: PhantomData<&'f mut [u8]>,
 }
 
+const FITS: &str = "the longest register has room";
+
 impl<'f> Live<'f> {
     /// # Safety
     /// Only for what a lean ramp of that plan passes.
@@ -178,20 +180,17 @@ impl<'f> Live<'f> {
     fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
         let mut bytes = [0; MAX];
         if reg == state::STACK_POINTER {
-            if let Some(to) = bytes.first_chunk_mut() {
-                *to = self.stack_pointer.to_le_bytes();
-            }
+            *bytes.first_chunk_mut().expect(FITS) = self.stack_pointer.to_le_bytes();
             return (bytes, 8);
         }
         let Some((_, slot)) = self.slot(reg) else {
             return (bytes, 0);
         };
         let size = usize::from(slot.size);
-        if let Some(to) = bytes.get_mut(..size) {
-            // SAFETY: the ramp stored so many bytes there.
-            unsafe { core::ptr::copy_nonoverlapping(self.at(slot), to.as_mut_ptr(), size) };
-            in_order(to);
-        }
+        let to = bytes.get_mut(..size).expect(FITS);
+        // SAFETY: the ramp stored so many bytes there.
+        unsafe { core::ptr::copy_nonoverlapping(self.at(slot), to.as_mut_ptr(), size) };
+        in_order(to);
         (bytes, size)
     }
 
@@ -204,10 +203,9 @@ impl<'f> Live<'f> {
         for (to, from) in whole.iter_mut().zip(bytes) {
             *to = *from;
         }
-        if let Some(from) = whole.get_mut(..size) {
-            in_order(from);
-            // SAFETY: the ramp reserved so many bytes there, and loads them.
-            unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), self.at(slot), size) };
-        }
+        let from = whole.get_mut(..size).expect(FITS);
+        in_order(from);
+        // SAFETY: the ramp reserved so many bytes there, and loads them.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), self.at(slot), size) };
     }
 }

@@ -32,7 +32,6 @@ pub(super) fn stack(arch: Arch, context: u64, capture: u64) -> [(u32, u32, Optio
     ramp::stack(backend(arch), called(context, capture))
 }
 
-#[expect(clippy::expect_used, reason = "no other architecture's ramps are made here")]
 fn backend(arch: Arch) -> &'static PowerPc64 {
     PowerPc64::of(arch).expect("the caller has found that it is PowerPC64")
 }

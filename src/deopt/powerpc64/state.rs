@@ -111,6 +111,11 @@ impl Place {
     }
 }
 
+const STACK: usize = STACK_POINTER.get() as usize;
+const GENERAL: &str = "there are as many general registers as have numbers";
+const SAVED_WHOLE: &str = "the routine saves every register that has a place";
+const FITS: &str = "the longest register has room";
+
 fn place(reg: DwarfReg, features: u64) -> Option<Place> {
     let has = |feature: u16| features & u64::from(feature) != 0;
     Some(match reg.get() {
@@ -138,9 +143,7 @@ impl<'f> Captured<'f> {
         // SAFETY: the routine wrote as many bytes; they end where the state begins.
         let save = unsafe { core::slice::from_raw_parts_mut(save, SAVED) };
         let frame = (&raw const *raw as u64).wrapping_sub(u64::from(STATE));
-        if let Some(slot) = raw.gprs.get_mut(usize::from(STACK_POINTER.get())) {
-            *slot = frame.wrapping_add(u64::from(FRAME));
-        }
+        raw.gprs[STACK] = frame.wrapping_add(u64::from(FRAME));
         let at_site = raw.gprs;
         Self { raw, save, at_site }
     }
@@ -176,19 +179,16 @@ impl<'f> Captured<'f> {
         let word = match place(reg, self.raw.features) {
             None => return (bytes, 0),
             Some(ref place @ (Place::Saved(offset, size) | Place::Scalar(offset, size))) => {
-                let (from, to) = (self.save.get(offset..offset + size), bytes.get_mut(..size));
-                if let (Some(from), Some(to)) = (from, to) {
-                    to.copy_from_slice(from);
-                    place.in_order(to);
-                }
+                let from = self.save.get(offset..offset + size).expect(SAVED_WHOLE);
+                let to = bytes.get_mut(..size).expect(FITS);
+                to.copy_from_slice(from);
+                place.in_order(to);
                 return (bytes, size);
             }
-            Some(Place::General(n)) => self.raw.gprs.get(n).copied().unwrap_or_default(),
+            Some(Place::General(n)) => *self.raw.gprs.get(n).expect(GENERAL),
             Some(Place::Field(n)) => {
                 let field = self.raw.cr >> (28 - 4 * n) & 15;
-                if let Some(to) = bytes.first_mut() {
-                    *to = field as u8;
-                }
+                bytes[0] = field as u8;
                 return (bytes, 4);
             }
             Some(Place::Word(_)) => match reg.get() {
@@ -198,9 +198,7 @@ impl<'f> Captured<'f> {
                 _ => self.raw.vrsave,
             },
         };
-        if let Some(to) = bytes.first_chunk_mut() {
-            *to = word.to_le_bytes();
-        }
+        *bytes.first_chunk_mut().expect(FITS) = word.to_le_bytes();
         (bytes, 8)
     }
 
@@ -215,20 +213,17 @@ impl<'f> Captured<'f> {
         for (to, from) in whole.iter_mut().skip(first).zip(bytes) {
             *to = *from;
         }
-        let low = u64::from_le_bytes(whole.first_chunk().copied().unwrap_or_default());
+        let low = u64::from_le_bytes(*whole.first_chunk().expect(FITS));
         match place(reg, self.raw.features) {
             None => {}
             Some(ref place @ (Place::Saved(offset, size) | Place::Scalar(offset, size))) => {
-                let (to, from) = (self.save.get_mut(offset..offset + size), whole.get_mut(..width));
-                if let (Some(to), Some(from)) = (to, from) {
-                    place.in_order(from);
-                    to.copy_from_slice(from);
-                }
+                let to = self.save.get_mut(offset..offset + size).expect(SAVED_WHOLE);
+                let from = whole.get_mut(..width).expect(FITS);
+                place.in_order(from);
+                to.copy_from_slice(from);
             }
             Some(Place::General(n)) => {
-                if let Some(word) = self.raw.gprs.get_mut(n) {
-                    *word = low;
-                }
+                *self.raw.gprs.get_mut(n).expect(GENERAL) = low;
             }
             Some(Place::Field(n)) => {
                 let shift = 28 - 4 * n;
@@ -250,9 +245,7 @@ impl<'f> Captured<'f> {
         for (to, from) in words.iter_mut().zip(all) {
             *to = *from;
         }
-        if let Some(slot) = words.get_mut(usize::from(STACK_POINTER.get())) {
-            *slot = stack_pointer;
-        }
+        words[STACK] = stack_pointer;
         let exit = stack_pointer.wrapping_sub(RED_ZONE + EXIT_SIZE);
         // SAFETY: the block ends a red zone below a stack pointer that is at or above the site's. There the captured
         // state from LR on or dead frames are; the dispatcher's own frame is below both, and the state has

@@ -158,9 +158,7 @@ impl<'f> Captured<'f> {
             context: 0,
             unused: 0,
         };
-        if let Some(slot) = exit.gprs.get_mut(EXIT) {
-            *slot = at.get();
-        }
+        exit.gprs[EXIT] = at.get();
         let block = stack_pointer.wrapping_sub(STATE_SIZE);
         // SAFETY: the block ends at a stack pointer that is at or above the site's. There the ramp's words and the
         // captured registers are, or dead frames: they have been copied and are not used any more. The dispatcher's

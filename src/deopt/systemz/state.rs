@@ -109,6 +109,9 @@ pub(in crate::deopt) struct Captured<'f> {
     floats_at_site: [u64; 8],
 }
 
+const STACK: usize = STACK_POINTER.get() as usize;
+const SAVED_WHOLE: &str = "the routine saves every register that has a slot";
+
 impl<'f> Captured<'f> {
     /// # Safety
     /// Only for what the capture routine passes: `raw` and `save` are valid, unaliased, and outlive `'f`.
@@ -118,9 +121,7 @@ impl<'f> Captured<'f> {
         // SAFETY: the routine reserved as many bytes.
         let save = unsafe { core::slice::from_raw_parts_mut(save, SAVE_SIZE) };
         let stack_pointer = (&raw const *raw as u64).wrapping_add(size_of::<RawState>() as u64);
-        if let Some(slot) = raw.gprs.get_mut(usize::from(STACK_POINTER.get())) {
-            *slot = stack_pointer;
-        }
+        raw.gprs[STACK] = stack_pointer;
         let at_site = raw.gprs;
         let mut captured = Self {
             raw,
@@ -129,12 +130,10 @@ impl<'f> Captured<'f> {
             at_site,
             floats_at_site: [0; 8],
         };
-        for (number, at) in (FIRST_SAVED_FLOAT..).zip(0..8) {
-            let float = captured.float(DwarfReg::new(number)).unwrap_or(0);
-            if let Some(slot) = captured.floats_at_site.get_mut(at) {
-                *slot = float;
-            }
-        }
+        captured.floats_at_site = core::array::from_fn(|at| {
+            let float = captured.float(DwarfReg::new(FIRST_SAVED_FLOAT + at as u16));
+            float.expect("every machine has and saves f8 to f15")
+        });
         captured
     }
 
@@ -171,8 +170,8 @@ impl<'f> Captured<'f> {
     }
 
     fn float(&self, reg: DwarfReg) -> Option<u64> {
-        let bytes = self.save.get(self.slot(reg)?)?.first_chunk()?;
-        Some(u64::from_be_bytes(*bytes))
+        let bytes = self.save.get(self.slot(reg)?).and_then(<[u8]>::first_chunk);
+        Some(u64::from_be_bytes(*bytes.expect(SAVED_WHOLE)))
     }
 
     /// The whole register, least significant byte first, and its size in bytes, 0 when it was not captured. A
@@ -180,13 +179,15 @@ impl<'f> Captured<'f> {
     pub(in crate::deopt) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
         let mut bytes = [0; MAX];
         if let Some(word) = self.raw.gprs.get(usize::from(reg.get())) {
-            if let Some(to) = bytes.first_chunk_mut() {
-                *to = word.to_le_bytes();
-            }
+            *bytes
+                .first_chunk_mut()
+                .expect("a word is no longer than a vector") = word.to_le_bytes();
             return (bytes, 8);
         }
-        let saved = self.slot(reg).and_then(|slot| self.save.get(slot));
-        let saved = saved.unwrap_or_default();
+        let Some(slot) = self.slot(reg) else {
+            return (bytes, 0);
+        };
+        let saved = self.save.get(slot).expect(SAVED_WHOLE);
         for (to, from) in bytes.iter_mut().zip(saved.iter().rev()) {
             *to = *from;
         }
@@ -212,7 +213,7 @@ impl<'f> Captured<'f> {
             5..=8 => slot.start..slot.start + 8,
             _ => slot,
         };
-        let to = self.save.get_mut(part).unwrap_or_default();
+        let to = self.save.get_mut(part).expect(SAVED_WHOLE);
         for (to, from) in to.iter_mut().rev().zip(bytes) {
             *to = *from;
         }
@@ -225,9 +226,7 @@ impl<'f> Captured<'f> {
     /// nothing of what lies between it and the captured state is needed any more.
     pub(in crate::deopt) unsafe fn leave(self, at: CodeAddr, stack_pointer: u64) -> u64 {
         let mut gprs = self.raw.gprs;
-        if let Some(exit) = gprs.get_mut(EXIT) {
-            *exit = at.get();
-        }
+        gprs[EXIT] = at.get();
         let state = RawState { gprs, ..*self.raw };
         let exit = stack_pointer.wrapping_sub(size_of::<RawState>() as u64);
         // SAFETY: it ends at a stack pointer that is at or above the site's. There the captured state or dead frames

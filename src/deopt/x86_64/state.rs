@@ -114,9 +114,8 @@ impl SaveLayout {
             if layout.mask & (1 << component) != 0 {
                 let (size, offset) = component_place(component);
                 layout.size = layout.size.max(offset + size);
-                if let Some(slot) = layout.offsets.get_mut(component as usize) {
-                    *slot = offset;
-                }
+                let slot = layout.offsets.get_mut(component as usize);
+                *slot.expect("every component has an offset") = offset;
             }
         }
         layout
@@ -180,6 +179,10 @@ pub(in crate::deopt) struct Captured<'f> {
     at_site: [u64; 16],
 }
 
+const STACK: usize = STACK_POINTER.get() as usize;
+const FITS: &str = "the longest register has room";
+const SAVED_WHOLE: &str = "the save area has all components of the layout";
+
 impl<'f> Captured<'f> {
     /// # Safety
     /// Only for what the capture routine passes: `raw` and `save` are valid, unaliased, and outlive `'f`.
@@ -190,9 +193,7 @@ impl<'f> Captured<'f> {
         // SAFETY: the routine reserved and wrote as many bytes as the layout says.
         let save = unsafe { core::slice::from_raw_parts_mut(save, layout.size) };
         let stack_pointer = (&raw const *raw as u64).wrapping_add(BELOW_SITE);
-        if let Some(slot) = raw.gprs.get_mut(usize::from(STACK_POINTER.get())) {
-            *slot = stack_pointer;
-        }
+        raw.gprs[STACK] = stack_pointer;
         let at_site = raw.gprs;
         Self {
             raw,
@@ -219,18 +220,15 @@ impl<'f> Captured<'f> {
     pub(in crate::deopt) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
         let mut bytes = [0; MAX];
         if let Some(word) = self.raw.gprs.get(usize::from(reg.get())) {
-            if let Some(to) = bytes.first_chunk_mut() {
-                *to = word.to_le_bytes();
-            }
+            *bytes.first_chunk_mut().expect(FITS) = word.to_le_bytes();
             return (bytes, 8);
         }
         let mut len = 0;
         for (component, offset, size) in self.layout.parts(reg).into_iter().flatten() {
-            let from = self.save.get(offset..offset + size);
-            // The bytes of a component in its initial state need not be there; it is all zero.
-            if let (Some(to), Some(from), true) =
-                (bytes.get_mut(len..len + size), from, self.in_use(component))
-            {
+            // A component in its initial state is all zero, whatever stands in its bytes.
+            if self.in_use(component) {
+                let from = self.save.get(offset..offset + size).expect(SAVED_WHOLE);
+                let to = bytes.get_mut(len..len + size).expect(FITS);
                 to.copy_from_slice(from);
             }
             len += size;
@@ -256,13 +254,12 @@ impl<'f> Captured<'f> {
                 return;
             }
             self.use_component(component);
-            if let Some(to) = self.save.get_mut(offset..offset + now.len()) {
-                to.copy_from_slice(now);
-            }
+            let to = self.save.get_mut(offset..offset + now.len());
+            to.expect(SAVED_WHOLE).copy_from_slice(now);
         }
     }
 
-    /// XSTATE_BV, the first word of the XSAVE header.
+    /// XSTATE_BV, the first word of the XSAVE header, where the processor has one.
     fn header(&mut self) -> Option<&mut [u8; 8]> {
         self.save.get_mut(512..)?.first_chunk_mut()
     }
@@ -279,8 +276,9 @@ impl<'f> Captured<'f> {
         }
         for reg in (17..=145).map(DwarfReg::new) {
             for (of, offset, size) in self.layout.parts(reg).into_iter().flatten() {
-                if let (true, Some(bytes)) = (of == component, self.save.get_mut(offset..offset + size)) {
-                    bytes.fill(0);
+                if of == component {
+                    let bytes = self.save.get_mut(offset..offset + size);
+                    bytes.expect(SAVED_WHOLE).fill(0);
                 }
             }
         }

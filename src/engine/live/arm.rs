@@ -58,7 +58,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
         let ranges: Vec<CodeRange> = sites.chain(stubs.map(StubSlot::range)).collect();
         // No thread has executed these bytes, so none can have fetched others.
         let published = shared.publisher.publish(&ranges, Level::Eventual);
-        published.map_err(|cause| take_back(&arming, cause))
+        published.map_err(|cause| take_back(arming.iter(), cause))
     });
     if let Err(error) = done {
         // A site that did not get its bytes back leads to its stubs still: they stay, for good.
@@ -167,7 +167,7 @@ fn displace(
 fn write(arming: &[Arming]) -> Result<()> {
     for (at, one) in arming.iter().enumerate() {
         if let Err(cause) = write_one(one, &one.armed) {
-            return Err(take_back(arming.get(..=at).unwrap_or(arming), cause));
+            return Err(take_back(arming.iter().take(at + 1), cause));
         }
     }
     Ok(())
@@ -175,9 +175,8 @@ fn write(arming: &[Arming]) -> Result<()> {
 
 /// Gives sites their original bytes back, and returns why, with those that did not get them.
 #[cold]
-fn take_back(written: &[Arming], cause: Error) -> Error {
+fn take_back<'a>(written: impl Iterator<Item = &'a Arming>, cause: Error) -> Error {
     let lost: Vec<_> = written
-        .iter()
         .filter(|done| write_one(done, &done.original).is_err())
         .map(|done| (*done.site.name(), Fate::Unknown))
         .collect();

@@ -14,6 +14,7 @@ use super::super::transaction::Change;
 use super::super::work::Work;
 use super::{CodeAddr, Error, HeadExchange, Len, Result, Sequence, Site};
 use crate::arch::exchange;
+use crate::invariant::OrAbort;
 use crate::publish::Publisher;
 use crate::verify;
 
@@ -109,9 +110,9 @@ fn forget(publisher: &Publisher, site: CodeAddr) {
 pub(super) fn keep_ramps(work: &mut Work, states: &mut States) {
     let trapped = work.exchanges.iter().filter(|exchange| exchange.is_trap());
     for number in trapped.map(|exchange| exchange.item) {
-        if let Some((item, part)) = work.items.get_mut(number).zip(work.parts.get(number)) {
-            states.keep_ramps(part.place, &mut item.ramps);
-        }
+        let both = work.items.get_mut(number).zip(work.parts.get(number));
+        let (item, part) = both.or_abort("an exchange is of one of the items");
+        states.keep_ramps(part.place, &mut item.ramps);
     }
 }
 

@@ -46,9 +46,9 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
             }
         }
         if let Some(id) = waiting.keys().min() {
-            let name = graph.section(*id).map(|section| section.name.clone());
-            let reason = "no symbol names it";
-            return Err(comdat::malformed(&name.unwrap_or_default(), reason));
+            let section = graph.section(*id);
+            let section = section.expect("each that waits is one of the graph's");
+            return Err(comdat::malformed(&section.name, "no symbol names it"));
         }
         for (comdat, symbol) in names {
             self.group(graph, &comdat, symbol)?;

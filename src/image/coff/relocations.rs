@@ -133,7 +133,8 @@ fn edge(
         return Err(refused(section, offset, number, Some(reason)));
     };
     let place = place(section, row, u64::from(offset))?;
-    let field = section.bytes.get(place as usize..).unwrap_or_default();
+    let field = section.bytes.get(place as usize..);
+    let field = field.expect("it has been placed in the section");
     let added = match (row.width(), field.first_chunk::<8>(), field.first_chunk::<4>()) {
         (8, Some(field), _) => i64::from_le_bytes(*field),
         (_, _, Some(field)) => i64::from(i32::from_le_bytes(*field)),

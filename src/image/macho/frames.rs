@@ -106,6 +106,8 @@ const SIZE: u8 = 0x0f;
 const BASE: u8 = 0x70;
 const FROM_PLACE: u8 = 0x10;
 
+const TAKEN: &str = "as many bytes are taken as are asked for";
+
 /// The size of an entry's length, and that of what follows it.
 const WORD: usize = 4;
 
@@ -316,22 +318,23 @@ impl<'a> Cursor<'a> {
     }
 
     fn byte(&mut self) -> Result<u8> {
-        Ok(self.take(1)?.first().copied().unwrap_or(0))
+        Ok(*self.take(1)?.first().expect(TAKEN))
     }
 
     fn word(&mut self) -> Result<u32> {
-        let word = self.take(WORD)?.first_chunk();
-        Ok(word.copied().map_or(0, u32::from_le_bytes))
+        let word = self.take(WORD)?.first_chunk().expect(TAKEN);
+        Ok(u32::from_le_bytes(*word))
     }
 
     fn double(&mut self) -> Result<u64> {
-        let double = self.take(8)?.first_chunk();
-        Ok(double.copied().map_or(0, u64::from_le_bytes))
+        let double = self.take(8)?.first_chunk().expect(TAKEN);
+        Ok(u64::from_le_bytes(*double))
     }
 
     /// A text that ends with a zero.
     fn text(&mut self) -> Result<&'a [u8]> {
-        let rest = self.bytes.get(self.at..self.end).unwrap_or_default();
+        let rest = self.bytes.get(self.at..self.end);
+        let rest = rest.expect("an entry ends in the section, and is read up to its end");
         let len = rest.iter().position(|byte| *byte == 0);
         let text = self.take(len.unwrap_or(rest.len()))?;
         self.byte()?;

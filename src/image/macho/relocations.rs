@@ -150,7 +150,8 @@ impl Fields<'_, '_> {
     /// The offset of the field, with its value: of four bytes, with its sign.
     pub(super) fn field(&self, row: Relocation, raw: Raw) -> Result<(u32, u64)> {
         let offset = place(self.section, row, raw.offset)?;
-        let bytes = self.section.bytes.get(offset as usize..).unwrap_or_default();
+        let bytes = self.section.bytes.get(offset as usize..);
+        let bytes = bytes.expect("it has been placed in the section");
         let value = match (row.width(), bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
             (8, Some(bytes), _) => u64::from_le_bytes(*bytes),
             (4, _, Some(bytes)) => i64::from(i32::from_le_bytes(*bytes)) as u64,

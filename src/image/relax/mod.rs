@@ -207,13 +207,14 @@ impl Changes {
             return;
         };
         for patch in &self.patches {
-            let bytes = section
-                .bytes_mut()
-                .get_mut(patch.offset as usize..)
-                .unwrap_or_default();
-            for (byte, new) in bytes.iter_mut().zip(patch.bytes.iter().take(patch.len)) {
-                *byte = *new;
-            }
+            let new = patch
+                .bytes
+                .get(..patch.len)
+                .expect("there is room for each patch");
+            let start = patch.offset as usize;
+            let bytes = section.bytes_mut().get_mut(start..start + new.len());
+            let bytes = bytes.expect("a relaxed instruction is in its section");
+            bytes.copy_from_slice(new);
         }
         for (index, new) in self.edges {
             if let Some(edge) = section.edges_mut().get_mut(index) {

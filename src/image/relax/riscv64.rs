@@ -42,7 +42,7 @@ pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Ch
         let Some(target) = target(upper.target) else {
             continue;
         };
-        let loads = lows.get(&upper.offset).map(Vec::as_slice).unwrap_or_default();
+        let loads = lows.get(&upper.offset).map_or(&[][..], Vec::as_slice);
         let distance = target.wrapping_sub(code.place(upper.offset));
         let relaxable = !code.shared.contains(&(code.id, upper.offset))
             && is_auipc(code, upper)

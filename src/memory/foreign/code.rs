@@ -14,13 +14,14 @@ impl Process {
     /// # Errors
     /// [`Error::ForeignRange`]: a range is not private, read-execute memory.
     pub(crate) fn code(&self, ranges: &[CodeRange]) -> Result<Arc<dyn CodeMemory>> {
-        let start = ranges.iter().map(|range| range.start()).min().unwrap_or_default();
-        let end = ranges
-            .iter()
-            .map(|range| range.end().get())
-            .max()
-            .unwrap_or_default();
-        let range = CodeRange::new(start, end.saturating_sub(start.get())).unwrap_or_default();
+        let start = ranges.iter().map(|range| range.start()).min();
+        let end = ranges.iter().map(|range| range.end()).max();
+        let range = match start.zip(end) {
+            Some((start, end)) => CodeRange::new(start, end.get() - start.get())
+                .expect("the last range to end does not end before the first starts"),
+            // No ranges have no memory.
+            None => CodeRange::default(),
+        };
         ranges.iter().try_for_each(|range| self.0.check_code(*range))?;
         let process = Arc::clone(&self.0);
         Ok(Arc::new(ForeignMemory { process, range }))

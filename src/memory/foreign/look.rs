@@ -43,9 +43,10 @@ pub(super) fn check(process: &Shared, thread: i32, registers: &Registers, vacate
     let mut at = low;
     while at < high {
         let len = PIECE.min(high - at) as usize;
-        let words = piece.get_mut(..len).unwrap_or_default();
+        let words = piece.get_mut(..len).expect("no more than a piece is read");
         process.read(CodeAddr::new(at), words)?;
-        for word in words.chunks_exact(8).filter_map(|word| word.try_into().ok()) {
+        for word in words.chunks_exact(8) {
+            let word = word.try_into().expect("each chunk has 8 bytes");
             returns_inside(u64::from_ne_bytes(word))?;
         }
         at += len as u64;

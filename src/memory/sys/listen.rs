@@ -168,7 +168,10 @@ fn address(path: &Path) -> Result<(libc::sockaddr_un, libc::socklen_t), Errno> {
         *to = *from as libc::c_char;
     }
     let len = offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
-    debug_assert!(len <= size_of::<libc::sockaddr_un>());
+    assert!(
+        len <= size_of::<libc::sockaddr_un>(),
+        "the path and its end have room"
+    );
     Ok((address, len as libc::socklen_t))
 }
 

@@ -1,5 +1,7 @@
 //! PowerPC64, either byte order (arch/powerpc/include/uapi/asm/{ucontext,sigcontext,ptrace}.h).
 
+use crate::invariant::OrAbort;
+
 /// The beginning of the kernel's `ucontext`: the `libc` crate has none for musl.
 #[repr(C)]
 pub(in crate::publish) struct Context {
@@ -47,35 +49,29 @@ const COUNTER: usize = 32;
 const COUNT_REGISTER: usize = 35;
 const LINK: usize = 36;
 
-fn register(context: &Context, index: usize) -> u64 {
-    let registers = &context.uc_mcontext.gp_regs;
-    registers.get(index).copied().unwrap_or_default()
-}
-
 /// The program counter.
 pub(in crate::publish) fn counter(context: &Context) -> u64 {
-    register(context, COUNTER)
+    context.uc_mcontext.gp_regs[COUNTER]
 }
 
 /// Lets the thread go on elsewhere.
 pub(in crate::publish) fn set_counter(context: &mut Context, to: u64) {
-    if let Some(counter) = context.uc_mcontext.gp_regs.get_mut(COUNTER) {
-        *counter = to;
-    }
+    context.uc_mcontext.gp_regs[COUNTER] = to;
 }
 
 /// The stack pointer.
 pub(in crate::publish) fn stack_pointer(context: &Context) -> u64 {
-    register(context, STACK)
+    context.uc_mcontext.gp_regs[STACK]
 }
 
 /// Every register that may hold the target of a jump: the last two are CTR and LR.
 pub(in crate::publish) fn registers(context: &Context) -> [u64; 34] {
-    core::array::from_fn(|index| match index {
-        32 => register(context, COUNT_REGISTER),
-        33 => register(context, LINK),
-        general => register(context, general),
-    })
+    let all = &context.uc_mcontext.gp_regs;
+    let first = all.first_chunk::<34>();
+    let mut registers = *first.or_abort("the general registers are the first of more than so many");
+    registers[32] = all[COUNT_REGISTER];
+    registers[33] = all[LINK];
+    registers
 }
 
 /// Where the trap is, if a signal with this code is one: the counter stays at it.
@@ -91,8 +87,8 @@ pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
 
 /// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
 /// words behind the counter.
-pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> u64) -> bool {
+pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // MSR: 64-bit mode and problem state (Power ISA, book III, 4.2.1).
     const USER: u64 = 1 << 63 | 1 << 14;
-    word(1) & USER == USER
+    word(1).is_some_and(|state| state & USER == USER)
 }

@@ -44,10 +44,10 @@ pub(in crate::publish) fn trap(at: u64, first: u8) -> &'static [u8] {
 
 /// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
 /// words behind the counter.
-pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> u64) -> bool {
+pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     let pointer: u64;
     // SAFETY: reads a register.
     unsafe { core::arch::asm!("mv {}, tp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
     // The thread pointer, which is this thread's.
-    word(4) == pointer
+    word(4) == Some(pointer)
 }

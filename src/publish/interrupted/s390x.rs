@@ -44,8 +44,8 @@ pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
 
 /// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
 /// words behind the counter.
-pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> u64) -> bool {
+pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // PSW: problem state, 64-bit addressing (Principles of Operation, 4-5).
     const USER: u64 = 1 << 48 | 1 << 32 | 1 << 31;
-    word(-1) & USER == USER
+    word(-1).is_some_and(|state| state & USER == USER)
 }

@@ -1,5 +1,7 @@
 //! x86-64 (arch/x86/include/uapi/asm/sigcontext.h).
 
+use crate::invariant::OrAbort;
+
 /// The red zone of the System V ABI: what a leaf function may use below the stack pointer, in bytes.
 pub(in crate::publish) const RED_ZONE: u64 = 128;
 /// Words from the saved program counter to the saved stack pointer.
@@ -10,31 +12,26 @@ pub(in crate::publish) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
 /// The general registers up to rcx are in front of rsp.
 const GENERAL: usize = libc::REG_RSP as usize;
 
-fn register(context: &libc::ucontext_t, index: libc::c_int) -> u64 {
-    let registers = &context.uc_mcontext.gregs;
-    registers.get(index as usize).copied().unwrap_or_default() as u64
-}
-
 /// The program counter.
 pub(in crate::publish) fn counter(context: &libc::ucontext_t) -> u64 {
-    register(context, libc::REG_RIP)
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64
 }
 
 /// Lets the thread go on elsewhere.
 pub(in crate::publish) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
-    if let Some(counter) = context.uc_mcontext.gregs.get_mut(libc::REG_RIP as usize) {
-        *counter = to as i64;
-    }
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] = to as i64;
 }
 
 /// The stack pointer.
 pub(in crate::publish) fn stack_pointer(context: &libc::ucontext_t) -> u64 {
-    register(context, libc::REG_RSP)
+    context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64
 }
 
 /// Every register that may hold the target of a jump.
 pub(in crate::publish) fn registers(context: &libc::ucontext_t) -> [u64; GENERAL] {
-    core::array::from_fn(|index| register(context, index as libc::c_int))
+    let general = context.uc_mcontext.gregs.first_chunk::<GENERAL>();
+    let general = general.or_abort("the general registers are the first");
+    general.map(|register| register as u64)
 }
 
 /// Where the trap is, if a signal with this code is one: the counter is behind it, and its code is `SI_KERNEL`. What was
@@ -50,9 +47,9 @@ pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
 
 /// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
 /// words behind the counter.
-pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> u64) -> bool {
+pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // RFLAGS (Intel SDM volume 1, 3.4.3): bit 1 is always set; 3, 5, 15 and those from 22 on never.
-    word(1) & 0xffff_ffff_ffc0_802a == 2
+    word(1).is_some_and(|flags| flags & 0xffff_ffff_ffc0_802a == 2)
 }
 
 #[cfg(test)]

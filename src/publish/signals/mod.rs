@@ -112,11 +112,8 @@ impl Signals {
     fn ask(self, over: usize, number: u64) -> Result<usize, Errno> {
         let mut asked = over;
         threads::others(|thread| {
-            let known = ASKED.get(..asked).unwrap_or_default();
-            if known
-                .iter()
-                .any(|known| known.load(Ordering::Relaxed) == thread.0)
-            {
+            let mut known = ASKED.iter().take(asked);
+            if known.any(|known| known.load(Ordering::Relaxed) == thread.0) {
                 return Ok(());
             }
             let (known, slot) = ASKED
@@ -138,11 +135,8 @@ impl Signals {
 
     /// Waits until the threads of these slots are over.
     fn wait(self, slots: Range<usize>, number: u64, deadline: Instant) -> Result<(), Errno> {
-        let slots = ASKED
-            .get(slots.clone())
-            .unwrap_or_default()
-            .iter()
-            .zip(ACKNOWLEDGED.get(slots).unwrap_or_default());
+        let all = ASKED.iter().zip(&ACKNOWLEDGED);
+        let slots = all.take(slots.end).skip(slots.start);
         let mut look = Instant::now() + Duration::from_millis(2);
         for (thread, slot) in slots {
             while slot.load(Ordering::Acquire) != number {
@@ -189,6 +183,7 @@ extern "C" fn on_signal(_signal: libc::c_int, info: *mut libc::siginfo_t, _conte
     serialize();
     // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.
     let ticket = unsafe { threads::ticket(info) };
+    // Somebody else may have sent another.
     if let Some(slot) = ACKNOWLEDGED.get((ticket & 0xffff) as usize) {
         #[cfg(test)]
         tests::note();

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 
 use crate::error::Errno;
+use crate::invariant::OrAbort;
 use crate::publish::mask;
 
 /// A thread of this process.
@@ -68,6 +69,9 @@ impl Drop for Opened {
     }
 }
 
+/// Of what a system call reads. It is asked while the world is stopped.
+const NO_LONGER: &str = "no more is read than there is room for";
+
 /// Calls `each` with every thread but this one, until it fails.
 pub(super) fn others(mut each: impl FnMut(Thread) -> Result<(), Errno>) -> Result<(), Errno> {
     // SAFETY: takes nothing and cannot fail.
@@ -76,11 +80,13 @@ pub(super) fn others(mut each: impl FnMut(Thread) -> Result<(), Errno>) -> Resul
     let mut buffer = [0; 4096];
     loop {
         let len = folder.entries(&mut buffer)?;
-        let mut entries = buffer.get(..len).unwrap_or_default();
+        let mut entries = buffer.get(..len).or_abort(NO_LONGER);
         if entries.is_empty() {
             return Ok(());
         }
-        while let Some((name, rest)) = next_entry(entries) {
+        while !entries.is_empty() {
+            // A thread that is overlooked would not serialize.
+            let (name, rest) = next_entry(entries).ok_or(Errno(libc::EIO))?;
             entries = rest;
             if let Some(thread) = number(name).filter(|thread| *thread != this) {
                 each(Thread(thread))?;
@@ -107,7 +113,7 @@ fn number(name: &[u8]) -> Option<libc::pid_t> {
 pub(super) fn whereabouts(thread: Thread, signal: libc::c_int) -> Whereabouts {
     let mut buffer = [0; 8192];
     match status(thread, &mut buffer) {
-        Ok(len) => read_status(buffer.get(..len).unwrap_or_default(), signal),
+        Ok(len) => read_status(buffer.get(..len).or_abort(NO_LONGER), signal),
         Err(Errno(libc::ENOENT | libc::ESRCH)) => Whereabouts::Held,
         Err(_) => Whereabouts::MayExecute,
     }
@@ -122,7 +128,7 @@ fn status(thread: Thread, into: &mut [u8]) -> Result<usize, Errno> {
     let file = Opened::open(path)?;
     let mut len = 0;
     loop {
-        match file.read(into.get_mut(len..).unwrap_or_default())? {
+        match file.read(into.get_mut(len..).or_abort(NO_LONGER))? {
             0 => return Ok(len),
             read => len += read,
         }

@@ -126,7 +126,7 @@ unsafe fn is_saved_counter(at: u64, place: &Place<'_>) -> bool {
         is_stack.then(|| unsafe { (saved as *const u64).read_volatile() })
     };
     let above = word(STACK_POINTER_AT).is_some_and(|pointer| at < pointer && pointer <= place.high);
-    above && interrupted::is_saved(|offset| word(offset).unwrap_or_default())
+    above && interrupted::is_saved(word)
 }
 
 #[cfg(test)]

@@ -208,8 +208,8 @@ impl SignalWorld {
             range: vacated
                 .iter()
                 .map(Vacated::range)
-                .find(|range| range.contains(at))
-                .unwrap_or_default(),
+                .find(|range| range.contains(at) || range.start() == at)
+                .expect("a thread is found in, or at, what is to be vacated"),
             returns,
         })
     }

@@ -123,7 +123,7 @@ fn exchange(memory: &dyn LiveMemory, at: CodeAddr) -> Result<()> {
     let word = CodeAddr::new(at.get() - offset as u64);
     let mut old = [0; 8];
     memory.read(word, &mut old)?;
-    let first = old.get(offset).copied().unwrap_or_default();
+    let first = *old.get(offset).expect("an offset in a quadword is below 8");
     let mut new = old;
     for (to, from) in new.iter_mut().skip(offset).zip(instruction(at, first)) {
         *to = *from;

@@ -90,7 +90,8 @@ impl Table {
         let mut used = 0;
         for cell in old.iter().flat_map(|old| &old.0) {
             let (at, to) = (cell.at.load(Ordering::Relaxed), cell.to.load(Ordering::Relaxed));
-            if let Some(into) = larger.cell(at).filter(|_| at != EMPTY && to != 0) {
+            if at != EMPTY && to != 0 {
+                let into = larger.cell(at).expect("a larger table has a cell for each");
                 into.at.store(at, Ordering::Relaxed);
                 into.to.store(to, Ordering::Relaxed);
                 used += 1;

@@ -9,7 +9,6 @@
     unsafe_code,
     missing_docs,
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing
 )]

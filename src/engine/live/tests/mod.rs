@@ -261,6 +261,17 @@ fn what_has_run_is_not_armed() {
 /// Elsewhere no site is too short for a head: it is the length of an instruction.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[should_panic(expected = "a head lies in one quadword")]
+fn what_lies_across_two_quadwords_is_not_exchanged_in_part() {
+    let engine = engine();
+    let _module = live_module(&engine);
+    let site = site(&engine, 100);
+    let memory = Arc::clone(site.memory().unwrap());
+    let across = CodeAddr::new((site.addr().get() & !7) + 6);
+    crate::engine::live::HeadExchange::new(memory, across, (&[0; 4], &[1; 4]), None);
+}
+
+#[test]
 fn a_site_without_a_head_is_refused_with_what_it_needs_and_nothing_is_written() {
     let (engine, entries) = (engine(), Entries::new(8));
     for reserved in 1..9 {
