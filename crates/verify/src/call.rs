@@ -2,13 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::check::isa;
-use super::facts::{Constant, Dest, Facts, Flow};
-use super::powerpc64;
-use crate::{Error, Result};
 use llvm_stackmaps::addr::CodeAddr;
-use patchpoint_isa::SiteName;
-use patchpoint_isa::{Arch, SiteContext};
+use patchpoint_isa::{SiteContext, SiteName};
+
+use super::check::isa;
+use super::facts::{Dest, Facts, Flow, Sort};
+use crate::{Error, Result};
 
 /// Checks that `new` is the call or jump `old`, which stands at the site, but leads to `to`: only the bits of its operand
 /// differ, and it decodes to a branch of the same sort to that address.
@@ -23,10 +22,10 @@ pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) 
     if old.len() != new.len() {
         return Err(refused("the old and the new bytes are not equally many"));
     }
-    let operand = operand(site.arch, old.len()).ok_or_else(|| refused("no call has this length"))?;
+    let distance = (isa(site.arch).distance)(old.len()).ok_or_else(|| refused("no call has this length"))?;
     let kept = |bytes: &[u8]| -> Vec<u8> {
-        let kept = bytes.iter().zip(&operand);
-        kept.map(|(byte, operand)| byte & !operand).collect()
+        let kept = bytes.iter().zip(distance);
+        kept.map(|(byte, distance)| byte & !distance).collect()
     };
     if kept(old) != kept(new) {
         return Err(refused("more than the distance of a call changes"));
@@ -45,7 +44,7 @@ pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) 
 /// # Errors
 /// [`Error::Call`].
 pub fn check_leaving(site: &SiteContext<'_>, at: CodeAddr, stub: &[u8], to: CodeAddr) -> Result<()> {
-    match powerpc64::leaving(site.arch, at.get(), stub) {
+    match (isa(site.arch).leaving)(at.get(), stub) {
         Some(target) if target == to.get() => Ok(()),
         _ => Err(Error::Call {
             site: SiteName::of(site),
@@ -54,36 +53,14 @@ pub fn check_leaving(site: &SiteContext<'_>, at: CodeAddr, stub: &[u8], to: Code
     }
 }
 
-/// Which bits of a call of that length are its distance.
-fn operand(arch: Arch, len: usize) -> Option<Vec<u8>> {
-    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
-    Some(match (arch, len) {
-        (Arch::X86_64, 5) => [0, 255, 255, 255, 255].to_vec(),
-        (Arch::X86_64 | Arch::SystemZ, 6) => [0, 0, 255, 255, 255, 255].to_vec(),
-        (Arch::AArch64, 4) => words(&[0x03ff_ffff]),
-        (Arch::PowerPc64Le, 4) => words(&[0x03ff_fffc]),
-        (Arch::PowerPc64 | Arch::PowerPc64ElfV2, 4) => [0x03, 255, 255, 0xfc].to_vec(),
-        (Arch::RiscV64, 4) => words(&[0xffff_f000]),
-        (Arch::RiscV64, 8) => words(&[0xffff_f000, 0xfff0_0000]),
-        _ => return None,
-    })
-}
-
-/// What sorts of branches there are.
-#[derive(PartialEq, Eq)]
-enum Sort {
-    Call,
-    Jump,
-    Branch,
-}
-
 /// The branch that all of the bytes are, and where it leads.
 fn branch(site: &SiteContext<'_>, bytes: &[u8]) -> Option<(Sort, u64)> {
+    let isa = isa(site.arch);
     let mut code = Vec::new();
-    (isa(site.arch).decode)(site.addr.get(), bytes, &mut code).ok()?;
+    (isa.decode)(site.addr.get(), bytes, &mut code).ok()?;
     match code.as_slice() {
         [one] => direct(one),
-        [first, second] if site.arch == Arch::RiscV64 => through_register(first, second, bytes),
+        [first, second] => (isa.pair)(first, second, bytes),
         _ => None,
     }
 }
@@ -97,27 +74,12 @@ fn direct(facts: &Facts) -> Option<(Sort, u64)> {
     }
 }
 
-/// `auipc` and `jalr` by the same register (RISC-V psABI, R_RISCV_CALL).
-fn through_register(first: &Facts, second: &Facts, bytes: &[u8]) -> Option<(Sort, u64)> {
-    let Some(Constant::Is(register, upper)) = first.constant else {
-        return None;
-    };
-    let word = u32::from_le_bytes(*bytes.last_chunk()?);
-    let sort = match second.flow {
-        Flow::Call(_) => Sort::Call,
-        Flow::Jump(_) => Sort::Jump,
-        _ => return None,
-    };
-    let same = word & 0x7f == 0x67 && word >> 15 & 31 == u32::from(register.get());
-    let lower = i64::from(word as i32 >> 20);
-    same.then_some((sort, upper.wrapping_add_signed(lower)))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use llvm_stackmaps::Constants;
-    use patchpoint_isa::CallShape;
+    use patchpoint_isa::{Arch, CallShape};
+
+    use super::*;
 
     fn site(arch: Arch, len: usize) -> SiteContext<'static> {
         SiteContext {

@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::facts::Isa;
-use super::policy::Policy;
-use super::{aarch64, powerpc64, riscv64, systemz, walk, x86_64};
-use crate::Result;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{Arch, Declared, RegSet, SiteContext};
+
+use super::facts::Isa;
+use super::policy::Policy;
+use super::walk;
+use crate::Result;
 
 /// Bytes at the address where they will be executed: a stub of the checked site.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +29,47 @@ pub struct Checked {
     pub landings: Vec<u32>,
 }
 
+/// Evaluates an expression in which a name stands for the module of an architecture: the one place where one is chosen.
+macro_rules! of_arch {
+    ($arch:expr, $isa:ident => $what:expr) => {
+        match $arch {
+            patchpoint_isa::Arch::X86_64 => {
+                use crate::x86_64 as $isa;
+                $what
+            }
+            patchpoint_isa::Arch::AArch64 => {
+                use crate::aarch64 as $isa;
+                $what
+            }
+            patchpoint_isa::Arch::PowerPc64 => {
+                use crate::powerpc64::big_v1 as $isa;
+                $what
+            }
+            patchpoint_isa::Arch::PowerPc64ElfV2 => {
+                use crate::powerpc64::big_v2 as $isa;
+                $what
+            }
+            patchpoint_isa::Arch::PowerPc64Le => {
+                use crate::powerpc64::little as $isa;
+                $what
+            }
+            patchpoint_isa::Arch::SystemZ => {
+                use crate::systemz as $isa;
+                $what
+            }
+            patchpoint_isa::Arch::RiscV64 => {
+                use crate::riscv64 as $isa;
+                $what
+            }
+        }
+    };
+}
+pub(super) use of_arch;
+
 /// The decoder of an architecture.
+#[inline]
 pub(super) fn isa(arch: Arch) -> &'static Isa {
-    match arch {
-        Arch::X86_64 => &x86_64::ISA,
-        Arch::AArch64 => &aarch64::ISA,
-        Arch::SystemZ => &systemz::ISA,
-        Arch::PowerPc64 => &powerpc64::BIG_V1,
-        Arch::PowerPc64ElfV2 => &powerpc64::BIG_V2,
-        Arch::PowerPc64Le => &powerpc64::LITTLE,
-        Arch::RiscV64 => &riscv64::ISA,
-    }
+    of_arch!(arch, isa => &isa::ISA)
 }
 
 /// Checks that `code`, in the place of the site's reserved bytes, and its stubs keep every rule of this

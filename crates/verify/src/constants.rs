@@ -1,8 +1,9 @@
 //! Which registers are certain to hold which constants.
 
-use super::facts::{Constant, Facts};
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
+
+use super::facts::{Constant, Facts};
 
 /// The last registers that became constants. Two are enough: a far branch builds its target at once, and what is stored far
 /// from the stack pointer may be loaded from a constant address when the distance is there already.
@@ -58,8 +59,9 @@ impl Constants {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use llvm_stackmaps::addr::{CodeAddr, CodeRange};
+
+    use super::*;
 
     const A: DwarfReg = DwarfReg::new(1);
     const B: DwarfReg = DwarfReg::new(2);

@@ -3,13 +3,13 @@
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
+#[cfg(test)]
+use llvm_stackmaps::addr::CodeAddr;
+use patchpoint_isa::{SiteContext, SiteName};
+
 use super::check::isa;
 use super::facts::{Exchange, Facts};
 use crate::{Error, Result};
-#[cfg(test)]
-use llvm_stackmaps::addr::CodeAddr;
-use patchpoint_isa::SiteContext;
-use patchpoint_isa::SiteName;
 
 /// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that differ
 /// belong to one instruction, which stands at the same place in both, lie inside one naturally aligned quadword,

@@ -2,10 +2,14 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 
 use llvm_stackmaps::addr::{CodeRange, DwarfReg};
 use patchpoint_isa::RegSet;
+use smallvec::SmallVec;
+
+use super::template::Field;
+use super::{Chunk, Operand};
 
 /// Where control goes after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +183,12 @@ pub(super) type Decode = fn(u64, &[u8], &mut Vec<Facts>) -> Result<(), Undecodab
 /// The target and the length of the call with which bytes at an address begin.
 pub(super) type PatchpointCall = fn(u64, &[u8]) -> Option<(u64, u32)>;
 
+/// Of two instructions and their bytes: what they are if they call or jump together, and where they lead.
+pub(super) type Pair = fn(&Facts, &Facts, &[u8]) -> Option<(Sort, u64)>;
+
+/// Of code, given which addresses are targets: its fields.
+pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>>;
+
 /// An architecture: its decoder, and the conventions that its sites are bound to.
 pub(super) struct Isa {
     /// Appends the instructions of all bytes, which start at the address and do not wrap around.
@@ -197,7 +207,27 @@ pub(super) struct Isa {
     pub(super) landings_restore: bool,
     /// Whether one instruction may become another under execution; if not, why.
     pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
+    /// Which bits of a direct call or jump of so many bytes are its distance.
+    pub(super) distance: fn(usize) -> Option<&'static [u8]>,
+    /// What two instructions with these bytes are that together call or jump, and where they lead.
+    pub(super) pair: Pair,
+    /// Where a stub leads by which a call leaves for a function of other conventions, if it does just that.
+    pub(super) leaving: fn(u64, &[u8]) -> Option<u64>,
+    /// The offset of the first instruction on vectors of unknown length.
+    pub(super) scalable: fn(&[u8]) -> Option<usize>,
+    /// The operands of an instruction, as LLVM lists them.
+    pub(super) operands: fn(&[u8]) -> Option<Vec<Operand>>,
+    /// The fields of code that may vary, in their order, given which addresses are targets; `None` for code that can have none.
+    pub(super) fields: Fields,
     pub(super) abi: Abi,
+}
+
+/// How a call site leads elsewhere.
+#[derive(PartialEq, Eq)]
+pub(super) enum Sort {
+    Call,
+    Jump,
+    Branch,
 }
 
 /// One instruction that becomes another while threads execute it: at the same address, of the same length.
@@ -217,6 +247,8 @@ pub(super) struct Exchange<'a> {
 pub(super) struct Abi {
     /// Registers that a location or live-out can name.
     pub(super) known: RegSet,
+    /// Further numbers: those of the parts of registers 0, 1, 2 and so on.
+    pub(super) parts: Range<u16>,
     /// The registers that LLVM keeps free at patchpoints and stackmaps, which calls may lose.
     pub(super) scratch: RegSet,
     /// The registers that are free at `anyregcc` patchpoints.
@@ -240,6 +272,17 @@ pub(super) struct Abi {
     pub(super) stack_align: i64,
     /// Live-outs can name a register that LLVM does not number, as 65535.
     pub(super) unnumbered_live_outs: bool,
+}
+
+impl Abi {
+    /// The whole register that this number names, or a part of which it names.
+    #[inline]
+    pub(super) fn whole(&self, reg: DwarfReg) -> DwarfReg {
+        match self.parts.contains(&reg.get()) {
+            true => DwarfReg::new(reg.get() - self.parts.start),
+            false => reg,
+        }
+    }
 }
 
 #[cfg(test)]

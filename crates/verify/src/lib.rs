@@ -48,6 +48,8 @@
 //! pass and one walk along the control flow; nothing is formatted unless it is refused. `template` admits code that
 //! differs from checked code in constants only.
 //!
+//! An architecture is the file or folder of its name, chosen in one `match` (`of_arch!` in `check`); the other files know none.
+//!
 //! # An example
 //!
 //! ```

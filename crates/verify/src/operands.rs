@@ -6,8 +6,9 @@
 
 use alloc::vec::Vec;
 
-use super::{aarch64, riscv64, x86_64};
 use patchpoint_isa::Arch;
+
+use super::check::isa;
 
 /// An operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +29,5 @@ pub enum Operand {
 /// architectures other than x86-64, AArch64 and RISC-V.
 #[must_use]
 pub fn operands(arch: Arch, bytes: &[u8]) -> Option<Vec<Operand>> {
-    match arch {
-        Arch::X86_64 => x86_64::operands::operands(bytes),
-        Arch::AArch64 => aarch64::operands::operands(bytes),
-        Arch::RiscV64 => riscv64::operands::operands(bytes),
-        _ => None,
-    }
+    (isa(arch).operands)(bytes)
 }

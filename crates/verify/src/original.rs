@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::facts::{Dest, Facts, Flow};
-use crate::{Error, Result};
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::Arch;
+
+use super::facts::{Dest, Facts, Flow};
+use crate::{Error, Result};
 
 /// What the reserved bytes hold before the first patch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Which registers a site's sequences may write, from the site alone.
 
-use super::facts::{Abi, Isa};
-use crate::{Error, Result};
 use llvm_stackmaps::addr::DwarfReg;
 use llvm_stackmaps::{Location, Place, Record};
-use patchpoint_isa::SiteName;
-use patchpoint_isa::{Arch, Convention, Declared, RegSet, SiteContext, SiteKind};
+use patchpoint_isa::{Arch, Convention, Declared, RegSet, SiteContext, SiteKind, SiteName};
+
+use super::facts::{Abi, Isa};
+use crate::{Error, Result};
 
 /// The registers of a site.
 pub(super) struct Policy {
@@ -132,8 +132,8 @@ impl Recorded {
     }
 
     fn read(&mut self, site: &SiteContext<'_>, isa: &Isa, record: &Record<'_>) -> Result<()> {
-        let known = |reg: DwarfReg| match isa.abi.known.contains(whole(site.arch, reg)) {
-            true => Ok(whole(site.arch, reg)),
+        let known = |reg: DwarfReg| match isa.abi.known.contains(isa.abi.whole(reg)) {
+            true => Ok(isa.abi.whole(reg)),
             false => Err(Error::Register {
                 site: SiteName::of(site),
                 register: reg,
@@ -166,21 +166,10 @@ impl Recorded {
 /// are then listed themselves, and the floating-point control register, which no sequence may write.
 const UNNUMBERED: DwarfReg = DwarfReg::new(u16::MAX);
 
-/// The register of which LLVM's number names all or a part: on PowerPC the 32-bit halves of r0 to r31 have numbers
-/// of their own, from 1200 on.
-fn whole(arch: Arch, reg: DwarfReg) -> DwarfReg {
-    match (arch, reg.get()) {
-        (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, number @ 1200..=1231) => {
-            DwarfReg::new(number - 1200)
-        }
-        _ => reg,
-    }
-}
-
 /// The first register that a record names in which no patch and no exit is known to keep a value.
 pub fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
     let abi = &super::check::isa(arch).abi;
-    let is_kept = |reg: DwarfReg| abi.known.contains(whole(arch, reg));
+    let is_kept = |reg: DwarfReg| abi.known.contains(abi.whole(reg));
     let of_locations = || record.locations().filter_map(|location| register_of(&location));
     let of_live_outs = || {
         let live_outs = record.live_outs().map(|live| live.reg);

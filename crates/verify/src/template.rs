@@ -31,12 +31,13 @@
 
 use alloc::boxed::Box;
 
+use llvm_stackmaps::addr::{CodeAddr, CodeRange};
+use patchpoint_isa::{Declared, SiteContext};
 use smallvec::SmallVec;
 
+use super::Chunk;
+use super::check::isa;
 use super::facts::Facts;
-use super::{Chunk, x86_64};
-use llvm_stackmaps::addr::{CodeAddr, CodeRange};
-use patchpoint_isa::{Arch, Declared, SiteContext};
 
 /// Bytes that may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +140,7 @@ impl Template {
     /// The template of code that `check` has just accepted for this site, without stubs. All fields are open that may
     /// be. `None` for code that cannot have one.
     pub fn of(site: &SiteContext<'_>, code: &[u8], declared: &Declared) -> Option<Self> {
-        if site.arch != Arch::X86_64 || !site.landings.is_empty() || !declared.vouched.is_empty() {
+        if !site.landings.is_empty() || !declared.vouched.is_empty() {
             return None;
         }
         let chunk = Chunk {
@@ -150,7 +151,7 @@ impl Template {
         let mut template = Self {
             code: code.into(),
             closed: code.iter().map(|_| 0xff).collect(),
-            fields: x86_64::fields(chunk, is_target)?,
+            fields: (isa(site.arch).fields)(chunk, &is_target)?,
         };
         for field in template.fields.clone() {
             template.mark(field, 0, |_| 0);

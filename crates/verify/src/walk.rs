@@ -8,14 +8,14 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use llvm_stackmaps::addr::CodeAddr;
+use patchpoint_isa::{Declared, OnReturn, RegSet, SiteContext, SiteKind, SiteName};
+
 use super::constants::Constants;
 use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use super::policy::{self, Policy};
 use super::{Checked, Chunk};
 use crate::{Error, InstructionAt, Result};
-use llvm_stackmaps::addr::CodeAddr;
-use patchpoint_isa::SiteName;
-use patchpoint_isa::{Declared, OnReturn, RegSet, SiteContext, SiteKind};
 
 /// What is known before an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]

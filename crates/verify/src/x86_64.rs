@@ -5,17 +5,20 @@
 //!
 //! Registers and conventions: System V ABI, AMD64 supplement, sections 3.2.1 to 3.2.3, DWARF numbers figure 3.36.
 
-pub(super) mod operands;
+mod branches;
+mod operands;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub(crate) use branches::branches;
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, Instruction,
     InstructionInfo, InstructionInfoFactory, IntelFormatter, Mnemonic, OpAccess, OpKind, Register,
     RflagsBits, UsedMemory,
 };
-
+use llvm_stackmaps::addr::DwarfReg;
+use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
 use super::Chunk;
@@ -23,8 +26,6 @@ use super::facts::{
     Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
 use super::template::{self, Field};
-use llvm_stackmaps::addr::DwarfReg;
-use patchpoint_isa::RegSet;
 
 /// Whether only the distance of a call or jump changes.
 fn retargets(exchange: &Exchange<'_>) -> bool {
@@ -60,7 +61,7 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-pub(super) static ISA: Isa = Isa {
+pub(crate) static ISA: Isa = Isa {
     decode,
     text,
     patchpoint_call: |_, bytes| patchpoint_call(bytes),
@@ -75,8 +76,19 @@ pub(super) static ISA: Isa = Isa {
             .find(|(number, _)| *number == reg.get())
             .map(|(_, name)| *name)
     },
+    distance: |len| match len {
+        5 => Some(&[0, 255, 255, 255, 255]),
+        6 => Some(&[0, 0, 255, 255, 255, 255]),
+        _ => None,
+    },
+    pair: |_, _, _| None,
+    leaving: |_, _| None,
+    scalable: |_| None,
+    operands: operands::operands,
+    fields,
     abi: Abi {
         known: KNOWN,
+        parts: 0..0,
         scratch: RegSet::of(&[reg(11)]),
         scratch_at_any_reg: RegSet::of(&[reg(11)]),
         scratch_at_entry: RegSet::of(&[reg(11)]),
@@ -157,7 +169,7 @@ fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecoda
 }
 
 /// The fields of code that may vary in a [template](super::template), in their order; `None` for code that can have none.
-pub(super) fn fields(code: Chunk<'_>, is_target: impl Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>> {
+fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>> {
     let start = code.addr.get();
     let mut facts = Vec::new();
     decode(start, code.bytes, &mut facts).ok()?;

@@ -1,10 +1,11 @@
 //! What an instruction does, in terms of the rules.
 
+use llvm_stackmaps::addr::DwarfReg;
+use patchpoint_isa::RegSet;
+
 use super::decode::{Access, AddSub, Address, Insn, Logic, Operand, Wide};
 use super::{LEN, STACK};
 use crate::facts::{Constant, Dest, Facts, Flow, StackPointer, StackStore, Step};
-use llvm_stackmaps::addr::DwarfReg;
-use patchpoint_isa::RegSet;
 
 /// Registers of the encoding that stand for zero or the stack pointer.
 const R31: u8 = 31;

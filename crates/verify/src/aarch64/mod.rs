@@ -6,9 +6,11 @@
 //! sequences are likely to use. Source: Arm Architecture Reference Manual for A-profile (DDI 0487), C4.1 (index by
 //! encoding) and C6.2.
 
+mod branches;
 mod decode;
 mod facts;
-pub(super) mod operands;
+mod operands;
+mod scalable;
 mod text;
 
 #[cfg(test)]
@@ -17,15 +19,17 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::facts::{Abi, Exchange, Facts, Isa, Undecodable};
+pub(crate) use branches::branches;
 use decode::{Insn, insn};
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 
+use super::facts::{Abi, Exchange, Facts, Isa, Undecodable};
+
 /// The length of every instruction.
 const LEN: usize = 4;
 
-pub(super) static ISA: Isa = Isa {
+pub(crate) static ISA: Isa = Isa {
     decode,
     text,
     patchpoint_call: |_, bytes| patchpoint_call(bytes),
@@ -35,8 +39,18 @@ pub(super) static ISA: Isa = Isa {
     landings_restore: false,
     exchange,
     register,
+    distance: |len| match len {
+        4 => Some(&[255, 255, 255, 0x03]),
+        _ => None,
+    },
+    pair: |_, _, _| None,
+    leaving: |_, _| None,
+    scalable: scalable::first_scalable,
+    operands: operands::operands,
+    fields: |_, _| None,
     abi: Abi {
         known: GENERAL.union(VECTORS),
+        parts: 0..0,
         scratch: IP,
         // LLVM's own call at a patchpoint loses the link register.
         scratch_at_any_reg: IP.with(LINK),

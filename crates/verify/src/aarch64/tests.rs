@@ -8,10 +8,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use std::collections::BTreeMap;
 
-use super::*;
-use crate::{Original, original, patchpoint_prefix};
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::Arch;
+
+use super::*;
+use crate::{Original, original, patchpoint_prefix};
 
 /// What LLVM's assembler makes of each text.
 const ENCODINGS: &str = include_str!("../../../../src/arch/aarch64/encodings.txt");

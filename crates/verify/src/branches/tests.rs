@@ -178,27 +178,6 @@ fn x86_64() {
     assert_eq!(found(Arch::X86_64, &[0x06, 0xe9, 0xeb, 0xfd]), [(2, 1)]);
 }
 
-/// What is looked at first finds every branch that decoding finds, and spares decoding where there is none.
-#[test]
-fn no_branch_is_missed_where_nothing_is_decoded() {
-    let start = START;
-    let mut random = 0x1234_5678_9abc_def1_u64;
-    let mut step = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
-    for _ in 0..2000 {
-        let code: Vec<u8> = (0..40).map(|_| step() as u8).collect();
-        x86_64::branches(start, &code, |_, to| {
-            assert!(x86_64::may_branch_to(start, &code, &|wanted| wanted == to));
-        });
-    }
-    let code = [0x90, 0xe9, 4, 0, 0, 0, 0xeb, 0x10, 0x90];
-    assert!(!x86_64::may_branch_to(start, &code, &|to| to == start + 1));
-}
-
 /// Whatever the bytes are, no decoder stops, and addresses wrap around as the architecture's do.
 #[test]
 fn any_bytes_at_any_address() {

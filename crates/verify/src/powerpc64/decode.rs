@@ -1,10 +1,11 @@
 //! One instruction's facts.
 
+use llvm_stackmaps::addr::DwarfReg;
+use patchpoint_isa::RegSet;
+
 use super::table::{self, Form, Word};
 use super::{CTR, LR, XER, field, nothing, reg};
 use crate::facts::{Constant, Dest, Facts, Flow, StackPointer, StackStore, Step};
-use llvm_stackmaps::addr::DwarfReg;
-use patchpoint_isa::RegSet;
 
 /// The stack pointer.
 const SP: u16 = 1;

@@ -26,6 +26,7 @@
 //! Registers and conventions: 64-Bit ELF V2 ABI Specification 1.5, 2.2; 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.
 //! LLVM numbers registers as in `PPCRegisterInfo.td`.
 
+mod branches;
 mod decode;
 mod kept;
 mod table;
@@ -37,14 +38,15 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use llvm_stackmaps::addr::DwarfReg;
+use patchpoint_isa::RegSet;
+
 use super::constants::Constants;
 use super::facts::{
     Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
-use llvm_stackmaps::addr::DwarfReg;
-use patchpoint_isa::{Arch, RegSet};
 
-pub(super) static BIG_V1: Isa = Isa {
+pub(crate) static BIG_V1: Isa = Isa {
     decode: |addr, bytes, code| decode(&V1, addr, bytes, code),
     text: |addr, bytes, out| text(&V1, addr, bytes, out),
     patchpoint_call: |addr, bytes| patchpoint_call(&V1, addr, bytes),
@@ -53,10 +55,19 @@ pub(super) static BIG_V1: Isa = Isa {
     exchange,
     trap_replaces: any_instruction,
     landings_restore: true,
+    distance: |len| match len {
+        4 => Some(&[0x03, 255, 255, 0xfc]),
+        _ => None,
+    },
+    pair: |_, _, _| None,
+    leaving: |addr, bytes| leaving(&V1, R11, &LEAVE_V1, addr, bytes),
+    scalable: |_| None,
+    operands: |_| None,
+    fields: |_, _| None,
     abi: Abi { red_zone: 288, ..ABI },
 };
 
-pub(super) static BIG_V2: Isa = Isa {
+pub(crate) static BIG_V2: Isa = Isa {
     decode: |addr, bytes, code| decode(&V2_BIG, addr, bytes, code),
     text: |addr, bytes, out| text(&V2_BIG, addr, bytes, out),
     patchpoint_call: |addr, bytes| patchpoint_call(&V2_BIG, addr, bytes),
@@ -65,10 +76,19 @@ pub(super) static BIG_V2: Isa = Isa {
     exchange,
     trap_replaces: any_instruction,
     landings_restore: true,
+    distance: |len| match len {
+        4 => Some(&[0x03, 255, 255, 0xfc]),
+        _ => None,
+    },
+    pair: |_, _, _| None,
+    leaving: |addr, bytes| leaving(&V2_BIG, R12, &LEAVE_V2, addr, bytes),
+    scalable: |_| None,
+    operands: |_| None,
+    fields: |_, _| None,
     abi: ABI,
 };
 
-pub(super) static LITTLE: Isa = Isa {
+pub(crate) static LITTLE: Isa = Isa {
     decode: |addr, bytes, code| decode(&V2, addr, bytes, code),
     text: |addr, bytes, out| text(&V2, addr, bytes, out),
     patchpoint_call: |addr, bytes| patchpoint_call(&V2, addr, bytes),
@@ -77,8 +97,46 @@ pub(super) static LITTLE: Isa = Isa {
     exchange,
     trap_replaces: any_instruction,
     landings_restore: true,
+    distance: |len| match len {
+        4 => Some(&[0xfc, 255, 255, 0x03]),
+        _ => None,
+    },
+    pair: |_, _, _| None,
+    leaving: |addr, bytes| leaving(&V2, R12, &LEAVE_V2, addr, bytes),
+    scalable: |_| None,
+    operands: |_| None,
+    fields: |_, _| None,
     abi: ABI,
 };
+
+/// ELFv1, big endian.
+pub(crate) mod big_v1 {
+    pub(crate) use super::BIG_V1 as ISA;
+    pub(crate) use super::big_endian::branches;
+}
+
+/// ELFv2, big endian.
+pub(crate) mod big_v2 {
+    pub(crate) use super::BIG_V2 as ISA;
+    pub(crate) use super::big_endian::branches;
+}
+
+/// ELFv2, little endian.
+pub(crate) mod little {
+    pub(crate) use super::LITTLE as ISA;
+
+    /// Gives the offset of each instruction that branches, and its target.
+    pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, note: impl FnMut(usize, u64)) {
+        super::branches::branches(start, code, u32::from_le_bytes, note);
+    }
+}
+
+mod big_endian {
+    /// Gives the offset of each instruction that branches, and its target.
+    pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, note: impl FnMut(usize, u64)) {
+        super::branches::branches(start, code, u32::from_be_bytes, note);
+    }
+}
 
 const fn reg(number: u16) -> DwarfReg {
     DwarfReg::new(number)
@@ -111,6 +169,8 @@ const VOLATILE_FIELDS: RegSet = range(68, 69).union(range(73, 75));
 
 const ABI: Abi = Abi {
     known: range(0, 63).with(LR).with(CTR).union(range(68, 109)),
+    // The 32-bit views of r0 to r31.
+    parts: 1200..1232,
     scratch: RegSet::of(&[R12, LR, CTR]),
     scratch_at_any_reg: RegSet::of(&[reg(11), R12, LR, CTR, XER]),
     // Not r12, which holds the function's address, and not the link register.
@@ -358,13 +418,7 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
 
 /// Where a stub leads that a call leaves by: it saves r2, puts the address into r12 (ELFv2) or the descriptor's into r11
 /// (ELFv1), and goes there as calls do; nothing else.
-pub(super) fn leaving(arch: Arch, addr: u64, bytes: &[u8]) -> Option<u64> {
-    let (convention, register, end): (_, _, &[u32]) = match arch {
-        Arch::PowerPc64 => (&V1, R11, &LEAVE_V1),
-        Arch::PowerPc64Le => (&V2, R12, &LEAVE_V2),
-        Arch::PowerPc64ElfV2 => (&V2_BIG, R12, &LEAVE_V2),
-        Arch::X86_64 | Arch::AArch64 | Arch::SystemZ | Arch::RiscV64 => return None,
-    };
+fn leaving(convention: &Convention, register: DwarfReg, end: &[u32], addr: u64, bytes: &[u8]) -> Option<u64> {
     let middle = bytes.len().checked_sub(4 * (1 + end.len()))?;
     let (save, rest) = bytes.split_at_checked(4)?;
     let (address, last) = rest.split_at_checked(middle)?;

@@ -4,16 +4,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{BIG_V2, LITTLE, V1, V2, decode, reg};
-use crate::facts::{Facts, Flow};
-use crate::{
-    Checked, Original, boundaries, check, check_exchange, check_trap, disassemble, original,
-    patchpoint_prefix,
-};
-use crate::{Error, Result};
 use llvm_stackmaps::addr::{CodeAddr, RecordId};
 use llvm_stackmaps::testing::{RecordSpec, indirect, map, record, reg as location};
 use patchpoint_isa::{Arch, CallShape, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext};
+
+use super::{BIG_V2, LITTLE, V1, V2, decode, reg};
+use crate::facts::{Facts, Flow};
+use crate::{
+    Checked, Error, Original, Result, boundaries, check, check_exchange, check_trap, disassemble, original,
+    patchpoint_prefix,
+};
 
 const ENCODINGS: &str = include_str!("../../../../src/arch/powerpc64/tests/encodings.txt");
 

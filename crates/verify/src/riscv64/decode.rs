@@ -2,9 +2,10 @@
 
 use alloc::vec::Vec;
 
+use patchpoint_isa::RegSet;
+
 use super::{RA, SP, reg};
 use crate::facts::{Constant, Dest, Facts, Flow, StackPointer, StackStore, Step, Undecodable};
-use patchpoint_isa::RegSet;
 
 const UNKNOWN: &str = "is not known to change registers and memory only: call a function";
 

@@ -8,18 +8,22 @@
 //! Sources: The RISC-V Instruction Set Manual, volume I, 1.5 (lengths), 2, 5, 14, 20, 21, 27 and 34 (encodings);
 //! RISC-V ELF psABI, 1.1 and 1.2 (registers), 4 (DWARF numbers).
 
+mod branches;
 mod decode;
-pub(super) mod operands;
+mod operands;
+mod scalable;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
-use super::facts::{Abi, Dest, Exchange, Facts, Flow, Isa, any_instruction};
+pub(crate) use branches::branches;
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 
-pub(super) static ISA: Isa = Isa {
+use super::facts::{Abi, Constant, Dest, Exchange, Facts, Flow, Isa, Sort, any_instruction};
+
+pub(crate) static ISA: Isa = Isa {
     decode: decode::all,
     text: text::first,
     patchpoint_call: |_, bytes| decode::patchpoint_call(bytes),
@@ -29,9 +33,20 @@ pub(super) static ISA: Isa = Isa {
     landings_restore: false,
     exchange,
     register: |reg| NAMES.get(usize::from(reg.get())).copied(),
+    distance: |len| match len {
+        4 => Some(&[0, 0xf0, 255, 255]),
+        8 => Some(&[0, 0xf0, 255, 255, 0, 0, 0xf0, 255]),
+        _ => None,
+    },
+    pair,
+    leaving: |_, _| None,
+    scalable: scalable::first_scalable,
+    operands: operands::operands,
+    fields: |_, _| None,
     abi: Abi {
         // A value that is known to be 0 may be in zero.
         known: numbers(0, 63),
+        parts: 0..0,
         scratch: RegSet::EMPTY,
         scratch_at_any_reg: TEMPORARY,
         // t2 may hold the static chain.
@@ -100,4 +115,20 @@ fn exchange(of: &Exchange<'_>) -> Result<(), &'static str> {
         0 => Ok(()),
         _ => Err("the instruction that changes is not at a multiple of 4"),
     }
+}
+
+/// `auipc` and `jalr` by the same register (RISC-V psABI, R_RISCV_CALL).
+fn pair(first: &Facts, second: &Facts, bytes: &[u8]) -> Option<(Sort, u64)> {
+    let Some(Constant::Is(register, upper)) = first.constant else {
+        return None;
+    };
+    let word = u32::from_le_bytes(*bytes.last_chunk()?);
+    let sort = match second.flow {
+        Flow::Call(_) => Sort::Call,
+        Flow::Jump(_) => Sort::Jump,
+        _ => return None,
+    };
+    let same = word & 0x7f == 0x67 && word >> 15 & 31 == u32::from(register.get());
+    let lower = i64::from(word as i32 >> 20);
+    same.then_some((sort, upper.wrapping_add_signed(lower)))
 }

@@ -3,15 +3,15 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::*;
-use crate::{Checked, Original, check, check_exchange, original};
-use crate::{Error, Result};
 use llvm_stackmaps::Record;
 use llvm_stackmaps::addr::CodeAddr;
 use llvm_stackmaps::testing::{record, reg as in_reg};
 use patchpoint_isa::{
     Arch, CallShape, Convention, Declared, DeclaredTarget, OnReturn, SiteContext, SiteKind,
 };
+
+use super::*;
+use crate::{Checked, Error, Original, Result, check, check_exchange, original};
 
 /// What LLVM's assembler makes of each text.
 const ENCODINGS: &str = include_str!("../../../../src/arch/riscv64/encodings.txt");

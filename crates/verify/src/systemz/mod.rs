@@ -8,6 +8,7 @@
 //! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 and 7, appendix B; ELF Application Binary
 //! Interface, s390x Supplement, sections 1.1.4 (registers), 1.2.2 (stack frames), table 1.11 (DWARF numbers).
 
+mod branches;
 mod fields;
 mod table;
 
@@ -17,16 +18,18 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::facts::{
-    Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Step, Undecodable,
-    any_instruction,
-};
+pub(crate) use branches::branches;
 use fields::Fields;
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 use table::{Does, File, Known, Layout};
 
-pub(super) static ISA: Isa = Isa {
+use super::facts::{
+    Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Step, Undecodable,
+    any_instruction,
+};
+
+pub(crate) static ISA: Isa = Isa {
     decode,
     text,
     patchpoint_call,
@@ -35,8 +38,18 @@ pub(super) static ISA: Isa = Isa {
     landings_restore: false,
     exchange,
     register,
+    distance: |len| match len {
+        6 => Some(&[0, 0, 255, 255, 255, 255]),
+        _ => None,
+    },
+    pair: |_, _, _| None,
+    leaving: |_, _| None,
+    scalable: |_| None,
+    operands: |_| None,
+    fields: |_, _| None,
     abi: Abi {
         known: GENERAL.union(FLOATS).union(UPPER_VECTORS).union(ACCESS),
+        parts: 0..0,
         scratch: FREE,
         scratch_at_any_reg: FREE,
         // r14 holds the return address.

@@ -7,15 +7,15 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::*;
-use crate::{
-    Checked, Chunk, Original, boundaries, check, check_exchange, check_trap, disassemble, original,
-    patchpoint_prefix,
-};
-use crate::{Error, Result};
 use llvm_stackmaps::addr::{CodeAddr, RecordId};
 use llvm_stackmaps::testing::{RecordSpec, indirect, map, record, reg as location};
 use patchpoint_isa::{Arch, CallShape, Declared, DeclaredTarget, OnReturn, SiteContext};
+
+use super::*;
+use crate::{
+    Checked, Chunk, Error, Original, Result, boundaries, check, check_exchange, check_trap, disassemble,
+    original, patchpoint_prefix,
+};
 
 const ENCODINGS: &str = include_str!("../../../../src/arch/systemz/encodings.txt");
 

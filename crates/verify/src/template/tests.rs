@@ -1,8 +1,9 @@
-use super::*;
-use crate::check;
 use llvm_stackmaps::Constants;
 use llvm_stackmaps::addr::RecordId;
-use patchpoint_isa::{CallShape, DeclaredTarget, OnReturn};
+use patchpoint_isa::{Arch, CallShape, DeclaredTarget, OnReturn};
+
+use super::*;
+use crate::check;
 
 const AT: u64 = 0x1000;
 const TARGET: u64 = 0x9000;

@@ -2,10 +2,11 @@
 //! written after the manuals, with encodings by an independent assembler; the encoder's table and the checker's
 //! rule are both compared with them.
 
-use crate::{check_exchange, check_trap};
 use llvm_stackmaps::Constants;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{Arch, CallShape, SiteContext, exchange};
+
+use crate::{check_exchange, check_trap};
 
 /// One instruction, whether a trap may replace it under execution, and, as the row of the old one, a letter for each
 /// new one in the order of the rows: `x` where it is done, `c` where the manual and the checker allow it but no head here

@@ -15,11 +15,12 @@ mod state;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::{Checked, Chunk, check};
-use crate::{Error, Result};
 use llvm_stackmaps::addr::{CodeAddr, RecordId};
 use llvm_stackmaps::testing::{RecordSpec, indirect, map, record, reg};
 use patchpoint_isa::{Arch, CallShape, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext};
+
+use super::{Checked, Chunk, check};
+use crate::{Error, Result};
 
 const SITE: usize = 0x40_0000;
 const STUB: usize = 0x41_0000;
@@ -82,7 +83,9 @@ macro_rules! refused_register {
     }};
 }
 
-use {asm, refused, refused_register};
+use asm;
+use refused;
+use refused_register;
 
 /// A site, and what a sequence for it declares.
 struct Case {

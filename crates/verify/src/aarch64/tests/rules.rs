@@ -1,11 +1,11 @@
 //! Sequences at sites.
 
-use super::{NOP, bytes};
-use crate::{Checked, check, check_trap};
-use crate::{Error, Result};
 use llvm_stackmaps::addr::{CodeAddr, RecordId};
 use llvm_stackmaps::testing::{RecordSpec, map, record, reg};
 use patchpoint_isa::{Arch, CallShape, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext};
+
+use super::{NOP, bytes};
+use crate::{Checked, Error, Result, check, check_trap};
 
 const SITE: u64 = 0x1234_5678_0000;
 const RAMP: u64 = SITE + 0x1000;
