@@ -90,12 +90,14 @@ mod clock {
     impl Latency {
         /// The time that was spent in a stage.
         #[must_use]
+        #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
         pub fn spent(&self, stage: Stage) -> Duration {
             *self.spent.get(stage as usize).expect(ONE_OF_ALL)
         }
 
         /// How often the clock was read for a stage: so often its own time is in what was spent.
         #[must_use]
+        #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
         pub fn turns(&self, stage: Stage) -> u32 {
             *self.turns.get(stage as usize).expect(ONE_OF_ALL)
         }

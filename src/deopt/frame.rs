@@ -97,6 +97,7 @@ impl<'f> Frame<'f> {
 
     /// The stack pointer at the site.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn stack_pointer(&self) -> u64 {
         let captured = self.captured.base(state::STACK_POINTER);
         captured.expect("every ramp captures the stack pointer")

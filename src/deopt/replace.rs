@@ -322,6 +322,7 @@ impl<'f> Replacement<'f> {
     /// # Errors
     /// [`Error::FrameIndex`]: an argument does not fit the registers. [`Error::NewFrame`]: there is no room for a
     /// return address, or the stack pointer is no multiple of 16 (of 8 on SystemZ), as at every call.
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub unsafe fn call(mut self, function: CodeAddr, args: &[Arg]) -> Result<Self> {
         self.keep_toc(function)?;
         self.pass(args)?;

@@ -36,6 +36,7 @@ impl Value {
 
     /// The bytes.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn bytes(&self) -> &[u8] {
         let bytes = self.bytes.get(..usize::from(self.len));
         bytes.expect("a value is no longer than its room")

@@ -271,6 +271,7 @@ impl Caller<'_> {
 
     /// Its stack pointer.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn stack_pointer(&self) -> u64 {
         let known = self.register(state::STACK_POINTER);
         known.expect("the stack pointer of every frame is known")

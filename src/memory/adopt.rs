@@ -125,6 +125,7 @@ pub unsafe fn adopt(range: CodeRange, ask: Ask) -> Result<Adopted> {
 /// # Errors
 ///
 /// As [`adopt`], for the first pages that are refused.
+#[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
 pub fn adopt_code(code: &AdoptedCode, ask: Ask) -> Result<Vec<CodeArea>> {
     let mut ranges = code.image().code.clone();
     let runs = PageRun::covering(&mut ranges)?;

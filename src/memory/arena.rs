@@ -380,6 +380,7 @@ impl Placement {
     /// # Errors
     ///
     /// [`Error::SystemCall`] when a protection is refused; the room is given back.
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn finalize(self) -> Result<Placed> {
         for segment in self
             .held

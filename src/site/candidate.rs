@@ -60,6 +60,7 @@ impl<'a> Candidate<'a> {
 
     /// The longest reserved length that would not reach the next record or the function's end.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn room(&self) -> Len {
         Len::of(self.bytes).expect("no function is longer than a length can say")
     }

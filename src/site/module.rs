@@ -525,6 +525,7 @@ impl Site {
 
     /// What the runtime told of it.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn shape(&self) -> CallShape {
         let shapes = &self.module.0.shapes;
         let shape = shapes.get(usize::from(self.form().shape));
@@ -542,6 +543,7 @@ impl Site {
 
     /// The distance from the start of its function.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn offset(&self) -> FnOffset {
         // Not by a handle of the function, which counts: every handler is told the offset.
         let function = self.module.0.parts.functions.addr(self.origin().function);
@@ -566,6 +568,7 @@ impl Site {
     ///
     /// # Errors
     /// [`Error::NoHead`] where it is too short for its address, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn head(&self) -> Result<CodeRange> {
         let head = self.plan_head()?;
         let range = CodeRange::new(head.addr, u64::from(head.len.get()));

@@ -1,4 +1,11 @@
 //! A process that executes the code of a controller, on its standard input: see `patchpoint::remote`.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        reason = "a default in place of what cannot be missing hides a broken invariant"
+    )
+)]
 
 use std::process::ExitCode;
 

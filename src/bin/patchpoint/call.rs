@@ -137,7 +137,7 @@ pub(crate) fn load_library(name: &str) -> Result<(), String> {
         let why = libc::dlerror();
         (!why.is_null()).then(|| CStr::from_ptr(why).to_string_lossy().into_owned())
     };
-    Err(why.unwrap_or_default())
+    Err(why.unwrap_or_else(|| "the system does not say why".into()))
 }
 
 /// Elsewhere none can be.

@@ -211,7 +211,7 @@ fn finding_json(finding: &Finding<'_>) -> Value {
     let mut fields = Map::new();
     fields.insert("what".into(), finding.what.into());
     fields.insert("counts".into(), finding.counts.into());
-    fields.extend(finding.place.map(place_json).unwrap_or_default());
+    fields.extend(finding.place.map(place_json).into_iter().flatten());
     fields.insert("message".into(), finding.message.as_str().into());
     Value::Object(fields)
 }

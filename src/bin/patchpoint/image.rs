@@ -101,11 +101,11 @@ impl Code {
                 let code = symbols.function(file, relocated.target(file, field));
                 let found = code.place.and_then(|place| address(&starts, place));
                 // Of a function that is not there, the audit says so.
-                let addr = CodeAddr::new(found.unwrap_or_default());
+                let addr = CodeAddr::new(found.unwrap_or(0));
                 put(&mut relocated.data, field, addr.get(), file.endian());
                 if let (Some(_), Some(size)) = (found, code.size) {
                     functions.push(FunctionRange {
-                        name: code.name.unwrap_or_default(),
+                        name: code.name.unwrap_or_else(|| "".into()),
                         addr,
                         len: Len::new(u32::try_from(size).unwrap_or(u32::MAX)),
                         pointer: addr,

@@ -91,8 +91,7 @@ fn print_location(out: &mut String, location: Location, constants: Constants<'_>
         Place::Indirect { reg, offset } => write!(out, "Indirect [R#{} + {offset}]", reg.get()),
         Place::Constant { value } => write!(out, "Constant {}", value as u32),
         Place::ConstantIndex { index } => {
-            // The reader has checked the index.
-            let value = constants.get(index).unwrap_or_default();
+            let value = constants.get(index).expect("the reader has checked the index");
             write!(out, "ConstantIndex #{index} ({value})")
         }
     }?;

@@ -6,6 +6,13 @@
 //! does: [`shapes`] knows what stack maps do not hold, of which [`ir`] tells most, [`image`] places the code, [`survey`] lets the library audit it; then
 //! [`sites`], [`check`] and [`plan`] say what came of it, for any architecture, and [`run`] executes it on this one. [`link`] is about
 //! several files, and about all code in them.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        reason = "a default in place of what cannot be missing hides a broken invariant"
+    )
+)]
 
 mod args;
 mod call;

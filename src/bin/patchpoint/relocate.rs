@@ -162,7 +162,10 @@ fn target(file: &ObjectFile<'_>, relocation: &Relocation, field: u64) -> Target 
     };
     let addend = implicit.wrapping_add_signed(relocation.addend());
     match relocation.target() {
-        RelocationTarget::Symbol(index) => symbol(file, index, addend).unwrap_or_default(),
+        RelocationTarget::Symbol(index) => symbol(file, index, addend).unwrap_or(Target {
+            name: None,
+            place: None,
+        }),
         // The field or the addend holds the address at which the section stands in the file.
         RelocationTarget::Section(index) => Target {
             name: None,

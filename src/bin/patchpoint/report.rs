@@ -339,7 +339,9 @@ impl<'data> Reporter<'_, 'data> {
         let statepoint = Statepoint::of(record, constants).filter(|_| kind == Kind::Statepoint);
         let given = self.reserved.get(&record.id().get()).copied();
         let site = code.map(|code| site(kind, &code, given, record.reserved()));
-        let references = site.as_ref().zip(function).map(|(site, function)| {
+        let both = site.as_ref().zip(function);
+        // Without code nothing refers to anything.
+        let references = both.map_or_else(BTreeMap::new, |(site, function)| {
             let end = site
                 .instructions
                 .last()
@@ -369,7 +371,7 @@ impl<'data> Reporter<'_, 'data> {
                 .map(|live_out| LiveOutReport::of(self.arch, live_out))
                 .collect(),
             site,
-            references: references.unwrap_or_default(),
+            references,
         }
     }
 

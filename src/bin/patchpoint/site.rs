@@ -128,7 +128,8 @@ fn infer(code: &Code<'_>) -> Reserved {
     let call = (llvm_call(code.arch, code.bytes) as u64).min(limit);
     let mut end = call;
     let start = usize::try_from(call).unwrap_or(usize::MAX);
-    let after = code.bytes.get(start..).unwrap_or_default();
+    // The limit may be behind the bytes that are known.
+    let after = code.bytes.get(start..).unwrap_or(&[]);
     let room = usize::try_from(limit - call).unwrap_or(usize::MAX);
     let mut last = 0;
     for instruction in decode(code.arch, code.endian, after.get(..room).unwrap_or(after), call) {

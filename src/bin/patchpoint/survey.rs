@@ -208,7 +208,7 @@ impl Place {
     fn named(site: &SiteName) -> Self {
         Self {
             id: site.id.get(),
-            function: site.function.as_deref().unwrap_or_default().to_owned(),
+            function: site.function.as_deref().unwrap_or("").to_owned(),
             offset: site.offset.get(),
             addr: site.addr,
         }
@@ -259,7 +259,8 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
     };
     let head = site.head().map(|head| {
         let offset = head.start().distance_from(site.addr());
-        (u32::try_from(offset).unwrap_or_default(), head.len())
+        let offset = u32::try_from(offset).expect("a head lies in its site");
+        (offset, head.len())
     });
     let (mut locations, mut live_outs, mut saved) = (Vec::new(), Vec::new(), Saved { named: 0, of: 0 });
     if let Some((record, constants)) = site.record() {
@@ -298,11 +299,12 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
 fn called(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
     let ends = verify::boundaries(arch, addr, bytes);
     let call = ends.into_iter().find(|end| {
-        let rest = bytes.get(Len::new(*end).as_usize()..).unwrap_or_default();
-        let after = addr.plus(Len::new(*end)).unwrap_or_default();
+        let rest = bytes.get(Len::new(*end).as_usize()..);
+        let rest = rest.expect("instructions end in the bytes that were decoded");
+        let after = addr.plus(Len::new(*end)).expect("a site's bytes have addresses");
         matches!(verify::original(arch, after, rest), Ok(Original::Nops))
     });
-    Len::new(call.unwrap_or_default())
+    Len::new(call.expect("behind LLVM's call are nops, or nothing"))
 }
 
 impl Registered {

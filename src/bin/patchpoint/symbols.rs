@@ -121,7 +121,10 @@ fn exports(file: &ObjectFile<'_>) -> Vec<Symbol> {
     if file.file.format() != BinaryFormat::Pe {
         return Vec::new();
     }
-    let exports = file.file.exports().unwrap_or_default();
+    // Malformed, they name nothing.
+    let Ok(exports) = file.file.exports() else {
+        return Vec::new();
+    };
     let symbol = |export: &object::Export<'_>| {
         Some(Symbol {
             place: place_of(file, export.address())?,

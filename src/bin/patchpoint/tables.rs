@@ -221,8 +221,8 @@ impl Source {
         }
         let from = |addr: u64| {
             let section = tables.iter().find(|table| {
-                let len = Len::of(&table.bytes).unwrap_or_default();
-                table.addr.get() != 0 && CodeAddr::new(addr).is_within(table.addr, len)
+                let end = table.addr.get().saturating_add(table.bytes.len() as u64);
+                table.addr.get() != 0 && (table.addr.get()..end).contains(&addr)
             })?;
             let at = usize::try_from(addr - section.addr.get()).ok()?;
             Some(section.bytes.get(at..)?.to_vec())

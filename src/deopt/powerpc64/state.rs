@@ -112,7 +112,7 @@ impl Place {
 }
 
 const STACK: usize = STACK_POINTER.get() as usize;
-const GENERAL: &str = "there are as many general registers as have numbers";
+const NUMBERED: &str = "there are as many general registers as have numbers";
 const SAVED_WHOLE: &str = "the routine saves every register that has a place";
 const FITS: &str = "the longest register has room";
 
@@ -185,7 +185,7 @@ impl<'f> Captured<'f> {
                 place.in_order(to);
                 return (bytes, size);
             }
-            Some(Place::General(n)) => *self.raw.gprs.get(n).expect(GENERAL),
+            Some(Place::General(n)) => *self.raw.gprs.get(n).expect(NUMBERED),
             Some(Place::Field(n)) => {
                 let field = self.raw.cr >> (28 - 4 * n) & 15;
                 bytes[0] = field as u8;
@@ -223,7 +223,7 @@ impl<'f> Captured<'f> {
                 to.copy_from_slice(from);
             }
             Some(Place::General(n)) => {
-                *self.raw.gprs.get_mut(n).expect(GENERAL) = low;
+                *self.raw.gprs.get_mut(n).expect(NUMBERED) = low;
             }
             Some(Place::Field(n)) => {
                 let shift = 28 - 4 * n;

@@ -10,21 +10,23 @@ pub(in crate::publish) const STACK_POINTER_AT: isize = -1;
 pub(in crate::publish) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
 
 /// The general registers up to rcx are in front of rsp.
-const GENERAL: usize = libc::REG_RSP as usize;
+const GENERAL: usize = STACK;
+const STACK: usize = libc::REG_RSP as usize;
+const COUNTER: usize = libc::REG_RIP as usize;
 
 /// The program counter.
 pub(in crate::publish) fn counter(context: &libc::ucontext_t) -> u64 {
-    context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64
+    context.uc_mcontext.gregs[COUNTER] as u64
 }
 
 /// Lets the thread go on elsewhere.
 pub(in crate::publish) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
-    context.uc_mcontext.gregs[libc::REG_RIP as usize] = to as i64;
+    context.uc_mcontext.gregs[COUNTER] = to as i64;
 }
 
 /// The stack pointer.
 pub(in crate::publish) fn stack_pointer(context: &libc::ucontext_t) -> u64 {
-    context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64
+    context.uc_mcontext.gregs[STACK] as u64
 }
 
 /// Every register that may hold the target of a jump.

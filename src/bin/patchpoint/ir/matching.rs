@@ -177,15 +177,15 @@ impl Matches {
 fn bytes_of<'c>(code: &'c Code, range: &FunctionRange) -> &'c [u8] {
     let find = || {
         let segment = code.segments.iter().find(|segment| {
-            range
-                .addr
-                .is_within(segment.addr, Len::of(&segment.bytes).unwrap_or_default())
+            let len = Len::of(&segment.bytes);
+            let len = len.expect("a segment has a length");
+            range.addr.is_within(segment.addr, len)
         })?;
         let start = usize::try_from(range.addr.distance_from(segment.addr)).ok()?;
         let rest = segment.bytes.get(start..)?;
         Some(rest.get(..range.len.as_usize()).unwrap_or(rest))
     };
-    find().unwrap_or_default()
+    find().unwrap_or(&[])
 }
 
 /// The IR's calls by their IDs, each with its function; and of each function that was asked for, what may be inlined into it.
@@ -234,7 +234,7 @@ impl<'p> Calls<'p> {
                 name => format!("the IR has no function for {name}: give its IR, too"),
             });
         }
-        let all = self.by_id.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let all = self.by_id.get(&id).map_or(&[][..], Vec::as_slice);
         // Mostly, all that have the ID are the same, wherever they are.
         if all.iter().any(|(home, _)| homes.contains(home)) {
             if let Ok(verdict) = records.verdict(record, all.iter().map(|(_, call)| *call)) {
@@ -294,7 +294,7 @@ impl Program {
                 continue;
             }
             open.extend(self.globals.get(name).into_iter().flatten().map(String::as_str));
-            let numbers = self.names.get(name).map(Vec::as_slice).unwrap_or_default();
+            let numbers = self.names.get(name).map_or(&[][..], Vec::as_slice);
             for number in numbers {
                 let Some(next) = self.functions.get(*number).filter(|next| next.inlined) else {
                     continue;

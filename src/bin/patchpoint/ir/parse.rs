@@ -61,7 +61,7 @@ fn closes(token: &Token<'_>) -> bool {
 /// Where what opens there has been closed.
 fn behind(tokens: Tokens<'_, '_>, at: usize) -> Result<usize, Malformed> {
     let mut depth = 0_u64;
-    for (offset, (_, token)) in tokens.get(at..).unwrap_or_default().iter().enumerate() {
+    for (offset, (_, token)) in tokens.iter().skip(at).enumerate() {
         if opens(token) {
             depth += 1;
         } else if closes(token) {
@@ -72,6 +72,12 @@ fn behind(tokens: Tokens<'_, '_>, at: usize) -> Result<usize, Malformed> {
         }
     }
     Err(malformed(tokens, at, "what opens here is not closed"))
+}
+
+/// What is between the token that opens there and the one that closes it, the last before `end`.
+fn between<'t, 'a>(tokens: Tokens<'t, 'a>, open: usize, end: usize) -> Tokens<'t, 'a> {
+    let between = tokens.get(open + 1..end - 1);
+    between.expect("another token closes what one has opened")
 }
 
 fn malformed(tokens: Tokens<'_, '_>, at: usize, why: &str) -> Malformed {
@@ -132,7 +138,7 @@ impl Module {
             };
         }
         let end = behind(tokens, at)?;
-        let body = tokens.get(at + 1..end - 1).unwrap_or_default();
+        let body = between(tokens, at, end);
         let mut function = Function {
             name,
             calls: Vec::new(),
@@ -164,7 +170,8 @@ impl Module {
                 Token::Local if is_sign(body, at + 1, '(') => function.calls_unknown = true,
                 Token::Global(name) => match name.strip_prefix(INTRINSIC).zip(last) {
                     Some((name, call)) if is_sign(body, at + 1, '(') => {
-                        let header = body.get(call + 1..at).unwrap_or_default();
+                        let header = body.get(call + 1..at);
+                        let header = header.expect("the call was before the function's name");
                         let found = site(name, header, body, at + 1);
                         let found = found.map_err(|why| Malformed { line: *line, why })?;
                         function
@@ -194,7 +201,7 @@ impl Module {
         let Ok(end) = behind(tokens, at + 3) else {
             return at + 1;
         };
-        let mut words = tokens.get(at..end).unwrap_or_default().iter();
+        let mut words = tokens.iter().take(end).skip(at);
         if words.any(|(_, token)| token.is("noinline") || token.is("optnone")) {
             self.not_inlined.insert(group.to_owned());
         }
@@ -304,7 +311,7 @@ fn site(
         _ => return Ok(None),
     };
     let end = behind(body, open).map_err(|fault| fault.why)?;
-    let operands = split(body.get(open + 1..end - 1).unwrap_or_default());
+    let operands = split(between(body, open, end));
     let number = |at: usize, bits: u32, what: &str| match operands.get(at).map(|tokens| operand(tokens)) {
         Some(Operand::Constant { bits: found, value }) if found == bits => Ok(value),
         _ => Err(format!("the call of {kind} has no i{bits} for its {what}")),

@@ -54,6 +54,8 @@ fn in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'$' | b'.' | b'_' | b'+') || byte >= 0x80
 }
 
+const WHOLE: &str = "the bytes of a character that is not ASCII belong together";
+
 impl<'a> Lexer<'a> {
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
@@ -61,10 +63,10 @@ impl<'a> Lexer<'a> {
 
     /// The bytes from here on for which this holds.
     fn run(&mut self, holds: impl Fn(u8) -> bool) -> &'a str {
-        let rest = self.text.get(self.at..).unwrap_or_default();
+        let rest = self.text.get(self.at..).expect(WHOLE);
         let end = rest.bytes().position(|byte| !holds(byte)).unwrap_or(rest.len());
         self.at += end;
-        rest.get(..end).unwrap_or_default()
+        rest.get(..end).expect(WHOLE)
     }
 
     fn next(&mut self) -> Result<Option<(u32, Token<'a>)>, Unclosed> {

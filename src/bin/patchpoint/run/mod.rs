@@ -139,7 +139,7 @@ fn note(events: &Events, what: &'static str, frame: &Frame<'_>) {
     events.lock().unwrap_or_else(PoisonError::into_inner).push(Event {
         what,
         id: site.id.get(),
-        function: site.function.unwrap_or_default().to_owned(),
+        function: site.function.unwrap_or("").to_owned(),
         offset: site.offset.get(),
         values: (0..locations).map(value).collect(),
     });

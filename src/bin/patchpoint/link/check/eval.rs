@@ -127,6 +127,10 @@ struct Instruction {
 fn instruction(target: &impl Target, code: Code<'_>) -> Result<(u64, Instruction), Why> {
     let addr = target.symbol(code.symbol)?.wrapping_add(code.offset);
     let size = target.room(addr).min(LONGEST);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "where there are none there is no instruction, which is said below"
+    )]
     let bytes = target.bytes(addr, size).unwrap_or_default();
     let lines = disassemble(target.arch(), CodeAddr::new(addr), &bytes);
     let whole = lines.into_iter().next().filter(|line| line.text != "(bad)");

@@ -104,9 +104,11 @@ struct Parser<'t> {
     depth: usize,
 }
 
+const WHOLE: &str = "the parser stops behind whole characters";
+
 impl<'t> Parser<'t> {
     fn rest(&self) -> &'t str {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.get(self.at..).expect(WHOLE)
     }
 
     fn skip_spaces(&mut self) {
@@ -117,7 +119,7 @@ impl<'t> Parser<'t> {
     fn take(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
-        let taken = rest.get(..end).unwrap_or_default();
+        let taken = rest.get(..end).expect(WHOLE);
         self.at += end;
         self.skip_spaces();
         taken
