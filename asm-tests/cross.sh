@@ -48,7 +48,7 @@ skipped=(
 # elsewhere only what touches the host. Test programs of asm-tests that compare bytes:
 whole=s390x
 host_independent=(encodings load load_cross load_oracle link_oracle jitlink_oracle link_check link_prune macho coff flat metadata relaxed
-    protections)
+    protections house)
 # Modules of the library, as an expression for the beginnings of tests' names; but for what of them runs code.
 host_independent_modules='^(arch|error|image|sequence|fuzzing::sequence)::'
 runs_code='^image::tls::'

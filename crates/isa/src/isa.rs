@@ -1,11 +1,10 @@
-//! What an architecture answers, and the one place where one is chosen.
+//! What an architecture answers.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use llvm_stackmaps::addr::CodeAddr;
 
-use crate::Arch;
 use crate::conventions::Registers;
 use crate::registers::{RegisterName, Run};
 
@@ -43,20 +42,4 @@ pub(crate) trait Isa: Sync {
 
     /// The operand of a call of `len` bytes, where one store writes it.
     fn call_operand(&self, addr: CodeAddr, len: usize) -> Option<Range<usize>>;
-}
-
-impl Arch {
-    /// The architecture's answers.
-    #[inline]
-    pub(crate) fn isa(self) -> &'static dyn Isa {
-        match self {
-            Self::X86_64 => &crate::x86_64::X86_64,
-            Self::AArch64 => &crate::aarch64::AArch64,
-            Self::PowerPc64 => &crate::powerpc64::BIG_V1,
-            Self::PowerPc64ElfV2 => &crate::powerpc64::BIG_V2,
-            Self::PowerPc64Le => &crate::powerpc64::LITTLE,
-            Self::SystemZ => &crate::systemz::SystemZ,
-            Self::RiscV64 => &crate::riscv64::RiscV64,
-        }
-    }
 }

@@ -48,6 +48,7 @@ mod arch;
 pub mod calls;
 mod context;
 pub mod conventions;
+mod dispatch;
 pub mod exchange;
 mod isa;
 pub mod nops;

@@ -1,0 +1,247 @@
+//! That the house has the shape that the design gives it: no crate depends on one above it, and the top modules of a crate
+//! depend on each other in one direction.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The packages of the workspace from below, each with those that it may depend on.
+const MAY_DEPEND_ON: [(&str, &str, &[&str]); 4] = [
+    ("crates/stackmaps", "llvm-stackmaps", &[]),
+    ("crates/isa", "patchpoint-isa", &["llvm-stackmaps"]),
+    (
+        "crates/verify",
+        "patchpoint-verify",
+        &["llvm-stackmaps", "patchpoint-isa"],
+    ),
+    (
+        ".",
+        "patchpoint",
+        &["llvm-stackmaps", "patchpoint-isa", "patchpoint-verify"],
+    ),
+];
+
+/// Crates whose modules form no cycle. The others still have some.
+const WITHOUT_CYCLES: [&str; 1] = ["crates/isa"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The names in `[dependencies]`, and those for some targets only; what only tests need binds nobody.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let mut counts = false;
+    let mut names = BTreeSet::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+        } else if let Some((name, _)) = line.split_once('=').filter(|_| counts) {
+            let name = name.trim().trim_end_matches(".workspace");
+            names.insert(name.to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn no_crate_depends_on_one_above_it() {
+    let ours: BTreeSet<&str> = MAY_DEPEND_ON.map(|(_, name, _)| name).into();
+    for (folder, name, allowed) in MAY_DEPEND_ON {
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{folder}");
+        let all = dependencies(&manifest);
+        let found: Vec<&str> = all
+            .iter()
+            .map(String::as_str)
+            .filter(|name| ours.contains(name))
+            .collect();
+        assert_eq!(found, allowed, "{name}");
+        if allowed.is_empty() {
+            assert_eq!(all, BTreeSet::new(), "{name} depends on nothing at all");
+        }
+    }
+    let mut folders: BTreeSet<String> = BTreeSet::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        folders.insert(format!("crates/{}", entry.unwrap().file_name().display()));
+    }
+    let known: BTreeSet<String> = MAY_DEPEND_ON
+        .iter()
+        .map(|(folder, ..)| folder.to_string())
+        .collect();
+    folders.retain(|folder| !known.contains(folder));
+    assert!(folders.is_empty(), "what may these depend on? {folders:?}");
+}
+
+/// Which top modules of a crate name which others.
+#[derive(Default)]
+struct Modules {
+    /// What the crate's root takes from its modules, by name.
+    reexported: BTreeMap<String, String>,
+    edges: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Modules {
+    fn of(source: &Path) -> Self {
+        let mut files: BTreeMap<String, Vec<(PathBuf, usize)>> = BTreeMap::new();
+        for entry in fs::read_dir(source).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            if name != "lib" && !is_of_tests(&name) {
+                collect(&path, 1, files.entry(name).or_default());
+            }
+        }
+        let names: BTreeSet<String> = files.keys().cloned().collect();
+        let mut modules = Self::default();
+        let root = without_tests(&fs::read_to_string(source.join("lib.rs")).unwrap());
+        for name in &names {
+            for prefix in ["", "crate::", "self::"] {
+                for inner in named(&root, &format!("pub use {prefix}{name}::")) {
+                    modules.reexported.insert(inner, name.clone());
+                }
+            }
+        }
+        for (module, files) in files {
+            let edges = modules.edges.entry(module.clone()).or_default();
+            for (file, depth) in files {
+                let text = without_tests(&fs::read_to_string(file).unwrap());
+                let root = format!("{}::", vec!["super"; depth].join("::"));
+                for name in named(&text, "crate::").into_iter().chain(named(&text, &root)) {
+                    let target = modules.reexported.get(&name).unwrap_or(&name);
+                    if names.contains(target) && *target != module {
+                        edges.insert(target.clone());
+                    }
+                }
+            }
+        }
+        modules
+    }
+
+    /// A way from a module back to itself, if there is one.
+    fn cycle(&self) -> Option<Vec<&str>> {
+        let mut done = BTreeSet::new();
+        self.edges
+            .keys()
+            .find_map(|start| self.cycle_from(start, &mut Vec::new(), &mut done))
+    }
+
+    fn cycle_from<'a>(
+        &'a self,
+        module: &'a str,
+        way: &mut Vec<&'a str>,
+        done: &mut BTreeSet<&'a str>,
+    ) -> Option<Vec<&'a str>> {
+        if let Some(at) = way.iter().position(|before| *before == module) {
+            let mut cycle = way[at..].to_vec();
+            cycle.push(module);
+            return Some(cycle);
+        }
+        if !done.insert(module) {
+            return None;
+        }
+        way.push(module);
+        let targets = self.edges.get(module).into_iter().flatten();
+        let found = targets
+            .into_iter()
+            .find_map(|target| self.cycle_from(target, way, done));
+        way.pop();
+        found
+    }
+}
+
+fn is_of_tests(name: &str) -> bool {
+    matches!(name, "tests" | "testing" | "fuzzing")
+}
+
+/// The sources of a module, each with how many `super` lead from there to the crate's root.
+fn collect(path: &Path, depth: usize, files: &mut Vec<(PathBuf, usize)>) {
+    if !path.is_dir() {
+        files.push((path.to_owned(), depth));
+        return;
+    }
+    for entry in fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let is_source = path.is_dir() || path.extension().is_some_and(|extension| extension == "rs");
+        if is_source && !is_of_tests(name) {
+            collect(&path, depth + usize::from(name != "mod"), files);
+        }
+    }
+}
+
+/// The code of a file without comments and without the modules of tests, which come last in their files.
+fn without_tests(text: &str) -> String {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
+    let code = code.take_while(|line| !line.starts_with("mod tests {"));
+    code.collect::<Vec<_>>().join("\n")
+}
+
+/// What follows a path in the code: one name, or those of a group.
+fn named(code: &str, path: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in code.match_indices(path) {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|before| before.is_alphanumeric() || before == '_' || before == ':') {
+            continue;
+        }
+        let rest = &code[at + path.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => group_of(group, &mut names),
+            None => names.push(identifier(rest)),
+        }
+    }
+    names
+}
+
+/// The first names of a group's members.
+fn group_of(group: &str, names: &mut Vec<String>) {
+    let (mut depth, mut starts) = (0_u32, true);
+    for (at, character) in group.char_indices() {
+        match character {
+            '}' if depth == 0 => return,
+            '}' => depth -= 1,
+            '{' => depth += 1,
+            ',' if depth == 0 => starts = true,
+            _ if starts && depth == 0 && !character.is_whitespace() => {
+                names.push(identifier(&group[at..]));
+                starts = false;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn identifier(text: &str) -> String {
+    let is_of_it = |character: &char| character.is_alphanumeric() || *character == '_';
+    text.chars().take_while(is_of_it).collect()
+}
+
+#[test]
+fn modules_depend_in_one_direction() {
+    for folder in WITHOUT_CYCLES {
+        let modules = Modules::of(&root().join(folder).join("src"));
+        let edges: usize = modules.edges.values().map(BTreeSet::len).sum();
+        println!("{folder}: {} modules, {edges} edges", modules.edges.len());
+        assert!(edges > 0, "{folder}: nothing was understood");
+        assert_eq!(modules.cycle(), None, "{folder}");
+    }
+}
+
+#[test]
+fn a_cycle_is_found() {
+    let code = "use crate::{a::X, b::{c, d}, e};\nlet x = super::super::f::g(); // crate::no\nmod tests {\ncrate::never";
+    let code = without_tests(code);
+    assert_eq!(named(&code, "crate::"), ["a", "b", "e"]);
+    assert_eq!(named(&code, "super::super::"), ["f"]);
+    assert_eq!(named(&code, "super::"), ["super"]);
+    let edge = |from: &str, to: &[&str]| (from.to_owned(), to.iter().map(|to| (*to).to_owned()).collect());
+    let modules = |edges: &[(&str, &[&str])]| Modules {
+        edges: edges.iter().map(|(from, to)| edge(from, to)).collect(),
+        ..Modules::default()
+    };
+    assert_eq!(
+        modules(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])]).cycle(),
+        None
+    );
+    let cycle = modules(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]);
+    assert_eq!(cycle.cycle().unwrap(), ["b", "c", "b"]);
+}
