@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -173,6 +173,13 @@ fn cargo(tree: &Tree) -> Command {
 fn package_folder(tree: &Tree, test: &Test) -> PathBuf {
     match test.target.get(1).map(String::as_str) {
         Some("patchpoint") | None => tree.root.clone(),
-        Some(package) => tree.root.join(Path::new(package)),
+        // `patchpoint-isa` is in `crates/isa`.
+        Some(package) => match package
+            .strip_prefix("patchpoint-")
+            .or(package.strip_prefix("llvm-"))
+        {
+            Some(name) => tree.root.join("crates").join(name),
+            None => tree.root.join(package),
+        },
     }
 }
