@@ -309,8 +309,9 @@ impl Module {
 
 impl Inner {
     fn id(&self, index: u32) -> RecordId {
-        if let Some((record, _)) = self.record(index) {
-            return record.id();
+        if self.sites.form_of(index).recorded {
+            let id = self.parts.maps.id_at(self.sites.origin(index).at);
+            return id.expect(REFERRED);
         }
         let id = self.sites.entry_ids.get(self.sites.origin(index).at as usize);
         *id.expect("a site that no stack map records was given an ID")
@@ -322,9 +323,11 @@ impl Inner {
             return None;
         }
         let record = self.parts.maps.at(self.sites.origin(index).at);
-        Some(record.expect("a record of which there was a reference is in the stack maps"))
+        Some(record.expect(REFERRED))
     }
 }
+
+const REFERRED: &str = "a record of which there was a reference is in the stack maps";
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -127,6 +127,8 @@ impl SiteTable {
 
     fn add_sites(&mut self, module: &Module, place: u32) {
         let at = |index| Place { module: place, index };
+        // Where there is no room, all entries move, an eighth more each time.
+        self.by_granule.reserve(granules(module).count());
         for (granule, index) in granules(module) {
             self.by_granule.insert(granule, at(index));
         }

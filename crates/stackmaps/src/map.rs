@@ -403,6 +403,15 @@ impl<'a> StackMap<'a> {
         self.records_from(at, 1).next()
     }
 
+    /// The ID of that record: it comes first, so that no more of the record has to be fetched from memory.
+    pub(super) fn id_at(&self, at: usize) -> Option<RecordId> {
+        match self.version {
+            Version::Flat(_) => Some(self.record_at(at)?.id()),
+            _ if (self.records_at..self.end).contains(&at) => self.bytes.u64(at).map(RecordId::new),
+            _ => None,
+        }
+    }
+
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
         let parts = match self.version {
             Version::Flat(dialect) => Parts::read(self.bytes.data, self.bytes.endian, dialect, self.at),

@@ -3,6 +3,7 @@ use alloc::boxed::Box;
 use super::bytes::Endian;
 use super::map::{Constants, StackMap, StackMaps};
 use super::record::Record;
+use crate::addr::RecordId;
 use crate::error::{Error, Result};
 
 /// A section that owns its bytes and hands out views by small references, so that what keeps many records
@@ -59,9 +60,22 @@ impl OwnedMaps {
     /// The record that starts at an offset that a reference [had](RecordRef::offset), with its map's constants.
     #[must_use]
     pub fn at(&self, at: u32) -> Option<(Record<'_>, Constants<'_>)> {
+        let map = self.map_before(at)?;
+        self.get(RecordRef { map, at })
+    }
+
+    /// The ID of the record that starts at such an offset.
+    #[must_use]
+    pub fn id_at(&self, at: u32) -> Option<RecordId> {
+        let map = self.maps.get(self.map_before(at)? as usize)?;
+        map.attached(&self.bytes, self.endian).id_at(at as usize)
+    }
+
+    /// The number of the last map that starts at an offset or before it.
+    fn map_before(&self, at: u32) -> Option<u32> {
         let starts_before = |map: &StackMap<'_>| map.byte_offset().get() <= u64::from(at);
         let map = self.maps.partition_point(starts_before).checked_sub(1)?;
-        self.get(RecordRef { map: map as u32, at })
+        Some(map as u32)
     }
 
     /// The record of a reference with its map's constants; `None` where this section cannot have given it. A
@@ -108,6 +122,7 @@ mod tests {
                 assert_eq!(found.byte_offset(), record.byte_offset());
                 let (same, same_constants) = owned.at(owned.reference(number, &record).offset()).unwrap();
                 assert_eq!(same.byte_offset(), record.byte_offset());
+                assert_eq!(owned.id_at(same.byte_offset().get() as u32), Some(record.id()));
                 assert_eq!(same_constants.len(), constants.len());
                 assert!(found.locations().eq(record.locations()));
                 seen.push((found.id().get(), constants.len()));
@@ -122,6 +137,7 @@ mod tests {
         for reference in [(0, 0), (0, 16), (0, u32::MAX), (1, 40)] {
             let (map, at) = reference;
             assert!(short.get(RecordRef { map, at }).is_none());
+            assert!(map > 0 || short.id_at(at).is_none());
         }
         let long = OwnedMaps::new(two_maps(), Endian::Little).unwrap();
         for at in 0..=two_maps().len() as u32 {
