@@ -62,7 +62,8 @@ fn no_crate_depends_on_one_above_it() {
     }
     let mut folders: BTreeSet<String> = BTreeSet::new();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
-        folders.insert(format!("crates/{}", entry.unwrap().file_name().display()));
+        let name = entry.unwrap().file_name();
+        folders.insert(format!("crates/{}", name.to_str().unwrap()));
     }
     let known: BTreeSet<String> = MAY_DEPEND_ON
         .iter()
