@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use super::builder::{Operation, Sequence};
 use super::layout::{self, Fill, Layout, Mark, Unreachable};
 use super::operand::Target;
-use super::places::result_register;
 use super::resolve::Resolver;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -331,8 +330,7 @@ impl<'s, 'a> Job<'s, 'a> {
 
     fn lower(&self, origin: Origin) -> Result<Lowered> {
         let registers = conventions::of(self.site.arch);
-        let result = result_register(self.site, registers);
-        let free = Free::new(self.sequence, self.site, registers, result);
+        let free = Free::new(self.sequence, self.site, registers);
         let mut resolver = Resolver::new(self.site, registers, self.env, free, self.sequence);
         let mut lowered = Lowered {
             code: Code::new(origin),

@@ -28,7 +28,7 @@ pub(super) fn has_result(site: &SiteContext<'_>) -> bool {
     site.shape.has_result() && !site.shape.kind().displaces()
 }
 
-/// Where the site's result goes, if it has one.
+/// Where the site's result goes, if it has one. [`Free`](super::scratch::Free) keeps the answer.
 pub(super) fn result_register(site: &SiteContext<'_>, registers: &Registers) -> Option<DwarfReg> {
     if !has_result(site) {
         return None;
@@ -232,7 +232,7 @@ impl Resolver<'_, '_> {
     pub(super) fn result(&self, operand: Operand) -> Result<DwarfReg> {
         let reg = match (operand, self.is_c()) {
             (Operand::FloatResult, true) if has_result(self.site) => Some(self.registers.float_result),
-            _ => result_register(self.site, self.registers),
+            _ => self.free.result,
         };
         match reg {
             Some(reg) => Ok(reg),
@@ -248,7 +248,9 @@ impl Resolver<'_, '_> {
             return None;
         }
         let location = self.site.record?.locations().get(0)?;
-        let vector = result_register(self.site, self.registers)
+        let vector = self
+            .free
+            .result
             .is_some_and(|reg| self.registers.vectors.contains(reg));
         (!vector).then_some(location.size)
     }

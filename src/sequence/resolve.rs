@@ -6,7 +6,6 @@ use super::assemble::Environment;
 use super::builder::{Operation, Sequence};
 use super::flow::Flow;
 use super::operand::{Operand, Target};
-use super::places::result_register;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::conventions::Registers;
@@ -187,8 +186,8 @@ impl<'s, 'a> Resolver<'s, 'a> {
             Operand::Temp => self.temp()?,
             _ => return self.unusable("a destination other than the result or a free register"),
         };
-        let is_output = matches!(dst, Operand::Result | Operand::FloatResult)
-            || result_register(self.site, self.registers) == Some(reg);
+        let is_output =
+            matches!(dst, Operand::Result | Operand::FloatResult) || self.free.result == Some(reg);
         if is_output {
             self.declared.outputs = self.declared.outputs.with(reg);
         } else if !self.free.writable.contains(reg) {

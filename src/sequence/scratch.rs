@@ -7,7 +7,7 @@
 
 use super::builder::{Operation, Sequence};
 use super::operand::{Operand, Source};
-use super::places::has_result;
+use super::places::{has_result, result_register};
 use crate::addr::DwarfReg;
 use crate::arch::conventions::Registers;
 use crate::arch::registers::canonical;
@@ -33,27 +33,24 @@ pub(super) struct Free {
     pub(super) needed: RegSet,
     /// Registers that arguments of the C convention may be in: never scratch, but the sequence may name them.
     pub(super) arguments: RegSet,
+    /// The register of the site's result, if it has one.
+    pub(super) result: Option<DwarfReg>,
     /// Registers that the site's result may be in.
     pub(super) results: RegSet,
 }
 
 impl Free {
-    /// Finds the registers; `result` is where the result goes.
-    pub(super) fn new(
-        sequence: &Sequence,
-        site: &SiteContext<'_>,
-        registers: &Registers,
-        result: Option<DwarfReg>,
-    ) -> Self {
+    pub(super) fn new(sequence: &Sequence, site: &SiteContext<'_>, registers: &Registers) -> Self {
         let entry = site.shape.kind() == SiteKind::Entry;
-        let recorded = recorded(site);
+        let result = result_register(site, registers);
+        let (recorded, live_outs) = (recorded(site), live_outs(site));
         let arguments = arguments(site, registers);
         let results = results(site, registers, result);
         let unseen = match site.trust_live_outs && is_c(site) {
             true => RegSet::EMPTY,
             false => registers.live_unless_trusted,
         };
-        let needed = recorded.union(live_outs(site).difference(results)).union(unseen);
+        let needed = recorded.union(live_outs.difference(results)).union(unseen);
         let free_here = match site.shape.kind() {
             SiteKind::Patchpoint if is_c(site) => registers.always_free.union(registers.lost_in_c_call),
             SiteKind::Patchpoint => registers.free_at_any_reg,
@@ -81,7 +78,7 @@ impl Free {
         let result_until = result
             .filter(|reg| !entry && !registers.vectors.contains(*reg))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
-            .and_then(|reg| first_write(sequence, site, live_outs(site).contains(reg)).map(|at| (reg, at)));
+            .and_then(|reg| first_write(sequence, site, live_outs.contains(reg)).map(|at| (reg, at)));
         Self {
             scratch,
             result_until,
@@ -91,6 +88,7 @@ impl Free {
             kept_for_the_function: if entry { results } else { RegSet::EMPTY },
             needed,
             arguments,
+            result,
             results,
         }
     }
