@@ -110,7 +110,7 @@ pub(super) struct Made {
 
 impl Made {
     /// Adds the change to the transaction. What is left is as at the beginning, but for `until_run`, which is said each time.
-    #[inline]
+    #[inline(always)]
     fn add_to(
         &mut self,
         work: &mut Work,

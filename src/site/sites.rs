@@ -20,8 +20,14 @@ impl Deref for Sites {
 
 impl Sites {
     #[inline]
-    pub(super) fn push(&mut self, site: Site) {
-        self.0.push(site);
+    pub(super) fn one(site: Site) -> Self {
+        Self(SmallVec::from([site]))
+    }
+}
+
+impl FromIterator<Site> for Sites {
+    fn from_iter<I: IntoIterator<Item = Site>>(sites: I) -> Self {
+        Self(sites.into_iter().collect())
     }
 }
 

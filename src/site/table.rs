@@ -214,17 +214,14 @@ impl SiteTable {
     }
 
     /// The sites with that ID, in order of registration.
+    #[inline]
     pub(crate) fn by_id(&self, id: RecordId) -> Sites {
-        let mut sites = Sites::default();
-        let mut found = |place: &Place| {
-            sites.push(self.module(place.module).handle(place.index));
-        };
+        let site = |place: &Place| self.module(place.module).handle(place.index);
         match self.by_id.get(id.get()).map(Holder::from) {
-            None => {}
-            Some(Holder::One(place)) => found(&place),
-            Some(Holder::Several(list)) => self.shared.get(list).expect(LISTED).iter().for_each(found),
+            None => Sites::default(),
+            Some(Holder::One(place)) => Sites::one(site(&place)),
+            Some(Holder::Several(list)) => self.shared.get(list).expect(LISTED).iter().map(site).collect(),
         }
-        sites
     }
 
     /// The site that contains `addr`.
