@@ -7,9 +7,9 @@ use core::ops::RangeInclusive;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{SiteContext, SiteName};
 
-use super::check::isa;
+use super::dispatch::isa;
 use super::facts::{Exchange, Facts};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that differ
 /// belong to one instruction, which stands at the same place in both, lie inside one naturally aligned quadword,

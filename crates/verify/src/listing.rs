@@ -22,7 +22,7 @@ pub struct Line {
 /// Disassembles bytes that stand at `addr`, all of them, in lines without gaps.
 #[must_use]
 pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Line> {
-    let isa = super::check::isa(arch);
+    let isa = super::dispatch::isa(arch);
     let mut lines = Vec::new();
     let mut rest = bytes;
     let mut at = addr.get();

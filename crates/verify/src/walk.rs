@@ -11,11 +11,21 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{Declared, OnReturn, RegSet, SiteContext, SiteKind, SiteName};
 
+use super::chunk::Chunk;
 use super::constants::Constants;
 use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use super::policy::{self, Policy};
-use super::{Checked, Chunk};
-use crate::{Error, InstructionAt, Result};
+use crate::error::{Error, InstructionAt, Result};
+
+/// What the checker found in code that it accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The registers that may have been written when control leaves the site, the scratch register and what
+    /// calls lose included; the stack pointer excluded.
+    pub clobbers: RegSet,
+    /// The offsets in the site to which its own calls return, ascending, in bytes, without the site's end.
+    pub landings: Vec<u32>,
+}
 
 /// What is known before an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -21,11 +21,11 @@ use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
-use super::Chunk;
+use super::chunk::Chunk;
 use super::facts::{
     Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
-use super::template::{self, Field};
+use super::field::Field;
 
 /// Whether only the distance of a call or jump changes.
 fn retargets(exchange: &Exchange<'_>) -> bool {
@@ -206,7 +206,7 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
             }
             Flow::Jump(_) | Flow::Branch(_) | Flow::Call(_) => return None,
         }
-        if template::is_closed(&facts) || uses_stack_pointer(&instruction) {
+        if facts.is_closed() || uses_stack_pointer(&instruction) {
             continue;
         }
         if offsets.has_displacement() && matches!(offsets.displacement_size(), 1 | 4) {

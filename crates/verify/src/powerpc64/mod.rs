@@ -127,14 +127,14 @@ pub(crate) mod little {
 
     /// Gives the offset of each instruction that branches, and its target.
     pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, note: impl FnMut(usize, u64)) {
-        super::branches::branches(start, code, u32::from_le_bytes, note);
+        crate::powerpc64::branches::branches(start, code, u32::from_le_bytes, note);
     }
 }
 
 mod big_endian {
     /// Gives the offset of each instruction that branches, and its target.
     pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, note: impl FnMut(usize, u64)) {
-        super::branches::branches(start, code, u32::from_be_bytes, note);
+        crate::powerpc64::branches::branches(start, code, u32::from_be_bytes, note);
     }
 }
 
