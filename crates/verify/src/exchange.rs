@@ -58,7 +58,7 @@ fn bytes_of<'a>(site: &SiteContext<'_>, bytes: &'a [u8], facts: &Facts) -> &'a [
     let start = facts.addr.wrapping_sub(site.addr.get()) as usize;
     bytes
         .get(start..start.saturating_add(facts.len.into()))
-        .unwrap_or_default()
+        .expect("an instruction lies in the bytes from which it was decoded")
 }
 
 /// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first bytes become the trap,

@@ -51,20 +51,20 @@ impl Field {
     }
 
     /// Puts the low bytes of a number.
+    ///
+    /// # Panics
+    /// If the field is not in the code.
     #[inline]
     pub fn put(self, value: u64, code: &mut [u8]) {
-        let code = code.get_mut(self.at..).unwrap_or_default();
+        const INSIDE: &str = "a field lies in the code of its template";
+        let code = code.get_mut(self.at..).expect(INSIDE);
         // As in `raw`.
         match self.len {
-            1 => code.first_chunk_mut().map(|to| *to = [value as u8]),
-            2 => code
-                .first_chunk_mut()
-                .map(|to| *to = (value as u16).to_le_bytes()),
-            4 => code
-                .first_chunk_mut()
-                .map(|to| *to = (value as u32).to_le_bytes()),
-            _ => code.first_chunk_mut().map(|to| *to = value.to_le_bytes()),
-        };
+            1 => *code.first_chunk_mut().expect(INSIDE) = [value as u8],
+            2 => *code.first_chunk_mut().expect(INSIDE) = (value as u16).to_le_bytes(),
+            4 => *code.first_chunk_mut().expect(INSIDE) = (value as u32).to_le_bytes(),
+            _ => *code.first_chunk_mut().expect(INSIDE) = value.to_le_bytes(),
+        }
     }
 
     /// Where the branch leads in code that stands at an address.
@@ -72,5 +72,21 @@ impl Field {
     pub fn leads_to(self, code: &[u8], at: CodeAddr) -> Option<u64> {
         let end = at.get().wrapping_add(self.branch_end? as u64);
         Some(end.wrapping_add(self.read(code, true)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a field lies in the code of its template")]
+    fn a_value_is_not_put_beside_the_code() {
+        let field = Field {
+            at: 2,
+            len: 4,
+            branch_end: None,
+        };
+        field.put(7, &mut [0; 5]);
     }
 }

@@ -72,6 +72,14 @@
 //! 32 bytes. An instruction where paths join is visited again only when they know less than before, which happens
 //! at most once per register.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        reason = "a default in place of what cannot be missing hides a broken invariant"
+    )
+)]
+
 extern crate alloc;
 
 mod aarch64;

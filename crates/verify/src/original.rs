@@ -115,7 +115,8 @@ pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
     let code = decodable(arch, addr, bytes);
     let nops = code.iter().skip_while(|f| f.addr < after).take_while(|f| f.nop);
     let end = nops.last().map_or(after, Facts::end);
-    Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(0))
+    // Of more bytes than a length can say, as many as it can.
+    Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(u32::MAX))
 }
 
 /// The instructions of a function, as far as they decode.
@@ -139,7 +140,10 @@ impl Outline {
         }
         loop {
             let skipped = usize::try_from(from.distance_from(addr)).unwrap_or(usize::MAX);
-            let rest = bytes.get(skipped..).unwrap_or_default();
+            // Some are behind this code.
+            let Some(rest) = bytes.get(skipped..) else {
+                return;
+            };
             let Err(fault) = (super::dispatch::isa(arch).decode)(from.get(), rest, &mut self.0) else {
                 return;
             };

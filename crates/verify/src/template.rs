@@ -102,10 +102,15 @@ impl Template {
     }
 
     /// Keeps only some fields open; the others are closed with what the checked code has there.
+    ///
+    /// # Panics
+    /// If that is not the code of which the template was made: it has no such bytes.
     pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&Field) -> bool) {
         for field in self.fields.clone() {
             if !keep(&field) {
-                self.mark(field, 0xff, |at| checked.get(at).copied().unwrap_or_default());
+                self.mark(field, 0xff, |at| {
+                    *checked.get(at).expect("the checked code has all fields")
+                });
             }
         }
         self.fields.retain(|field| keep(field));

@@ -246,8 +246,9 @@ fn ambiguous(bytes: &[u8], start: u64, instruction: &Instruction) -> bool {
         return false;
     }
     let at = usize::try_from(instruction.ip().wrapping_sub(start)).ok();
-    let own = at.and_then(|at| bytes.get(at..)).unwrap_or_default().iter();
-    let prefixes = own.take_while(
+    let own = at.and_then(|at| bytes.get(at..));
+    let own = own.expect("the instruction was decoded from these bytes");
+    let prefixes = own.iter().take_while(
         |b| matches!(b, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3),
     );
     prefixes.into_iter().any(|b| *b == 0x66)
