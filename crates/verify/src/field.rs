@@ -50,21 +50,19 @@ impl Field {
         self.extend(value, signed) == value
     }
 
-    /// Puts the low bytes of a number.
-    ///
-    /// # Panics
-    /// If the field is not in the code.
+    /// Puts the low bytes of a number; `None` if the field is not in the code.
     #[inline]
-    pub fn put(self, value: u64, code: &mut [u8]) {
-        const INSIDE: &str = "a field lies in the code of its template";
-        let code = code.get_mut(self.at..).expect(INSIDE);
+    #[must_use]
+    pub fn put(self, value: u64, code: &mut [u8]) -> Option<()> {
+        let code = code.get_mut(self.at..)?;
         // As in `raw`.
         match self.len {
-            1 => *code.first_chunk_mut().expect(INSIDE) = [value as u8],
-            2 => *code.first_chunk_mut().expect(INSIDE) = (value as u16).to_le_bytes(),
-            4 => *code.first_chunk_mut().expect(INSIDE) = (value as u32).to_le_bytes(),
-            _ => *code.first_chunk_mut().expect(INSIDE) = value.to_le_bytes(),
+            1 => *code.first_chunk_mut()? = [value as u8],
+            2 => *code.first_chunk_mut()? = (value as u16).to_le_bytes(),
+            4 => *code.first_chunk_mut()? = (value as u32).to_le_bytes(),
+            _ => *code.first_chunk_mut()? = value.to_le_bytes(),
         }
+        Some(())
     }
 
     /// Where the branch leads in code that stands at an address.
@@ -80,13 +78,18 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "a field lies in the code of its template")]
     fn a_value_is_not_put_beside_the_code() {
-        let field = Field {
-            at: 2,
+        let field = |at| Field {
+            at,
             len: 4,
             branch_end: None,
         };
-        field.put(7, &mut [0; 5]);
+        let mut code = [0; 6];
+        for beside in [3, 6, 7] {
+            assert_eq!(field(beside).put(u64::MAX, &mut code), None);
+        }
+        assert_eq!(code, [0; 6]);
+        assert_eq!(field(2).put(7, &mut code), Some(()));
+        assert_eq!(code, [0, 0, 7, 0, 0, 0]);
     }
 }
