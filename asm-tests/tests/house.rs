@@ -21,8 +21,8 @@ const MAY_DEPEND_ON: [(&str, &str, &[&str]); 4] = [
     ),
 ];
 
-/// Crates whose modules form no cycle. The others still have some.
-const WITHOUT_CYCLES: [&str; 1] = ["crates/isa"];
+/// Crates whose modules form no cycle. The engine's still do.
+const WITHOUT_CYCLES: [&str; 3] = ["crates/stackmaps", "crates/isa", "crates/verify"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

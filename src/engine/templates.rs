@@ -365,7 +365,8 @@ impl Learnt {
         self.template.admits(site, code, contents)
     }
 
-    /// Makes the code for a site at that address; `None` if a field cannot hold what has to be there.
+    /// Makes the code for a site at that address; `None` if a field cannot hold what has to be there, or
+    /// is not in the code.
     fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
         short::assign(code, self.template.code());
         for (field, from) in self.template.fields().iter().zip(&self.sources) {
@@ -374,7 +375,7 @@ impl Learnt {
                     if !field.can_hold(value, signed) {
                         return None;
                     }
-                    field.put(value, code);
+                    field.put(value, code)?;
                 }
                 Content::Target(to) => {
                     let from = at.get().wrapping_add(field.branch_end? as u64);
@@ -383,7 +384,7 @@ impl Learnt {
                     if i32::try_from(distance).is_err() || NEAR.contains(&distance) {
                         return None;
                     }
-                    field.put(distance as u64, code);
+                    field.put(distance as u64, code)?;
                 }
             }
         }

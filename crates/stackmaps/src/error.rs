@@ -4,7 +4,7 @@
 use core::fmt;
 
 use crate::addr::{ByteOffset, CodeAddr, FnOffset, RecordId};
-use crate::record::Location;
+use crate::location::Location;
 
 /// The result of everything here that can fail.
 pub type Result<T> = core::result::Result<T, Error>;

@@ -57,26 +57,32 @@ extern crate alloc;
 extern crate std;
 
 pub mod addr;
+mod arrays;
 mod bytes;
 mod error;
-mod fault;
 pub mod flat;
+mod flat_writer;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod location;
 mod map;
 pub mod metadata;
 mod owned;
 mod record;
+mod records;
 mod statepoint;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod version;
 
 pub use bytes::Endian;
 pub use error::{Error, ErrorKind, Result};
-pub use flat::VersionTwo;
-pub use map::{Constants, Function, FunctionHeader, Functions, StackMap, StackMaps, StackSize, Version};
+pub use location::{LiveOut, Location, Place};
+pub use map::{Constants, Function, FunctionHeader, Functions, StackMap, StackMaps};
 pub use owned::{OwnedMaps, RecordRef};
-pub use record::{LiveOut, LiveOuts, Location, Locations, Place, Record, Records};
+pub use record::{LiveOuts, Locations, Record};
+pub use records::Records;
 pub use statepoint::{Reference, Statepoint};
+pub use version::{StackSize, Version, VersionTwo};

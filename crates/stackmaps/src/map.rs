@@ -1,47 +1,15 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::bytes::{self, Bytes, Endian};
-use super::flat::{self, Arrays, Dialect, Frame, Frames, Parts, VersionTwo};
-use super::record::{self, Record, Records};
 use crate::addr::{ByteOffset, RecordId};
+use crate::arrays::{self, Arrays, Frame, Parts};
+use crate::bytes::{self, Bytes, Endian};
 use crate::error::{Error, Result};
+use crate::record::{self, Record};
+use crate::records::Records;
+use crate::version::{Dialect, StackSize, Version, VersionTwo};
 
 const HEADER: usize = 16;
-
-/// The version of a stack map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Version {
-    /// LLVM 3.5. Records cannot be attributed to functions.
-    V1,
-    /// LLVM 4.
-    V2,
-    /// LLVM 5 and later.
-    V3,
-    /// The flat layout that was proposed as version 2.
-    Flat(Dialect),
-}
-
-impl Version {
-    /// The version byte.
-    #[must_use]
-    pub fn number(self) -> u8 {
-        match self {
-            Self::V1 => 1,
-            Self::V2 | Self::Flat(_) => 2,
-            Self::V3 => 3,
-        }
-    }
-}
-
-/// The stack size of a function in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StackSize {
-    /// Fixed. On x86-64 it counts pushed registers but not the return address.
-    Known(u64),
-    /// The function has dynamic allocas or realigns its stack.
-    Unknown,
-}
 
 /// The maps of one section, one after another as a linker concatenates them.
 #[derive(Clone, Debug)]
@@ -163,7 +131,7 @@ impl<'a> StackMap<'a> {
             return Err(Error::StackMapAmbiguous { at });
         }
         // Where it is right as none, what is wrong is told of the one that it looks like.
-        let [is_proposal, is_fork] = flat.map(|dialect| flat::is_header(bytes, dialect, at));
+        let [is_proposal, is_fork] = flat.map(|dialect| arrays::is_header(bytes, dialect, at));
         match (nested, proposal, fork) {
             (Ok(map), _, _) | (_, Ok(map), _) | (_, _, Ok(map)) => Ok(map),
             (_, Err(error), _) if is_proposal => Err(error),
@@ -173,7 +141,7 @@ impl<'a> StackMap<'a> {
     }
 
     fn checked_flat(bytes: Bytes<'a>, dialect: Dialect, at: usize) -> Result<Self> {
-        let checked = flat::check(bytes, dialect, at)?;
+        let checked = arrays::check(bytes, dialect, at)?;
         Ok(Self {
             bytes,
             version: Version::Flat(dialect),
@@ -454,6 +422,30 @@ const fn function_size(version: Version) -> usize {
         Version::V2 | Version::V3 | Version::Flat(_) => 24,
     }
 }
+
+/// Iterates over the frames of a map.
+#[derive(Clone)]
+pub struct Frames<'a> {
+    map: StackMap<'a>,
+    index: u32,
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Frame<'a>;
+
+    fn next(&mut self) -> Option<Frame<'a>> {
+        let frame = self.map.frame(self.index)?;
+        self.index += 1;
+        Some(frame)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.map.frame_count().saturating_sub(self.index) as usize;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Frames<'_> {}
 
 /// A function of a stack map, as the map lists it: without its records, which stand elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

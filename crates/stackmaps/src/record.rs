@@ -1,87 +1,18 @@
+//! One record, its locations and its live-outs.
+
+mod fault;
+
 use core::fmt;
 use core::slice::ChunksExact;
 
-use super::bytes::{Bytes, Endian};
-use super::flat::{self, Dialect, Parts};
-use super::map::Version;
 use crate::addr::{ByteOffset, DwarfReg, FnOffset, Len, RecordId};
+use crate::bytes::{Bytes, Endian};
 use crate::error::Result;
+use crate::location::{LiveOut, Location, Place};
+use crate::version::{Dialect, Version};
+pub(crate) use fault::check_location;
 
 pub(super) const HEADER: usize = 16;
-
-/// Where the value of a location is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// In a register, `bit_offset` bits from its least significant bit (0 but for sub-registers, such as
-    /// SystemZ's high halves).
-    Register {
-        /// The register.
-        reg: DwarfReg,
-        /// Bits from the least significant bit of the register.
-        bit_offset: i32,
-    },
-    /// The value is the address `reg + offset` itself, a stack slot.
-    Direct {
-        /// The base register.
-        reg: DwarfReg,
-        /// Bytes added to it.
-        offset: i32,
-    },
-    /// In memory at `reg + offset`, spilled.
-    Indirect {
-        /// The base register.
-        reg: DwarfReg,
-        /// Bytes added to it.
-        offset: i32,
-    },
-    /// A small constant, sign-extended.
-    Constant {
-        /// The constant.
-        value: i32,
-    },
-    /// A large constant: an index into the map's [`Constants`](super::Constants).
-    ConstantIndex {
-        /// The index, which is less than the number of constants.
-        index: u32,
-    },
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Register { reg, bit_offset: 0 } => write!(f, "{reg}"),
-            Self::Register { reg, bit_offset } => write!(f, "{reg} from bit {bit_offset}"),
-            Self::Direct { reg, offset } => write!(f, "the address {reg}{offset:+}"),
-            Self::Indirect { reg, offset } => write!(f, "the memory at {reg}{offset:+}"),
-            Self::Constant { value } => write!(f, "the constant {value}"),
-            Self::ConstantIndex { index } => write!(f, "the large constant with index {index}"),
-        }
-    }
-}
-
-/// One location of a record: where a live value is and how many bytes it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Location {
-    /// Where.
-    pub place: Place,
-    /// The size of the value in bytes.
-    pub size: u16,
-}
-
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (size {})", self.place, self.size)
-    }
-}
-
-/// A register that is live after a patchpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LiveOut {
-    /// The register. 65,535 stands for one that has no DWARF number, such as a control register of SystemZ.
-    pub reg: DwarfReg,
-    /// How many of its low bytes are live.
-    pub size: u8,
-}
 
 /// One record: what is known at one patchpoint, stackmap or statepoint.
 #[derive(Clone, Copy)]
@@ -140,7 +71,7 @@ impl<'a> Record<'a> {
     pub(super) fn check(bytes: Bytes<'a>, version: Version, at: usize, constants: u32) -> Result<usize> {
         match Self::read(bytes, version, at) {
             Some((record, end)) if record.has_known_locations(constants) => Ok(end),
-            _ => Err(super::fault::of_record(bytes, version, at, constants)),
+            _ => Err(fault::of_record(bytes, version, at, constants)),
         }
     }
 
@@ -317,71 +248,6 @@ impl<'a> Record<'a> {
     pub fn has_live_out_info(&self) -> Option<bool> {
         let [_, flags] = self.told;
         matches!(self.version, Version::Flat(_)).then_some(flags & 1 != 0)
-    }
-}
-
-/// Iterates over the records of a map or of a function.
-#[derive(Clone)]
-pub struct Records<'a> {
-    bytes: Bytes<'a>,
-    version: Version,
-    at: usize,
-    left: u64,
-    /// Where a flat map has what its records refer to.
-    parts: Parts,
-}
-
-impl<'a> Records<'a> {
-    pub(super) fn new(bytes: Bytes<'a>, version: Version, parts: Parts, at: usize, left: u64) -> Self {
-        Self {
-            bytes,
-            version,
-            at,
-            left,
-            parts,
-        }
-    }
-
-    /// Where the record after these starts.
-    pub(super) fn rest_at(mut self) -> usize {
-        while self.next().is_some() {}
-        self.at
-    }
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = Record<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Record<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        // They were checked; should one be wrong all the same, it ends here.
-        let read = match self.version {
-            Version::Flat(dialect) => {
-                let Bytes { data, endian } = self.bytes;
-                flat::read_record(data, endian, dialect, self.parts, self.at)
-            }
-            version => Record::read(self.bytes, version, self.at),
-        };
-        let Some((record, end)) = read else {
-            self.left = 0;
-            return None;
-        };
-        self.at = end;
-        Some(record)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for Records<'_> {}
-
-impl fmt::Debug for Records<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.clone()).finish()
     }
 }
 

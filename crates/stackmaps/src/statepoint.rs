@@ -6,7 +6,8 @@
 //! `docs/Statepoints.rst`, "Stack Map Format", and `lib/CodeGen/StackMaps.cpp`.
 
 use super::map::Constants;
-use super::record::{Location, Locations, Place, Record};
+use super::record::{Locations, Record};
+use crate::location::{Location, Place};
 
 /// A record of a statepoint.
 #[derive(Clone, Copy, Debug)]

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::Arch;
 
-use super::check::of_arch;
+use super::dispatch::of_arch;
 
 /// A branch to an address that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,25 +51,6 @@ pub fn branches_to(
         }
     };
     of_arch!(arch, isa => isa::branches(start, code, &wanted, &mut note));
-}
-
-/// What is `distance` bytes from the instruction at the offset `at`.
-pub(super) fn target(start: u64, at: usize, distance: i64) -> u64 {
-    start.wrapping_add(at as u64).wrapping_add_signed(distance)
-}
-
-/// The low `bits` of a number, as a signed one.
-pub(super) const fn signed(value: u32, bits: u32) -> i64 {
-    let unused = 32 - bits;
-    ((value << unused) as i32 >> unused) as i64
-}
-
-/// Gives aligned words one after the other; says how far the next one is.
-pub(super) fn words(code: &[u8], word: impl Fn([u8; 4]) -> u32, mut each: impl FnMut(usize, u32) -> usize) {
-    let mut at = 0;
-    while let Some(bytes) = code.get(at..).and_then(|rest| rest.first_chunk()) {
-        at += each(at, word(*bytes));
-    }
 }
 
 #[cfg(test)]

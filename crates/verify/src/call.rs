@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{SiteContext, SiteName};
 
-use super::check::isa;
+use super::dispatch::isa;
 use super::facts::{Dest, Facts, Flow, Sort};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Checks that `new` is the call or jump `old`, which stands at the site, but leads to `to`: only the bits of its operand
 /// differ, and it decodes to a branch of the same sort to that address.

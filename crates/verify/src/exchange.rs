@@ -7,9 +7,9 @@ use core::ops::RangeInclusive;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{SiteContext, SiteName};
 
-use super::check::isa;
+use super::dispatch::isa;
 use super::facts::{Exchange, Facts};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that differ
 /// belong to one instruction, which stands at the same place in both, lie inside one naturally aligned quadword,
@@ -58,7 +58,7 @@ fn bytes_of<'a>(site: &SiteContext<'_>, bytes: &'a [u8], facts: &Facts) -> &'a [
     let start = facts.addr.wrapping_sub(site.addr.get()) as usize;
     bytes
         .get(start..start.saturating_add(facts.len.into()))
-        .unwrap_or_default()
+        .expect("an instruction lies in the bytes from which it was decoded")
 }
 
 /// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first bytes become the trap,

@@ -8,8 +8,9 @@ use llvm_stackmaps::addr::{CodeRange, DwarfReg};
 use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
-use super::template::Field;
-use super::{Chunk, Operand};
+use super::chunk::Chunk;
+use super::field::Field;
+use super::operand::Operand;
 
 /// Where control goes after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +136,11 @@ pub(super) const fn any_instruction(_: &[u8]) -> Result<(), &'static str> {
 }
 
 impl Facts {
+    /// Whether nothing of the instruction may be open in a template.
+    pub(super) fn is_closed(&self) -> bool {
+        self.nop || self.stack != StackPointer::Keep || self.store != StackStore::None
+    }
+
     /// Bytes that are not decoded, as one unit: its pieces are as long as a length can say.
     pub(super) fn vouched(range: CodeRange, writes: RegSet) -> impl Iterator<Item = Self> {
         let (start, end) = (range.start().get(), range.end().get());

@@ -48,7 +48,7 @@
 //! pass and one walk along the control flow; nothing is formatted unless it is refused. `template` admits code that
 //! differs from checked code in constants only.
 //!
-//! An architecture is the file or folder of its name, chosen in one `match` (`of_arch!` in `check`); the other files know none.
+//! An architecture is the file or folder of its name, chosen in one `match` (`of_arch!` in `dispatch`); the other files know none.
 //!
 //! # An example
 //!
@@ -72,23 +72,36 @@
 //! 32 bytes. An instruction where paths join is visited again only when they know less than before, which happens
 //! at most once per register.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        reason = "a default in place of what cannot be missing hides a broken invariant"
+    )
+)]
+
 extern crate alloc;
 
 mod aarch64;
 mod branches;
 mod call;
 mod check;
+mod chunk;
 mod constants;
+mod dispatch;
 mod error;
 mod exchange;
 mod facts;
+mod field;
 mod listing;
+mod operand;
 mod operands;
 mod original;
 mod policy;
 mod powerpc64;
 mod riscv64;
 mod scalable;
+mod scan;
 mod systemz;
 mod template;
 mod walk;
@@ -99,12 +112,16 @@ mod tests;
 
 pub use branches::{Branch, branches_to};
 pub use call::{check_call, check_leaving};
-pub use check::{Checked, Chunk, check};
+pub use check::check;
+pub use chunk::Chunk;
 pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_trap};
+pub use field::Field;
 pub use listing::{Line, disassemble};
-pub use operands::{Operand, operands};
+pub use operand::Operand;
+pub use operands::operands;
 pub use original::{Original, Outline, boundaries, is_call, original, patchpoint_prefix};
 pub use policy::{callee_saved, not_kept};
 pub use scalable::first_scalable;
-pub use template::{Content, Field, Template};
+pub use template::{Content, Template};
+pub use walk::Checked;

@@ -21,8 +21,9 @@ pub struct Line {
 
 /// Disassembles bytes that stand at `addr`, all of them, in lines without gaps.
 #[must_use]
+#[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
 pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Line> {
-    let isa = super::check::isa(arch);
+    let isa = super::dispatch::isa(arch);
     let mut lines = Vec::new();
     let mut rest = bytes;
     let mut at = addr.get();
@@ -35,7 +36,7 @@ pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Line> {
         let (bytes, tail) = rest.split_at_checked(len.max(1)).unwrap_or((rest, &[]));
         lines.push(Line {
             addr: CodeAddr::new(at),
-            len: Len::of(bytes).unwrap_or_default(),
+            len: Len::of(bytes).expect("an instruction is short"),
             bytes: bytes.to_vec(),
             text,
         });

@@ -7,7 +7,7 @@ use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::Arch;
 
 use super::facts::{Dest, Facts, Flow};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// What the reserved bytes hold before the first patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Original {
 /// [`Error::Original`] if an instruction is cut off by the end or does not decode: then the reserved length is
 /// wrong, or LLVM's count of a shadow was.
 pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
-    let isa = super::check::isa(arch);
+    let isa = super::dispatch::isa(arch);
     let refused = |at: u64, what| Error::Original {
         addr,
         reserved: bytes.len() as u64,
@@ -101,7 +101,7 @@ pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
 pub fn is_call(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> bool {
     let mut code = Vec::new();
     let wraps = addr.get().checked_add(bytes.len() as u64).is_none();
-    let decodes = !wraps && (super::check::isa(arch).decode)(addr.get(), bytes, &mut code).is_ok();
+    let decodes = !wraps && (super::dispatch::isa(arch).decode)(addr.get(), bytes, &mut code).is_ok();
     let is_call = |f: &Facts| matches!(f.flow, Flow::Call(_)) && f.return_address() == f.end();
     decodes && matches!(code.as_slice(), [one] if is_call(one))
 }
@@ -109,13 +109,14 @@ pub fn is_call(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> bool {
 /// How many of the bytes from `addr` on look like a patchpoint's: LLVM's call, if there is one, and nops.
 #[must_use]
 pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
-    let isa = super::check::isa(arch);
+    let isa = super::dispatch::isa(arch);
     let call = (isa.patchpoint_call)(addr.get(), bytes).map_or(0, |(_, len)| len);
     let after = addr.get().wrapping_add(u64::from(call));
     let code = decodable(arch, addr, bytes);
     let nops = code.iter().skip_while(|f| f.addr < after).take_while(|f| f.nop);
     let end = nops.last().map_or(after, Facts::end);
-    Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(0))
+    // Of more bytes than a length can say, as many as it can.
+    Len::new(u32::try_from(end.wrapping_sub(addr.get())).unwrap_or(u32::MAX))
 }
 
 /// The instructions of a function, as far as they decode.
@@ -139,8 +140,11 @@ impl Outline {
         }
         loop {
             let skipped = usize::try_from(from.distance_from(addr)).unwrap_or(usize::MAX);
-            let rest = bytes.get(skipped..).unwrap_or_default();
-            let Err(fault) = (super::check::isa(arch).decode)(from.get(), rest, &mut self.0) else {
+            // Some are behind this code.
+            let Some(rest) = bytes.get(skipped..) else {
+                return;
+            };
+            let Err(fault) = (super::dispatch::isa(arch).decode)(from.get(), rest, &mut self.0) else {
                 return;
             };
             let next = known.partition_point(|known| known.get() <= fault.addr);
@@ -173,7 +177,7 @@ fn decodable(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Facts> {
     let mut code = Vec::new();
     if addr.get().checked_add(bytes.len() as u64).is_some() {
         // What precedes the first undecodable instruction is kept.
-        let _ = (super::check::isa(arch).decode)(addr.get(), bytes, &mut code);
+        let _ = (super::dispatch::isa(arch).decode)(addr.get(), bytes, &mut code);
     }
     code
 }

@@ -5,7 +5,7 @@ use llvm_stackmaps::{Location, Place, Record};
 use patchpoint_isa::{Arch, Convention, Declared, RegSet, SiteContext, SiteKind, SiteName};
 
 use super::facts::{Abi, Isa};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The registers of a site.
 pub(super) struct Policy {
@@ -61,7 +61,7 @@ impl Policy {
 /// live at every patchpoint, unless the function has saved them, whether a record lists them or not.
 #[must_use]
 pub fn callee_saved(arch: Arch) -> RegSet {
-    super::check::isa(arch).abi.callee_saved
+    super::dispatch::isa(arch).abi.callee_saved
 }
 
 /// What a C call may lose that nobody will look at.
@@ -168,7 +168,7 @@ const UNNUMBERED: DwarfReg = DwarfReg::new(u16::MAX);
 
 /// The first register that a record names in which no patch and no exit is known to keep a value.
 pub fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
-    let abi = &super::check::isa(arch).abi;
+    let abi = &super::dispatch::isa(arch).abi;
     let is_kept = |reg: DwarfReg| abi.known.contains(abi.whole(reg));
     let of_locations = || record.locations().filter_map(|location| register_of(&location));
     let of_live_outs = || {

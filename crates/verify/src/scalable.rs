@@ -6,25 +6,13 @@
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::Arch;
 
-use super::check::isa;
+use super::dispatch::isa;
 
 /// The first such instruction of a function.
 #[must_use]
 pub fn first_scalable(arch: Arch, addr: CodeAddr, code: &[u8]) -> Option<CodeAddr> {
     let at = (isa(arch).scalable)(code)?;
     Some(CodeAddr::new(addr.get().wrapping_add(at as u64)))
-}
-
-/// The offset of the first instruction of which that is said, along with its length.
-pub(super) fn first(code: &[u8], is_scalable: impl Fn(&[u8]) -> Option<(bool, usize)>) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        let (found, len) = is_scalable(code.get(at..)?)?;
-        if found {
-            return Some(at);
-        }
-        at += len;
-    }
 }
 
 #[cfg(test)]

@@ -35,82 +35,9 @@ use llvm_stackmaps::addr::{CodeAddr, CodeRange};
 use patchpoint_isa::{Declared, SiteContext};
 use smallvec::SmallVec;
 
-use super::Chunk;
-use super::check::isa;
-use super::facts::Facts;
-
-/// Bytes that may vary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its first byte's offset.
-    pub at: usize,
-    /// How many bytes: 1, 2, 4 or 8.
-    pub len: usize,
-    /// Of a branch that leaves: the offset of the instruction's end, from which its distance counts.
-    pub branch_end: Option<usize>,
-}
-
-impl Field {
-    /// Its bytes in code, as a little-endian number, not extended.
-    #[inline]
-    fn raw(self, code: &[u8]) -> Option<u64> {
-        let bytes = code.get(self.at..)?;
-        // Each of a length that is known, where a copy is one load.
-        Some(match self.len {
-            1 => u64::from(*bytes.first()?),
-            2 => u16::from_le_bytes(*bytes.first_chunk()?).into(),
-            4 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
-            _ => u64::from_le_bytes(*bytes.first_chunk()?),
-        })
-    }
-
-    /// What it holds, extended with zeros or with its sign.
-    #[inline]
-    pub fn read(self, code: &[u8], signed: bool) -> Option<u64> {
-        Some(self.extend(self.raw(code)?, signed))
-    }
-
-    /// The low bytes of a number, as many as it has, extended with zeros or with their sign.
-    #[inline]
-    fn extend(self, value: u64, signed: bool) -> u64 {
-        let unused = 64 - 8 * self.len as u32;
-        let high = value << unused;
-        match signed {
-            true => ((high as i64) >> unused) as u64,
-            false => high >> unused,
-        }
-    }
-
-    /// Whether it can hold a value: what is read back is what was put.
-    #[inline]
-    pub fn can_hold(self, value: u64, signed: bool) -> bool {
-        self.extend(value, signed) == value
-    }
-
-    /// Puts the low bytes of a number.
-    #[inline]
-    pub fn put(self, value: u64, code: &mut [u8]) {
-        let code = code.get_mut(self.at..).unwrap_or_default();
-        // As in `raw`.
-        match self.len {
-            1 => code.first_chunk_mut().map(|to| *to = [value as u8]),
-            2 => code
-                .first_chunk_mut()
-                .map(|to| *to = (value as u16).to_le_bytes()),
-            4 => code
-                .first_chunk_mut()
-                .map(|to| *to = (value as u32).to_le_bytes()),
-            _ => code.first_chunk_mut().map(|to| *to = value.to_le_bytes()),
-        };
-    }
-
-    /// Where the branch leads in code that stands at an address.
-    #[inline]
-    pub fn leads_to(self, code: &[u8], at: CodeAddr) -> Option<u64> {
-        let end = at.get().wrapping_add(self.branch_end? as u64);
-        Some(end.wrapping_add(self.read(code, true)?))
-    }
-}
+use super::chunk::Chunk;
+use super::dispatch::isa;
+use super::field::Field;
 
 /// What has to be in an open field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,10 +102,15 @@ impl Template {
     }
 
     /// Keeps only some fields open; the others are closed with what the checked code has there.
+    ///
+    /// # Panics
+    /// If that is not the code of which the template was made: it has no such bytes.
     pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&Field) -> bool) {
         for field in self.fields.clone() {
             if !keep(&field) {
-                self.mark(field, 0xff, |at| checked.get(at).copied().unwrap_or_default());
+                self.mark(field, 0xff, |at| {
+                    *checked.get(at).expect("the checked code has all fields")
+                });
             }
         }
         self.fields.retain(|field| keep(field));
@@ -215,12 +147,6 @@ impl Template {
         };
         different == 0 && self.fields.iter().zip(contents).all(holds)
     }
-}
-
-/// Whether nothing of an instruction may be open.
-pub(super) fn is_closed(facts: &Facts) -> bool {
-    use super::facts::{StackPointer, StackStore};
-    facts.nop || facts.stack != StackPointer::Keep || facts.store != StackStore::None
 }
 
 #[cfg(test)]

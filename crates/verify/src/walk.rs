@@ -11,11 +11,21 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{Declared, OnReturn, RegSet, SiteContext, SiteKind, SiteName};
 
+use super::chunk::Chunk;
 use super::constants::Constants;
 use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use super::policy::{self, Policy};
-use super::{Checked, Chunk};
-use crate::{Error, InstructionAt, Result};
+use crate::error::{Error, InstructionAt, Result};
+
+/// What the checker found in code that it accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The registers that may have been written when control leaves the site, the scratch register and what
+    /// calls lose included; the stack pointer excluded.
+    pub clobbers: RegSet,
+    /// The offsets in the site to which its own calls return, ascending, in bytes, without the site's end.
+    pub landings: Vec<u32>,
+}
 
 /// What is known before an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -188,8 +198,8 @@ impl<'a> Walk<'a> {
                 landing,
             });
         };
-        let end = self.parts.first().map_or(0, |site| site.last);
-        let tail = self.code.get(at..end).unwrap_or_default();
+        let tail = self.code.get(at..self.site_end());
+        let tail = tail.expect("an instruction of the site is before the site's end");
         match tail.iter().find(|f| !f.nop) {
             None => Ok(()),
             Some(f) => Err(Error::LandingTail {
@@ -199,10 +209,14 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Behind the last instruction of the site.
+    fn site_end(&self) -> usize {
+        self.parts.first().expect("the site is the first part").last
+    }
+
     /// The instruction behind the code in the site that is made to be returned into at an address.
     fn returned_to(&self, addr: u64) -> Option<usize> {
-        let end = self.parts.first().map_or(0, |site| site.last);
-        let mut code = self.code.iter().take(end);
+        let mut code = self.code.iter().take(self.site_end());
         let made = code.position(|f| f.returns_at.is_some() && f.return_address() == addr)?;
         Some(made + 1)
     }
@@ -540,7 +554,8 @@ impl<'a> Walk<'a> {
         let offset = part.map_or(0, |p| addr.wrapping_sub(p.start));
         let bytes = part
             .and_then(|p| p.bytes.get(usize::try_from(offset).ok()?..))
-            .unwrap_or_default();
+            // An address outside of the code is told as one of bytes that are no instruction.
+            .unwrap_or(&[]);
         let mut text = String::new();
         if (self.isa.text)(addr, bytes, &mut text).is_none() {
             text = String::from("(bad)");

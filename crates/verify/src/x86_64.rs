@@ -21,11 +21,11 @@ use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
-use super::Chunk;
+use super::chunk::Chunk;
 use super::facts::{
     Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
-use super::template::{self, Field};
+use super::field::Field;
 
 /// Whether only the distance of a call or jump changes.
 fn retargets(exchange: &Exchange<'_>) -> bool {
@@ -206,7 +206,7 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
             }
             Flow::Jump(_) | Flow::Branch(_) | Flow::Call(_) => return None,
         }
-        if template::is_closed(&facts) || uses_stack_pointer(&instruction) {
+        if facts.is_closed() || uses_stack_pointer(&instruction) {
             continue;
         }
         if offsets.has_displacement() && matches!(offsets.displacement_size(), 1 | 4) {
@@ -246,8 +246,9 @@ fn ambiguous(bytes: &[u8], start: u64, instruction: &Instruction) -> bool {
         return false;
     }
     let at = usize::try_from(instruction.ip().wrapping_sub(start)).ok();
-    let own = at.and_then(|at| bytes.get(at..)).unwrap_or_default().iter();
-    let prefixes = own.take_while(
+    let own = at.and_then(|at| bytes.get(at..));
+    let own = own.expect("the instruction was decoded from these bytes");
+    let prefixes = own.iter().take_while(
         |b| matches!(b, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3),
     );
     prefixes.into_iter().any(|b| *b == 0x66)

@@ -39,36 +39,10 @@
 //!
 //! Which layout a version byte of 2 means is said by [`VersionTwo`].
 
-mod arrays;
-mod frame;
 #[cfg(test)]
 mod tests;
-mod write;
 
-pub(super) use arrays::{Arrays, Parts, check, is_header, read_record};
-pub use frame::{Frame, FrameRegister, FrameRegisters, Frames};
-pub use write::{FlatFunction, FlatRecord, FlatWriter};
-
-/// Whose flat layout it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Dialect {
-    /// That of the proposal's text.
-    Proposal,
-    /// That of the fork: without frame registers, and an index before its number.
-    Fork,
-}
-
-/// What a version byte of 2 means: LLVM 4 wrote it, and the flat layouts have it, too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum VersionTwo {
-    /// What the bytes are: a map is checked as each, whole, and is the one of which all of it is right. Where it is right as
-    /// more than one, that is an error, never a guess. LLVM 4's numbers of functions, constants and records would have to be
-    /// ascending offsets of arrays that fit each other, and a flat map's offsets numbers that add up: no map of more than
-    /// a few bytes is both unless it was made to be.
-    #[default]
-    Detected,
-    /// LLVM 4's.
-    Llvm,
-    /// The flat one.
-    Flat(Dialect),
-}
+pub use crate::arrays::{Frame, FrameRegister, FrameRegisters};
+pub use crate::flat_writer::{FlatFunction, FlatRecord, FlatWriter};
+pub use crate::map::Frames;
+pub use crate::version::{Dialect, VersionTwo};

@@ -1,6 +1,6 @@
 //! Direct branches of whole functions (Arm ARM C4.1.88).
 
-use crate::branches::{signed, target, words};
+use crate::scan::{signed, target, words};
 
 /// Gives the offset of each instruction that branches, and its target.
 pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, mut note: impl FnMut(usize, u64)) {

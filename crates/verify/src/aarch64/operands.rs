@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::decode::{Address, Insn, Operand as Last, Wide, insn};
-use crate::Operand::{self, Immediate, Register};
+use crate::operand::Operand::{self, Immediate, Register};
 
 /// Distances are from the instruction.
 const HERE: u64 = 0;

@@ -1,6 +1,6 @@
 //! Instructions on vectors of a length that is not known when code is compiled: SVE and SME (Arm ARM C4.1, top-level encodings).
 
-use crate::scalable::first;
+use crate::scan::first;
 
 /// The offset of the first such instruction.
 pub(super) fn first_scalable(code: &[u8]) -> Option<usize> {

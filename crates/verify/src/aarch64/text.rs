@@ -14,7 +14,7 @@ const EXTENDS: [&str; 8] = ["uxtb", "uxth", "uxtw", "uxtx", "sxtb", "sxth", "sxt
 const BARRIERS: [&str; 8] = ["", "", "", "", "dsb", "dmb", "isb", ""];
 
 fn name(table: &[&'static str], index: u8) -> &'static str {
-    table.get(usize::from(index)).copied().unwrap_or_default()
+    table.get(usize::from(index)).copied().unwrap_or("?")
 }
 
 /// A register, where 31 is zero.

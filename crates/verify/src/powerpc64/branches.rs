@@ -1,6 +1,6 @@
 //! Direct branches of whole functions (Power ISA v3.1 2.4).
 
-use crate::branches::{signed, target, words};
+use crate::scan::{signed, target, words};
 
 /// Gives the offset of each instruction that branches, and its target.
 pub(super) fn branches(start: u64, code: &[u8], read: fn([u8; 4]) -> u32, mut note: impl FnMut(usize, u64)) {

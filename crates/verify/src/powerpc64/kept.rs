@@ -25,9 +25,16 @@ const RESTORE: [u32; 2] = [0x7c08_02a6, 0x7c18_0120];
 pub(super) fn mark(code: &mut [Facts], word: impl Fn(u64) -> Option<u32>) {
     let mut at = 0;
     while let Some(rest) = code.get_mut(at..).filter(|rest| !rest.is_empty()) {
-        let len = unit_len(rest, &word).unwrap_or(0);
-        keep(rest.get_mut(..len).unwrap_or_default());
-        at += len.max(1);
+        at += match unit_len(rest, &word) {
+            Some(len) => {
+                keep(
+                    rest.get_mut(..len)
+                        .expect("a unit is of instructions that are there"),
+                );
+                len
+            }
+            None => 1,
+        };
     }
 }
 

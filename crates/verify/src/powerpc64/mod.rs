@@ -127,14 +127,14 @@ pub(crate) mod little {
 
     /// Gives the offset of each instruction that branches, and its target.
     pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, note: impl FnMut(usize, u64)) {
-        super::branches::branches(start, code, u32::from_le_bytes, note);
+        crate::powerpc64::branches::branches(start, code, u32::from_le_bytes, note);
     }
 }
 
 mod big_endian {
     /// Gives the offset of each instruction that branches, and its target.
     pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, note: impl FnMut(usize, u64)) {
-        super::branches::branches(start, code, u32::from_be_bytes, note);
+        crate::powerpc64::branches::branches(start, code, u32::from_be_bytes, note);
     }
 }
 
@@ -255,7 +255,7 @@ impl Convention {
     fn words<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = u32> + use<'a, '_> {
         bytes
             .chunks_exact(4)
-            .map(|word| (self.read)(word.try_into().unwrap_or_default()))
+            .map(|word| (self.read)(word.try_into().expect("a chunk has four bytes")))
     }
 
     /// `b` or `bl` with `ld r2,slot(r1)` behind it, for those who return there: its word and target.
@@ -313,7 +313,11 @@ fn decode(
         let at = usize::try_from(at.wrapping_sub(addr)).ok()?;
         bytes.get(at..)?.first_chunk().copied().map(convention.read)
     };
-    kept::mark(code.get_mut(first..).unwrap_or_default(), word);
+    let new = code.get_mut(first..);
+    kept::mark(
+        new.expect("instructions were added behind those that were there"),
+        word,
+    );
     match rest {
         [] => Ok(()),
         _ => Err(Undecodable {

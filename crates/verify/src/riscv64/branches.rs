@@ -1,6 +1,6 @@
 //! Direct branches of whole functions (unprivileged ISA 2.5 and 26).
 
-use crate::branches::{signed, target};
+use crate::scan::{signed, target};
 
 /// The length of the instruction that begins so, in bytes.
 pub(super) const fn instruction_len(half: u16) -> usize {

@@ -95,7 +95,8 @@ pub(super) fn all(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), 
             Instruction::Short(half) => short(at, half),
             Instruction::Long(word) => long(at, word),
         };
-        rest = rest.get(usize::from(facts.len)..).unwrap_or_default();
+        let behind = rest.get(usize::from(facts.len)..);
+        rest = behind.expect("an instruction was read whole");
         at = facts.end();
         code.push(facts);
     }

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use super::decode::{Instruction, Word, first};
-use crate::Operand::{self, Immediate, Register};
+use crate::operand::Operand::{self, Immediate, Register};
 
 /// The operands of the instruction that the bytes start with; `None` for other instructions.
 pub(crate) fn operands(bytes: &[u8]) -> Option<Vec<Operand>> {

@@ -1,7 +1,7 @@
 //! Instructions on vectors of a length that is not known when code is compiled: V (unprivileged ISA 31.5 and 31.7).
 
 use super::branches::instruction_len;
-use crate::scalable::first;
+use crate::scan::first;
 
 /// The offset of the first such instruction.
 pub(super) fn first_scalable(code: &[u8]) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! Direct branches of whole functions (z/Architecture Principles of Operation, general instructions, branch-relative).
 
-use crate::branches::target;
+use crate::scan::target;
 
 /// Gives the offset of each instruction that branches, and its target.
 pub(crate) fn branches(start: u64, code: &[u8], _: &impl Fn(u64) -> bool, mut note: impl FnMut(usize, u64)) {

@@ -6,7 +6,7 @@ use iced_x86::{
     Code, ConditionCode, ConstantOffsets, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind,
 };
 
-use crate::Operand::{self, Immediate, Register};
+use crate::operand::Operand::{self, Immediate, Register};
 
 /// How the operands of the manual become those of LLVM.
 #[derive(Clone, Copy, PartialEq, Eq)]

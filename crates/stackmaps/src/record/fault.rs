@@ -1,10 +1,10 @@
 //! What is wrong with a record that has been found to be wrong.
 
-use super::bytes::{self, Bytes};
-use super::map::Version;
-use super::record::{HEADER, location_size, tail};
+use super::{HEADER, location_size, tail};
 use crate::addr::ByteOffset;
+use crate::bytes::{self, Bytes};
 use crate::error::{Error, Result};
+use crate::version::Version;
 
 /// Looks for what is wrong with the record at `at`, part by part.
 #[cold]
@@ -35,7 +35,7 @@ fn find(bytes: Bytes<'_>, version: Version, at: usize, constants: u32) -> Result
 }
 
 /// The location at `at` is of a kind that is known, and its constant exists.
-pub(super) fn check_location(bytes: Bytes<'_>, at: usize, size: usize, constants: u32) -> Result<()> {
+pub(crate) fn check_location(bytes: Bytes<'_>, at: usize, size: usize, constants: u32) -> Result<()> {
     let kind = bytes.u8(at).unwrap_or(0);
     let offset_at = at + size - 4;
     match kind {

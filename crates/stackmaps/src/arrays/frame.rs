@@ -2,35 +2,28 @@
 
 use core::fmt;
 
-use super::super::bytes::{Bytes, Endian};
-use super::super::map::StackSize;
-use super::Dialect;
-use super::arrays::{Arrays, FRAME_REGISTER};
+use super::{Arrays, FRAME_REGISTER};
 use crate::addr::{ByteOffset, DwarfReg, Len};
+use crate::bytes::{Bytes, Endian};
+use crate::version::{Dialect, StackSize};
 
 /// What a flat map says of a function and its frame.
 #[derive(Clone, Copy)]
 pub struct Frame<'a> {
-    pub(in super::super) at: usize,
+    pub(crate) at: usize,
     address: u64,
     function_size: u32,
     stack_size: u32,
     flags: u16,
     base: u16,
     dialect: Dialect,
-    pub(in super::super) records: u16,
+    pub(crate) records: u16,
     registers: FrameRegisters<'a>,
 }
 
 impl<'a> Frame<'a> {
     /// The one at `index` of the map at `map`, which were checked; of another place it may be nonsense.
-    pub(in super::super) fn read(
-        data: &'a [u8],
-        endian: Endian,
-        dialect: Dialect,
-        map: usize,
-        index: u32,
-    ) -> Self {
+    pub(crate) fn read(data: &'a [u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> Self {
         let (bytes, arrays) = (Bytes { data, endian }, Arrays::read(data, endian, dialect, map));
         let at = arrays.frames + index as usize * dialect.frame_size();
         let half = |from: usize| bytes.u16(at + from).unwrap_or(0);
@@ -188,27 +181,3 @@ impl fmt::Debug for FrameRegisters<'_> {
         f.debug_list().entries(*self).finish()
     }
 }
-
-/// Iterates over the frames of a map.
-#[derive(Clone)]
-pub struct Frames<'a> {
-    pub(in super::super) map: super::super::StackMap<'a>,
-    pub(in super::super) index: u32,
-}
-
-impl<'a> Iterator for Frames<'a> {
-    type Item = Frame<'a>;
-
-    fn next(&mut self) -> Option<Frame<'a>> {
-        let frame = self.map.frame(self.index)?;
-        self.index += 1;
-        Some(frame)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.map.frame_count().saturating_sub(self.index) as usize;
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for Frames<'_> {}

@@ -2,13 +2,14 @@
 
 use alloc::vec::Vec;
 
-use super::super::bytes::Endian;
-use super::super::map::{Function, StackMap, StackSize};
-use super::super::record::{LiveOut, Location, Place, Record};
-use super::arrays::FIRST;
-use super::{Dialect, Frame, FrameRegister};
 use crate::addr::{DwarfReg, Len};
+use crate::arrays::{FIRST, Frame, FrameRegister};
+use crate::bytes::Endian;
 use crate::error::{Error, Result};
+use crate::location::{LiveOut, Location, Place};
+use crate::map::{Function, StackMap};
+use crate::record::Record;
+use crate::version::{Dialect, StackSize};
 
 /// What a flat map says of a function, beyond its address, stack size and records.
 #[derive(Clone, Debug, PartialEq, Eq)]

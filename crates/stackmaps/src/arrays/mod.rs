@@ -1,16 +1,18 @@
 //! Where the arrays of a flat map are, and the check of all of it.
 
-use super::super::bytes::{self, Bytes, Endian};
-use super::super::fault::check_location;
-use super::super::record::Record;
-use super::Dialect;
+mod frame;
+
 use crate::addr::ByteOffset;
+use crate::bytes::{self, Bytes, Endian};
 use crate::error::{Error, Result};
+use crate::record::{Record, check_location};
+use crate::version::Dialect;
+pub use frame::{Frame, FrameRegister, FrameRegisters};
 
 /// The version and the offsets, or the number of frames and the offsets.
 const HEADER: usize = 28;
 /// The header, padded to the alignment of the constants.
-pub(super) const FIRST: usize = 32;
+pub(crate) const FIRST: usize = 32;
 const CONSTANT: usize = 8;
 pub(super) const FRAME_REGISTER: usize = 8;
 pub(super) const RECORD: usize = 24;
@@ -19,7 +21,7 @@ const LIVE_OUT: usize = 4;
 
 impl Dialect {
     /// The bytes of a frame.
-    pub(in super::super) const fn frame_size(self) -> usize {
+    pub(crate) const fn frame_size(self) -> usize {
         match self {
             Self::Proposal => 32,
             Self::Fork => 24,
@@ -37,17 +39,17 @@ impl Dialect {
 
 /// Where the arrays begin, from the start of the section. Each ends where the next one begins.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Arrays {
-    pub(in super::super) constants: usize,
-    pub(in super::super) frames: usize,
+pub(crate) struct Arrays {
+    pub(crate) constants: usize,
+    pub(crate) frames: usize,
     pub(super) registers: usize,
-    pub(in super::super) records: usize,
-    pub(in super::super) parts: Parts,
+    pub(crate) records: usize,
+    pub(crate) parts: Parts,
 }
 
 /// Where a flat map has what its records refer to; of another map it says nothing.
 #[derive(Clone, Copy, Default)]
-pub(in super::super) struct Parts {
+pub(crate) struct Parts {
     locations: usize,
     live_outs: usize,
 }
@@ -56,25 +58,25 @@ impl Parts {
     /// What the header at `at` says.
     #[cold]
     #[inline(never)]
-    pub(in super::super) fn read(data: &[u8], endian: Endian, dialect: Dialect, at: usize) -> Self {
+    pub(crate) fn read(data: &[u8], endian: Endian, dialect: Dialect, at: usize) -> Self {
         Arrays::read(data, endian, dialect, at).parts
     }
 }
 
 /// What the check of a map found.
-pub(in super::super) struct Checked {
-    pub(in super::super) arrays: Arrays,
-    pub(in super::super) frames: u32,
-    pub(in super::super) constants: u32,
-    pub(in super::super) records: u32,
-    pub(in super::super) end: usize,
+pub(crate) struct Checked {
+    pub(crate) arrays: Arrays,
+    pub(crate) frames: u32,
+    pub(crate) constants: u32,
+    pub(crate) records: u32,
+    pub(crate) end: usize,
 }
 
 impl Arrays {
     /// What the header at `at` says. Not on the way of other maps.
     #[cold]
     #[inline(never)]
-    pub(in super::super) fn read(data: &[u8], endian: Endian, dialect: Dialect, at: usize) -> Self {
+    pub(crate) fn read(data: &[u8], endian: Endian, dialect: Dialect, at: usize) -> Self {
         let bytes = Bytes { data, endian };
         let word = |number: usize| bytes.u32(at + 4 * number).unwrap_or(0) as usize;
         let array = |number| at.saturating_add(word(number));
@@ -142,7 +144,7 @@ impl Arrays {
 }
 
 /// Whether a header of that dialect may stand at `at`, by its offsets alone.
-pub(in super::super) fn is_header(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> bool {
+pub(crate) fn is_header(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> bool {
     let has_it = bytes.data.len().saturating_sub(at) >= HEADER;
     has_it
         && Arrays::read(bytes.data, bytes.endian, dialect, at)
@@ -151,7 +153,7 @@ pub(in super::super) fn is_header(bytes: Bytes<'_>, dialect: Dialect, at: usize)
 }
 
 /// Checks the map at `at`, all of it.
-pub(in super::super) fn check(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> Result<Checked> {
+pub(crate) fn check(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> Result<Checked> {
     bytes::span(bytes.data, "a flat map's header", at, 1, HEADER as u64)?;
     let arrays = Arrays::read(bytes.data, bytes.endian, dialect, at);
     arrays.check(bytes, dialect, at)?;
@@ -269,7 +271,7 @@ impl Map<'_> {
 /// The record at `at` and its end, if it and what it refers to lie in the bytes.
 #[cold]
 #[inline(never)]
-pub(in super::super) fn read_record<'a>(
+pub(crate) fn read_record<'a>(
     data: &'a [u8],
     endian: Endian,
     dialect: Dialect,
