@@ -208,7 +208,7 @@ fn a_field_can_hold_what_is_read_back() {
         };
         for (value, signed) in values.iter().flat_map(|value| [(*value, true), (*value, false)]) {
             let mut code = [0; 10];
-            field.put(value, &mut code);
+            field.put(value, &mut code).expect("the field is in the code");
             let is_read_back = field.read(&code, signed) == Some(value);
             assert_eq!(field.can_hold(value, signed), is_read_back, "{value:#x} in {len}");
             *if is_read_back { &mut held } else { &mut refused } += 1;
