@@ -18,12 +18,12 @@ mod report;
 
 use std::error::Error;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use objects::{Object, SHAPE_OFFSET, lookup};
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::{Answer, Frame, Ramps, ReturnValue};
-use patchpoint::engine::WeakEngine;
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Field, Label, Sequence, Target, arg, result};
 use patchpoint::{CallShape, Engine};
@@ -37,7 +37,8 @@ const LOOP: u64 = 90;
 /// The runtime: what it has learnt, and what it has been asked.
 #[derive(Default)]
 struct Runtime {
-    engine: OnceLock<WeakEngine>,
+    /// Whether it learns from misses by now.
+    learns: AtomicBool,
     /// The shapes that the cache serves, with the offset of the property in each.
     entries: Mutex<Vec<(u32, i32)>>,
     misses: Mutex<u32>,
@@ -50,48 +51,41 @@ impl Runtime {
     /// The cache has no entry for an object: find the property, remember its shape, patch.
     fn miss<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
         *self.misses.lock().unwrap() += 1;
-        let object = frame
-            .arg(0)
-            .ok()
-            .and_then(|value| value.u64())
-            .expect("the argument is a pointer");
+        let object = frame.arg_u64(0).expect("the argument is a pointer");
         // SAFETY: the compiled code passes what it was given: pointers to objects.
         let object = unsafe { &*(object as *const Object) };
         frame.set_result(lookup(object)).expect("the shape has a result");
-        if let Some(engine) = self.engine.get().and_then(WeakEngine::upgrade) {
+        if self.learns.load(Ordering::Relaxed) {
             match object.property_offset() {
-                Some(offset) => self.learn(&engine, frame, (object.shape, offset)),
+                Some(offset) => self.learn(frame, (object.shape, offset)),
                 // No cache can serve it: give the compiled loop up. It goes on to the stackmap at its end.
-                None => self.give_up(&engine, frame),
+                None => {
+                    let function = frame.site().function();
+                    let invalidated = frame.engine().invalidate(&function);
+                    invalidated.expect("every site has room for a jump");
+                }
             }
         }
         frame.resume()
     }
 
     /// Adds an entry to the caches of all reads of the property.
-    fn learn(&self, engine: &Engine, frame: &Frame<'_>, entry: (u32, i32)) {
+    fn learn(&self, frame: &Frame<'_>, entry: (u32, i32)) {
         let mut entries = self.entries.lock().unwrap();
         entries.push(entry);
         let sequence = cache(&entries);
-        let site = engine.site_at(frame.pc()).expect("the frame stands at a site");
+        let engine = frame.engine();
         let plan = engine
             .transaction()
-            .patch_site(&site, &sequence)
+            .patch_site(frame.site(), &sequence)
             .and_then(|change| change.prepare());
-        *self.plan.lock().unwrap() = format!("{:#?}", plan.expect("the site takes the cache"));
+        *self.plan.lock().unwrap() = plan.expect("the site takes the cache").to_string();
         engine.patch(GET, &sequence).expect("all sites take the cache");
-    }
-
-    fn give_up(&self, engine: &Engine, frame: &Frame<'_>) {
-        let site = engine.site_at(frame.pc()).expect("the frame stands at a site");
-        engine
-            .invalidate(&site.function())
-            .expect("every site has room for a jump");
     }
 
     /// An invalidated site was reached: read what the loop was doing, and do the rest of it here.
     fn deoptimize<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
-        if frame.site().id.get() != LOOP {
+        if frame.context().id.get() != LOOP {
             // At a property read the record does not hold all of the loop's state. Let the read happen as before; the
             // stackmap that follows holds it.
             return frame.resume();
@@ -191,7 +185,7 @@ fn run() -> Result<usize, Box<dyn Error>> {
         &call,
         &runtime.misses,
     );
-    runtime.engine.get_or_init(|| engine.downgrade());
+    runtime.learns.store(true, Ordering::Relaxed);
 
     for (step, shapes) in [&[0x17][..], &[0x17, 0x23], &[0x17, 0x23, 0x31]]
         .into_iter()

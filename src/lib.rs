@@ -58,13 +58,13 @@
 //!
 //! let get = module.function("get")?;
 //! // SAFETY: that is the function's signature in the IR, and the module stays registered.
-//! let call: extern "C" fn(&[u64; 4]) -> u64 = unsafe { std::mem::transmute(get.entry().get() as usize) };
+//! let call = unsafe { get.typed::<extern "C" fn(&[u64; 4]) -> u64>() };
 //! assert_eq!(call(&[0, 0x17, 0, 1234]), 1234);
 //! assert_eq!(call(&[0, 0x18, 0, 1234]), 0); // a miss
 //!
-//! println!("{:#?}", engine.plan(78, &hit)?); // address, slack, disassembly before and after
+//! println!("{}", engine.plan(78, &hit)?); // address, slack, disassembly before and after
 //! engine.invalidate(&get)?;
-//! assert!(engine.patch(78, &hit).is_err()); // for good
+//! assert_eq!(engine.patch(78, &hit)?.invalidated.len(), 1); // for good
 //! # Ok::<(), patchpoint::Error>(())
 //! ```
 //!
@@ -218,3 +218,8 @@ pub use arch::{CallShape, Convention};
 #[cfg(feature = "std")]
 pub use engine::Engine;
 pub use error::{Error, Result};
+
+/// The example of the README, which is run like those here.
+#[cfg(all(doctest, target_arch = "x86_64", target_os = "linux", feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -45,11 +45,11 @@ promises! {
     ) "engine.redirect(function, to)";
     EngineRetarget("engine: patchpoint::Engine", "to: patchpoint::addr::CodeAddr") "engine.retarget(\"get\", to)";
     TransactionRedirect(
-        "changes: patchpoint::engine::Transaction<'_>",
+        "changes: &mut patchpoint::engine::Transaction<'_>",
         "function: &patchpoint::site::Function",
         "to: patchpoint::addr::CodeAddr"
     ) "changes.redirect(function, to)";
-    TransactionRetarget("changes: patchpoint::engine::Transaction<'_>", "to: patchpoint::addr::CodeAddr")
+    TransactionRetarget("changes: &mut patchpoint::engine::Transaction<'_>", "to: patchpoint::addr::CodeAddr")
         "changes.retarget(\"get\", to)";
 
     // Handlers: how compiled code goes on.

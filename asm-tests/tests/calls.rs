@@ -498,8 +498,9 @@ mod running {
                 while round < rounds || calls.load(Ordering::Relaxed) < 10_000 {
                     round += 1;
                     let target = addr(TARGETS[(round % 4) as usize]);
+                    let mut change = engine.transaction();
                     // SAFETY: what is there can be entered as the function can, or is not called.
-                    let change = unsafe { engine.transaction().retarget("callee", target) }.unwrap();
+                    unsafe { change.retarget("callee", target) }.unwrap();
                     change.immediate().commit().unwrap();
                     committed.store(round, Ordering::SeqCst);
                     if round % 16 == 0 {

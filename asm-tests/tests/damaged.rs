@@ -3,7 +3,7 @@ use asm_tests::{Folder, NATIVE, Source};
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::Ramps;
-use patchpoint::engine::{Engine, Receipt};
+use patchpoint::engine::Engine;
 use patchpoint::publish::{Drained, SingleThreaded};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Site;
@@ -152,7 +152,7 @@ fn what_does_not_fit_goes_to_a_stub_unless_that_is_forbidden() {
     let site = registered(&engine);
     let area = site.module().areas()[0].range();
     let long = (0..40).fold(Sequence::new().mov(result(), 1u64), |s, _| s.add(result(), 1u64));
-    assert_eq!(engine.patch_site(&site, &long).unwrap(), Receipt { sites: 1 });
+    assert_eq!(engine.patch_site(&site, &long).unwrap().sites, 1);
     let refused = engine.patch_site(&site, &long.clone().in_place_only());
     match refused {
         Err(Error::SequenceTooLong {

@@ -56,7 +56,7 @@ impl Lab {
             .on_miss(move |frame| {
                 let (name, done) = &on_miss;
                 let engine = name.get().unwrap().upgrade().unwrap();
-                let site = engine.site_at(frame.site().addr).unwrap();
+                let site = engine.site_at(frame.context().addr).unwrap();
                 // Another number each time, and so another stub where it has one.
                 let number = 1 + done.misses.fetch_add(1, Ordering::SeqCst);
                 retried(|| engine.patch_site(&site, &again(number)));
@@ -67,7 +67,7 @@ impl Lab {
             .on_deopt(move |frame| {
                 let (name, done) = &on_deopt;
                 let engine = name.get().unwrap().upgrade().unwrap();
-                let module = engine.site_at(frame.site().addr).unwrap().module().clone();
+                let module = engine.site_at(frame.context().addr).unwrap().module().clone();
                 done.deopts.fetch_add(1, Ordering::SeqCst);
                 for (id, changed) in [(FALLS, &done.own), (OTHER, &done.other)] {
                     let function = module.function(&live::name(id)).unwrap();

@@ -128,7 +128,7 @@ impl Form {
     }
 
     fn put(self, engine: &Engine, site: &Site) {
-        let transaction = engine.transaction();
+        let mut transaction = engine.transaction();
         let transaction = match self {
             Restored => transaction.restore(site),
             Invalidated => transaction.invalidate_site(site),

@@ -25,7 +25,7 @@ fn engine(entered: &Arc<AtomicU64>) -> Engine {
     let ramps = Ramps::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(move |frame| {
-            if frame.site().id.get() == LOOP {
+            if frame.context().id.get() == LOOP {
                 entered.fetch_add(1, Ordering::Relaxed);
                 assert!(frame.live_values().all(|(_, value)| value.is_ok()));
             }
@@ -149,7 +149,8 @@ fn an_invalidation_that_comes_too_late_leaves_the_trap_of_the_one_before() {
     engine.patch(GET, &hit).unwrap();
     let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
     let prepare = || {
-        let change = engine.transaction().invalidate_site(&shadow).unwrap();
+        let mut change = engine.transaction();
+        change.invalidate_site(&shadow).unwrap();
         change.prepare().unwrap()
     };
     let (first, second) = (prepare(), prepare());
@@ -171,7 +172,8 @@ fn what_is_not_in_the_code_any_more_is_noted_no_more() {
     let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
     let noted = || Traps::install().unwrap().ramp(shadow.addr()).is_some();
     let invalidate = || {
-        let change = engine.transaction().invalidate_site(&shadow).unwrap();
+        let mut change = engine.transaction();
+        change.invalidate_site(&shadow).unwrap();
         change.commit()
     };
 

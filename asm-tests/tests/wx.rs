@@ -181,9 +181,10 @@ fn watch(name: &str, engine: &Engine, module: &Module) {
                     patches += 1;
                 }
             }
-            let restore = sites
-                .iter()
-                .fold(engine.transaction(), |t, site| t.restore(site).unwrap());
+            let mut restore = engine.transaction();
+            for site in &sites {
+                restore.restore(site).unwrap();
+            }
             patches += restore.commit().unwrap().sites as u64;
         }
         drop(release);

@@ -107,10 +107,11 @@ fn patches(engine: &Engine, site: &Site, rounds: u64) -> Duration {
 fn commits(engine: &Engine, site: &Site, rounds: u64) -> Duration {
     let sequences = [subject::hit(8), subject::hit(16)];
     let commit = |round| {
-        let transaction = engine
-            .transaction()
-            .patch_site(site, &sequences[round as usize % 2]);
-        let prepared = transaction.unwrap().prepare().unwrap();
+        let mut transaction = engine.transaction();
+        transaction
+            .patch_site(site, &sequences[round as usize % 2])
+            .unwrap();
+        let prepared = transaction.prepare().unwrap();
         time(|| _ = prepared.commit().unwrap())
     };
     (0..rounds).map(commit).sum()

@@ -65,10 +65,13 @@ pub(crate) fn transactions<'e>(
 ) -> Vec<Prepared<'e>> {
     let sequence = subject::hit([8, 16][turn % 2]);
     let one = |sites: &[Site]| {
-        let patched = sites.iter().fold(engine.transaction(), |transaction, site| {
-            transaction.patch_site(site, &sequence).unwrap()
-        });
-        let transaction = if immediate { patched.immediate() } else { patched };
+        let mut transaction = engine.transaction();
+        for site in sites {
+            transaction.patch_site(site, &sequence).unwrap();
+        }
+        if immediate {
+            transaction.immediate();
+        }
         transaction.prepare().unwrap()
     };
     sites.chunks(size).map(one).collect()
@@ -241,9 +244,10 @@ fn immediate() -> Vec<Row> {
         let mut ours = || {
             let module = hundreds(&engine, 1, true).remove(0);
             let sites: Vec<Site> = module.sites().take(count).collect();
-            let transaction = sites.iter().fold(engine.transaction(), |transaction, site| {
-                transaction.invalidate_site(site).unwrap()
-            });
+            let mut transaction = engine.transaction();
+            for site in &sites {
+                transaction.invalidate_site(site).unwrap();
+            }
             let prepared = transaction.prepare().unwrap();
             let took = time(|| _ = black_box(prepared.commit().unwrap()));
             // SAFETY: no thread executes it.

@@ -76,7 +76,8 @@ impl<'e> Commits<'e> {
     fn each(&self, timed: impl Fn(&Site, Prepared<'_>) -> Duration) -> Duration {
         let sequence = &self.sequences[self.next];
         let one = |site| {
-            let transaction = self.engine.transaction().patch_site(site, sequence).unwrap();
+            let mut transaction = self.engine.transaction();
+            transaction.patch_site(site, sequence).unwrap();
             timed(site, transaction.prepare().unwrap())
         };
         self.sites.iter().map(one).sum()

@@ -100,7 +100,7 @@ impl Side {
                 let sites = others.iter().chain([&self.site]);
                 let mut transaction = self.engine.transaction();
                 for site in sites {
-                    transaction = transaction.patch_site(site, &hit).unwrap();
+                    transaction.patch_site(site, &hit).unwrap();
                 }
                 transaction.commit().unwrap();
             }

@@ -198,7 +198,7 @@ impl Step {
         let took = time(|| {
             let mut transaction = self.engine.transaction();
             for site in sites {
-                transaction = transaction.patch_site(site, &sequence).unwrap();
+                transaction.patch_site(site, &sequence).unwrap();
             }
             black_box(transaction.commit().unwrap());
         });

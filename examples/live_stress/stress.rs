@@ -343,7 +343,7 @@ impl Writer {
         }
         let mut transaction = self.engine.transaction();
         for site in &sites {
-            transaction = transaction.invalidate_site(site)?;
+            transaction.invalidate_site(site)?;
         }
         self.totals.invalidations += transaction.commit()?.sites as u64;
         // Readers go through the ramps for a while.
@@ -373,7 +373,7 @@ impl Writer {
         let chosen = (first..first + count).map(|number| number % SITES);
         for site in chosen.clone() {
             let version = running.announced[site].load(Ordering::Relaxed) + 1;
-            transaction = match kind(site, version) {
+            match kind(site, version) {
                 Kind::Restored => transaction.restore(&sites[site])?,
                 _ => {
                     let sequence = sequence(site, version, self.slow, &mut self.random);

@@ -87,7 +87,7 @@ impl Assumptions {
     /// The function is valid only while these hold. To be said before its code can run.
     ///
     /// # Errors
-    /// [`Error::AssumptionBroken`] if one of them does not hold any more: the function depends on none of them then,
+    /// [`Error::NothingToInvalidate`] if the function has no site that could be; [`Error::AssumptionBroken`] if one of them does not hold any more: the function depends on none of them then,
     /// and is not to be entered. [`Error::EngineForked`] in a fork's child whose parent was breaking one.
     pub fn depend<A: Into<Assumption>>(
         &self,
@@ -95,6 +95,13 @@ impl Assumptions {
         on: impl IntoIterator<Item = A>,
     ) -> Result<()> {
         let mut known = self.birth.lock(&self.known).ok_or(Error::EngineForked)?;
+        // Here, as later, when it breaks, the others could not be invalidated either.
+        if !function.sites().any(|site| site.is_recorded()) {
+            return Err(Error::NothingToInvalidate {
+                function: function.name().into(),
+                addr: function.addr(),
+            });
+        }
         let on: Vec<Assumption> = on.into_iter().map(Into::into).collect();
         let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Standing::Broken));
         if let Some(broken) = on.iter().find(broken) {
@@ -130,7 +137,7 @@ impl Assumptions {
         };
         let functions = match standing {
             Standing::Holds(functions) => core::mem::take(functions),
-            Standing::Broken => return Ok(Receipt { sites: 0 }),
+            Standing::Broken => return Ok(Receipt::default()),
         };
         match invalidate(engine, &functions) {
             Ok(receipt) => {
@@ -183,7 +190,7 @@ fn invalidate(engine: &Engine, functions: &[Function]) -> Result<Receipt> {
     distinct.dedup_by_key(|function| name(function));
     let mut transaction = engine.transaction();
     for function in distinct {
-        transaction = transaction.invalidate(function)?;
+        transaction.invalidate(function)?;
     }
     transaction.commit()
 }

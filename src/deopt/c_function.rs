@@ -86,7 +86,7 @@ impl CCall {
         let args: SmallVec<[u64; 8]> = (0..).map_while(|index| frame.arg(index).ok()?.u64()).collect();
         let (result, more) = call(Self {
             site: frame.pc().get(),
-            id: frame.site().id.get(),
+            id: frame.context().id.get(),
             args: args.as_ptr(),
             arg_count: args.len(),
             result: 0,

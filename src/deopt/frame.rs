@@ -12,8 +12,9 @@ use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::{Arch, Convention, SiteContext, SiteKind, conventions};
-use crate::engine::Role;
+use crate::engine::{Engine, Role};
 use crate::error::{Error, Result};
+use crate::site::Site;
 use crate::stackmap::{Location, Locations, Place};
 
 /// A compiled function's frame at a site: all registers as they were when the ramp was entered, or those that are live
@@ -25,6 +26,7 @@ use crate::stackmap::{Location, Locations, Place};
 pub struct Frame<'f> {
     pub(super) captured: Registers<'f>,
     pub(super) site: SiteContext<'f>,
+    registered: Option<&'f Site>,
     role: Role,
     pub(super) unwind: Option<&'f UnwindInfo>,
     description: Option<&'f (dyn Any + Send + Sync)>,
@@ -39,6 +41,7 @@ impl<'f> Frame<'f> {
         Self {
             captured,
             site: site.site(),
+            registered: site.registered(),
             role,
             unwind: site.unwind(),
             description: site.description(),
@@ -71,9 +74,31 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// The site.
+    /// The site: what a handler patches, or describes.
+    ///
+    /// # Panics
+    /// The ramp was made by hand, by [`RampContext::new`](super::RampContext::new), for a site that no engine knows. Then its
+    /// [context](Self::context) is all that is known of it.
     #[must_use]
-    pub fn site(&self) -> &SiteContext<'f> {
+    pub fn site(&self) -> &'f Site {
+        self.registered
+            .expect("this frame is of a ramp that was made by hand: ask for its context")
+    }
+
+    /// The engine of the site.
+    ///
+    /// # Panics
+    /// As [`site`](Self::site); and if the last handle of the engine has been dropped while its code was executed, which whoever
+    /// calls that code promises not to do.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        let engine = self.site().module().engine();
+        engine.expect("an engine is kept while its code is executed")
+    }
+
+    /// What an assembler and a checker know of the site: its ID, its address, its shape and its record.
+    #[must_use]
+    pub fn context(&self) -> &SiteContext<'f> {
         &self.site
     }
 
@@ -397,6 +422,36 @@ impl<'f> Frame<'f> {
     }
 
     // ---- the call ----
+
+    /// The patchpoint's argument at `index`, as a number of 8 bytes or fewer; fewer are extended with zeros.
+    ///
+    /// # Errors
+    /// As [`arg`](Self::arg); and the argument has more than 8 bytes.
+    pub fn arg_u64(&self, index: usize) -> Result<u64> {
+        let value = self.arg(index)?;
+        value.u64().ok_or_else(|| Error::FrameWide {
+            id: self.site.id,
+            addr: self.site.addr,
+            what: "argument",
+            index,
+            size: value.size(),
+        })
+    }
+
+    /// The live value at `index`, as a number of 8 bytes or fewer; fewer are extended with zeros.
+    ///
+    /// # Errors
+    /// As [`live_value`](Self::live_value); and the value has more than 8 bytes.
+    pub fn live_u64(&self, index: usize) -> Result<u64> {
+        let value = self.live_value(index)?;
+        value.u64().ok_or_else(|| Error::FrameWide {
+            id: self.site.id,
+            addr: self.site.addr,
+            what: "live value",
+            index,
+            size: value.size(),
+        })
+    }
 
     /// The patchpoint's argument at `index`. With `anyregcc` it has the size of its location. With the C
     /// convention all arguments are taken to be integers of 8 bytes (see [`float_arg`](Self::float_arg)), in

@@ -121,6 +121,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::arch::{Arch, SiteContext};
 use crate::engine::Role;
 use crate::error::{Error, Result};
+use crate::site::Site;
 
 /// What a ramp needs to know of its site, and whom it calls.
 pub trait RampSite: Send + Sync {
@@ -129,6 +130,11 @@ pub trait RampSite: Send + Sync {
 
     /// The unwind information of the site's function, which [`Frame::return_to_caller`] needs.
     fn unwind(&self) -> Option<&UnwindInfo> {
+        None
+    }
+
+    /// The registered site, which [`Frame::site`] hands on; `None` where a ramp is made by hand, for code that no engine knows.
+    fn registered(&self) -> Option<&Site> {
         None
     }
 

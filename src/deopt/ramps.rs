@@ -210,6 +210,10 @@ impl RampSite for SiteExit {
         self.site.context(&[])
     }
 
+    fn registered(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
+
     fn unwind(&self) -> Option<&UnwindInfo> {
         self.unwind.as_deref()
     }

@@ -1,7 +1,7 @@
 //! Describing an engine.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::{Arena, SharedCounters, StubPool};
 use crate::publish::{Epochs, Publisher, World};
-use crate::site::SiteTable;
+use crate::site::{Owner, SiteTable};
 
 /// Describes an engine, and makes it.
 #[derive(Default)]
@@ -109,7 +109,8 @@ impl Builder {
         let arena = self
             .arena
             .unwrap_or_else(|| Arena::new((2 << 20).min(within / 4)));
-        let shared = Shared {
+        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
+            owner: Owner::new(Weak::clone(shared)),
             arch,
             birth: Birth::here(),
             world,
@@ -127,10 +128,8 @@ impl Builder {
             arena,
             image_limit: self.image_limit,
             next_module: AtomicU32::new(0),
-        };
-        let engine = Engine {
-            shared: Arc::new(shared),
-        };
+        });
+        let engine = Engine { shared };
         #[cfg(all(feature = "remote", target_os = "linux"))]
         if let Some(elsewhere) = elsewhere {
             elsewhere.engines.add(&engine);

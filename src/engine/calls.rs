@@ -65,8 +65,9 @@ impl Engine {
     /// # Errors
     /// [`Error::NoCallSite`], and as [`Transaction::commit`](super::Transaction::commit).
     pub unsafe fn retarget(&self, function: &str, to: CodeAddr) -> Result<Receipt> {
+        let mut change = self.transaction();
         // SAFETY: the caller promises the same.
-        unsafe { self.transaction().retarget(function, to) }?.commit()
+        unsafe { change.retarget(function, to) }?.commit()
     }
 
     /// Makes every recorded call of `function`, in all modules, go where it was linked to.

@@ -22,7 +22,7 @@ use crate::publish::{Level, Moment, Stopped, Vacated};
 use crate::site::Module;
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
-/// reachable. `{:#?}` shows each site with its slack and its disassembly before and after.
+/// reachable. Displayed, it shows each site with its slack and its disassembly before and after.
 ///
 /// Dropping it changes nothing.
 #[must_use = "a prepared transaction changes nothing until it is committed"]
@@ -66,7 +66,11 @@ impl<'e> Prepared<'e> {
         // What is left has nothing to be dropped, which is then not asked behind the serialization.
         match ManuallyDrop::new(self).work.take() {
             Some(work) if !work.items.is_empty() => work.commit(&engine.shared, states),
-            _ => Ok(Receipt { sites: 0 }),
+            Some(work) => Ok(Receipt {
+                sites: 0,
+                invalidated: work.invalidated,
+            }),
+            None => Ok(Receipt::default()),
         }
     }
 }
@@ -102,7 +106,10 @@ impl Work {
             shared.give_back(made);
             return Err(shared.refused(states, error, since).into());
         }
-        let sites = work.items.len();
+        let receipt = Receipt {
+            sites: work.items.len(),
+            invalidated: mem::take(&mut work.invalidated),
+        };
         work.install(states);
         let replaced = work.has_code.then(|| work.settle(shared, states));
         states.leave(ManuallyDrop::into_inner(work));
@@ -112,7 +119,7 @@ impl Work {
         if let Some(since) = since {
             observe::committed(shared, states, since);
         }
-        Ok(Receipt { sites })
+        Ok(receipt)
     }
 
     /// Gives back what was allocated for changes that were not made.

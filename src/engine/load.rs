@@ -502,6 +502,7 @@ impl<'e> Registration<'e> {
             trust_live_outs,
             live,
             may_have_run: code.may_have_run,
+            owner: Arc::clone(&engine.shared.owner),
             _placed: code.placed,
         };
         let unrecorded = Unrecorded {

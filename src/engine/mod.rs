@@ -33,6 +33,7 @@ mod group;
 mod journal;
 mod live;
 mod load;
+mod module;
 mod observe;
 mod plan;
 mod prepare;
@@ -72,11 +73,11 @@ use crate::memory::fork::gate::Writing;
 use crate::memory::{Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{Attached, Drained, Epochs, Level, Moment, Publisher, Rest, ThreadHandle, World};
 use crate::sequence::Sequence;
-use crate::site::{Function, Module, ModuleId, Site, SiteTable, Sites};
+use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use observe::Observers;
 use retire::{Retiree, Until};
 use state::{Ramp, States, Stub};
-use transaction::Change;
+use transaction::{Change, IfInvalid};
 
 /// Patches the sites of registered modules. Cloning clones a handle.
 #[derive(Clone)]
@@ -111,6 +112,8 @@ impl fmt::Debug for WeakEngine {
 }
 
 struct Shared {
+    /// What its modules know of it.
+    owner: Arc<Owner>,
     arch: Arch,
     /// Changes are made by the process that made the engine.
     birth: Birth,
@@ -137,10 +140,13 @@ struct Shared {
 }
 
 /// What a committed transaction has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Receipt {
     /// How many sites were written. Sites that already were as asked for are not.
     pub sites: usize,
+    /// Sites of an ID that were left as they are, as they have been invalidated.
+    pub invalidated: Vec<Site>,
 }
 
 impl Engine {
@@ -163,10 +169,11 @@ impl Engine {
         Transaction::new(self)
     }
 
-    /// Writes the sequence into every site with that ID.
+    /// Writes the sequence into every valid site with that ID. Those that have been invalidated stay so, and the
+    /// [receipt](Receipt::invalidated) names them.
     ///
     /// # Errors
-    /// [`Error::NoSuchSite`], and as [`Transaction::commit`].
+    /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
     pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
         self.patch_record(id.into(), sequence)
     }
@@ -174,7 +181,7 @@ impl Engine {
     /// Not generic: what a patch does is compiled here, as one unit, and not where it is called.
     fn patch_record(&self, id: RecordId, sequence: &Sequence) -> Result<Receipt> {
         let sites = self.sites_of(id)?.into_iter();
-        self.change(sites.map(|site| (site, Change::Patch(sequence))))
+        self.change(sites.map(|site| (site, Change::Patch(sequence), IfInvalid::Leave)))
     }
 
     /// Writes the sequence into one site.
@@ -182,13 +189,17 @@ impl Engine {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn patch_site(&self, site: &Site, sequence: &Sequence) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), Change::Patch(sequence))))
+        self.change(iter::once((
+            site.clone(),
+            Change::Patch(sequence),
+            IfInvalid::Refuse,
+        )))
     }
 
     /// Changes sites that are different ones, as a transaction of them does, but without collecting them.
     fn change<'s>(
         &self,
-        changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>)>,
+        changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
     ) -> Result<Receipt> {
         self.shared
             .with_states(|states| prepare::prepare(self, states, changes, false)?.commit_with(states))
@@ -202,13 +213,14 @@ impl Engine {
         self.transaction().patch(id, sequence)?.prepare()
     }
 
-    /// Puts the original bytes back into every site with that ID.
+    /// Puts the original bytes back into every valid site with that ID. Those that have been invalidated stay so, and the
+    /// [receipt](Receipt::invalidated) names them.
     ///
     /// # Errors
-    /// [`Error::NoSuchSite`], [`Error::SiteInvalidated`], and as [`Transaction::commit`].
+    /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
         let sites = self.sites_of(id.into())?.into_iter();
-        self.change(sites.map(|site| (site, Change::Restore)))
+        self.change(sites.map(|site| (site, Change::Restore, IfInvalid::Leave)))
     }
 
     /// Puts the original bytes back into one site.
@@ -216,14 +228,15 @@ impl Engine {
     /// # Errors
     /// [`Error::SiteInvalidated`], and as [`Transaction::commit`].
     pub fn restore_site(&self, site: &Site) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), Change::Restore)))
+        self.change(iter::once((site.clone(), Change::Restore, IfInvalid::Refuse)))
     }
 
     /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`], for good.
     /// A function that is invalidated already stays as it is.
     ///
     /// # Errors
-    /// [`Error::NoHandler`] without such a handler, and as [`Transaction::commit`].
+    /// [`Error::NoHandler`] without such a handler; [`Error::NothingToInvalidate`] if the function has neither; and as
+    /// [`Transaction::commit`].
     pub fn invalidate(&self, function: &Function) -> Result<Receipt> {
         self.transaction().invalidate(function)?.commit()
     }
@@ -238,8 +251,9 @@ impl Engine {
     /// [`Error::NoEntrySite`], and as [`Transaction::commit`].
     #[allow(unsafe_code, reason = "an address is a promise")]
     pub unsafe fn redirect(&self, function: &Function, to: CodeAddr) -> Result<Receipt> {
+        let mut change = self.transaction();
         // SAFETY: the caller promises the same.
-        unsafe { self.transaction().redirect(function, to) }?.commit()
+        unsafe { change.redirect(function, to) }?.commit()
     }
 
     /// Makes one site lead to the handler of [`Role::Deopt`], for good. One that does already stays as it is.
@@ -247,7 +261,7 @@ impl Engine {
     /// # Errors
     /// As [`invalidate`](Self::invalidate).
     pub fn invalidate_site(&self, site: &Site) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), Change::Invalidate)))
+        self.change(iter::once((site.clone(), Change::Invalidate, IfInvalid::Refuse)))
     }
 
     /// The sites with that ID.

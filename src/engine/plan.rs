@@ -10,9 +10,20 @@ use crate::verify::{self, Line};
 
 impl fmt::Debug for Prepared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let items = self.work().into_iter().flat_map(|work| &work.items);
+        f.debug_list().entries(items.map(|item| &item.site)).finish()
+    }
+}
+
+/// Each site with its slack and its disassembly before and after.
+impl fmt::Display for Prepared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(work) = self.work() else {
             return Ok(());
         };
+        for site in &work.invalidated {
+            writeln!(f, "{}: invalidated, stays as it is", site.name())?;
+        }
         for (number, ((item, part), write)) in work.both().zip(work.groups.writes()).enumerate() {
             if number > 0 {
                 writeln!(f)?;
@@ -37,8 +48,8 @@ fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part, sides: [(&str, &[u
     let slack = reserved.saturating_sub(used);
     writeln!(
         f,
-        "{:?}: {reserved} bytes reserved, {used} used, {slack} slack",
-        item.site
+        "{}: {reserved} bytes reserved, {used} used, {slack} slack",
+        item.site.name()
     )?;
     for (title, bytes) in sides {
         writeln!(f, "  {title}")?;

@@ -1,7 +1,6 @@
 //! From a change to bytes: assemble, place stubs and ramps, check. Everything that can be refused is refused
 //! here; nothing that is executed is touched.
 
-use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::mem;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use super::live::{self, HeadExchange};
 use super::observe::{Boxed, Owner};
 use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
 use super::templates::Templates;
-use super::transaction::Change;
+use super::transaction::{Change, IfInvalid};
 use super::work::{Item, Memories, OldStub, Part, Work, push};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -25,10 +24,10 @@ use crate::site::Site;
 use crate::verify::{self, Chunk};
 
 /// Prepares changes of sites that are different ones.
-pub(super) fn prepare<'e, S: Borrow<Sequence>>(
+pub(super) fn prepare<'e, 's>(
     engine: &'e Engine,
     states: &mut States,
-    changes: impl ExactSizeIterator<Item = (Site, Change<S>)>,
+    changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
     drained: bool,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
@@ -47,15 +46,16 @@ pub(super) fn prepare<'e, S: Borrow<Sequence>>(
     Ok(Prepared::new(engine, work))
 }
 
-fn collect<S: Borrow<Sequence>>(
+fn collect<'s>(
     work: &mut Work,
     shared: &Shared,
     states: &mut States,
-    changes: impl Iterator<Item = (Site, Change<S>)>,
+    changes: impl Iterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
     drained: bool,
 ) -> Result<()> {
     let mut memories = Memories::default();
-    for (site, change) in changes {
+    let mut unchanged = 0;
+    for (site, change, if_invalid) in changes {
         let place = match states.known(&site) {
             Some(place) => place,
             None => {
@@ -72,7 +72,7 @@ fn collect<S: Borrow<Sequence>>(
         let mut made = work.made.take().unwrap_or_default();
         made.new = work.room.pop();
         let mut preparation = Preparation::new(shared, states, state, &site, drained, &mut made);
-        match preparation.change(change.lend()) {
+        match preparation.change(change) {
             Ok(Some(used)) => {
                 let memory = match &made.elsewhere {
                     Some((_, memory)) => memories.number(memory),
@@ -81,14 +81,27 @@ fn collect<S: Borrow<Sequence>>(
                 made.add_to(work, (place, state), (site, memory), used);
                 work.made = Some(made);
             }
-            Ok(None) => shared.release(made.ramps, made.stub),
+            Ok(None) => {
+                unchanged += 1;
+                shared.release(made.ramps, made.stub);
+            }
+            Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
+                shared.release(made.ramps, made.stub);
+                work.invalidated.push(site);
+            }
             Err(error) => {
                 shared.release(made.ramps, made.stub);
                 return Err(error);
             }
         }
     }
-    Ok(())
+    match work.invalidated.first() {
+        // Nothing of what was asked for can be done.
+        Some(site) if work.items.is_empty() && unchanged == 0 => {
+            Err(Error::SiteInvalidated { site: site.name() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a change of a site is made of. It stays where it is, also for the next: moving it takes longer than filling it.

@@ -24,7 +24,16 @@ use crate::site::{Function, Site, SiteKey};
 const FEW: usize = 8;
 
 /// The sites of a transaction, each with what is to become of it.
-pub(super) type Changes = SmallVec<[(Site, Change); 1]>;
+pub(super) type Changes = SmallVec<[(Site, Change, IfInvalid); 1]>;
+
+/// What becomes of a change of a site that has been invalidated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfInvalid {
+    /// The transaction is refused: somebody named this very site.
+    Refuse,
+    /// The site is left as it is, and reported: it was meant as one of those with its ID.
+    Leave,
+}
 
 /// What is to become of a site. A transaction has sequences of its own; whoever makes a change at once lends them.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +66,20 @@ impl<S: Borrow<Sequence>> Change<S> {
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
 ///
-/// Dropping it changes nothing.
+/// Changes are added one after the other. One that is refused leaves the transaction as it was before, so that an error loses
+/// nothing. Dropping it changes nothing.
+///
+/// ```no_run
+/// # fn example(engine: &patchpoint::Engine, hit: &patchpoint::sequence::Sequence, function: &patchpoint::site::Function)
+/// # -> patchpoint::Result<()> {
+/// let mut changes = engine.transaction();
+/// changes.patch(78, hit)?;
+/// changes.invalidate(function)?;
+/// let receipt = changes.commit()?;
+/// println!("{} sites changed, {} were invalid", receipt.sites, receipt.invalidated.len());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a transaction changes nothing until it is committed"]
 pub struct Transaction<'e> {
     engine: &'e Engine,
@@ -81,23 +103,22 @@ impl<'e> Transaction<'e> {
         }
     }
 
-    /// Every site with that ID gets the sequence.
+    /// Every valid site with that ID gets the sequence. Those that have been invalidated by the time of the commit stay so; the
+    /// [receipt](Receipt::invalidated) names them.
     ///
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
-    pub fn patch(mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Self> {
-        for site in self.engine.sites(id)? {
-            self.add(site, Change::Patch(sequence.clone()))?;
-        }
-        Ok(self)
+    pub fn patch(&mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<&mut Self> {
+        let sites = self.engine.sites(id)?;
+        self.add_all(sites, || Change::Patch(sequence.clone()), IfInvalid::Leave)
     }
 
     /// The site gets the sequence.
     ///
     /// # Errors
     /// [`Error::SiteTwice`].
-    pub fn patch_site(mut self, site: &Site, sequence: &Sequence) -> Result<Self> {
-        self.add(site.clone(), Change::Patch(sequence.clone()))?;
+    pub fn patch_site(&mut self, site: &Site, sequence: &Sequence) -> Result<&mut Self> {
+        self.add(site.clone(), Change::Patch(sequence.clone()), IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -105,28 +126,34 @@ impl<'e> Transaction<'e> {
     ///
     /// # Errors
     /// [`Error::SiteTwice`].
-    pub fn restore(mut self, site: &Site) -> Result<Self> {
-        self.add(site.clone(), Change::Restore)?;
+    pub fn restore(&mut self, site: &Site) -> Result<&mut Self> {
+        self.add(site.clone(), Change::Restore, IfInvalid::Refuse)?;
         Ok(self)
     }
 
     /// Every patchpoint and shadow of the function leads to its ramp from now on.
     ///
     /// # Errors
-    /// [`Error::SiteTwice`].
-    pub fn invalidate(mut self, function: &Function) -> Result<Self> {
-        for site in function.sites().filter(Site::is_recorded) {
-            self.add(site, Change::Invalidate)?;
+    /// [`Error::NothingToInvalidate`]: the function has neither; [`Error::SiteTwice`].
+    pub fn invalidate(&mut self, function: &Function) -> Result<&mut Self> {
+        let before = self.changes.len();
+        let sites = function.sites().filter(Site::is_recorded);
+        self.add_all(sites, || Change::Invalidate, IfInvalid::Refuse)?;
+        match self.changes.len() == before {
+            true => Err(Error::NothingToInvalidate {
+                function: function.name().into(),
+                addr: function.addr(),
+            }),
+            false => Ok(self),
         }
-        Ok(self)
     }
 
     /// The site leads to its ramp from now on.
     ///
     /// # Errors
     /// [`Error::SiteTwice`].
-    pub fn invalidate_site(mut self, site: &Site) -> Result<Self> {
-        self.add(site.clone(), Change::Invalidate)?;
+    pub fn invalidate_site(&mut self, site: &Site) -> Result<&mut Self> {
+        self.add(site.clone(), Change::Invalidate, IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -139,7 +166,7 @@ impl<'e> Transaction<'e> {
     ///
     /// # Errors
     /// [`Error::NoEntrySite`]: the function has none; [`Error::SiteTwice`].
-    pub unsafe fn redirect(mut self, function: &Function, to: CodeAddr) -> Result<Self> {
+    pub unsafe fn redirect(&mut self, function: &Function, to: CodeAddr) -> Result<&mut Self> {
         let sequence = Sequence::new().jump(Target::to(to));
         let entries: Vec<Site> = function
             .sites()
@@ -151,10 +178,7 @@ impl<'e> Transaction<'e> {
                 addr: function.addr(),
             });
         }
-        for site in entries {
-            self.add(site, Change::Redirect(sequence.clone()))?;
-        }
-        Ok(self)
+        self.add_all(entries, || Change::Redirect(sequence.clone()), IfInvalid::Refuse)
     }
 
     /// Every recorded call of `function`, in all modules, goes to `to`. What is called there finds registers and stack as the function that
@@ -171,27 +195,23 @@ impl<'e> Transaction<'e> {
     ///
     /// # Errors
     /// [`Error::NoCallSite`], [`Error::SiteTwice`].
-    pub unsafe fn retarget(mut self, function: &str, to: CodeAddr) -> Result<Self> {
+    pub unsafe fn retarget(&mut self, function: &str, to: CodeAddr) -> Result<&mut Self> {
         let sequence = calls::sequence(to);
-        for site in self.engine.calls_of(function)? {
-            self.add(site, Change::Retarget(sequence.clone()))?;
-        }
-        Ok(self)
+        let calls = self.engine.calls_of(function)?;
+        self.add_all(calls, || Change::Retarget(sequence.clone()), IfInvalid::Refuse)
     }
 
     /// Every recorded call of `function`, in all modules, goes where it was linked to.
     ///
     /// # Errors
     /// [`Error::NoCallSite`], [`Error::SiteTwice`].
-    pub fn restore_calls(mut self, function: &str) -> Result<Self> {
-        for site in self.engine.calls_of(function)? {
-            self.add(site, Change::Restore)?;
-        }
-        Ok(self)
+    pub fn restore_calls(&mut self, function: &str) -> Result<&mut Self> {
+        let calls = self.engine.calls_of(function)?;
+        self.add_all(calls, || Change::Restore, IfInvalid::Refuse)
     }
 
     /// No return address points into the sites of this transaction: their landings need not be kept.
-    pub fn drained(mut self, drained: Drained) -> Self {
+    pub fn drained(&mut self, drained: Drained) -> &mut Self {
         self.drained = Some(drained);
         self
     }
@@ -200,24 +220,44 @@ impl<'e> Transaction<'e> {
     /// waits until none does, or refuses the change, as it was told.
     ///
     /// Only a world that [stops threads anywhere](crate::publish::World::stops_anywhere) looks for them.
-    pub fn quiescent(mut self) -> Self {
+    pub fn quiescent(&mut self) -> &mut Self {
         self.quiescent = true;
         self
     }
 
     /// When the commit returns, no thread begins to execute what stood in the sites before, of live ones too: as after
     /// an invalidation. One that is inside of a stub goes on there.
-    pub fn immediate(mut self) -> Self {
+    pub fn immediate(&mut self) -> &mut Self {
         self.immediate = true;
         self
     }
 
-    fn add(&mut self, site: Site, change: Change) -> Result<()> {
+    /// Adds a change of each of these sites, or, where one is refused, of none.
+    fn add_all(
+        &mut self,
+        sites: impl IntoIterator<Item = Site>,
+        change: impl Fn() -> Change,
+        if_invalid: IfInvalid,
+    ) -> Result<&mut Self> {
+        let before = self.changes.len();
+        for site in sites {
+            if let Err(error) = self.add(site, change(), if_invalid) {
+                for (site, ..) in self.changes.drain(before..) {
+                    self.sites.remove(&site.key());
+                }
+                return Err(error);
+            }
+        }
+        Ok(self)
+    }
+
+    fn add(&mut self, site: Site, change: Change, if_invalid: IfInvalid) -> Result<()> {
         let key = site.key();
         let is_new = match self.changes.len() {
-            0..FEW => self.changes.iter().all(|(other, _)| other.key() != key),
+            0..FEW => self.changes.iter().all(|(other, ..)| other.key() != key),
             FEW => {
-                self.sites.extend(self.changes.iter().map(|(site, _)| site.key()));
+                self.sites
+                    .extend(self.changes.iter().map(|(site, ..)| site.key()));
                 self.sites.insert(key)
             }
             _ => self.sites.insert(key),
@@ -225,51 +265,61 @@ impl<'e> Transaction<'e> {
         if !is_new {
             return Err(Error::SiteTwice { site: site.name() });
         }
-        self.changes.push((site, change));
+        self.changes.push((site, change, if_invalid));
         Ok(())
     }
 
     /// Assembles and checks every change, and allocates and fills stubs and ramps. No site is touched.
     ///
+    /// What was collected is handed on, and the transaction is as new. After an error it still has its changes, so that it
+    /// can be mended and prepared again; but a [proof](Self::drained) holds for one attempt only.
+    ///
     /// # Errors
     /// Whatever keeps a change from being made.
-    pub fn prepare(mut self) -> Result<Prepared<'e>> {
+    pub fn prepare(&mut self) -> Result<Prepared<'e>> {
         let engine = self.engine;
-        engine.shared.with_states(|states| self.prepare_with(states))
+        let prepared = engine.shared.with_states(|states| self.prepare_with(states))?;
+        *self = Self::new(engine);
+        Ok(prepared)
     }
 
-    /// The same for whoever has the engine's lock. The changes are taken out.
+    /// The same for whoever has the engine's lock.
     fn prepare_with(&mut self, states: &mut States) -> Boxed<Prepared<'e>> {
         if self.quiescent && !self.engine.shared.stops_anywhere {
             return Err(Error::WorldDoesNotLook.into());
         }
         // A proof that was found out holds for what nothing leads to; something leads to sites.
-        let promised = self.drained.as_ref().is_some_and(Drained::is_promise);
+        let promised = self.drained.take().is_some_and(|drained| drained.is_promise());
         let drained = promised || self.quiescent;
-        let mut prepared = prepare::prepare(self.engine, states, self.changes.drain(..), drained)?;
+        let changes = self.changes.iter();
+        let changes = changes.map(|(site, change, if_invalid)| (site.clone(), change.lend(), *if_invalid));
+        let mut prepared = prepare::prepare(self.engine, states, changes, drained)?;
         if self.immediate {
             prepared.be_immediate();
         }
         Ok(prepared)
     }
 
-    /// Prepares the changes and makes them. No other change comes in between.
+    /// Prepares the changes and makes them. No other change comes in between. The transaction is as new then; after an error
+    /// it is as after one of [`prepare`](Self::prepare).
     ///
     /// # Errors
     /// As [`Transaction::prepare`] and [`Prepared::commit`]; no site has been changed then, unless the error is
     /// [`Error::RollBackFailed`].
-    pub fn commit(mut self) -> Result<Receipt> {
+    pub fn commit(&mut self) -> Result<Receipt> {
         let engine = self.engine;
-        engine
+        let receipt = engine
             .shared
-            .with_states(|states| self.prepare_with(states)?.commit_with(states))
+            .with_states(|states| self.prepare_with(states)?.commit_with(states))?;
+        *self = Self::new(engine);
+        Ok(receipt)
     }
 }
 
 impl fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
-            .entries(self.changes.iter().map(|(site, change)| (site, change)))
+            .entries(self.changes.iter().map(|(site, change, _)| (site, change)))
             .finish()
     }
 }

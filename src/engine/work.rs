@@ -194,6 +194,8 @@ pub(super) struct Work {
     pub(super) has_code: bool,
     /// Modules whose code must not have been run yet.
     pub(super) not_run: Vec<Module>,
+    /// Sites that were left as they are, as they have been invalidated.
+    pub(super) invalidated: Vec<Site>,
     pub(super) items: Vec<Item>,
     pub(super) found: Found,
     /// Whether a commit that has failed had exchanged heads before: threads may be where they led.
@@ -227,6 +229,7 @@ impl Default for Work {
             has_traps: false,
             has_code: false,
             not_run: Vec::new(),
+            invalidated: Vec::new(),
             items: Vec::new(),
             found: Found::default(),
             exposed: false,

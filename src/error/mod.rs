@@ -589,6 +589,15 @@ pub enum Error {
     /// A function without an entry site was to be redirected.
     #[error("{function} at {addr} has no entry site: give one when its module is registered")]
     NoEntrySite { function: String, addr: CodeAddr },
+    /// A function without a site that could be invalidated was to be invalidated.
+    #[error(
+        "{function} at {addr} has no patchpoint or shadow to invalidate: register those of its records, or give it an entry site \
+         and redirect it"
+    )]
+    NothingToInvalidate { function: String, addr: CodeAddr },
+    /// The engine of a module is gone.
+    #[error("the engine that this module was registered with is gone: keep a handle of it")]
+    EngineGone,
     /// A change was asked for a site that a failed roll-back left in doubt.
     #[error("{site} was left in doubt by a roll-back that failed: do not execute it, unregister its module")]
     SiteLost { site: Box<SiteName> },
@@ -663,6 +672,11 @@ pub enum Error {
     /// The frame has no such value.
     #[error("site {id} at {addr}: no {what} {index}, there are {have}")]
     FrameIndex { id: RecordId, addr: CodeAddr, what: &'static str, index: usize, have: usize },
+    /// A value of the frame is no number of 8 bytes.
+    #[error(
+        "site {id} at {addr}: {what} {index} has {size} bytes, more than the 8 of a number: ask for the value itself"
+    )]
+    FrameWide { id: RecordId, addr: CodeAddr, what: &'static str, index: usize, size: u16 },
     /// The location is not one of the site's record.
     #[error(
         "site {id} at {addr}: {location} is not a location of its record; take it from the record of this site"

@@ -435,10 +435,11 @@ impl Shared {
         plan: &impl Fn(&Cell, &Inner) -> Result<Option<Next>>,
     ) -> Result<Retracted> {
         let mut planned = Vec::new();
-        let mut transaction = engine.transaction().immediate();
+        let mut transaction = engine.transaction();
+        transaction.immediate();
         for (cell, inner) in locked.iter_mut().filter(|(_, inner)| !inner.is_dead()) {
             if let Some(next) = plan(cell, inner)? {
-                transaction = transaction.patch_site(&cell.site, &next.sequence)?;
+                transaction.patch_site(&cell.site, &next.sequence)?;
                 planned.push((*cell, inner, next));
             }
         }

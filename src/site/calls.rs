@@ -109,7 +109,7 @@ pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> 
 pub(crate) mod testing {
     use std::sync::Arc;
 
-    use super::super::{Functions, Module, ModuleId, ModuleParts, Unrecorded, UnwindBy, register};
+    use super::super::{Functions, Module, ModuleId, ModuleParts, Owner, Unrecorded, UnwindBy, register};
     use super::*;
     use crate::addr::CodeRange;
     use crate::image::FunctionRange;
@@ -143,6 +143,7 @@ pub(crate) mod testing {
             trust_live_outs: false,
             may_have_run: false,
             live: true,
+            owner: Owner::nobody(),
             _placed: None,
         };
         let spec = |(offset, len): &(u32, usize)| CallSpec {

@@ -8,6 +8,7 @@ use super::calls::Callees;
 use super::describe::Descriptions;
 use super::functions::{FunctionView, Functions};
 use super::kept::{Form, Kept, Origin, Sites};
+use super::owner::Owner;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::live::{self, Head, NoHead};
@@ -81,6 +82,8 @@ pub(crate) struct ModuleParts {
     pub(crate) may_have_run: bool,
     /// Its patchpoints and entry sites are armed.
     pub(crate) live: bool,
+    /// The engine that it is registered with.
+    pub(crate) owner: Arc<Owner>,
     /// The memory of code that the engine loaded, which is given back with the module.
     pub(crate) _placed: Option<Placed>,
 }
@@ -274,6 +277,11 @@ impl Module {
         self.0.parts.live
     }
 
+    /// The engine that it is registered with, by its own type.
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.0.parts.owner
+    }
+
     /// The sites themselves.
     pub(super) fn kept(&self) -> &Arc<[Kept]> {
         &self.0.sites.all
@@ -365,6 +373,26 @@ impl Function {
     pub fn entry(&self) -> CodeAddr {
         self.module.0.may_have_run.store(true, Ordering::Release);
         self.range().map_or(CodeAddr::default(), |range| range.pointer)
+    }
+
+    /// The function itself, to be called: `function.typed::<extern "C" fn(u64) -> u64>()`. As with [`entry`](Self::entry), its module
+    /// counts as code that may have run from now on.
+    ///
+    /// # Safety
+    /// `F` is a function pointer's type, and that of this function: arguments, result and convention. It is called only as long as
+    /// the module is registered and its engine exists.
+    #[must_use]
+    #[allow(unsafe_code, reason = "what an address is the address of is a promise")]
+    pub unsafe fn typed<F: Copy>(&self) -> F {
+        const {
+            assert!(
+                size_of::<F>() == size_of::<usize>(),
+                "a function pointer is as long as an address"
+            )
+        };
+        let pointer: *const () = core::ptr::with_exposed_provenance(self.entry().get() as usize);
+        // SAFETY: the caller promises that a pointer to this function is an F, and the lengths are equal.
+        unsafe { core::mem::transmute_copy(&pointer) }
     }
 
     /// What a pointer to it holds, to look at and not to call.
@@ -636,6 +664,15 @@ impl Site {
         }
     }
 }
+
+/// The same site of the same registration.
+impl PartialEq for Site {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index && self.module.is_same(&other.module)
+    }
+}
+
+impl Eq for Site {}
 
 impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use super::candidate::{Candidate, IntoShape};
 use super::functions::Functions;
 use super::marked::Marks;
 use super::module::{Module, ModuleId, ModuleParts};
+use super::owner::Owner;
 use super::unwind_by::UnwindBy;
 use crate::error::{Error, Result};
 use crate::image::{Image, Segment, SegmentKind};
@@ -118,6 +119,7 @@ pub(super) fn parts(image: &Image, segments: Vec<Segment>) -> Result<ModuleParts
         trust_live_outs: false,
         may_have_run: false,
         live: false,
+        owner: Owner::nobody(),
         _placed: None,
     })
 }

@@ -275,7 +275,7 @@ mod tests {
     use crate::image::FunctionRange;
     use crate::memory::{CodeMemory, Snapshot};
     use crate::site::audit::register;
-    use crate::site::{Functions, ModuleParts, Unrecorded, UnwindBy};
+    use crate::site::{Functions, ModuleParts, Owner, Unrecorded, UnwindBy};
     use crate::stackmap::testing::{map, record};
     use crate::stackmap::{Endian, OwnedMaps};
 
@@ -317,6 +317,7 @@ mod tests {
             trust_live_outs: false,
             may_have_run: false,
             live: false,
+            owner: Owner::nobody(),
             _placed: None,
         };
         register(parts, &Unrecorded::default(), |_| CallShape::c(reserved as u32)).unwrap()

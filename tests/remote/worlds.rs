@@ -72,7 +72,8 @@ fn adds(value: u64) -> Sequence {
 
 /// In place of what stands there, whatever that is.
 fn change(engine: &Engine, site: &Site, to: &Sequence) -> patchpoint::Result<()> {
-    let change = engine.transaction().quiescent().patch_site(site, to)?;
+    let mut change = engine.transaction();
+    change.quiescent().patch_site(site, to)?;
     change.commit().map(drop)
 }
 

@@ -132,9 +132,10 @@ impl Setup {
     }
 
     fn patch_both(&self, version: u64) -> patchpoint::Result<()> {
-        let mut change = self.engine.transaction().quiescent();
+        let mut change = self.engine.transaction();
+        change.quiescent();
         for id in [107, 207] {
-            change = change.patch_site(&self.site(id), &self.sequence(id, version))?;
+            change.patch_site(&self.site(id), &self.sequence(id, version))?;
         }
         change.commit().map(drop)
     }

@@ -119,7 +119,8 @@ impl Lab {
 
     fn patch(&self, by: u64, operations: u64) -> Result<(), Error> {
         let sequence = plus(by, operations);
-        let transaction = self.engine.transaction().patch_site(&self.site, &sequence)?;
+        let mut transaction = self.engine.transaction();
+        transaction.patch_site(&self.site, &sequence)?;
         transaction.quiescent().commit().map(drop)
     }
 }

@@ -79,8 +79,8 @@ fn what_would_stand_on_the_landing_is_refused_while_a_callee_is_in_the_call() {
     // Once nothing returns there, the whole site can be had.
     // SAFETY: the only thread is here.
     let drained = unsafe { Drained::promise() };
-    let transaction = engine
-        .transaction()
+    let mut transaction = engine.transaction();
+    transaction
         .patch(1, &all_of(reserved(1) - 1).in_place_only())
         .unwrap();
     transaction.drained(drained).commit().unwrap();

@@ -257,13 +257,14 @@ impl Tiers {
         tier.entry.store(0, Ordering::Release);
         tier.calls.store(0, Ordering::Relaxed);
         tier.rare.store(0, Ordering::Relaxed);
-        let mut change = self.engine.transaction().invalidate(&code)?;
+        let mut change = self.engine.transaction();
+        change.invalidate(&code)?;
         // Who enters nevertheless, in a call that was on its way, interprets from the start. Another process cannot jump to
         // the interpreter: there the first site is a way out all the same.
         let is_here = matches!(self.host, Host::Here);
         if is_here && code.sites().any(|site| !site.is_recorded()) {
             // SAFETY: the bridge of a function takes what its code takes, and returns a word as that does.
-            change = unsafe { change.redirect(&code, bridge(function)) }?;
+            unsafe { change.redirect(&code, bridge(function)) }?;
         }
         change.commit()?;
         self.caches.retract(&[code_key(function)])?;

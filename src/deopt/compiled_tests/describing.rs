@@ -11,6 +11,7 @@ use crate::deopt::host::state;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::publish::SingleThreaded;
+use crate::sequence::{Sequence, Target, result};
 
 /// The functions that were inlined at a site, by the indexes of their live values.
 #[derive(Debug, PartialEq)]
@@ -63,4 +64,47 @@ fn a_description_is_handed_over_by_its_type() {
     let some = format!("{:?}", Some(inlined()));
     let none = String::from("None");
     assert_eq!(*seen.lock(), [(some, false), (none.clone(), false), (none, true)]);
+}
+
+/// A handler needs nothing but its frame to patch the site that it came from.
+#[test]
+fn a_frame_knows_its_engine_and_its_site() {
+    type Seen = Vec<(bool, u64)>;
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let sees = Arc::clone(&seen);
+    let ramps = Ramps::new().on_miss(move |frame| {
+        let (engine, site) = (frame.engine(), frame.site());
+        let is_found = engine.site_at(frame.pc()).as_ref() == Some(site);
+        let live = frame.live_u64(0).unwrap();
+        sees.lock()
+            .push((is_found && frame.context().id == site.id(), live));
+        assert!(frame.live_u64(1000).is_err() && frame.arg_u64(1000).is_err());
+        site.patch(&Sequence::new().mov(result(), 7u64)).unwrap();
+        frame.set_result(5u64).unwrap();
+        frame.resume()
+    });
+    // SAFETY: the test runs its code on its own thread alone.
+    let alone = unsafe { SingleThreaded::promise() };
+    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let code = engine.load(object!("replace"), |_| None).unwrap();
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe {
+        engine.register(code, |record| {
+            (record.id().get() == 1).then(|| CallShape::c(48).result())
+        })
+    };
+    let module = module.unwrap();
+    let site = module.sites().next().unwrap();
+    site.patch(&Sequence::new().jump(Target::Miss)).unwrap();
+    // SAFETY: that is the function's signature in the IR; the module stays registered.
+    let fast = unsafe {
+        module
+            .function("fast")
+            .unwrap()
+            .typed::<extern "C" fn(u64, u64) -> u64>()
+    };
+    let with = |r: u64| ((r + 3 * 87 + 1) * 2) ^ 3;
+    assert_eq!([fast(1, 2), fast(1, 2)], [with(5), with(7)]);
+    // One miss, in which the first live value was the argument.
+    assert_eq!(*seen.lock(), [(true, 1)]);
 }

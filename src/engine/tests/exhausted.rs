@@ -27,8 +27,11 @@ fn patched() -> (Engine, Text, Vec<Site>) {
 }
 
 fn transaction<'e>(engine: &'e Engine, sites: &[Site]) -> Transaction<'e> {
-    let add = |transaction: Transaction<'e>, site| transaction.patch_site(site, &plus_in_stub(7)).unwrap();
-    sites.iter().fold(engine.transaction(), add)
+    let mut transaction = engine.transaction();
+    for site in sites {
+        transaction.patch_site(site, &plus_in_stub(7)).unwrap();
+    }
+    transaction
 }
 
 fn is_no_memory(error: &Error) -> bool {

@@ -38,10 +38,11 @@ impl Batch {
     }
 
     fn transaction(&self) -> Transaction<'_> {
-        let start = self.lab.engine.transaction();
-        self.sites
-            .iter()
-            .fold(start, |t, site| t.patch_site(site, &self.sequence).unwrap())
+        let mut transaction = self.lab.engine.transaction();
+        for site in &self.sites {
+            transaction.patch_site(site, &self.sequence).unwrap();
+        }
+        transaction
     }
 
     /// All sites do what they did, and can be patched.
@@ -128,7 +129,7 @@ fn a_change_refused_while_it_is_prepared_gives_back_the_stubs_of_the_others() {
     let (last, others) = batch.sites.split_last().unwrap();
     let mut transaction = batch.lab.engine.transaction();
     for site in others {
-        transaction = transaction.patch_site(site, &batch.sequence).unwrap();
+        transaction.patch_site(site, &batch.sequence).unwrap();
     }
     let impossible = Sequence::new().mov(crate::sequence::reg(crate::addr::DwarfReg::new(KEPT)), 1u64);
     let stops = batch.lab.world.stops.load(Ordering::Relaxed);

@@ -134,7 +134,8 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
                 forked(engine.invalidate_site(&one).map(drop))
             }),
             ("commit", &|| {
-                let transaction = engine.transaction().patch(1, &plus(6)).unwrap();
+                let mut transaction = engine.transaction();
+                transaction.patch(1, &plus(6)).unwrap();
                 forked(transaction.commit().map(drop))
             }),
             ("publish_stub", &|| {
@@ -217,7 +218,8 @@ fn children_are_made_between_transactions() {
         let _module = unsafe { engine.register(code, |record| shape(record.id())) }.unwrap();
         let [one, two] = [1_u64, 2].map(|id| engine.sites(id).unwrap()[0].clone());
         let both = |by| {
-            let transaction = engine.transaction().quiescent();
+            let mut transaction = engine.transaction();
+            transaction.quiescent();
             let transaction = transaction.patch_site(&one, &plus(by)).unwrap();
             transaction.patch_site(&two, &plus_in_stub(by)).unwrap().commit()
         };

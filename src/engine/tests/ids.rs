@@ -50,12 +50,13 @@ fn a_site_is_in_a_transaction_once_however_many_there_are() {
     for twice in 0..sites.len() {
         let mut transaction = lab.engine.transaction();
         for site in &sites {
-            transaction = transaction.patch_site(site, &plus(1)).unwrap();
+            transaction.patch_site(site, &plus(1)).unwrap();
         }
         refused!(transaction.patch_site(&sites[twice], &plus(2)), SiteTwice);
     }
-    let all = sites.iter().fold(lab.engine.transaction(), |transaction, site| {
-        transaction.patch_site(site, &plus(1)).unwrap()
-    });
+    let mut all = lab.engine.transaction();
+    for site in &sites {
+        all.patch_site(site, &plus(1)).unwrap();
+    }
     assert_eq!(all.commit().unwrap().sites, sites.len());
 }

@@ -167,13 +167,28 @@ fn what_was_prepared_before_the_code_was_let_run_is_refused_after() {
 }
 
 #[test]
+fn a_proof_of_a_transaction_holds_for_one_attempt() {
+    let (lab, text, site) = one();
+    let _ = site.function().entry();
+    lab.engine.patch(1, &plus(1)).unwrap();
+    let mut change = lab.engine.transaction();
+    change.patch(1, &long()).unwrap();
+    // SAFETY: the only thread is here.
+    change.drained(unsafe { Drained::promise() });
+    text.memory.fail_after(crate::memory::testing::Call::Write, 0);
+    assert!(change.commit().is_err());
+    refused!(change.commit(), SequenceTooLong);
+}
+
+#[test]
 fn after_a_drain_the_whole_site_is_free_again() {
     let (lab, _text, site) = one();
     let _ = site.function().entry();
     lab.engine.patch(1, &plus(1)).unwrap();
     // SAFETY: the only thread is here.
     let drained = unsafe { Drained::promise() };
-    let transaction = lab.engine.transaction().patch(1, &long()).unwrap();
+    let mut transaction = lab.engine.transaction();
+    transaction.patch(1, &long()).unwrap();
     transaction.drained(drained).commit().unwrap();
     assert!(!keeps(&site) && call(&site, 1) == 2 + ONES);
     // And stays free: nothing has returned there since.
@@ -251,7 +266,8 @@ fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there(
     assert_eq!(lab.engine.status(&site), Status::Patched);
     // SAFETY: the only thread is here.
     let drained = unsafe { Drained::promise() };
-    let restore = lab.engine.transaction().restore(&site).unwrap();
+    let mut restore = lab.engine.transaction();
+    restore.restore(&site).unwrap();
     restore.drained(drained).commit().unwrap();
     assert_eq!(bytes(&site), nops);
 }

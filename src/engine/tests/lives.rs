@@ -1,7 +1,9 @@
 //! The life of a site: changes that exclude each other, that come too late, or for somebody else's site.
 
 use super::*;
+use crate::deopt::Assumptions;
 use crate::memory::testing::Call;
+use crate::site::Module;
 
 /// A lab with one text, registered.
 fn one(functions: &[Written]) -> (Lab, Text, Vec<Site>) {
@@ -18,12 +20,13 @@ fn drained() -> Drained {
 #[test]
 fn a_site_cannot_be_changed_twice_in_one_transaction() {
     let (lab, _text, sites) = one(&[identity(1), identity(1)]);
-    let both = || lab.engine.transaction().patch(1, &plus(2)).unwrap();
-    refused!(both().patch_site(&sites[1], &plus(3)), SiteTwice);
-    refused!(both().restore(&sites[0]), SiteTwice);
-    refused!(both().invalidate_site(&sites[0]), SiteTwice);
-    refused!(both().invalidate(&sites[1].function()), SiteTwice);
-    refused!(both().patch(1, &plus(2)), SiteTwice);
+    let mut both = lab.engine.transaction();
+    both.patch(1, &plus(2)).unwrap();
+    refused!(both.patch_site(&sites[1], &plus(3)), SiteTwice);
+    refused!(both.restore(&sites[0]), SiteTwice);
+    refused!(both.invalidate_site(&sites[0]), SiteTwice);
+    refused!(both.invalidate(&sites[1].function()), SiteTwice);
+    refused!(both.patch(1, &plus(2)), SiteTwice);
     assert!(
         sites
             .iter()
@@ -35,7 +38,8 @@ fn a_site_cannot_be_changed_twice_in_one_transaction() {
 fn a_prepared_transaction_is_refused_whole_once_one_of_its_sites_has_changed() {
     let (lab, _text, sites) = one(&[identity(1), identity(2)]);
     let prepare = |sequence: &Sequence| {
-        let transaction = lab.engine.transaction().patch(1, sequence).unwrap();
+        let mut transaction = lab.engine.transaction();
+        transaction.patch(1, sequence).unwrap();
         transaction.patch(2, sequence).unwrap().prepare().unwrap()
     };
     let early = prepare(&plus_in_stub(9));
@@ -56,20 +60,20 @@ fn a_prepared_transaction_is_refused_whole_once_one_of_its_sites_has_changed() {
 fn a_byte_changed_behind_the_engine_keeps_the_whole_transaction_from_being_written() {
     let (lab, text, sites) = one(&[identity(1), identity(2), identity(3)]);
     let change = || {
-        let transaction = lab.engine.transaction().patch(1, &plus(5)).unwrap();
+        let mut transaction = lab.engine.transaction();
+        transaction.patch(1, &plus(5)).unwrap();
+        transaction.patch(2, &plus(5)).unwrap();
+        transaction.patch(3, &plus(5)).unwrap();
         transaction
-            .patch(2, &plus(5))
-            .unwrap()
-            .patch(3, &plus(5))
-            .unwrap()
     };
     change().commit().unwrap();
     let before: Vec<_> = sites.iter().map(bytes).collect();
     let last = CodeAddr::new(sites[2].addr().get() + u64::from(RESERVED) - 1);
     text.poke(last, &[0xcc]);
-    let restore = sites
-        .iter()
-        .fold(lab.engine.transaction(), |t, site| t.restore(site).unwrap());
+    let mut restore = lab.engine.transaction();
+    for site in &sites {
+        restore.restore(site).unwrap();
+    }
     match restore.commit() {
         Err(Error::BytesChanged {
             site,
@@ -95,7 +99,8 @@ fn a_byte_changed_behind_the_engine_keeps_the_whole_transaction_from_being_writt
 fn a_byte_changed_before_the_first_patch_is_noticed() {
     let (lab, text, sites) = one(&[identity(1), identity(2)]);
     text.poke(sites[1].addr(), &[0xf4]);
-    let both = lab.engine.transaction().patch(1, &plus(5)).unwrap();
+    let mut both = lab.engine.transaction();
+    both.patch(1, &plus(5)).unwrap();
     refused!(both.patch(2, &plus(5)).unwrap().commit(), BytesChanged);
     assert!(
         sites
@@ -110,15 +115,16 @@ fn an_invalidated_site_stays_so() {
     let (lab, _text, sites) = one(&[identity(1), identity(2)]);
     lab.engine.patch(1, &plus(5)).unwrap();
     let function = sites[0].function();
-    assert_eq!(lab.engine.invalidate(&function).unwrap(), Receipt { sites: 1 });
+    assert_eq!(lab.engine.invalidate(&function).unwrap().sites, 1);
     let before = bytes(&sites[0]);
     refused!(lab.engine.patch(1, &plus(6)), SiteInvalidated);
     refused!(lab.engine.restore(1), SiteInvalidated);
-    let both = lab.engine.transaction().patch(2, &plus(6)).unwrap();
+    let mut both = lab.engine.transaction();
+    both.patch(2, &plus(6)).unwrap();
     refused!(both.restore(&sites[0]).unwrap().commit(), SiteInvalidated);
     assert_eq!(lab.engine.status(&sites[1]), Status::Original);
     let stats = lab.engine.stub_stats();
-    assert_eq!(lab.engine.invalidate(&function).unwrap(), Receipt { sites: 0 });
+    assert_eq!(lab.engine.invalidate(&function).unwrap().sites, 0);
     assert_eq!((bytes(&sites[0]), lab.engine.stub_stats()), (before, stats));
     // The handler resumes: the sequence is still what happens.
     assert_eq!((call(&sites[0], 10), lab.deopts.load(Ordering::Relaxed)), (15, 1));
@@ -144,7 +150,7 @@ fn a_site_that_already_is_as_asked_for_is_not_written() {
     lab.engine.patch(1, &plus(5)).unwrap();
     lab.engine.restore(1).unwrap();
     let writes = text.memory.count(crate::memory::testing::Call::Write);
-    assert_eq!(lab.engine.restore(1).unwrap(), Receipt { sites: 0 });
+    assert_eq!(lab.engine.restore(1).unwrap().sites, 0);
     assert_eq!(text.memory.count(crate::memory::testing::Call::Write), writes);
     assert_eq!(bytes(&sites[0]), nops());
 }
@@ -176,7 +182,8 @@ fn what_commits_leave_is_in_the_journal_in_their_order() {
 #[test]
 fn nothing_of_a_transaction_keeps_a_module_that_is_gone() {
     let (lab, text, sites) = one(&[identity(1), identity(2)]);
-    let change = lab.engine.transaction().patch(1, &plus(5)).unwrap();
+    let mut change = lab.engine.transaction();
+    change.patch(1, &plus(5)).unwrap();
     change.patch_site(&sites[1], &plus(6)).unwrap().commit().unwrap();
     let planned = lab.engine.plan(1, &plus(7)).unwrap();
     lab.engine.patch(1, &plus(8)).unwrap();
@@ -255,7 +262,7 @@ fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
         text.poke(site.addr(), &nops());
     }
     let again = lab.register(&text, &functions);
-    assert_eq!(lab.engine.patch(1, &plus(2)).unwrap(), Receipt { sites: 1 });
+    assert_eq!(lab.engine.patch(1, &plus(2)).unwrap().sites, 1);
     assert_eq!(call(&again.sites().next().unwrap(), 1), 3);
 }
 
@@ -320,7 +327,7 @@ fn what_was_prepared_for_a_module_is_not_done_to_its_successor() {
     let successor = lab.engine.plan(1, &plus(2)).unwrap();
     refused!(planned.commit(), SiteChanged);
     assert_eq!(bytes(&sites[0]), nops());
-    assert_eq!(successor.commit().unwrap(), Receipt { sites: 1 });
+    assert_eq!(successor.commit().unwrap().sites, 1);
 }
 
 #[test]
@@ -332,13 +339,11 @@ fn sites_of_many_modules_are_written_in_any_order() {
     let sites: Vec<Site> = modules.iter().flat_map(|module| module.sites()).collect();
     // Each memory comes up twice, with others in between, and its second site first.
     let mixed = [5, 1, 7, 3, 0, 4, 2, 6].map(|at: usize| &sites[at]);
-    let change = mixed
-        .iter()
-        .enumerate()
-        .fold(lab.engine.transaction(), |t, (by, site)| {
-            t.patch_site(site, &plus(1 + by as u64)).unwrap()
-        });
-    assert_eq!(change.commit().unwrap(), Receipt { sites: 8 });
+    let mut change = lab.engine.transaction();
+    for (by, site) in mixed.iter().enumerate() {
+        change.patch_site(site, &plus(1 + by as u64)).unwrap();
+    }
+    assert_eq!(change.commit().unwrap().sites, 8);
     let begun = texts.iter().map(|text| text.memory.count(Call::Begin));
     assert!(begun.eq([1; 4]), "each memory is made writable once");
     for (by, site) in mixed.iter().enumerate() {
@@ -353,9 +358,10 @@ fn sites_of_many_modules_are_written_in_any_order() {
     }
     // A byte of one keeps the others from being restored.
     texts[2].poke(sites[5].addr(), &[0xf4]);
-    let restore = mixed
-        .iter()
-        .fold(lab.engine.transaction(), |t, site| t.restore(site).unwrap());
+    let mut restore = lab.engine.transaction();
+    for site in mixed {
+        restore.restore(site).unwrap();
+    }
     match restore.commit() {
         Err(Error::BytesChanged { site, .. }) => assert_eq!(site.addr, sites[5].addr()),
         other => panic!("{other:?}"),
@@ -391,11 +397,119 @@ fn every_site_of_an_id_is_patched_in_every_module_or_none_is() {
     let sites: Vec<Site> = modules
         .flat_map(|module| module.sites().collect::<Vec<_>>())
         .collect();
-    assert_eq!(lab.engine.patch(1, &plus(4)).unwrap(), Receipt { sites: 4 });
+    assert_eq!(lab.engine.patch(1, &plus(4)).unwrap().sites, 4);
     assert!(sites.iter().all(|site| call(site, 1) == 5));
+    // A site of one cannot take it.
+    let mut with_none = lab.engine.transaction();
+    with_none.patch(1, &plus(6)).unwrap();
+    texts[1].memory.fail_after(Call::Write, 1);
+    assert!(with_none.commit().is_err());
+    assert!(sites.iter().all(|site| call(site, 1) == 5));
+}
+
+#[test]
+fn an_id_is_patched_where_it_is_valid_and_the_rest_is_reported() {
+    let lab = Lab::new();
+    let functions = [identity(1), identity(1)];
+    let texts = [Text::new(&functions), Text::new(&functions)];
+    let modules = texts.each_ref().map(|text| lab.register(text, &functions));
+    let sites: Vec<Site> = modules.iter().flat_map(Module::sites).collect();
+    lab.engine.patch(1, &plus(9)).unwrap();
     lab.engine.invalidate(&sites[3].function()).unwrap();
-    refused!(lab.engine.patch(1, &plus(6)), SiteInvalidated);
-    assert!(sites.iter().all(|site| call(site, 1) == 5));
+    let plan = lab.engine.plan(1, &plus(4)).unwrap();
+    let shown = plan.to_string();
+    assert!(
+        shown.contains(&format!("{}: invalidated, stays as it is", sites[3].name())),
+        "{shown}"
+    );
+    let receipt = plan.commit().unwrap();
+    assert_eq!((receipt.sites, &*receipt.invalidated), (3, &sites[3..]));
+    let values = |sites: &[Site]| sites.iter().map(|site| call(site, 1)).collect::<Vec<_>>();
+    // The handler of the last resumes: what was there is what happens.
+    assert_eq!(values(&sites), [5, 5, 5, 10]);
+    // Of one module only.
+    let receipt = modules[1].patch(1, &plus(7)).unwrap();
+    assert_eq!((receipt.sites, &*receipt.invalidated), (1, &sites[3..]));
+    assert_eq!(values(&sites), [5, 5, 8, 10]);
+    let receipt = lab.engine.restore(1).unwrap();
+    assert_eq!((receipt.sites, &*receipt.invalidated), (3, &sites[3..]));
+    assert!(
+        sites[..3]
+            .iter()
+            .all(|site| lab.engine.status(site) == Status::Original)
+    );
+    // Nothing is to be restored, which is no failure; nothing can be patched, which is one.
+    assert_eq!(modules[1].restore(1).unwrap().sites, 0);
+    lab.engine.invalidate(&sites[2].function()).unwrap();
+    refused!(modules[1].patch(1, &plus(7)), SiteInvalidated);
+    refused!(modules[1].restore(1), SiteInvalidated);
+    assert_eq!(modules[0].patch(1, &plus(7)).unwrap().sites, 2);
+    // Who names a site means that one.
+    refused!(sites[3].patch(&plus(7)), SiteInvalidated);
+    assert_eq!(sites[0].restore().unwrap().sites, 1);
+    refused!(modules[0].patch(2, &plus(7)), NoSuchSite);
+}
+
+#[test]
+fn what_a_transaction_refuses_loses_nothing_of_it() {
+    let (lab, text, sites) = one(&[identity(1), identity(2), identity(2)]);
+    let mut change = lab.engine.transaction();
+    change.patch_site(&sites[0], &plus(3)).unwrap();
+    change.patch_site(&sites[2], &plus(3)).unwrap();
+    // The first of the two sites with that ID would be new.
+    refused!(change.patch(2, &plus(4)), SiteTwice);
+    change.patch_site(&sites[1], &plus(5)).unwrap();
+    // One that cannot be committed can be, once what keeps it from that is gone.
+    text.memory.fail_after(Call::Write, 1);
+    assert!(change.commit().is_err());
+    assert_eq!(change.commit().unwrap().sites, 3);
+    let values = |sites: &[Site]| sites.iter().map(|site| call(site, 1)).collect::<Vec<_>>();
+    assert_eq!(values(&sites), [4, 6, 4]);
+    // It is as new.
+    assert_eq!(change.commit().unwrap().sites, 0);
+    change.restore(&sites[0]).unwrap();
+    assert_eq!(change.commit().unwrap().sites, 1);
+}
+
+#[test]
+fn an_invalidation_that_finds_nothing_is_refused() {
+    let (lab, _text, sites) = one(&[identity(1)]);
+    let function = sites[0].function();
+    assert_eq!(lab.engine.invalidate(&function).unwrap().sites, 1);
+    assert_eq!(
+        lab.engine.invalidate(&function).unwrap().sites,
+        0,
+        "it is already"
+    );
+    // A record that is no site, as nobody gives it a shape.
+    let bare = Text::new(&[identity(1)]);
+    let code = lab
+        .engine
+        .adopt_with(bare.adopted(&[identity(1)]), &bare.shared())
+        .unwrap();
+    // SAFETY: what is told is true of the code, or refused.
+    let module = unsafe { lab.engine.register(code, |_| None::<CallShape>) }.unwrap();
+    let bare = module.function("f0").unwrap();
+    refused!(lab.engine.invalidate(&bare), NothingToInvalidate);
+    refused!(
+        Assumptions::new().depend(&bare, ["it holds"]),
+        NothingToInvalidate
+    );
+    let mut both = lab.engine.transaction();
+    refused!(both.invalidate(&bare), NothingToInvalidate);
+}
+
+#[test]
+fn modules_know_their_engine_as_long_as_it_is() {
+    let lab = Lab::new();
+    let functions = [identity(1)];
+    let text = Text::new(&functions);
+    let module = lab.register(&text, &functions);
+    let engine = module.engine().unwrap();
+    assert!(lab.engine.downgrade().names(&engine));
+    drop((engine, lab));
+    refused!(module.engine(), EngineGone);
+    refused!(module.patch(1, &plus(1)), EngineGone);
 }
 
 #[test]
@@ -422,9 +536,11 @@ fn modules_that_share_a_page_are_rolled_back_together() {
         sites.extend(module.sites());
     }
     let both = || {
-        sites.iter().fold(lab.engine.transaction(), |t, s| {
-            t.patch_site(s, &plus(3)).unwrap()
-        })
+        let mut both = lab.engine.transaction();
+        for site in &sites {
+            both.patch_site(site, &plus(3)).unwrap();
+        }
+        both
     };
     for failing in &page {
         failing.memory.fail_after(crate::memory::testing::Call::Write, 0);

@@ -108,7 +108,8 @@ fn every_change_of_a_quiescent_site_is_told_once_and_in_order() {
     engine.restore(1).unwrap();
     assert_eq!(log.take(), [""; 0]);
 
-    let both = engine.transaction().patch(1, &plus(3)).unwrap();
+    let mut both = engine.transaction();
+    both.patch(1, &plus(3)).unwrap();
     let sites: Vec<Site> = module.sites().collect();
     let receipt = both.invalidate_site(&sites[1]).unwrap().commit().unwrap();
     assert_eq!(receipt.sites, 2);

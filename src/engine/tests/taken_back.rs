@@ -35,7 +35,8 @@ fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
     let sites: Vec<Site> = module.sites().collect();
     let ramp = |site: &Site| Traps::install().unwrap().ramp(site.addr());
     let invalidate = |call, after| {
-        let transaction = engine.transaction().invalidate_site(&sites[0]).unwrap();
+        let mut transaction = engine.transaction();
+        transaction.invalidate_site(&sites[0]).unwrap();
         let prepared = transaction.invalidate_site(&sites[1]).unwrap().prepare().unwrap();
         text.memory.fail_after(call, after);
         let refused = prepared.commit();

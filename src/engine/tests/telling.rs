@@ -84,7 +84,8 @@ fn what_sites_lead_to_outlives_a_panic_about_a_neighbour() {
         let [one, two] = [1, 2].map(|id| engine.sites(id).unwrap()[0].clone());
         engine.patch_site(&one, &plus_in_stub(10)).unwrap();
         panics.store(true, Ordering::Relaxed);
-        let transaction = engine.transaction().patch_site(&one, &plus(5)).unwrap();
+        let mut transaction = engine.transaction();
+        transaction.patch_site(&one, &plus(5)).unwrap();
         let transaction = transaction.patch_site(&two, &only_seven()).unwrap();
         let committed = catch_unwind(AssertUnwindSafe(|| transaction.commit()));
         // The stub that was replaced is gone, and nothing else.

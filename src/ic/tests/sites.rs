@@ -95,7 +95,7 @@ const SPILLED_POINTERS: u64 = 40;
 fn values_in_stack_slots_are_read_where_they_are() {
     let (lab, cache) = lab_at("spilled", Caches::builder(), |miss| {
         let object = miss.arg(0).unwrap().u64().unwrap();
-        let record = miss.frame().site().record.unwrap();
+        let record = miss.frame().context().record.unwrap();
         let behind = record.locations().skip(2);
         let spilled = behind
             .enumerate()

@@ -193,7 +193,8 @@ fn one_round(executor: &Executor, engine: &Engine, live: bool) -> Result<()> {
         if number % 2 == 0 {
             at(Moment::Patching, || engine.patch(78, &hit(0x17, place)))?;
         } else {
-            let change = engine.transaction().immediate();
+            let mut change = engine.transaction();
+            change.immediate();
             at(Moment::Publishing, || {
                 change.patch(78, &hit(0x17, place))?.commit()
             })?;

@@ -127,7 +127,7 @@ fn engine(events: &Events) -> Result<Engine, Problem> {
 }
 
 fn note(events: &Events, what: &'static str, frame: &Frame<'_>) {
-    let site = frame.site();
+    let site = frame.context();
     let locations = site.record.map_or(0, |record| record.locations().len());
     let value = |index| match frame.value(index) {
         Ok(value) => match value.u64() {

@@ -12,7 +12,7 @@ fn has_membarrier() -> bool {
 }
 
 /// How many times a commit of what `add` asks for each of so many sites calls membarrier.
-fn barriers(sites: usize, add: impl for<'e> Fn(Transaction<'e>, &Site) -> Transaction<'e>) -> usize {
+fn barriers(sites: usize, add: impl Fn(&mut Transaction<'_>, &Site)) -> usize {
     let prepare = || {
         let engine = engine();
         let module = live_module(&engine);
@@ -20,8 +20,10 @@ fn barriers(sites: usize, add: impl for<'e> Fn(Transaction<'e>, &Site) -> Transa
         (engine, module)
     };
     let calls = system_calls(prepare, |(engine, module): (Engine, Module)| {
-        let all = module.sites().take(sites);
-        let transaction = all.fold(engine.transaction(), |transaction, site| add(transaction, &site));
+        let mut transaction = engine.transaction();
+        for site in module.sites().take(sites) {
+            add(&mut transaction, &site);
+        }
         assert_eq!(transaction.commit().unwrap().sites, sites);
     });
     calls.iter().filter(|call| **call == libc::SYS_membarrier).count()
@@ -35,10 +37,10 @@ fn an_immediate_transaction_has_one_barrier_however_many_sites_and_an_eventual_o
     }
     for sites in [1, 2, 8, 16] {
         let invalidated = barriers(sites, |transaction, site| {
-            transaction.invalidate_site(site).unwrap()
+            transaction.invalidate_site(site).unwrap();
         });
         let patched = barriers(sites, |transaction, site| {
-            transaction.patch_site(site, &adding(9)).unwrap()
+            transaction.patch_site(site, &adding(9)).unwrap();
         });
         println!("{sites} sites: {invalidated} barriers to invalidate, {patched} to patch");
         assert_eq!((invalidated, patched), (1, 0), "{sites} sites");
@@ -47,11 +49,11 @@ fn an_immediate_transaction_has_one_barrier_however_many_sites_and_an_eventual_o
 
 #[test]
 fn a_transaction_that_also_invalidates_has_one_barrier() {
-    fn mixed<'e>(transaction: Transaction<'e>, site: &Site) -> Transaction<'e> {
-        match site.id().get() % 2 {
+    fn mixed(transaction: &mut Transaction<'_>, site: &Site) {
+        let _ = match site.id().get() % 2 {
             0 => transaction.invalidate_site(site).unwrap(),
             _ => transaction.patch_site(site, &adding(9)).unwrap(),
-        }
+        };
     }
     if has_membarrier() {
         assert_eq!(barriers(16, mixed), 1);

@@ -174,10 +174,9 @@ fn what_is_refused_half_way_gives_back_what_it_took() {
         squeeze(&engine, &module, || engine.patch(200, &leaves));
         // Stubs of several sites.
         squeeze(&engine, &module, || {
-            let transaction = engine
-                .transaction()
-                .patch(101, &adding(1))?
-                .patch(102, &adding(2))?;
+            let mut transaction = engine.transaction();
+            transaction.patch(101, &adding(1))?;
+            transaction.patch(102, &adding(2))?;
             transaction
                 .patch(103, &adding(3))?
                 .patch(104, &adding(4))?
@@ -187,8 +186,10 @@ fn what_is_refused_half_way_gives_back_what_it_took() {
         // Ramps of several sites.
         squeeze(&engine, &module, || {
             let functions = ["any_1", "any_2", "any_3"].map(|name| module.function(name).unwrap());
-            let transaction = engine.transaction();
-            let transaction = functions.iter().try_fold(transaction, |t, f| t.invalidate(f))?;
+            let mut transaction = engine.transaction();
+            for function in &functions {
+                transaction.invalidate(function)?;
+            }
             transaction.commit()
         });
         call(&module, "any_1", 5) == 6 && call(&module, "any_3", 5) == 8 && call(&module, "any_5", 5) == 10

@@ -88,7 +88,8 @@ fn resume_from_an_exit_that_was_taken_back() -> bool {
             enter.wait();
             Err(injected(at))
         });
-        let invalidation = engine.transaction().invalidate_site(&zero).unwrap();
+        let mut invalidation = engine.transaction();
+        invalidation.invalidate_site(&zero).unwrap();
         let refused = invalidation.invalidate_site(&one).unwrap().commit();
         memory.unhook();
         // A failure is found at the end: the thread waits for this one.
@@ -129,7 +130,8 @@ fn what_a_retired_exit_resumes_to_outlives_its_module() {
     let sites: Vec<Site> = module.sites().collect();
     engine.patch_site(&sites[0], &returning::<40>()).unwrap();
     entries.memory.fail_after(Call::Exchange, 1);
-    let invalidation = engine.transaction().invalidate_site(&sites[0]).unwrap();
+    let mut invalidation = engine.transaction();
+    invalidation.invalidate_site(&sites[0]).unwrap();
     let refused = invalidation.invalidate_site(&sites[1]).unwrap().commit();
     assert!(matches!(refused, Err(Error::SystemCall { .. })), "{refused:?}");
     // Two exits; that of the first leads to its stub.
@@ -269,11 +271,9 @@ fn live_stubs_are_told_before_a_head_leads_there_and_until_they_are_gone() {
         (Call::Exchange, 2),
         (Call::Read, 7),
     ] {
-        let start = engine
-            .transaction()
-            .patch_site(&sites[0], &returning::<50>())
-            .unwrap();
-        let start = start.patch_site(&sites[1], &returning::<51>()).unwrap();
+        let mut start = engine.transaction();
+        start.patch_site(&sites[0], &returning::<50>()).unwrap();
+        start.patch_site(&sites[1], &returning::<51>()).unwrap();
         let prepared = start.invalidate_site(&sites[2]).unwrap().prepare().unwrap();
         assert!(
             placed.lock().unwrap().is_empty(),

@@ -391,7 +391,7 @@ fn a_failed_exchange_takes_the_others_back() {
     for after in 0..4 {
         let mut transaction = engine.transaction();
         for site in &sites {
-            transaction = transaction.patch_site(site, &returning::<50>()).unwrap();
+            transaction.patch_site(site, &returning::<50>()).unwrap();
         }
         let prepared = transaction.prepare().unwrap();
         entries.memory.fail_after(Call::Exchange, after);
@@ -420,11 +420,11 @@ fn a_failed_read_takes_every_exchange_back() {
     let sites: Vec<Site> = module.sites().collect();
     let before = bytes(&module);
     for after in 0.. {
-        let start = engine.transaction();
-        let add = sites
-            .iter()
-            .try_fold(start, |all, site| all.patch_site(site, &returning::<50>()));
-        let prepared = add.unwrap().prepare().unwrap();
+        let mut all = engine.transaction();
+        for site in &sites {
+            all.patch_site(site, &returning::<50>()).unwrap();
+        }
+        let prepared = all.prepare().unwrap();
         entries.memory.fail_after(Call::Read, after);
         let failed = prepared.commit();
         if !entries.memory.has_failed() {
@@ -460,9 +460,11 @@ fn live_and_quiescent_sites_change_together_or_not_at_all() {
     // SAFETY: what is told is true of the object's code, or refused.
     let quiescent = unsafe { quiescent.register(|_| None::<CallShape>) }.unwrap();
     let change = || {
-        let transaction = engine.transaction().patch(100, &adding(3)).unwrap();
-        let transaction = transaction.patch(0, &returning::<1>()).unwrap();
-        transaction.patch(1, &returning::<2>()).unwrap()
+        let mut transaction = engine.transaction();
+        transaction.patch(100, &adding(3)).unwrap();
+        transaction.patch(0, &returning::<1>()).unwrap();
+        transaction.patch(1, &returning::<2>()).unwrap();
+        transaction
     };
     let before = (bytes(&module), bytes(&quiescent));
     for (call, after) in [(Call::Begin, 0), (Call::Write, 0), (Call::Write, 1)] {
@@ -485,7 +487,8 @@ fn a_quiescent_site_in_a_world_that_never_stops_is_refused() {
     // SAFETY: what is told is true of the object's code, or refused.
     let _quiescent = unsafe { quiescent.register(|_| None::<CallShape>) }.unwrap();
     let before = bytes(&module);
-    let transaction = engine.transaction().patch(100, &adding(3)).unwrap();
+    let mut transaction = engine.transaction();
+    transaction.patch(100, &adding(3)).unwrap();
     let refused = transaction.patch(0, &returning::<1>()).unwrap().commit();
     assert!(
         matches!(refused, Err(Error::WorldNotStopped { .. })),
@@ -547,10 +550,8 @@ fn without_a_barrier_no_head_is_exchanged_at_once() {
         let module = entries.live(&engine);
         let site = module.sites().next().unwrap();
         let before = entries.memory.count(Call::Exchange);
-        let patch = engine
-            .transaction()
-            .patch_site(&site, &returning::<40>())
-            .unwrap();
+        let mut patch = engine.transaction();
+        patch.patch_site(&site, &returning::<40>()).unwrap();
         let refused = patch.immediate().commit();
         matches!(refused, Err(Error::NoBarrier { .. })) && entries.memory.count(Call::Exchange) == before
     }));
@@ -585,7 +586,8 @@ fn an_exchange_that_did_not_arrive_is_noticed() {
     let module = entries.live(&engine);
     let sites: Vec<Site> = module.sites().collect();
     let patch = || {
-        let transaction = engine.transaction().patch_site(&sites[0], &returning::<1>())?;
+        let mut transaction = engine.transaction();
+        transaction.patch_site(&sites[0], &returning::<1>())?;
         transaction.patch_site(&sites[1], &returning::<2>())?.commit()
     };
     entries.memory.lose_writes(true);

@@ -65,16 +65,18 @@ fn a_function_is_invalidated_and_redirected_in_one_transaction_or_neither() {
     let (old, other) = (entries.live(&engine), live_module(&engine));
     let function = old.function("f0").unwrap();
     let sites = |name| other.function(name).unwrap();
+    let mut twice = engine.transaction();
     // The second change of one site is refused, and so is the whole transaction.
     // SAFETY: what is there can be entered as the function can, or is not called.
-    let twice = unsafe { engine.transaction().redirect(&function, to::<3>()) }.unwrap();
+    unsafe { twice.redirect(&function, to::<3>()) }.unwrap();
     assert!(matches!(
         // SAFETY: what is there can be entered as the function can, or is not called.
         unsafe { twice.redirect(&function, to::<4>()) },
         Err(Error::SiteTwice { .. })
     ));
+    let mut both = engine.transaction();
     // SAFETY: what is there can be entered as the function can, or is not called.
-    let both = unsafe { engine.transaction().redirect(&function, to::<3>()) }.unwrap();
+    unsafe { both.redirect(&function, to::<3>()) }.unwrap();
     assert_eq!(
         both.invalidate(&sites("any_7")).unwrap().commit().unwrap().sites,
         2

@@ -391,7 +391,8 @@ fn changes_of_one_site_by_several_threads_are_all_made() {
             scope.spawn(move || {
                 for _ in 0..1000 {
                     assert_eq!(engine.patch(200, &sequence).unwrap().sites, 1);
-                    let transaction = engine.transaction().patch(200, &sequence).unwrap();
+                    let mut transaction = engine.transaction();
+                    transaction.patch(200, &sequence).unwrap();
                     assert_eq!(transaction.commit().unwrap().sites, 1);
                 }
             });

@@ -1,0 +1,27 @@
+//! To whom a module belongs, without knowing of engines.
+//!
+//! Sites are below the engine: it knows of them, and they do not know of it. So a module keeps a name of its owner whose type is
+//! forgotten, and the engine asks for it by its own type.
+
+use core::any::Any;
+use std::sync::{Arc, Weak};
+
+/// A name of an owner, which does not keep it.
+pub(crate) struct Owner(Weak<dyn Any + Send + Sync>);
+
+impl Owner {
+    /// The name of an owner that may still be in the making.
+    pub(crate) fn new<T: Any + Send + Sync>(owner: Weak<T>) -> Arc<Self> {
+        Arc::new(Self(owner))
+    }
+
+    /// Of a module that no engine has: one that is only looked at.
+    pub(crate) fn nobody() -> Arc<Self> {
+        Self::new(Weak::<()>::new())
+    }
+
+    /// The owner, if it is one of that type and still exists.
+    pub(crate) fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.0.upgrade()?.downcast().ok()
+    }
+}
