@@ -14,7 +14,7 @@ const POWERPC_ABI: u32 = 3;
 const RISCV_RVE: u32 = 8;
 
 /// The architecture of a 64-bit ELF file.
-pub(super) fn of_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Arch> {
+pub(crate) fn of_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Arch> {
     let unsupported = |found| Err(Error::ObjectUnsupported { found });
     let big = endian == Endianness::Big;
     match (machine, big) {
@@ -38,17 +38,17 @@ pub(super) fn of_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Arc
 
 /// How far behind the start of the global offset table the address lies that code and relocations count from:
 /// PowerPC reaches the table by signed 16-bit displacements (ELFv2 ABI, section 3.3).
-pub(super) const fn got_bias(arch: Arch) -> u64 {
+pub(crate) const fn got_bias(arch: Arch) -> u64 {
     if arch.is_powerpc64() { 0x8000 } else { 0 }
 }
 
 /// What the table's start is a multiple of. PowerPC linkers align it so that TOC pointers are alike in their low bits.
-pub(super) const fn got_align(arch: Arch) -> u32 {
+pub(crate) const fn got_align(arch: Arch) -> u32 {
     if arch.is_powerpc64() { 256 } else { 8 }
 }
 
 /// The symbol that stands for that address.
-pub(super) const fn got_symbol(arch: Arch) -> &'static str {
+pub(crate) const fn got_symbol(arch: Arch) -> &'static str {
     if arch.is_powerpc64() {
         ".TOC."
     } else {
@@ -57,7 +57,7 @@ pub(super) const fn got_symbol(arch: Arch) -> &'static str {
 }
 
 /// Bytes that trap when they are run by mistake, in units of an instruction.
-pub(super) const fn trap(arch: Arch) -> &'static [u8] {
+pub(crate) const fn trap(arch: Arch) -> &'static [u8] {
     match arch {
         Arch::X86_64 => &[0xcc],
         // brk #0
@@ -74,7 +74,7 @@ pub(super) const fn trap(arch: Arch) -> &'static [u8] {
 
 /// What the ABI adds to the address of a function for callers that share its TOC pointer, by the three highest
 /// bits of `st_other` (ELFv2 ABI, section 3.4.1). `None` where they are reserved.
-pub(super) const fn local_entry(arch: Arch, other: u8) -> Option<u32> {
+pub(crate) const fn local_entry(arch: Arch, other: u8) -> Option<u32> {
     match other >> 5 {
         _ if !arch.is_powerpc64() || arch.has_descriptors() => Some(0),
         7 => None,

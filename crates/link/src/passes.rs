@@ -101,7 +101,7 @@ impl<'p> Passes<'p> {
     }
 
     /// Prunes if that was asked for, and builds the tables, with the passes around that.
-    pub(super) fn on_graph(&mut self, graph: &mut Graph<'_>) -> Result<()> {
+    pub(crate) fn on_graph(&mut self, graph: &mut Graph<'_>) -> Result<()> {
         self.before_pruning.iter_mut().try_for_each(|pass| pass(graph))?;
         if let Some(roots) = &self.roots {
             graph.prune(roots.iter().map(String::as_str))?;
@@ -113,23 +113,23 @@ impl<'p> Passes<'p> {
         self.after_pruning.iter_mut().try_for_each(|pass| pass(graph))
     }
 
-    pub(super) fn on_layout(&mut self, layout: &mut Layout<'_>) -> Result<()> {
+    pub(crate) fn on_layout(&mut self, layout: &mut Layout<'_>) -> Result<()> {
         self.before_allocation
             .iter_mut()
             .try_for_each(|pass| pass(layout))
     }
 
-    pub(super) fn on_allocated(&mut self, allocated: &mut Allocated<'_>) -> Result<()> {
+    pub(crate) fn on_allocated(&mut self, allocated: &mut Allocated<'_>) -> Result<()> {
         self.after_allocation
             .iter_mut()
             .try_for_each(|pass| pass(allocated))
     }
 
-    pub(super) fn on_resolved(&mut self, resolved: &mut Resolved<'_>) -> Result<()> {
+    pub(crate) fn on_resolved(&mut self, resolved: &mut Resolved<'_>) -> Result<()> {
         self.before_fix_ups.iter_mut().try_for_each(|pass| pass(resolved))
     }
 
-    pub(super) fn on_fixed(&mut self, fixed: &mut Fixed<'_, '_>) -> Result<()> {
+    pub(crate) fn on_fixed(&mut self, fixed: &mut Fixed<'_, '_>) -> Result<()> {
         self.after_fix_ups.iter_mut().try_for_each(|pass| pass(fixed))
     }
 }

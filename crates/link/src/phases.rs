@@ -183,7 +183,7 @@ impl<'data> Resolved<'data> {
         (&self.allocated.layout, &self.allocated.addrs)
     }
 
-    pub(super) fn linker(&self) -> Linker<'_, 'data> {
+    pub(crate) fn linker(&self) -> Linker<'_, 'data> {
         Linker::new(&self.allocated.layout, self.allocated.addrs, &self.values)
     }
 

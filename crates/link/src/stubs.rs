@@ -37,7 +37,7 @@ const fn toc_save(descriptors: bool) -> TocSave {
 }
 
 /// The instruction that takes the place of the nop behind a PowerPC call that goes through a stub.
-pub(super) const fn toc_restore(descriptors: bool) -> u32 {
+pub(crate) const fn toc_restore(descriptors: bool) -> u32 {
     toc_save(descriptors).restore
 }
 
@@ -45,7 +45,7 @@ pub(super) const fn toc_restore(descriptors: bool) -> u32 {
 const TOC_RESTORE_ROOM: [u32; 3] = [0x6000_0000, 0x4def_7b82, 0x4fff_fb82];
 
 /// Whether the bytes start with a PowerPC branch that links, and that room behind it.
-pub(super) fn has_room_to_restore(arch: Arch, bytes: &[u8]) -> bool {
+pub(crate) fn has_room_to_restore(arch: Arch, bytes: &[u8]) -> bool {
     let word = |bytes: &[u8; 4]| match arch.endian() {
         Endian::Big => u32::from_be_bytes(*bytes),
         Endian::Little => u32::from_le_bytes(*bytes),
@@ -58,24 +58,24 @@ pub(super) fn has_room_to_restore(arch: Arch, bytes: &[u8]) -> bool {
 }
 
 /// A stub before relocation: its bytes, trapping where none of its instructions is, and the edges that fill them.
-pub(super) struct StubShape {
-    pub(super) bytes: &'static [u8],
-    pub(super) edges: &'static [StubEdge],
+pub(crate) struct StubShape {
+    pub(crate) bytes: &'static [u8],
+    pub(crate) edges: &'static [StubEdge],
 }
 
 /// An edge of a stub.
-pub(super) struct StubEdge {
+pub(crate) struct StubEdge {
     /// From the stub's start, in bytes.
-    pub(super) offset: u32,
+    pub(crate) offset: u32,
     /// The relocation's number in the architecture's ELF supplement.
-    pub(super) relocation: u32,
-    pub(super) target: StubTarget,
-    pub(super) addend: i64,
+    pub(crate) relocation: u32,
+    pub(crate) target: StubTarget,
+    pub(crate) addend: i64,
 }
 
 /// Where an edge of a stub leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum StubTarget {
+pub(crate) enum StubTarget {
     /// To the symbol that the stub stands for.
     Symbol,
     /// To the start of the stub.
@@ -92,12 +92,12 @@ const fn edge(offset: u32, relocation: u32, addend: i64) -> StubEdge {
 }
 
 /// The room for one stub, in bytes.
-pub(super) const fn size(arch: Arch) -> u32 {
+pub(crate) const fn size(arch: Arch) -> u32 {
     of(arch).bytes.len() as u32
 }
 
 /// How far into a stub those enter who have no TOC pointer to save.
-pub(super) const fn entry_without_toc(arch: Arch) -> u64 {
+pub(crate) const fn entry_without_toc(arch: Arch) -> u64 {
     if arch.is_powerpc64() { 4 } else { 0 }
 }
 
@@ -131,7 +131,7 @@ pub fn restore_behind_leaving(arch: Arch) -> Option<[u8; 4]> {
 }
 
 /// What the stubs of an architecture are made of.
-pub(super) const fn of(arch: Arch) -> StubShape {
+pub(crate) const fn of(arch: Arch) -> StubShape {
     match arch {
         Arch::X86_64 => X86_64,
         Arch::AArch64 => AARCH64,
@@ -144,7 +144,7 @@ pub(super) const fn of(arch: Arch) -> StubShape {
 }
 
 /// The relocation that writes an address into 8 bytes: what an entry of the global offset table has.
-pub(super) const fn absolute_64(arch: Arch) -> u32 {
+pub(crate) const fn absolute_64(arch: Arch) -> u32 {
     match arch {
         Arch::X86_64 => elf::R_X86_64_64,
         Arch::AArch64 => elf::R_AARCH64_ABS64,

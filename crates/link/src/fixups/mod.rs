@@ -128,26 +128,26 @@ impl LinkedImage {
 
 /// The value of a symbol.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Known(u64),
     /// Undefined, and the resolver does not know it.
     Missing,
     Refused(&'static str),
 }
 
-pub(super) struct Linker<'a, 'data> {
-    pub(super) layout: &'a Layout<'data>,
+pub(crate) struct Linker<'a, 'data> {
+    pub(crate) layout: &'a Layout<'data>,
     addrs: SegmentAddrs,
     /// By symbol; none before they are resolved.
-    pub(super) values: &'a [Value],
+    pub(crate) values: &'a [Value],
     /// The address that stands for the global offset table; on PowerPC the TOC pointer.
-    pub(super) got: u64,
+    pub(crate) got: u64,
     /// The lowest address of all segments, unless the graph defines another.
-    pub(super) image_base: u64,
+    pub(crate) image_base: u64,
 }
 
 impl<'a, 'data> Linker<'a, 'data> {
-    pub(super) fn new(layout: &'a Layout<'data>, addrs: SegmentAddrs, values: &'a [Value]) -> Self {
+    pub(crate) fn new(layout: &'a Layout<'data>, addrs: SegmentAddrs, values: &'a [Value]) -> Self {
         let [_, read_only, _] = &layout.segments;
         // Without a read-only segment nothing refers to the table.
         let got = if read_only.size.get() == 0 {
@@ -197,7 +197,7 @@ impl Layout<'_> {
         Linker::new(self, *addrs, &values).link()
     }
 
-    pub(super) fn check_segments(&self, addrs: &SegmentAddrs) -> Result<()> {
+    pub(crate) fn check_segments(&self, addrs: &SegmentAddrs) -> Result<()> {
         self.check_overlaps()?;
         let misplaced = |segment, reason| Error::SegmentMisplaced {
             segment,
@@ -254,7 +254,7 @@ impl Layout<'_> {
 
 impl Graph<'_> {
     /// By symbol: whether an edge leads to it, or it has to be there anyway.
-    pub(super) fn wanted(&self) -> Vec<bool> {
+    pub(crate) fn wanted(&self) -> Vec<bool> {
         let mut wanted = alloc::vec![false; self.symbols.len()];
         let edges = self.sections.iter().flat_map(|section| &section.edges);
         let targets = edges.map(|edge| edge.target);
@@ -297,7 +297,7 @@ fn fill_with(bytes: &mut [u8], unit: &[u8]) {
 }
 
 impl Linker<'_, '_> {
-    pub(super) fn address(&self, place: Place) -> u64 {
+    pub(crate) fn address(&self, place: Place) -> u64 {
         self.addrs
             .get(place.segment)
             .get()
@@ -305,7 +305,7 @@ impl Linker<'_, '_> {
     }
 
     /// The address of a byte of a section that is placed.
-    pub(super) fn spot(&self, (section, offset): Spot) -> Option<u64> {
+    pub(crate) fn spot(&self, (section, offset): Spot) -> Option<u64> {
         let place = self.layout.places.get(section.index()).copied().flatten()?;
         Some(self.address(place).wrapping_add(u64::from(offset)))
     }
@@ -324,7 +324,7 @@ impl Linker<'_, '_> {
         }
     }
 
-    pub(super) fn resolve_all(&self, resolve: &mut dyn FnMut(&str) -> Option<CodeAddr>) -> Vec<Value> {
+    pub(crate) fn resolve_all(&self, resolve: &mut dyn FnMut(&str) -> Option<CodeAddr>) -> Vec<Value> {
         let graph = &self.layout.graph;
         let values =
             graph
@@ -354,7 +354,7 @@ impl Linker<'_, '_> {
         values.collect()
     }
 
-    pub(super) fn link(&self) -> Result<LinkedImage> {
+    pub(crate) fn link(&self) -> Result<LinkedImage> {
         self.check_missing()?;
         let mut buffers = SegmentKind::ALL.map(|kind| alloc::vec![0; self.layout.filled_len(kind)]);
         let written = self.write_sections(&mut buffers)?;

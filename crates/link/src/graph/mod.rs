@@ -47,38 +47,38 @@ mod uses;
 /// It borrows the bytes that they were read from. [`Graph::layout`] is the next step.
 #[derive(Clone)]
 pub struct Graph<'data> {
-    pub(super) arch: Arch,
-    pub(super) format: ObjectFormat,
+    pub(crate) arch: Arch,
+    pub(crate) format: ObjectFormat,
     /// By [`Section::file`].
-    pub(super) files: Vec<String>,
-    pub(super) sections: Vec<Section<'data>>,
-    pub(super) symbols: Vec<Symbol<'data>>,
+    pub(crate) files: Vec<String>,
+    pub(crate) sections: Vec<Section<'data>>,
+    pub(crate) symbols: Vec<Symbol<'data>>,
     /// What several files may name; filled when there is a second one.
-    pub(super) names: Names<'data>,
-    pub(super) groups: Vec<Group<'data>>,
+    pub(crate) names: Names<'data>,
+    pub(crate) groups: Vec<Group<'data>>,
     /// Filled with the names.
-    pub(super) comdats: Comdats<'data>,
+    pub(crate) comdats: Comdats<'data>,
     /// Names, each with that of the symbol that it stands for if nobody defines it (COFF).
-    pub(super) alternates: Vec<(Cow<'data, str>, Cow<'data, str>)>,
+    pub(crate) alternates: Vec<(Cow<'data, str>, Cow<'data, str>)>,
     /// Symbols that have to be there, whether or not an edge leads to them (COFF).
-    pub(super) included: Vec<SymbolId>,
+    pub(crate) included: Vec<SymbolId>,
     /// How many bytes all segments together may have.
-    pub(super) size_limit: u64,
+    pub(crate) size_limit: u64,
     /// Whether it was changed since it was read or checked.
-    pub(super) changed: bool,
+    pub(crate) changed: bool,
     /// Found when everything is there, by [`Graph::layout`].
-    pub(super) descriptors: Descriptors,
-    pub(super) pairs: Pairs,
-    pub(super) tables: Tables,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) pairs: Pairs,
+    pub(crate) tables: Tables,
 }
 
 /// An index into [`Graph::sections`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SectionId(pub(super) u32);
+pub struct SectionId(pub(crate) u32);
 
 /// An index into [`Graph::symbols`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SymbolId(pub(super) u32);
+pub struct SymbolId(pub(crate) u32);
 
 impl SectionId {
     /// The index; in a graph of one file, that in the file.
@@ -116,34 +116,34 @@ pub enum SectionRole {
 /// A section: a block of bytes with the edges that leave it.
 #[derive(Clone, Debug)]
 pub struct Section<'data> {
-    pub(super) name: Cow<'data, str>,
+    pub(crate) name: Cow<'data, str>,
     /// Which of the graph's files it is from.
-    pub(super) file: u32,
-    pub(super) role: SectionRole,
+    pub(crate) file: u32,
+    pub(crate) role: SectionRole,
     /// A power of two, at most [`crate::MAX_ALIGN`].
-    pub(super) align: u32,
+    pub(crate) align: u32,
     /// At least the length of the bytes; what follows them is zero.
-    pub(super) size: u32,
-    pub(super) bytes: Cow<'data, [u8]>,
-    pub(super) edges: Vec<Edge>,
+    pub(crate) size: u32,
+    pub(crate) bytes: Cow<'data, [u8]>,
+    pub(crate) edges: Vec<Edge>,
     /// Its entries are about code, and it is kept as a table (`SHF_LINK_ORDER`).
-    pub(super) about_code: bool,
+    pub(crate) about_code: bool,
     /// The section that it is about, without which nobody needs it.
-    pub(super) about: Option<SectionId>,
+    pub(crate) about: Option<SectionId>,
     /// It lists functions to be called before or after others.
-    pub(super) list: Option<FunctionList>,
+    pub(crate) list: Option<FunctionList>,
     /// It is kept, whoever refers to it (`SHF_GNU_RETAIN`).
-    pub(super) retained: bool,
+    pub(crate) retained: bool,
 }
 
 /// A relocation: the bytes at `offset` depend on the address of `target`. Offset and width have been checked
 /// to lie in the section's bytes, the target in the symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    pub(super) offset: u32,
-    pub(super) target: SymbolId,
-    pub(super) addend: i64,
-    pub(super) relocation: Relocation,
+    pub(crate) offset: u32,
+    pub(crate) target: SymbolId,
+    pub(crate) addend: i64,
+    pub(crate) relocation: Relocation,
 }
 
 /// Where a symbol is.
@@ -200,21 +200,21 @@ pub enum Strength {
 /// A symbol.
 #[derive(Clone, Debug)]
 pub struct Symbol<'data> {
-    pub(super) name: Cow<'data, str>,
+    pub(crate) name: Cow<'data, str>,
     /// The file that the definition is from.
-    pub(super) file: u32,
-    pub(super) definition: Definition,
-    pub(super) size: u64,
-    pub(super) function: bool,
-    pub(super) scope: Scope,
-    pub(super) strength: Strength,
+    pub(crate) file: u32,
+    pub(crate) definition: Definition,
+    pub(crate) size: u64,
+    pub(crate) function: bool,
+    pub(crate) scope: Scope,
+    pub(crate) strength: Strength,
     /// `st_other`: what PowerPC's callers must know of a function.
-    pub(super) other: u8,
+    pub(crate) other: u8,
 }
 
 impl<'data> Graph<'data> {
     /// The graph of one file without a name, with nothing in it.
-    pub(super) fn of_file(format: ObjectFormat, arch: Arch) -> Self {
+    pub(crate) fn of_file(format: ObjectFormat, arch: Arch) -> Self {
         Self {
             format,
             files: alloc::vec![String::new()],
@@ -223,7 +223,7 @@ impl<'data> Graph<'data> {
     }
 
     /// The name of the file with that number, for errors; what passes have added is of none.
-    pub(super) fn file_name(&self, file: usize) -> &str {
+    pub(crate) fn file_name(&self, file: usize) -> &str {
         self.files.get(file).map_or("a pass", String::as_str)
     }
 
@@ -263,7 +263,7 @@ impl<'data> Graph<'data> {
         self.size_limit = bytes.min(MAX_SIZE);
     }
 
-    pub(super) fn too_large(&self, size: u64) -> Error {
+    pub(crate) fn too_large(&self, size: u64) -> Error {
         Error::ImageTooLarge {
             size,
             limit: self.size_limit,
@@ -321,18 +321,18 @@ impl<'data> Graph<'data> {
         &self.groups
     }
 
-    pub(super) fn section(&self, id: SectionId) -> Option<&Section<'data>> {
+    pub(crate) fn section(&self, id: SectionId) -> Option<&Section<'data>> {
         self.sections.get(id.index())
     }
 
     /// The name of an edge's symbol, for an error.
-    pub(super) fn symbol_name(&self, id: SymbolId) -> String {
+    pub(crate) fn symbol_name(&self, id: SymbolId) -> String {
         let symbol = self.symbols.get(id.index());
         symbol.map_or_else(String::new, |symbol| symbol.name.clone().into_owned())
     }
 
     /// The name of a section, for an error: with its file, if there are several.
-    pub(super) fn section_name(&self, section: &Section<'_>) -> String {
+    pub(crate) fn section_name(&self, section: &Section<'_>) -> String {
         match self.files.get(section.file as usize) {
             Some(file) if self.files.len() > 1 => alloc::format!("{file}:{}", section.name),
             _ => section.name.clone().into_owned(),
@@ -379,12 +379,12 @@ impl Section<'_> {
 
     /// Whether it is a table about code of its file: what it says of a function it says of that of the file, whichever of the
     /// functions of that name counts.
-    pub(super) fn describes_code(&self) -> bool {
+    pub(crate) fn describes_code(&self) -> bool {
         matches!(self.role, SectionRole::EhFrame | SectionRole::StackMaps) || self.about_code
     }
 
     /// Leaves nothing of it in the graph but its name.
-    pub(super) fn take_out(&mut self) {
+    pub(crate) fn take_out(&mut self) {
         self.role = SectionRole::Ignored;
         self.size = 0;
         self.bytes = Cow::Borrowed(&[]);
@@ -393,7 +393,7 @@ impl Section<'_> {
     }
 
     /// Whether zeros that are in no file follow its bytes.
-    pub(super) fn is_zero_filled(&self) -> bool {
+    pub(crate) fn is_zero_filled(&self) -> bool {
         self.bytes.len() < self.size as usize
     }
 
@@ -438,7 +438,7 @@ impl Edge {
 
 impl Symbol<'_> {
     /// What a file without symbols has all the same, under index 0.
-    pub(super) fn null() -> Self {
+    pub(crate) fn null() -> Self {
         Self {
             name: Cow::Borrowed(""),
             file: 0,

@@ -57,7 +57,7 @@ pub struct SegmentAddrs {
 }
 
 impl SegmentAddrs {
-    pub(super) const fn get(&self, kind: SegmentKind) -> CodeAddr {
+    pub(crate) const fn get(&self, kind: SegmentKind) -> CodeAddr {
         match kind {
             SegmentKind::Code => self.code,
             SegmentKind::ReadOnly => self.read_only,
@@ -68,33 +68,33 @@ impl SegmentAddrs {
 
 /// The place of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) segment: SegmentKind,
-    pub(super) offset: u32,
+pub(crate) struct Place {
+    pub(crate) segment: SegmentKind,
+    pub(crate) offset: u32,
 }
 
 /// A graph with a place for everything in it. [`Layout::link`] is the next step.
 #[derive(Clone, Debug)]
 pub struct Layout<'data> {
-    pub(super) graph: Graph<'data>,
-    pub(super) segments: [SegmentRequest; 3],
+    pub(crate) graph: Graph<'data>,
+    pub(crate) segments: [SegmentRequest; 3],
     /// By segment: how many bytes there are before zeros that are in no file.
-    pub(super) filled: [u32; 3],
+    pub(crate) filled: [u32; 3],
     /// By section.
-    pub(super) places: Vec<Option<Place>>,
+    pub(crate) places: Vec<Option<Place>>,
     /// By section: the offset in the kept stack maps.
-    pub(super) stack_maps: Vec<(usize, u32)>,
-    pub(super) stack_maps_size: u32,
+    pub(crate) stack_maps: Vec<(usize, u32)>,
+    pub(crate) stack_maps_size: u32,
     /// The global offset table's start in the read-only segment.
-    pub(super) got_start: u32,
+    pub(crate) got_start: u32,
     reach: Reach,
     /// Whether sections were given other places than the layout's.
-    pub(super) moved: bool,
+    pub(crate) moved: bool,
 }
 
 /// The zero that ends unwind information in memory, for whoever walks it from its address without knowing its
 /// size (`__register_frame`). Compilers leave it to the linker.
-pub(super) const EH_FRAME_END: u64 = 4;
+pub(crate) const EH_FRAME_END: u64 = 4;
 
 /// A segment that grows.
 struct Growing {
@@ -375,7 +375,7 @@ impl<'data> Layout<'data> {
 
     /// How many bytes of a segment there are before zeros that are in no file. Code has all of its own: what is between functions
     /// traps.
-    pub(super) fn filled_len(&self, kind: SegmentKind) -> usize {
+    pub(crate) fn filled_len(&self, kind: SegmentKind) -> usize {
         let segments = self.segments.iter().zip(self.filled);
         let mut own = segments.filter(|(request, _)| request.kind == kind);
         own.next().map_or(0, |(request, filled)| match kind {

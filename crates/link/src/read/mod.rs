@@ -22,7 +22,7 @@ mod macho;
 #[derive(Clone, Debug)]
 pub struct Object<'data> {
     /// Of a file without a name.
-    pub(super) graph: Graph<'data>,
+    pub(crate) graph: Graph<'data>,
 }
 
 impl<'data> Object<'data> {

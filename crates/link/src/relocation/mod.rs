@@ -16,8 +16,8 @@ use llvm_stackmaps::Endian;
 use patchpoint_isa::Arch;
 
 mod aarch64;
-pub(super) mod coff;
-pub(super) mod macho;
+pub(crate) mod coff;
+pub(crate) mod macho;
 mod powerpc64;
 mod riscv64;
 mod s390x;
@@ -25,7 +25,7 @@ mod x86_64;
 
 /// What a relocation writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Formula {
+pub(crate) enum Formula {
     /// Nothing.
     Nothing,
     /// S + A.
@@ -80,7 +80,7 @@ pub(super) enum Formula {
 
 impl Formula {
     /// Whether it needs an entry in the global offset table for the symbol.
-    pub(super) const fn needs_got(self) -> bool {
+    pub(crate) const fn needs_got(self) -> bool {
         matches!(
             self,
             Self::GotOffset | Self::GotEntry | Self::GotPage | Self::GotEntryAddress | Self::GotFromPage
@@ -88,7 +88,7 @@ impl Formula {
     }
 
     /// Whether it needs the place to have an address.
-    pub(super) const fn needs_place(self) -> bool {
+    pub(crate) const fn needs_place(self) -> bool {
         matches!(
             self,
             Self::Relative
@@ -102,7 +102,7 @@ impl Formula {
     }
 
     /// Whether a stub may stand in for the symbol.
-    pub(super) const fn is_branch(self) -> bool {
+    pub(crate) const fn is_branch(self) -> bool {
         matches!(self, Self::Branch | Self::BranchNoToc)
     }
 }
@@ -122,7 +122,7 @@ enum Extension {
 
 /// Which values fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Fit {
+pub(crate) struct Fit {
     extension: Extension,
     /// How many low bits of the value are kept.
     bits: u8,
@@ -134,7 +134,7 @@ pub(super) struct Fit {
 
 /// Why a value does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Misfit {
+pub(crate) enum Misfit {
     /// It has more bits.
     TooLarge,
     /// It is no multiple of this.
@@ -154,11 +154,11 @@ impl Fit {
         }
     }
 
-    pub(super) const fn signed(bits: u8) -> Self {
+    pub(crate) const fn signed(bits: u8) -> Self {
         Self::new(Extension::Signed, bits)
     }
 
-    pub(super) const fn unsigned(bits: u8) -> Self {
+    pub(crate) const fn unsigned(bits: u8) -> Self {
         Self::new(Extension::Unsigned, bits)
     }
 
@@ -176,12 +176,12 @@ impl Fit {
     }
 
     /// How many bits of the value are kept; 64 where it is not looked at.
-    pub(super) const fn bits(self) -> u8 {
+    pub(crate) const fn bits(self) -> u8 {
         self.bits
     }
 
     /// Whether `value`, a number modulo 2^64, fits.
-    pub(super) fn check(self, value: u64) -> Result<(), Misfit> {
+    pub(crate) fn check(self, value: u64) -> Result<(), Misfit> {
         let align = 1_u32 << self.zeros;
         if value & u64::from(align - 1) != 0 {
             return Err(Misfit::Misaligned(align));
@@ -230,7 +230,7 @@ const fn carried(from: u8, bits: u8, at: u8, carry: u16) -> Part {
 
 /// The bytes that a relocation changes.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// How many, up to 8.
     width: u8,
     /// Two instruction words: bit 0 is the first one's in either byte order, bit 32 the second one's.
@@ -302,7 +302,7 @@ impl Field {
 
 /// A row of an architecture's table.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Row {
+pub(crate) struct Row {
     number: u32,
     name: &'static str,
     formula: Formula,
@@ -317,7 +317,7 @@ struct Refused {
     reason: &'static str,
 }
 
-pub(super) const TLS: &str = "it is of thread-local storage, which only the system's loader can lay out";
+pub(crate) const TLS: &str = "it is of thread-local storage, which only the system's loader can lay out";
 const DYNAMIC: &str = "it belongs into linked files, not into objects";
 
 /// Rows are written `NAME: Formula, field, fit;`, ascending by number.
@@ -400,7 +400,7 @@ impl Relocation {
     }
 
     /// Whether a graph of this architecture may have it.
-    pub(super) fn is_of(self, arch: Arch) -> bool {
+    pub(crate) fn is_of(self, arch: Arch) -> bool {
         let coff = if arch == Arch::X86_64 { coff::table() } else { &[] };
         coff.contains(self.0)
             || Self::from_elf(arch, self.number()) == Some(self)
@@ -425,21 +425,21 @@ impl Relocation {
         self.0.field.width
     }
 
-    pub(super) const fn formula(self) -> Formula {
+    pub(crate) const fn formula(self) -> Formula {
         self.0.formula
     }
 
-    pub(super) const fn fit(self) -> Fit {
+    pub(crate) const fn fit(self) -> Fit {
         self.0.fit
     }
 
     /// The bits of the value that stand in these bytes.
-    pub(super) fn extract(self, bytes: &[u8], endian: Endian) -> u64 {
+    pub(crate) fn extract(self, bytes: &[u8], endian: Endian) -> u64 {
         self.0.field.extract(self.0.field.read(bytes, endian))
     }
 
     /// Writes the value, of which [`fit`](Self::fit) has been checked, into these bytes.
-    pub(super) fn insert(self, bytes: &mut [u8], endian: Endian, value: u64) {
+    pub(crate) fn insert(self, bytes: &mut [u8], endian: Endian, value: u64) {
         let field = &self.0.field;
         let word = field.insert(field.read(bytes, endian), value);
         let word = field.order(word, endian).to_le_bytes();
@@ -454,7 +454,7 @@ impl Relocation {
     }
 
     /// Whether it holds the upper bits of a distance whose lower ones another relocation holds.
-    pub(super) fn is_upper_half(self) -> bool {
+    pub(crate) fn is_upper_half(self) -> bool {
         matches!(
             self.0.number,
             object::elf::R_RISCV_PCREL_HI20 | object::elf::R_RISCV_GOT_HI20
@@ -462,7 +462,7 @@ impl Relocation {
     }
 
     /// Whether its target must have an address of 32 bits, as the object's own have only in low memory.
-    pub(super) fn needs_low(self) -> bool {
+    pub(crate) fn needs_low(self) -> bool {
         self.0.formula == Formula::Absolute && self.0.fit.bits == 32
     }
 }
@@ -474,7 +474,7 @@ impl fmt::Debug for Relocation {
 }
 
 /// The name of a relocation that is not supported, and why.
-pub(super) fn why_refused(arch: Arch, number: u32) -> (String, &'static str) {
+pub(crate) fn why_refused(arch: Arch, number: u32) -> (String, &'static str) {
     let (refused, unknown) = match arch {
         Arch::X86_64 => (x86_64::REFUSED, x86_64::UNKNOWN),
         Arch::AArch64 => (aarch64::REFUSED, aarch64::UNKNOWN),

@@ -143,6 +143,31 @@ fn no_random_damage_panics() {
     }
 }
 
+/// Callers that treat kinds of errors alike find each where its sentence says what is wrong.
+#[test]
+fn errors_have_their_kinds() {
+    let refused = |bytes: &[u8]| Object::parse(bytes).unwrap_err().kind();
+    assert_eq!(refused(b"no object"), ErrorKind::Unsupported);
+    assert_eq!(refused(&OBJECT[..100]), ErrorKind::Malformed);
+    let graph = || Graph::new("it", Object::parse(OBJECT).unwrap());
+    let root = graph().prune(["nobody"]).unwrap_err();
+    assert_eq!(root.kind(), ErrorKind::NotFound);
+    let twice = graph().add("again", Object::parse(OBJECT).unwrap()).unwrap_err();
+    assert_eq!(twice.kind(), ErrorKind::Refused);
+    let mut small = graph();
+    small.set_size_limit(100);
+    let large = small.layout().unwrap_err();
+    assert_eq!(large.kind(), ErrorKind::Refused);
+    let said = large.to_string();
+    assert!(
+        said.contains("Builder::image_limit of an engine")
+            && said.contains("Graph::set_size_limit without one"),
+        "{said}"
+    );
+    let waits = at_once::<(), Error>(core::future::pending()).unwrap_err();
+    assert_eq!(waits.kind(), ErrorKind::Busy);
+}
+
 #[test]
 fn what_is_no_object_is_named() {
     let cases: [(&[u8], &str); 3] = [
