@@ -83,6 +83,7 @@ mod error;
 mod exchange;
 mod facts;
 mod listing;
+#[cfg(any(test, feature = "operands"))]
 mod operands;
 mod original;
 mod policy;
@@ -103,6 +104,7 @@ pub use check::{Checked, Chunk, check};
 pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_trap};
 pub use listing::{Line, disassemble};
+#[cfg(any(test, feature = "operands"))]
 pub use operands::{Operand, operands};
 pub use original::{Original, Outline, boundaries, is_call, original, patchpoint_prefix};
 pub use policy::{callee_saved, not_kept};
