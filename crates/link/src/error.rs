@@ -25,8 +25,8 @@ pub type Result<T> = core::result::Result<T, Error>;
 pub enum Error {
     /// The bytes are no object that the loader reads.
     #[error(
-        "cannot load {found}: needs a 64-bit ELF relocatable object (llc -filetype=obj, clang -c) for x86-64, AArch64, \
-         PowerPC64, s390x or RISC-V"
+        "cannot load {found}: needs a relocatable object (llc -filetype=obj, clang -c): 64-bit ELF for x86-64, AArch64, \
+         PowerPC64, s390x or RISC-V, Mach-O for x86-64 or arm64, COFF for x86-64"
     )]
     ObjectUnsupported { found: String },
     /// The object file contradicts itself or ends too early.
