@@ -226,7 +226,7 @@ build() { # arch
     say "$1: building"
     : >"$programs"
     build_tests "$1" "$programs" . "${tests_of_library[@]}"
-    if [ "$1" = "$whole" ]; then build_tests "$1" "$programs" . -p llvm-stackmaps -p patchpoint-isa -p patchpoint-verify --lib; fi
+    if [ "$1" = "$whole" ]; then build_tests "$1" "$programs" . -p llvm-stackmaps -p patchpoint-isa -p patchpoint-link -p patchpoint-verify --lib; fi
     # shellcheck disable=SC2046
     build_tests "$1" "$programs" asm-tests -p asm-tests $(running "$arch")
     [ "$(wc -l <"$programs")" -gt 2 ] || give_up "cargo does not say which test programs there are"

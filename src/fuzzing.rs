@@ -20,7 +20,7 @@ mod execute;
 mod registers;
 mod sequence;
 
-pub use crate::image::fuzz_body as image;
+use crate::deopt::UnwindInfo;
 #[cfg(all(feature = "remote", target_os = "linux"))]
 pub use crate::remote::fuzz_body as remote;
 pub use engine::engine;
@@ -29,6 +29,25 @@ use llvm_stackmaps::fuzzing::Choices;
 pub(crate) use llvm_stackmaps::fuzzing::Random;
 pub use llvm_stackmaps::fuzzing::{executions, flat, metadata, mutate_and_run, stackmap};
 pub use sequence::sequence;
+
+/// Any bytes as an object, which is linked; then its unwind information is read as the engine reads it.
+///
+/// # Panics
+///
+/// As [`patchpoint_link::fuzzing::image`].
+pub fn image(data: &[u8]) {
+    patchpoint_link::fuzzing::image(data, |linked| {
+        let image = &linked.image;
+        for frame in &image.eh_frames {
+            // Errors are fine, panics are not.
+            if let Ok(info) = UnwindInfo::for_arch(image.arch, frame.addr, &frame.bytes) {
+                for function in image.functions.iter().take(8) {
+                    let _ = info.can_return(function.addr);
+                }
+            }
+        }
+    });
+}
 
 /// The inputs that are checked in for a target.
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub(crate) use patchpoint_verify::{
     Branch, Content, Field, Outline, Template, branches_to, check_leaving, first_scalable, is_call, not_kept,
 };
 pub use patchpoint_verify::{
-    Checked, Chunk, Error, ErrorKind, InstructionAt, Line, Operand, Original, boundaries, callee_saved,
-    check, check_call, check_exchange, check_trap, disassemble, operands, original, patchpoint_prefix,
+    Checked, Chunk, Error, ErrorKind, InstructionAt, Line, Original, boundaries, callee_saved, check,
+    check_call, check_exchange, check_trap, disassemble, original, patchpoint_prefix,
 };
+#[cfg(feature = "cli")]
+pub use patchpoint_verify::{Operand, operands};

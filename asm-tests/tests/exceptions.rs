@@ -57,7 +57,7 @@ fn library() -> Option<impl Fn(&str) -> Option<CodeAddr>> {
     })
 }
 
-fn linked<M: MemoryManager>(
+fn linked<M: MemoryManager<Error = patchpoint::Error>>(
     set: &Path,
     memory: &M,
     library: impl Fn(&str) -> Option<CodeAddr>,

@@ -7,9 +7,8 @@
     reason = "a test"
 )]
 
-use patchpoint::Error;
 use patchpoint::addr::{CodeAddr, Len};
-use patchpoint::image::{LinkedImage, Object, Reach, SegmentAddrs, SegmentKind};
+use patchpoint::image::{self, LinkedImage, Object, Reach, SegmentAddrs, SegmentKind};
 use patchpoint::stackmap::StackMaps;
 
 /// The addresses of the image: segments apart from each other, as nothing should depend on their order.
@@ -217,7 +216,10 @@ fn what_cannot_be_reached_is_an_error_with_the_place() {
     for (symbol, addr, relocation, place) in cases {
         let error = with(symbol, addr);
         let text = error.to_string();
-        assert!(matches!(error, Error::RelocationOutOfReach { .. }), "{text}");
+        assert!(
+            matches!(error, image::Error::RelocationOutOfReach { .. }),
+            "{text}"
+        );
         assert!(
             text.starts_with(&format!("{relocation} at .data{place} ")),
             "{text}"
@@ -258,7 +260,7 @@ fn segments_that_cannot_be_there() {
         let mut addrs = ADDRS;
         change(&mut addrs);
         match layout.link(&addrs, &resolve) {
-            Err(Error::SegmentMisplaced { segment: found, .. }) => assert_eq!(found, segment),
+            Err(image::Error::SegmentMisplaced { segment: found, .. }) => assert_eq!(found, segment),
             other => panic!("{other:?}"),
         }
     };
@@ -301,7 +303,9 @@ fn static_code_must_be_low() {
         let linked = layout.link(&addrs, &|_| Some(CodeAddr::new(0x7f00_1000_0000)));
         match linked {
             Ok(_) => assert_eq!(reach, Reach::Anywhere, "{llc} {variant}"),
-            Err(Error::SegmentMisplaced { .. }) => assert_eq!(reach, Reach::Low2GiB, "{llc} {variant}"),
+            Err(image::Error::SegmentMisplaced { .. }) => {
+                assert_eq!(reach, Reach::Low2GiB, "{llc} {variant}")
+            }
             Err(error) => panic!("{llc} {variant}: {error}"),
         }
     }

@@ -11,12 +11,12 @@
 use std::collections::BTreeSet;
 
 use asm_tests::files;
-use patchpoint::Error;
 use patchpoint::addr::{CodeAddr, Len};
-use patchpoint::image::Object;
+use patchpoint::image::{self, Object};
 
 const MEND: &str = "is thread-local, which only the system's loader can lay out: compile with clang's -femulated-tls or \
-                    llc's -emulated-tls, and resolve what they call by image::emulated_tls; or keep it in memory that the \
+                    llc's -emulated-tls, and resolve __emutls_get_address, which they call, by \
+                    patchpoint's image::emulated_tls or the compiler's library; or keep it in memory that the \
                     runtime hands to each thread";
 
 /// The relocation that is named first for each model, of a variable of another file. Without a local variable, compilers
@@ -27,9 +27,9 @@ fn variables_of_elf_are_refused_by_name() {
     let sets = files::sets("tls/native");
     for set in &sets {
         let refused = |file| match Object::parse(set.file(file)).unwrap_err() {
-            error @ Error::ThreadLocal { .. } => {
+            error @ image::Error::ThreadLocal { .. } => {
                 assert!(error.to_string().ends_with(MEND), "{error}");
-                let Error::ThreadLocal { symbol, place } = error else {
+                let image::Error::ThreadLocal { symbol, place } = error else {
                     unreachable!()
                 };
                 (symbol, place)

@@ -53,7 +53,7 @@ impl Builder {
     }
 
     /// How many bytes an image that is loaded may have, where 256 MiB do not suit; at most 1 GiB. What needs more is refused with
-    /// [`Error::ImageTooLarge`]. Without this, each graph has [its own limit](crate::image::Graph::set_size_limit).
+    /// [`ImageTooLarge`](crate::image::Error::ImageTooLarge). Without this, each graph has [its own limit](crate::image::Graph::set_size_limit).
     #[must_use]
     pub fn image_limit(mut self, bytes: u64) -> Self {
         self.image_limit = Some(bytes);

@@ -32,11 +32,11 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::live::{self, Head};
 use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, calls};
 use crate::error::{Error, Result};
-use crate::image::stubs;
 use crate::memory::{CodeMemory, StubSlot};
 use crate::sequence::{self, Environment, Sequence, Target};
 use crate::site::Site;
 use crate::verify;
+use patchpoint_link::stubs;
 
 /// The room for a gate: a jump, and what brings it to where a head can stand.
 const GATE: Len = Len::new(16);

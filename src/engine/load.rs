@@ -188,12 +188,15 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::load_with`], and what the lookup returns.
-    pub async fn link(
+    pub async fn link<L: Lookup>(
         &self,
         mut graph: Graph<'_>,
         passes: &mut Passes<'_>,
-        lookup: &impl Lookup,
-    ) -> Result<Code> {
+        lookup: &L,
+    ) -> Result<Code>
+    where
+        Error: From<L::Error>,
+    {
         self.check_here()?;
         self.check_arch(graph.arch())?;
         if let Some(limit) = self.shared.image_limit {

@@ -140,115 +140,10 @@ pub enum Error {
     #[error(transparent)]
     Check(#[from] patchpoint_verify::Error),
     // ---- image ----
-    /// The bytes are no object that the loader reads.
-    #[error(
-        "cannot load {found}: needs a 64-bit ELF relocatable object (llc -filetype=obj, clang -c) for x86-64, AArch64, \
-         PowerPC64, s390x or RISC-V"
-    )]
-    ObjectUnsupported { found: String },
-    /// The object file contradicts itself or ends too early.
-    #[error("malformed object: {what}: {reason}")]
-    ObjectMalformed { what: &'static str, reason: String },
-    /// A section needs more than loading, or may not be loaded.
-    #[error("section {section} cannot be loaded: {reason}")]
-    SectionRefused { section: String, reason: &'static str },
-    /// The image is larger than the loader takes.
-    #[error("the image needs at least {size} bytes, more than the limit of {limit}: {}", mend_size(*limit))]
-    ImageTooLarge { size: u64, limit: u64 },
-    /// A relocation that is unknown, or not possible in its place.
-    #[error("{relocation} at {section}+{offset} cannot be applied: {reason}")]
-    RelocationUnsupported { relocation: String, section: String, offset: ByteOffset, reason: &'static str },
-    /// A symbol whose place depends on the thread.
-    #[error(
-        "`{symbol}` ({place}) is thread-local, which only the system's loader can lay out: compile with clang's \
-         -femulated-tls or llc's -emulated-tls, and resolve what they call by image::emulated_tls; or keep it in memory \
-         that the runtime hands to each thread"
-    )]
-    ThreadLocal { symbol: String, place: String },
-    /// A relocation changes bytes that its section does not have.
-    #[error("{relocation} at {section}+{offset} is outside the section's {size} bytes")]
-    RelocationOutsideSection { relocation: &'static str, section: String, offset: ByteOffset, size: u64 },
-    /// A relocation's value does not fit.
-    #[error(
-        "{relocation} at {section}+{offset} ({from}) cannot reach `{symbol}` ({to}): {value} does not fit into {bits} \
-         bits: {mend}"
-    )]
-    RelocationOutOfReach {
-        relocation: &'static str,
-        section: String,
-        offset: ByteOffset,
-        symbol: Box<str>,
-        from: CodeAddr,
-        to: CodeAddr,
-        value: i64,
-        bits: u8,
-        mend: &'static str,
-    },
-    /// A relocation's value is no multiple of the unit that its instruction counts in.
-    #[error(
-        "{relocation} at {section}+{offset} cannot lead to `{symbol}` ({to}): {value} is no multiple of {align}: \
-         align the symbol"
-    )]
-    RelocationMisaligned {
-        relocation: &'static str,
-        section: String,
-        offset: ByteOffset,
-        symbol: Box<str>,
-        to: CodeAddr,
-        value: i64,
-        align: u32,
-    },
-    /// Symbols that neither the object nor the resolver defines.
-    #[error("undefined: {}: define them in the resolver", symbols.join(", "))]
-    SymbolsUnresolved { symbols: Vec<String> },
-    /// Two objects that are linked together define the same symbol, and neither gives way.
-    #[error("`{symbol}` is defined by both {first} and {second}: leave one out, or make one weak or local")]
-    SymbolDuplicate { symbol: String, first: String, second: String },
-    /// Two objects that are linked together have a group of sections of one name, but not one that stands for both.
-    #[error(
-        "{first} and {second} both have the group `{group}`, but {reason}: compile both alike, or leave one out"
-    )]
-    GroupsDiffer { group: String, first: String, second: String, reason: &'static str },
-    /// A harness names a symbol that is local to two of the objects that it tests.
-    #[error(
-        "`{symbol}` is local to both {first} and {second}: test them in graphs of their own, or rename one"
-    )]
-    LocalAmbiguous { symbol: String, first: String, second: String },
-    /// A harness replaces a local variable, uses of which cannot be told from those of others in its section.
-    #[error(
-        "`{symbol}` of {file} cannot be replaced, for it is a local variable that shares its section with others: compile \
-         with -fdata-sections, or make it global"
-    )]
-    LocalNotReplaceable { symbol: String, file: String },
-    /// Objects that are to be linked together are for different architectures.
-    #[error("{second} is for {found:?}, but {first} is for {arch:?}: link them apart")]
-    ObjectsDiffer { first: String, arch: crate::arch::Arch, second: String, found: crate::arch::Arch },
-    /// Objects that are to be linked together are of different formats, and name the same things differently.
-    #[error("{second} is a {found:?} object, but {first} is a {format:?} object: link them apart")]
+    /// An object cannot be read, or a graph not linked.
     #[cfg(feature = "std")]
-    ObjectFormatsDiffer {
-        first: String,
-        format: crate::image::ObjectFormat,
-        second: String,
-        found: crate::image::ObjectFormat,
-    },
-    /// A root is named that no object defines.
-    #[error("`{symbol}` is to be kept with all it needs, but no object defines it")]
-    RootUndefined { symbol: String },
-    /// A link had to wait, where nobody waits.
-    #[error("the link waits for {waiting_for}: poll it until it is ready")]
-    LinkUnfinished { waiting_for: String },
-    /// A relocation leads to a symbol that has no address.
-    #[error("symbol `{symbol}` cannot be linked to: {reason}")]
-    SymbolRefused { symbol: String, reason: &'static str },
-    /// A segment cannot be at the address that was given.
-    #[error("the {segment} segment cannot be at {addr}: {reason}")]
-    #[cfg(feature = "std")]
-    SegmentMisplaced { segment: crate::image::SegmentKind, addr: CodeAddr, reason: &'static str },
-    /// A section cannot be at the place of its segment that was given.
-    #[error("section {section} cannot be {:#x} behind its segment's start: {reason}", offset.get())]
-    #[cfg(feature = "std")]
-    SectionMisplaced { section: String, offset: crate::addr::Len, reason: &'static str },
+    #[error(transparent)]
+    Link(#[from] patchpoint_link::Error),
     /// Another number of function addresses than the stack map has functions.
     #[error(
         "the stack map has {needed} functions, {found} addresses were given: give one for each, in its order"
@@ -725,16 +620,4 @@ pub enum Error {
         "unwind information for {pc}: {reason}; only offsets from a register and saved registers can be undone"
     )]
     UnwindRule { pc: CodeAddr, reason: String },
-}
-
-/// The most bytes of a linked image.
-pub(crate) const MAX_IMAGE_SIZE: u64 = 1 << 30;
-
-/// What to do about an image that is larger than a limit: than the largest there can be, or than one that the caller sets.
-fn mend_size(limit: u64) -> &'static str {
-    if limit < MAX_IMAGE_SIZE {
-        "raise it (Builder::image_limit, or Graph::set_size_limit without an engine; at most 1 GiB), or split the object"
-    } else {
-        "split the object"
-    }
 }

@@ -1,4 +1,4 @@
-//! Code that somebody else loaded: the way without the loader.
+//! Code that somebody else loaded: the way without the linker.
 #![allow(
     unsafe_code,
     reason = "the promise about foreign memory is an unsafe function"

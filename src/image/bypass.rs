@@ -1,4 +1,4 @@
-//! Calls and jumps within a section that a compiler or an assembler has resolved: no edge tells of them.
+//! Calls and jumps within a section that a compiler or an assembler has resolved: no edge tells a linker of them.
 //!
 //! Approach: the section's functions are decoded one by one, and direct branches looked at that lead to the starts in
 //! question. Bytes that do not decode are skipped, so something may be missed; addresses that are taken without a branch are
@@ -8,8 +8,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use std::collections::{HashMap, HashSet};
 
-use super::descriptors::{Descriptors, Spot};
-use super::graph::{Graph, Section, SectionId, SymbolId};
+use super::{Edge, FunctionPlace, Graph, Interposed, Replaced, Section, SectionId};
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
 use crate::verify::Outline;
@@ -29,104 +28,74 @@ pub struct Bypass {
     pub caller: String,
 }
 
-/// A function in a section: its offset, its size, its symbol.
-type Function = (u32, u32, SymbolId);
-
 /// Where sections are thought to be while they are decoded.
 const BASE: u64 = 1 << 40;
 
-impl Graph<'_> {
-    /// The branches without an edge that lead to the starts of these functions, by section and offset.
-    pub(super) fn bypasses(&self, replaced: &[SymbolId]) -> Vec<Bypass> {
-        let descriptors = Descriptors::find(self);
-        let spot = |id: SymbolId| {
-            let spot = self.spot(id.index(), 0)?;
-            Some(descriptors.code(spot).unwrap_or(spot))
+/// What was replaced in a section, by where it starts.
+type Targets<'r> = HashMap<u32, &'r Replaced>;
+
+/// The calls and jumps that still lead to what a harness has replaced ([`Graph::add_harness`]), as nothing tells a linker of
+/// them: by section and offset.
+#[must_use]
+pub fn bypasses(graph: &Graph<'_>, done: &Interposed) -> Vec<Bypass> {
+    let mut targets: HashMap<SectionId, Targets<'_>> = HashMap::new();
+    for replaced in &done.replaced {
+        if let Some((section, offset)) = replaced.code {
+            targets.entry(section).or_default().insert(offset, replaced);
+        }
+    }
+    let mut found = Vec::new();
+    if targets.is_empty() {
+        return found;
+    }
+    for functions in graph
+        .functions()
+        .chunk_by(|one, other| one.section == other.section)
+    {
+        let id = functions.first().map(|function| function.section);
+        let section = id.and_then(|id| graph.sections().get(id.index()).zip(targets.get(&id)));
+        if let Some((section, targets)) = section {
+            look_through(graph, section, functions, targets, &mut found);
+        }
+    }
+    found
+}
+
+fn look_through(
+    graph: &Graph<'_>,
+    section: &Section<'_>,
+    functions: &[FunctionPlace],
+    targets: &Targets<'_>,
+    found: &mut Vec<Bypass>,
+) {
+    let edges: HashSet<u32> = section.edges().iter().map(Edge::offset).collect();
+    let arch = graph.arch();
+    for function in functions {
+        let (start, end) = (function.offset, function.offset.saturating_add(function.size));
+        let Some(bytes) = section.bytes().get(start as usize..end as usize) else {
+            continue;
         };
-        let mut targets: HashMap<SectionId, HashMap<u32, SymbolId>> = HashMap::new();
-        for id in replaced {
-            if let Some((section, offset)) = spot(*id) {
-                targets.entry(section).or_default().insert(offset, *id);
-            }
-        }
-        let mut found = Vec::new();
-        if targets.is_empty() {
-            return found;
-        }
-        for (id, functions) in self.functions_in(&targets, spot) {
-            if let (Some(section), Some(targets)) = (self.section(id), targets.get(&id)) {
-                self.look_through(section, &functions, targets, &mut found);
-            }
-        }
-        found
-    }
-
-    /// The functions of sections, by section and offset, none within another.
-    fn functions_in<T>(
-        &self,
-        sections: &HashMap<SectionId, T>,
-        spot: impl Fn(SymbolId) -> Option<Spot>,
-    ) -> Vec<(SectionId, Vec<Function>)> {
-        let mut found: HashMap<SectionId, Vec<Function>> = HashMap::new();
-        for (id, symbol) in (0..).map(SymbolId).zip(&self.symbols) {
-            let Some((section, offset)) = spot(id).filter(|_| symbol.function) else {
+        let addr = CodeAddr::new(BASE + u64::from(start));
+        let known = instructions(arch, addr, bytes);
+        for (from, to) in Outline::of(arch, addr, bytes, &known).branches() {
+            let offset = |addr: u64| u32::try_from(addr.wrapping_sub(BASE)).ok();
+            let (Some(first), Some(last)) = (offset(from.start), offset(from.end)) else {
                 continue;
             };
-            if sections.contains_key(&section) {
-                let size = u32::try_from(symbol.size).unwrap_or(u32::MAX);
-                found.entry(section).or_default().push((offset, size, id));
-            }
-        }
-        let mut found: Vec<_> = found.into_iter().collect();
-        found.sort_unstable_by_key(|(section, _)| *section);
-        for (_, functions) in &mut found {
-            functions.sort_unstable();
-            let mut end = 0;
-            functions.retain(|(offset, size, _)| {
-                let apart = *offset >= end && *size > 0;
-                if apart {
-                    end = offset.saturating_add(*size);
-                }
-                apart
-            });
-        }
-        found
-    }
-
-    fn look_through(
-        &self,
-        section: &Section<'_>,
-        functions: &[Function],
-        targets: &HashMap<u32, SymbolId>,
-        found: &mut Vec<Bypass>,
-    ) {
-        let edges: HashSet<u32> = section.edges.iter().map(|edge| edge.offset).collect();
-        for (start, size, function) in functions {
-            let end = start.saturating_add(*size);
-            let Some(bytes) = section.bytes.get(*start as usize..end as usize) else {
+            let target = offset(to).and_then(|to| Some((to, *targets.get(&to)?)));
+            // What the function itself does is not what calls it, and an edge tells of the others.
+            let Some((to, replaced)) = target.filter(|(to, _)| *to != start) else {
                 continue;
             };
-            let addr = CodeAddr::new(BASE + u64::from(*start));
-            let known = instructions(self.arch, addr, bytes);
-            for (from, to) in Outline::of(self.arch, addr, bytes, &known).branches() {
-                let offset = |addr: u64| u32::try_from(addr.wrapping_sub(BASE)).ok();
-                let (Some(first), Some(last)) = (offset(from.start), offset(from.end)) else {
-                    continue;
-                };
-                let target = offset(to).and_then(|to| Some((to, *targets.get(&to)?)));
-                // What the function itself does is not what calls it, and an edge tells of the others.
-                let Some((to, symbol)) = target.filter(|(to, _)| to != start) else {
-                    continue;
-                };
-                if to != first && !(first..last).any(|at| edges.contains(&at)) {
-                    found.push(Bypass {
-                        symbol: self.symbol_name(symbol),
-                        file: self.file_name(section.file()).to_owned(),
-                        section: section.name.to_string(),
-                        offset: first,
-                        caller: self.symbol_name(*function),
-                    });
-                }
+            if to != first && !(first..last).any(|at| edges.contains(&at)) {
+                let caller = graph.symbols().get(function.symbol.index());
+                found.push(Bypass {
+                    symbol: replaced.symbol.clone(),
+                    file: replaced.file.clone(),
+                    section: section.name().to_string(),
+                    offset: first,
+                    caller: caller.map_or_else(String::new, |symbol| symbol.name().to_string()),
+                });
             }
         }
     }

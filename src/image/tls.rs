@@ -2,7 +2,7 @@
 //!
 //! Problem: the thread-local storage of ELF is laid out by the system's loader for the modules that it knows: what is linked
 //! later has no module number, no offset from the thread pointer, and no place in the table that `__tls_get_addr` reads. So
-//! its relocations are refused, each with its symbol ([`Error::ThreadLocal`](crate::Error::ThreadLocal)). Approach:
+//! its relocations are refused, each with its symbol ([`Error::ThreadLocal`](super::Error::ThreadLocal)). Approach:
 //! *emulated* thread-local storage, for which clang (`-femulated-tls`) and llc (`-emulated-tls`) emit ordinary data and calls
 //! of one function, on every architecture and in every relocation model. That function is here, for code that runs in this
 //! process: [`emulated_tls`] resolves it.

@@ -14,7 +14,6 @@ use std::vec::Vec;
 
 use super::unwinder::Section;
 use crate::arch::Arch;
-use crate::error::Result;
 use crate::image::{EhFrame, LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
 
 /// A memory manager whose code the process's unwinder knows: C++ exceptions pass through it and are caught in it, and backtraces
@@ -67,16 +66,17 @@ impl<F> Registered<F> {
 impl<M: MemoryManager> MemoryManager for Unwound<M> {
     type Memory = M::Memory;
     type Finalized = Registered<M::Finalized>;
+    type Error = M::Error;
 
     async fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
         reach: Reach,
-    ) -> Result<(Self::Memory, SegmentAddrs)> {
+    ) -> Result<(Self::Memory, SegmentAddrs), M::Error> {
         self.0.allocate(segments, reach).await
     }
 
-    async fn finalize(&self, memory: Self::Memory, image: &LinkedImage) -> Result<Self::Finalized> {
+    async fn finalize(&self, memory: Self::Memory, image: &LinkedImage) -> Result<Self::Finalized, M::Error> {
         let memory = self.0.finalize(memory, image).await?;
         let ours = Arch::host() == Some(image.image.arch);
         let frames = image
@@ -97,7 +97,7 @@ impl<M: MemoryManager> MemoryManager for Unwound<M> {
         self.0.abandon(memory);
     }
 
-    fn deallocate(&self, finalized: Self::Finalized) -> Result<()> {
+    fn deallocate(&self, finalized: Self::Finalized) -> Result<(), M::Error> {
         drop(finalized.sections);
         self.0.deallocate(finalized.memory)
     }

@@ -8,8 +8,8 @@ use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind, calls};
 use crate::error::{Error, Result, SiteName};
 use crate::image::RecordedCall;
-use crate::image::stubs;
 use crate::memory::CodeArea;
+use patchpoint_link::stubs;
 
 /// A call that is to be a site, under an ID of the runtime's choice.
 pub(crate) struct CallSpec {

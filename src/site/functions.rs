@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::addr::{CodeAddr, Len};
 use crate::error::{Error, Result};
-use crate::image::FunctionRange;
+use crate::image::{self, FunctionRange};
 
 /// Functions in ascending address. One takes 16 bytes and its name.
 pub(crate) struct Functions {
@@ -111,14 +111,14 @@ impl Functions {
     /// Keeps functions that are sorted by address.
     ///
     /// # Errors
-    /// [`Error::ImageTooLarge`]: their names take 4 GiB.
+    /// [`ImageTooLarge`](image::Error::ImageTooLarge): their names take 4 GiB.
     pub(crate) fn new(functions: &[FunctionRange]) -> Result<Self> {
         let size: usize = functions.iter().map(|function| function.name.len()).sum();
         if u32::try_from(size).is_err() {
-            return Err(Error::ImageTooLarge {
+            return Err(Error::Link(image::Error::ImageTooLarge {
                 size: size as u64,
                 limit: u32::MAX.into(),
-            });
+            }));
         }
         let mut names = String::with_capacity(size);
         let keep = |function: &FunctionRange| {

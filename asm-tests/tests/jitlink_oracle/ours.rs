@@ -6,8 +6,8 @@ use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
 use patchpoint::error::Result;
 use patchpoint::image::{
-    Definition, Edge, Graph, Layout, LinkedImage, Object, Relocation, Resolved, Scope, Section, SectionId,
-    SectionRole, SegmentAddrs, Symbol, SymbolId, relax,
+    self, Definition, Edge, Graph, Layout, LinkedImage, Object, Relocation, Resolved, Scope, Section,
+    SectionId, SectionRole, SegmentAddrs, Symbol, SymbolId, relax,
 };
 
 use crate::record::{Record, Sectioned, Slot, Target};
@@ -177,7 +177,7 @@ fn arrange(graph: &mut Graph<'_>, places: &Places<'_>, record: &Record) -> std::
 }
 
 /// Puts all sections where they are in the record. Returns the addresses of the segments.
-fn place(layout: &mut Layout<'_>, places: &Places<'_>) -> Result<SegmentAddrs> {
+fn place(layout: &mut Layout<'_>, places: &Places<'_>) -> image::Result<SegmentAddrs> {
     let all: Vec<_> = layout
         .graph()
         .section_ids()
@@ -238,7 +238,7 @@ pub(crate) fn link(
         return Err(format!("sections: ours are {ours:?}, jitlink's {theirs:?}"));
     }
     arrange(&mut graph, &places, record)?;
-    let said = |error: patchpoint::Error| error.to_string();
+    let said = |error: image::Error| error.to_string();
     let mut layout = graph.layout().map_err(said)?;
     let addrs = place(&mut layout, &places).map_err(said)?;
     let allocated = layout.allocate(addrs).map_err(said)?;

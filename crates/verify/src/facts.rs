@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::field::Field;
-use super::operand::Operand;
 
 /// Where control goes after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +221,8 @@ pub(super) struct Isa {
     /// The offset of the first instruction on vectors of unknown length.
     pub(super) scalable: fn(&[u8]) -> Option<usize>,
     /// The operands of an instruction, as LLVM lists them.
-    pub(super) operands: fn(&[u8]) -> Option<Vec<Operand>>,
+    #[cfg(any(test, feature = "operands"))]
+    pub(super) operands: fn(&[u8]) -> Option<Vec<crate::Operand>>,
     /// The fields of code that may vary, in their order, given which addresses are targets; `None` for code that can have none.
     pub(super) fields: Fields,
     pub(super) abi: Abi,

@@ -94,7 +94,9 @@ mod exchange;
 mod facts;
 mod field;
 mod listing;
+#[cfg(any(test, feature = "operands"))]
 mod operand;
+#[cfg(any(test, feature = "operands"))]
 mod operands;
 mod original;
 mod policy;
@@ -118,7 +120,9 @@ pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_trap};
 pub use field::Field;
 pub use listing::{Line, disassemble};
+#[cfg(any(test, feature = "operands"))]
 pub use operand::Operand;
+#[cfg(any(test, feature = "operands"))]
 pub use operands::operands;
 pub use original::{Original, Outline, boundaries, is_call, original, patchpoint_prefix};
 pub use policy::{callee_saved, not_kept};

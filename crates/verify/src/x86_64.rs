@@ -6,6 +6,7 @@
 //! Registers and conventions: System V ABI, AMD64 supplement, sections 3.2.1 to 3.2.3, DWARF numbers figure 3.36.
 
 mod branches;
+#[cfg(any(test, feature = "operands"))]
 mod operands;
 
 use alloc::string::String;
@@ -84,6 +85,7 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: |_| None,
+    #[cfg(any(test, feature = "operands"))]
     operands: operands::operands,
     fields,
     abi: Abi {

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use object::{BinaryFormat, Object as _, ObjectKind, ObjectSection, SectionIndex};
-use patchpoint::Error;
 use patchpoint::addr::{CodeAddr, CodeRange, Len};
-use patchpoint::image::{FunctionRange, Image, Object, Segment, SegmentKind};
+use patchpoint::image::{self, FunctionRange, Image, Object, Segment, SegmentKind};
 use patchpoint::stackmap::{Endian, StackMap, StackMaps};
 
 use crate::object_file::ObjectFile;
@@ -45,7 +44,7 @@ impl Code {
     pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
         match Object::parse(data) {
             Ok(object) => Self::load(object),
-            Err(Error::ObjectUnsupported { .. }) => Self::as_it_stands(file),
+            Err(image::Error::ObjectUnsupported { .. }) => Self::as_it_stands(file),
             Err(error) => Err(error.into()),
         }
     }

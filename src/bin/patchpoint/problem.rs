@@ -1,7 +1,7 @@
 use std::io;
 
 use patchpoint::arch::Arch;
-use patchpoint::{Error, stackmap};
+use patchpoint::{Error, image, stackmap};
 
 /// Why there is nothing to print. The name of the file stands before it.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +103,10 @@ impl Problem {
             Self::Library(error) => match **error {
                 // It can be read; whose its records are is not known.
                 Error::Tables(stackmap::Error::RecordsWithoutFunction { .. }) => 1,
-                Error::ObjectMalformed { .. } | Error::ObjectUnsupported { .. } | Error::Tables(_) => 2,
+                Error::Link(
+                    image::Error::ObjectMalformed { .. } | image::Error::ObjectUnsupported { .. },
+                )
+                | Error::Tables(_) => 2,
                 _ => 1,
             },
             Self::Of(_, problem) => problem.status(),
@@ -139,6 +142,12 @@ impl Problem {
 
 impl From<stackmap::Error> for Problem {
     fn from(error: stackmap::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<image::Error> for Problem {
+    fn from(error: image::Error) -> Self {
         Error::from(error).into()
     }
 }

@@ -1,6 +1,7 @@
 //! How much memory an image may take is what the engine was told.
 
 use super::*;
+use crate::image;
 
 /// A gigabyte less 2 MiB, of which the object holds not a byte.
 const ZEROS: u64 = (1 << 30) - (2 << 20);
@@ -107,7 +108,7 @@ fn a_small_object_that_wants_a_gigabyte_is_refused() {
     assert!(small_object().len() < 700);
     for (told, limit) in [(None, 256 << 20), (Some(1 << 20), 1 << 20), (Some(ZEROS), ZEROS)] {
         let error = refused(told);
-        let Error::ImageTooLarge { size, limit: found } = error else {
+        let Error::Link(image::Error::ImageTooLarge { size, limit: found }) = error else {
             panic!("{error}")
         };
         // At least that: what is laid out before the zeros counts too.
@@ -128,7 +129,10 @@ fn an_engine_with_room_for_it_loads_it() {
     let roomy = engine(Some(1 << 30));
     let refused = refused(None);
     let code = roomy.load(&small_object(), |_| None).unwrap();
-    assert!(matches!(refused, Error::ImageTooLarge { .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::Link(image::Error::ImageTooLarge { .. })),
+        "{refused}"
+    );
     let zeros = code.symbol("zeros").unwrap().get() as usize;
     for at in [0, ZEROS as usize / 2, ZEROS as usize - 1] {
         // SAFETY: the symbol is of so many bytes of data, which live as long as the code.

@@ -5,12 +5,13 @@ use std::vec::Vec;
 
 use super::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 use crate::addr::CodeAddr;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::image::{self, LinkedImage, MemoryManager, SegmentAddrs, SegmentKind, SegmentRequest};
 
 impl MemoryManager for Arena {
     type Memory = Placement;
     type Finalized = Placed;
+    type Error = Error;
 
     fn allocate(
         &self,

@@ -9,6 +9,7 @@
 mod branches;
 mod decode;
 mod facts;
+#[cfg(any(test, feature = "operands"))]
 mod operands;
 mod scalable;
 mod text;
@@ -46,6 +47,7 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: scalable::first_scalable,
+    #[cfg(any(test, feature = "operands"))]
     operands: operands::operands,
     fields: |_, _| None,
     abi: Abi {

@@ -10,6 +10,7 @@
 
 mod branches;
 mod decode;
+#[cfg(any(test, feature = "operands"))]
 mod operands;
 mod scalable;
 mod text;
@@ -41,6 +42,7 @@ pub(crate) static ISA: Isa = Isa {
     pair,
     leaving: |_, _| None,
     scalable: scalable::first_scalable,
+    #[cfg(any(test, feature = "operands"))]
     operands: operands::operands,
     fields: |_, _| None,
     abi: Abi {

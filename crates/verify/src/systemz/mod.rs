@@ -45,6 +45,7 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: |_| None,
+    #[cfg(any(test, feature = "operands"))]
     operands: |_| None,
     fields: |_, _| None,
     abi: Abi {

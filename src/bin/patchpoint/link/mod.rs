@@ -163,11 +163,11 @@ fn define_handle(graph: &mut Graph<'_>) -> Result<(), Problem> {
 }
 
 /// Links with nothing to wait for.
-fn link_into<M: MemoryManager>(
+fn link_into<M: MemoryManager<Error = Error>>(
     memory: &M,
     graph: Graph<'_>,
     passes: &mut Passes<'_>,
-    lookup: &impl Lookup,
+    lookup: &impl Lookup<Error = image::Error>,
 ) -> patchpoint::Result<image::Linked<M::Finalized>> {
     image::at_once(image::link(graph, passes, memory, lookup))
 }
@@ -177,7 +177,7 @@ fn load(
     link: &Link,
     graph: Graph<'_>,
     passes: &mut Passes<'_>,
-    lookup: &impl Lookup,
+    lookup: &impl Lookup<Error = image::Error>,
 ) -> Result<LinkedImage, Problem> {
     for library in &link.library {
         call::load_library(library).map_err(|why| Problem::SharedLibrary(why).of(library))?;
@@ -226,7 +226,7 @@ fn defined(link: &Link, name: &str) -> Option<CodeAddr> {
 /// In this tool's words.
 fn undefined(error: Error, or: &'static str) -> Problem {
     match error {
-        Error::SymbolsUnresolved { symbols } => Problem::Undefined(symbols, or),
+        Error::Link(image::Error::SymbolsUnresolved { symbols }) => Problem::Undefined(symbols, or),
         error => error.into(),
     }
 }

@@ -4,7 +4,7 @@ use std::future::{Future, ready};
 
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
-use patchpoint::image::{LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
+use patchpoint::image::{self, LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
 
 const PAGE: u64 = 0x1000;
 
@@ -20,7 +20,7 @@ impl AtAddress {
             let align = PAGE.max(request.align.get().into());
             if !std::mem::take(&mut first) {
                 let next = end.and_then(|end| end.checked_next_multiple_of(align));
-                at = CodeAddr::new(next.ok_or(Error::SegmentMisplaced {
+                at = CodeAddr::new(next.ok_or(image::Error::SegmentMisplaced {
                     segment: request.kind,
                     addr: at,
                     reason: "there is no room behind the others: give a lower base",
@@ -41,6 +41,7 @@ impl AtAddress {
 impl MemoryManager for AtAddress {
     type Memory = ();
     type Finalized = ();
+    type Error = Error;
 
     fn allocate(
         &self,

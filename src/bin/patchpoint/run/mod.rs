@@ -10,7 +10,7 @@ use patchpoint::deopt::{Frame, Ramps};
 use patchpoint::engine::Status;
 use patchpoint::site::{Module, Site};
 use patchpoint::verify::{self, Original};
-use patchpoint::{Engine, Error};
+use patchpoint::{Engine, Error, image};
 
 use crate::args::{Argument, Arguments, Output, Run};
 use crate::call;
@@ -162,7 +162,7 @@ fn load(
         Some(addr)
     };
     let code = engine.load(data, resolve).map_err(|error| match error {
-        Error::SymbolsUnresolved { symbols } => Problem::Run(format!(
+        Error::Link(image::Error::SymbolsUnresolved { symbols }) => Problem::Run(format!(
             "does not define {}: give --symbol NAME=ADDRESS, or --libc for the C library's",
             symbols.join(", ")
         )),
