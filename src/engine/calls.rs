@@ -98,7 +98,8 @@ impl Engine {
 
 /// What leads a call to a function.
 pub(super) fn sequence(to: CodeAddr) -> Sequence {
-    Sequence::new().jump(Target::to(to))
+    // SAFETY: `retarget` is unsafe, and demands of `to` that it can be called there; nobody else has such sites changed.
+    Sequence::new().jump(unsafe { Target::addr(to) })
 }
 
 /// Prepares the change of a call site.

@@ -1,5 +1,10 @@
 //! Any bytes as a site, its record and a sequence for it: what is assembled, the checker accepts.
 
+#![allow(
+    unsafe_code,
+    reason = "addresses and bytes that nobody can check are promises"
+)]
+
 use core::ops::{Deref, DerefMut};
 use std::string::ToString;
 use std::vec::Vec;
@@ -84,7 +89,8 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
     let fits = |sequence: &Sequence| assemble(sequence, &site, &environment).map(drop);
     let (sequence, raw) = operations(choices, &fits);
     assert_eq!(
-        Sequence::from_any_text(&sequence.to_string()).as_ref(),
+        // SAFETY: nothing is executed here.
+        unsafe { Sequence::from_text(&sequence.to_string()) }.as_ref(),
         Ok(&sequence),
         "as text"
     );
@@ -303,12 +309,17 @@ fn target(choices: &mut Chooser<'_>) -> Target {
             Target::Miss,
             Target::Deopt,
             Target::End,
-            Target::to(far),
-            Target::to(near),
+            outside(far),
+            outside(near),
             label,
         ],
         Target::End,
     )
+}
+
+fn outside(addr: CodeAddr) -> Target {
+    // SAFETY: nothing is executed here.
+    unsafe { Target::addr(addr) }
 }
 
 const CONDITIONS: [Cond; 10] = [
@@ -381,8 +392,8 @@ fn finished(
             }
         }
     }
-    let outside = Target::to(CodeAddr::new(0x7000_0010_0000));
-    for to in [target(choices), target(choices), outside] {
+    let beyond = outside(CodeAddr::new(0x7000_0010_0000));
+    for to in [target(choices), target(choices), beyond] {
         if !matches!(fits(&sequence), Err(Error::ShadowFallsThrough { .. })) {
             break;
         }
@@ -411,7 +422,9 @@ fn operation(choices: &mut Chooser<'_>, sequence: Sequence) -> (Sequence, bool) 
         10 => {
             let returns = [OnReturn::FollowsC, OnReturn::PreservesAll, OnReturn::Never];
             let at = choices.pick(&[0x7000_0020_0000, 0x4321_0000_0000], 0);
-            sequence.call_to(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
+            let (callee, on_return) = (CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC));
+            // SAFETY: nothing is executed here.
+            unsafe { sequence.call(callee, on_return) }
         }
         11 => match choices.below(4) {
             3 => bits(sequence, choices),

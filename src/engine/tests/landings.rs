@@ -207,7 +207,8 @@ fn only(nops: &[u8]) -> (Lab, Text, Site) {
 
 fn calling() -> Sequence {
     let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    Sequence::new().call_to(target, crate::arch::OnReturn::FollowsC)
+    // SAFETY: it takes the site's argument.
+    unsafe { Sequence::new().call(target, crate::arch::OnReturn::FollowsC) }
 }
 
 #[test]
@@ -244,7 +245,8 @@ fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there(
     let (lab, _text, site) = only(&nops);
     let called = Sequence::new().raw(&HOST.increment.repeat(before));
     let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    let called = called.call_to(target, crate::arch::OnReturn::FollowsC);
+    // SAFETY: it takes the site's argument.
+    let called = unsafe { called.call(target, crate::arch::OnReturn::FollowsC) };
     lab.engine.patch(1, &called.add(result(), 1u64)).unwrap();
     // The call returns into the middle of one of the original nops.
     refused!(lab.engine.restore(1), LandingLost);

@@ -38,9 +38,9 @@ fn wait_for(flag: &AtomicBool) {
 
 fn calling() -> Sequence {
     let callee = CodeAddr::new(blocking as *const () as u64);
-    Sequence::new()
-        .call_to(callee, OnReturn::FollowsC)
-        .add(result(), 5)
+    // SAFETY: it takes what the site passes.
+    let called = unsafe { Sequence::new().call(callee, OnReturn::FollowsC) };
+    called.add(result(), 5)
 }
 
 /// Patches a site while a thread is in a callee of its stub; frees what `free` frees; lets the callee return into the
