@@ -6,9 +6,10 @@
 
 use alloc::vec::Vec;
 
+use super::RegSet;
+use super::live::{Head, HeadBytes, NoHead};
 use super::op::{Base, Cond, Dest, Extension, Op, Width};
-use super::{Arch, RegSet};
-use crate::addr::{CodeAddr, DwarfReg};
+use crate::addr::{CodeAddr, DwarfReg, Len};
 
 /// Why an architecture cannot encode an operation. The caller knows the site and the operation's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,19 +163,28 @@ pub(crate) trait Backend: Sync {
     fn landing(&self) -> (Vec<u8>, Vec<u8>) {
         (Vec::new(), Vec::new())
     }
-}
 
-/// The encoder of an architecture.
-pub(crate) fn of(arch: Arch) -> &'static dyn Backend {
-    match arch {
-        Arch::X86_64 => &super::x86_64::X86_64,
-        Arch::AArch64 => &super::aarch64::AArch64,
-        Arch::PowerPc64 => &super::powerpc64::BIG_V1,
-        Arch::PowerPc64ElfV2 => &super::powerpc64::BIG_V2,
-        Arch::PowerPc64Le => &super::powerpc64::LITTLE,
-        Arch::SystemZ => &super::systemz::SystemZ,
-        Arch::RiscV64 => &super::riscv64::RiscV64,
-    }
+    /// Where the head of the site at `addr` stands: as early as it can.
+    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead>;
+
+    /// How far jumps reach, either way, in bytes: those of heads, and others where no register is free.
+    fn reach(&self) -> u64;
+
+    /// The head that goes on to the tail.
+    fn nop(&self, head: Head) -> HeadBytes;
+
+    /// The head that jumps to `to`, if it reaches.
+    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes>;
+
+    /// A length that the relocated instructions and the jump behind them do not exceed.
+    fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
+
+    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to what
+    /// followed them.
+    ///
+    /// # Errors
+    /// [`Error::RampRelocation`](crate::Error::RampRelocation): one of them means something else there.
+    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>>;
 }
 
 impl Base {

@@ -1,4 +1,4 @@
-//! What live patching needs to know of an architecture: heads, traps, and instructions executed elsewhere.
+//! The heads of live sites.
 //!
 //! A live site is lead nops, one head, and a tail. The lead and the tail are written when the site is armed and
 //! never again: a thread may be between any two of their instructions at any time. The head is one instruction,
@@ -6,10 +6,8 @@
 
 use alloc::vec::Vec;
 
-use super::backend::Backend;
 use super::{Arch, nops};
 use crate::addr::{CodeAddr, Len};
-use crate::error::Result;
 
 /// The most bytes that a head has.
 const MOST: usize = 8;
@@ -61,39 +59,9 @@ pub(crate) struct NoHead {
     pub(crate) needed: Len,
 }
 
-/// One architecture.
-pub(crate) trait Live: Backend {
-    /// Where the head of the site at `addr` stands: as early as it can.
-    fn plan_head(&self, addr: CodeAddr, len: Len) -> core::result::Result<Head, NoHead>;
-
-    /// How far jumps reach, either way, in bytes: those of heads, and others where no register is free.
-    fn reach(&self) -> u64;
-
-    /// The head that goes on to the tail.
-    fn nop(&self, head: Head) -> HeadBytes;
-
-    /// The head that jumps to `to`, if it reaches.
-    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes>;
-
-    /// A length that the relocated instructions and the jump behind them do not exceed.
-    fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
-
-    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to what
-    /// followed them.
-    ///
-    /// # Errors
-    /// [`Error::RampRelocation`](crate::Error::RampRelocation): one of them means something else there.
-    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>>;
-}
-
 impl Head {
     /// The head at this offset of the site at `addr`, if a site of `len` bytes holds it.
-    pub(crate) fn within(
-        addr: CodeAddr,
-        len: Len,
-        offset: Len,
-        head: Len,
-    ) -> core::result::Result<Self, NoHead> {
+    pub(crate) fn within(addr: CodeAddr, len: Len, offset: Len, head: Len) -> Result<Self, NoHead> {
         let needed = Len::new(offset.get().saturating_add(head.get()));
         let start = addr.plus(offset).filter(|_| len >= needed);
         Ok(Self {
@@ -121,18 +89,5 @@ impl Head {
     pub(crate) fn of_site(self, site: &[u8]) -> Option<HeadBytes> {
         let bytes = site.get(self.offset.as_usize()..self.end().as_usize())?;
         Some(HeadBytes::new(bytes))
-    }
-}
-
-/// What live patching needs of an architecture.
-pub(crate) fn of(arch: Arch) -> &'static dyn Live {
-    match arch {
-        Arch::X86_64 => &super::x86_64::X86_64,
-        Arch::AArch64 => &super::aarch64::AArch64,
-        Arch::PowerPc64 => &super::powerpc64::BIG_V1,
-        Arch::PowerPc64ElfV2 => &super::powerpc64::BIG_V2,
-        Arch::PowerPc64Le => &super::powerpc64::LITTLE,
-        Arch::SystemZ => &super::systemz::SystemZ,
-        Arch::RiscV64 => &super::riscv64::RiscV64,
     }
 }

@@ -9,6 +9,8 @@ pub mod aarch64;
 #[cfg(feature = "std")]
 pub(crate) mod backend;
 #[cfg(feature = "std")]
+mod dispatch;
+#[cfg(feature = "std")]
 pub(crate) mod live;
 #[cfg(feature = "std")]
 pub(crate) mod op;
@@ -23,6 +25,8 @@ pub mod systemz;
 #[cfg(feature = "std")]
 pub mod x86_64;
 
+#[cfg(feature = "std")]
+pub(crate) use dispatch::backend_of;
 #[cfg(feature = "std")]
 pub use op::{Cond, Extension, Label, Width};
 pub use patchpoint_isa::{

@@ -9,7 +9,7 @@ use super::observe::Observers;
 use super::state::States;
 use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
-use crate::arch::live;
+use crate::arch::backend_of;
 use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::{Arena, SharedCounters, StubPool};
@@ -104,7 +104,7 @@ impl Builder {
         publisher.check(level)?;
         let stops_anywhere = world.stops_anywhere();
         // Less the length of a site and its stub.
-        let within = live::of(arch).reach().min(1 << 31) - (1 << 16);
+        let within = backend_of(arch).reach().min(1 << 31) - (1 << 16);
         // Jumps from all of one chunk's code should reach another next to it.
         let arena = self
             .arena

@@ -29,8 +29,8 @@ use super::state::{Status, Stub};
 use super::transaction::Change;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::live::{self, Head};
-use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, calls};
+use crate::arch::live::Head;
+use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, backend_of, calls};
 use crate::error::{Error, Result};
 use crate::image::stubs;
 use crate::memory::{CodeMemory, StubSlot};
@@ -201,7 +201,7 @@ impl Branch<'_> {
                 Ok(Some(bytes))
             }
             Self::Gate(gate) => {
-                let Some(jump) = live::of(arch).jump(gate.head, to) else {
+                let Some(jump) = backend_of(arch).jump(gate.head, to) else {
                     return Ok(None);
                 };
                 let len = Len::new(gate.range.len() as u32);
@@ -320,7 +320,7 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let range = slot.range();
     let memory = shared.stubs.memory(&slot);
     arming.stubs.push(slot);
-    let head = live::of(arch).plan_head(range.start(), GATE);
+    let head = backend_of(arch).plan_head(range.start(), GATE);
     let head = head.map_err(|_| no_head(&site))?;
     let gate = Gate {
         range: CodeRange::new(range.start(), GATE.get().into()).expect("a gate lies in its slot"),

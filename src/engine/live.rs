@@ -33,8 +33,9 @@ use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Kind, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::live::{self, Head, HeadBytes, Live};
-use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
+use crate::arch::backend::Backend;
+use crate::arch::live::{Head, HeadBytes};
+use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, backend_of, exchange};
 use crate::error::{Error, Fate, Result};
 use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
@@ -72,8 +73,8 @@ pub(super) struct HeadExchange {
 }
 
 /// The site's architecture.
-fn backend(site: &Site) -> &'static dyn Live {
-    live::of(site.module().arch())
+fn backend(site: &Site) -> &'static dyn Backend {
+    backend_of(site.module().arch())
 }
 
 // ---- preparing ----
@@ -283,7 +284,7 @@ impl HeadExchange {
         let into = addr.distance_from(word) as usize;
         assert!(
             old.len() == new.len() && into + new.len() <= 8,
-            "a head lies in one quadword, see `Live::plan_head`"
+            "a head lies in one quadword, see `Backend::plan_head`"
         );
         let in_word = |bytes: &mut dyn Iterator<Item = u8>| {
             let mut word = [0; 8];

@@ -28,8 +28,8 @@ use self::machine::{Block, CodeMemory, Data, Trampolines};
 use self::program::{Maker, Outside, POOL, Program, To};
 use super::Random;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::backend::{self, Backend};
-use crate::arch::{Arch, Convention, RegSet, SiteContext, SiteKind, conventions};
+use crate::arch::backend::Backend;
+use crate::arch::{Arch, Convention, RegSet, SiteContext, SiteKind, backend_of, conventions};
 use crate::error::{Error, Result};
 use crate::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
 use crate::stackmap::testing::{map, record};
@@ -42,7 +42,7 @@ const ARCH: Arch = match Arch::host() {
 };
 
 fn backend() -> &'static dyn Backend {
-    backend::of(ARCH)
+    backend_of(ARCH)
 }
 
 /// Programs that are written before any of them runs.

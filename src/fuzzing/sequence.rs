@@ -12,8 +12,7 @@ use std::vec::Vec;
 use super::Choices;
 use super::registers::{ForValues, arch_of};
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::backend;
-use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, conventions};
+use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, backend_of, conventions};
 use crate::error::Error;
 use crate::sequence::{
     Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble, assemble_out_of_line,
@@ -61,7 +60,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         choices: Choices::new(data),
         values: ForValues::of(arch),
     };
-    let unit = backend::of(arch).unit();
+    let unit = backend_of(arch).unit();
     let shape = shape(choices, unit);
     let spec = record_spec(choices, shape);
     let bytes = map().constant(1 << 40).function(0x40_0000, 64, [spec]).bytes();

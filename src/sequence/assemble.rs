@@ -9,9 +9,9 @@ use super::places::result_register;
 use super::resolve::Resolver;
 use super::scratch::Free;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::backend::{self, Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
+use crate::arch::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
 use crate::arch::op::{Dest, Label, Op};
-use crate::arch::{Declared, RegSet, SiteContext, SiteKind, Vouched, conventions};
+use crate::arch::{Declared, RegSet, SiteContext, SiteKind, Vouched, backend_of, conventions};
 use crate::error::{Error, Result, SiteName};
 
 /// What a site offers to the sequences that are written there.
@@ -240,7 +240,7 @@ fn declared_at(layout: &Layout<'_>, start: CodeAddr, vouched: &[(Mark, Mark, Reg
 
 impl<'s, 'a> Job<'s, 'a> {
     fn new(sequence: &'s Sequence, site: &'s SiteContext<'a>, env: &'s Environment) -> Result<Self> {
-        let backend = backend::of(site.arch);
+        let backend = backend_of(site.arch);
         let end = site
             .addr
             .get()

@@ -7,9 +7,9 @@
 use alloc::vec::Vec;
 
 use crate::addr::{CodeAddr, Len};
-use crate::arch::backend::{self, Backend, Branch, Code, Form, Origin};
+use crate::arch::backend::{Backend, Branch, Code, Form, Origin};
 use crate::arch::op::{Dest, Label};
-use crate::arch::{Arch, nops};
+use crate::arch::{Arch, backend_of, nops};
 
 /// A position in the code: bytes, and branches, before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -274,7 +274,7 @@ pub(super) fn pad(arch: Arch, landings: &[u32], until: Len, left: bool, out: &mu
         out.extend(behind.iter().copied().flatten());
     };
     for landing in landings {
-        let (mut before, behind) = backend::of(arch).landing();
+        let (mut before, behind) = backend_of(arch).landing();
         if from == usize::try_from(*landing).ok() {
             before.clear();
         }

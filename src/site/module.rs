@@ -10,8 +10,8 @@ use super::functions::{FunctionView, Functions};
 use super::kept::{Form, Kept, Origin, Sites};
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
-use crate::arch::live::{self, Head, NoHead};
-use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
+use crate::arch::live::{Head, NoHead};
+use crate::arch::{Arch, CallShape, SiteContext, SiteKind, backend_of, calls};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
@@ -586,7 +586,7 @@ impl Site {
         if self.shape().kind() == SiteKind::Call {
             return self.plan_operand();
         }
-        let live = live::of(arch);
+        let live = backend_of(arch);
         live.plan_head(self.addr(), self.reserved())
             .map_err(|NoHead { needed }| Error::NoHead {
                 site: self.name(),

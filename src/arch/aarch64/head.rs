@@ -32,7 +32,7 @@ pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::{Arch, live};
+    use crate::arch::{Arch, backend_of};
 
     #[test]
     fn every_aligned_site_of_four_bytes_has_a_head() {
@@ -49,7 +49,7 @@ mod tests {
     fn armed_sites_are_a_head_and_nops() {
         let (site, len) = (CodeAddr::new(0x7000_0000), Len::new(16));
         let head = plan(site, len).unwrap();
-        let live = live::of(Arch::AArch64);
+        let live = backend_of(Arch::AArch64);
         let jump = jump(head, CodeAddr::new(0x7000_0100)).unwrap();
         assert_eq!(&*jump, 0x1400_0040_u32.to_le_bytes());
         let armed = head.armed(Arch::AArch64, len, jump);

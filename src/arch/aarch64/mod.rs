@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 
 use super::RegSet;
 use super::backend::{Backend, Branch, Code, Form, Refusal};
-use super::live::{Head, HeadBytes, Live, NoHead};
+use super::live::{Head, HeadBytes, NoHead};
 use super::op::Op;
 use crate::addr::{CodeAddr, Len};
 
@@ -59,9 +59,7 @@ impl Backend for AArch64 {
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
         branch::put(branch, from, to, out);
     }
-}
 
-impl Live for AArch64 {
     fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
         head::plan(addr, len)
     }

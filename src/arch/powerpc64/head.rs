@@ -32,7 +32,7 @@ pub(super) fn jump(flavor: Flavor, head: Head, to: CodeAddr) -> Option<HeadBytes
 mod tests {
     use super::super::LITTLE;
     use super::*;
-    use crate::arch::live::Live;
+    use crate::arch::backend::Backend;
 
     #[test]
     fn a_head_is_the_first_aligned_word() {

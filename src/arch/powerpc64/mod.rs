@@ -38,7 +38,7 @@ pub use regs::*;
 use alloc::vec::Vec;
 
 use super::backend::{Backend, Branch, Code, Form, Refusal};
-use super::live::{Head, HeadBytes, Live, NoHead};
+use super::live::{Head, HeadBytes, NoHead};
 use super::op::Op;
 use super::{Arch, RegSet};
 use crate::addr::{CodeAddr, Len};
@@ -178,9 +178,7 @@ impl Backend for PowerPc64 {
             .put(insn::load_toc(self.0.convention.toc_slot()), &mut behind);
         (before, behind)
     }
-}
 
-impl Live for PowerPc64 {
     fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
         head::plan(addr, len)
     }

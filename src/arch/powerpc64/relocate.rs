@@ -129,7 +129,7 @@ fn moved(flavor: Flavor, at: u64, addr: u64, bytes: &[u8]) -> core::result::Resu
 mod tests {
     use super::super::{BIG_V1, BIG_V2, LITTLE};
     use super::*;
-    use crate::arch::live::Live;
+    use crate::arch::backend::Backend;
 
     fn moved_words(words: &[u32], at: u64) -> core::result::Result<Vec<u32>, String> {
         let backend = &BIG_V1;

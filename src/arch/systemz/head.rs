@@ -46,7 +46,7 @@ pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::{Arch, live};
+    use crate::arch::{Arch, backend_of};
 
     #[test]
     fn every_even_address_and_length_gets_one_aligned_word_or_a_refusal() {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn armed_sites_are_nops_around_one_head() {
-        let live = live::of(Arch::SystemZ);
+        let live = backend_of(Arch::SystemZ);
         for at in (0..16).step_by(2) {
             for len in (12..=40).step_by(2) {
                 let site = CodeAddr::new(0x7f00_0000_1000 + at);

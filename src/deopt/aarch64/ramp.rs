@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
 use crate::arch::aarch64::AArch64;
-use crate::arch::live::Live;
+use crate::arch::backend::Backend;
 use crate::deopt::Resume;
 use crate::error::{Error, Result};
 

@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use super::machine::Machine;
 use super::plan::{Plan, Slot};
 use crate::addr::{CodeAddr, DwarfReg, Len};
-use crate::arch::backend::{self, Backend, BranchKind, Code, Origin, Refusal};
+use crate::arch::backend::{Backend, BranchKind, Code, Origin, Refusal};
 use crate::arch::op::{Address, Base, Dest, Extension, Op, Value, Width};
-use crate::arch::{Arch, RegSet, SiteContext, conventions};
+use crate::arch::{Arch, RegSet, SiteContext, backend_of, conventions};
 use crate::deopt::host::state;
 use crate::engine::StackAt;
 use crate::error::{Error, Result};
@@ -89,7 +89,7 @@ struct Writer {
 
 impl Writer {
     fn new(arch: Arch, origin: Origin) -> Self {
-        let backend = backend::of(arch);
+        let backend = backend_of(arch);
         Self {
             backend,
             machine: Machine::of(arch),

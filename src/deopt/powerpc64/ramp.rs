@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use super::layout::{CONTEXT, CTR, DISPATCH, FEATURES, FRAME, GENERAL, LR};
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
+use crate::arch::backend::Backend;
 use crate::arch::powerpc64::PowerPc64;
 use crate::deopt::Resume;
 use crate::error::{Error, Result};

@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
+use crate::arch::backend::Backend;
 use crate::arch::riscv64::RiscV64;
 use crate::deopt::Resume;
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, Len, RecordId};
-use crate::arch::live::Live;
+use crate::arch::backend::Backend;
 use crate::arch::riscv64::RiscV64;
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::lean::testing;

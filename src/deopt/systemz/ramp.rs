@@ -18,7 +18,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
+use crate::arch::backend::Backend;
 use crate::arch::systemz::SystemZ;
 use crate::deopt::Resume;
 use crate::error::{Error, Result};

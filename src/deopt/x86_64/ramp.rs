@@ -14,7 +14,7 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
+use crate::arch::backend::Backend;
 use crate::arch::x86_64::X86_64;
 use crate::deopt::Resume;
 use crate::error::Result;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
 use crate::arch::aarch64::AArch64;
-use crate::arch::live::Live;
+use crate::arch::backend::Backend;
 use crate::error::Error;
 
 const OLD: u64 = 0x7000_0000_1000;

@@ -10,7 +10,8 @@ use super::{Entries, adding, call, engine, entry, live_module, returning, site};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
-use crate::arch::live::{self, Head};
+use crate::arch::backend_of;
+use crate::arch::live::Head;
 use crate::deopt::Ramps;
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
 use crate::error::Result;
@@ -129,7 +130,7 @@ impl Race {
         let (engine, entries) = (engine(), Entries::new(1));
         let module = entries.live(&engine);
         let site = site(&engine, 0);
-        let head = live::of(Arch::X86_64)
+        let head = backend_of(Arch::X86_64)
             .plan_head(site.addr(), site.reserved())
             .unwrap();
         Self {
@@ -230,7 +231,7 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
             }
             race.write(
                 race.head.offset.as_usize(),
-                &live::of(Arch::X86_64).jump(race.head, slot.addr()).unwrap(),
+                &backend_of(Arch::X86_64).jump(race.head, slot.addr()).unwrap(),
             );
             if !fill {
                 thread::sleep(Duration::from_micros(20));
