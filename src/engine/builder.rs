@@ -9,12 +9,12 @@ use super::observe::Observers;
 use super::state::States;
 use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
-use crate::arch::backend_of;
 use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::{Arena, SharedCounters, StubPool};
 use crate::publish::{Epochs, Publisher, World};
 use crate::site::SiteTable;
+use patchpoint_asm::backend_of;
 
 /// Describes an engine, and makes it.
 #[derive(Default)]

@@ -23,20 +23,21 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::live::{Arming, HeadExchange};
+use super::live::{Arming, HeadExchange, out_of_reach};
 use super::prepare::Preparation;
 use super::state::{Status, Stub};
 use super::transaction::Change;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::live::Head;
-use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, backend_of, calls};
+use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, calls};
 use crate::error::{Error, Result};
 use crate::image::stubs;
 use crate::memory::{CodeMemory, StubSlot};
 use crate::sequence::{self, Environment, Sequence, Target};
 use crate::site::Site;
 use crate::verify;
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::Head;
 
 /// The room for a gate: a jump, and what brings it to where a head can stand.
 const GATE: Len = Len::new(16);
@@ -114,7 +115,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
     let (new, status, sequence) = match change {
         Change::Restore => (original.to_vec(), Status::Original, None),
         Change::Retarget(sequence) => {
-            let [Target::Addr(to)] = sequence.outline().targets[..] else {
+            let [Target::Addr(to)] = sequence.outline().targets() else {
                 return Err(Error::CallSiteOnly { site: site.name() });
             };
             let new = lead(preparation, &branch, &original, to.get())?;
@@ -166,10 +167,7 @@ fn lead(
     preparation.made.stub = Some(stub);
     branch
         .to(site, original, addr)?
-        .ok_or_else(|| Error::StubOutOfReach {
-            site: site.name(),
-            stub: addr,
-        })
+        .ok_or_else(|| out_of_reach(site, addr))
 }
 
 impl Branch<'_> {
@@ -249,7 +247,11 @@ fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(S
 fn far_len(site: &Site, near: CodeRange, to: CodeAddr) -> Result<Len> {
     match stubs::leaving(site.module().arch(), to) {
         Some(code) => Ok(Len::new(code.len() as u32)),
-        None => sequence::stub_len(&sequence(to), &at_entry(site, near), &Environment::default()),
+        None => Ok(sequence::stub_len(
+            &sequence(to),
+            &at_entry(site, near),
+            &Environment::default(),
+        )?),
     }
 }
 
@@ -338,19 +340,13 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
             arming.stubs.push(slot);
             branch
                 .to(&site, &arming.original, addr)?
-                .ok_or_else(|| Error::StubOutOfReach {
-                    site: site.name(),
-                    stub: addr,
-                })?
+                .ok_or_else(|| out_of_reach(&site, addr))?
         }
     };
     let slot = arming.stubs.first().expect("the gate's slot is the first");
     shared.stubs.fill(slot, &standing)?;
     let armed = Branch::Call.to(&site, &arming.original, range.start())?;
-    let armed = armed.ok_or_else(|| Error::StubOutOfReach {
-        site: site.name(),
-        stub: range.start(),
-    })?;
+    let armed = armed.ok_or_else(|| out_of_reach(&site, range.start()))?;
     (arming.armed, arming.standing) = (armed.into(), standing.into());
     (arming.head, arming.gate) = (head, Some(gate));
     Ok(())

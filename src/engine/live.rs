@@ -33,9 +33,7 @@ use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Kind, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::backend::Backend;
-use crate::arch::live::{Head, HeadBytes};
-use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, backend_of, exchange};
+use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
 use crate::error::{Error, Fate, Result};
 use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
@@ -44,6 +42,9 @@ use crate::publish::{Level, Moment, Publisher, Rest};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::{Head, HeadBytes};
 
 /// What arming has made of a site.
 pub(super) struct Armed {
@@ -155,10 +156,13 @@ fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
 }
 
 fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
-    backend(site).jump(head, to).ok_or_else(|| Error::StubOutOfReach {
-        site: site.name(),
-        stub: to,
-    })
+    backend(site).jump(head, to).ok_or_else(|| out_of_reach(site, to))
+}
+
+/// A jump or call of the site does not reach that stub.
+pub(super) fn out_of_reach(site: &Site, stub: CodeAddr) -> Error {
+    let site = site.name();
+    sequence::Error::StubOutOfReach { site, stub }.into()
 }
 
 /// Puts what is to stand in the site, whose head jumps to `to`.

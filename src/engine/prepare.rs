@@ -375,7 +375,7 @@ impl<'a> Preparation<'a> {
         deopt: Option<CodeAddr>,
     ) -> Result<Environment> {
         let mut environment = Environment { miss: None, deopt };
-        for target in &sequence.outline().targets {
+        for target in sequence.outline().targets() {
             match target {
                 Target::Miss => {
                     environment.miss =

@@ -12,15 +12,16 @@ use std::vec::Vec;
 use super::Choices;
 use super::registers::{ForValues, arch_of};
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, backend_of, conventions};
+use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, conventions};
 use crate::error::Error;
 use crate::sequence::{
-    Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble, assemble_out_of_line,
-    float_arg, float_result, live, location, reg, result, temp,
+    self, Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble,
+    assemble_out_of_line, float_arg, float_result, live, location, reg, result, temp,
 };
 use crate::stackmap::testing::{RecordSpec, constant, constant_index, direct, indirect, map, record};
 use crate::stackmap::{Endian, Location, StackMaps};
 use crate::verify::{self, Chunk};
+use patchpoint_asm::backend_of;
 
 /// Assembles a sequence for a site, all of which the bytes describe, on the architecture that the first byte chooses,
 /// in place or in a stub, and checks it.
@@ -112,7 +113,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         Ok(assembled) => accepted(&site, &sequence, raw, &assembled).map_err(Error::from),
         Err(error) => {
             assert!(!std::string::ToString::to_string(&error).is_empty());
-            Err(error)
+            Err(error.into())
         }
     })
 }
@@ -122,7 +123,7 @@ fn accepted(
     site: &SiteContext<'_>,
     sequence: &Sequence,
     raw: bool,
-    assembled: &crate::sequence::Assembled,
+    assembled: &sequence::Assembled,
 ) -> Result<(), verify::Error> {
     let chunk = assembled.stub.as_ref().map(|stub| Chunk {
         addr: stub.addr,
@@ -156,7 +157,7 @@ fn accepted(
 fn refused(
     site: &SiteContext<'_>,
     sequence: &Sequence,
-    assembled: &crate::sequence::Assembled,
+    assembled: &sequence::Assembled,
     error: &verify::Error,
 ) -> ! {
     let listing = verify::disassemble(site.arch, site.addr, &assembled.code);
@@ -346,7 +347,10 @@ fn bits(sequence: Sequence, choices: &mut Chooser<'_>) -> Sequence {
 
 /// Up to eight operations and some that are at their end, and whether raw bytes are among them, which may be anything. What
 /// cannot be assembled is mostly left away again: most sequences are to be valid.
-fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), Error>) -> (Sequence, bool) {
+fn operations(
+    choices: &mut Chooser<'_>,
+    fits: &dyn Fn(&Sequence) -> Result<(), sequence::Error>,
+) -> (Sequence, bool) {
     let mut sequence = Sequence::new();
     if choices.below(8) == 7 {
         sequence = sequence.in_place_only();
@@ -360,7 +364,7 @@ fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), 
         let (longer, is_raw) = operation(choices, sequence.clone());
         let open = matches!(
             fits(&longer),
-            Ok(()) | Err(Error::LabelUnbound { .. } | Error::ShadowFallsThrough { .. })
+            Ok(()) | Err(sequence::Error::LabelUnbound { .. } | sequence::Error::ShadowFallsThrough { .. })
         );
         // Raw bytes are seldom what the checker accepts.
         let chosen = open && (!is_raw || choices.below(4) == 3);
@@ -380,20 +384,20 @@ fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), 
 fn finished(
     choices: &mut Chooser<'_>,
     mut sequence: Sequence,
-    fits: &dyn Fn(&Sequence) -> Result<(), Error>,
+    fits: &dyn Fn(&Sequence) -> Result<(), sequence::Error>,
 ) -> Sequence {
     for label in [0, 1].map(Label::new) {
         let uses = sequence.uses(Target::Label(label));
-        if uses && matches!(fits(&sequence), Err(Error::LabelUnbound { .. })) {
+        if uses && matches!(fits(&sequence), Err(sequence::Error::LabelUnbound { .. })) {
             let bound = sequence.clone().bind(label);
-            if !matches!(fits(&bound), Err(Error::LabelBoundTwice { .. })) {
+            if !matches!(fits(&bound), Err(sequence::Error::LabelBoundTwice { .. })) {
                 sequence = bound;
             }
         }
     }
     let beyond = outside(CodeAddr::new(0x7000_0010_0000));
     for to in [target(choices), target(choices), beyond] {
-        if !matches!(fits(&sequence), Err(Error::ShadowFallsThrough { .. })) {
+        if !matches!(fits(&sequence), Err(sequence::Error::ShadowFallsThrough { .. })) {
             break;
         }
         let left = sequence.clone().jump(to);

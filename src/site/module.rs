@@ -10,13 +10,14 @@ use super::functions::{FunctionView, Functions};
 use super::kept::{Form, Kept, Origin, Sites};
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
-use crate::arch::live::{Head, NoHead};
-use crate::arch::{Arch, CallShape, SiteContext, SiteKind, backend_of, calls};
+use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
 use crate::stackmap::flat::Frame;
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::{Head, NoHead};
 
 /// Names a module of an engine; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -141,13 +141,13 @@ fn code_that_has_not_run_has_no_landings() {
 fn code_that_may_have_run_keeps_its_landing_through_every_change() {
     let (lab, _text, site) = one();
     let _ = site.function().entry();
-    refused!(lab.engine.patch(1, &long()), SequenceTooLong);
+    refused!(lab.engine.patch(1, &long()), Assemble(SequenceTooLong));
     lab.engine.patch(1, &plus(1)).unwrap();
     assert!(keeps(&site), "{:x?}", bytes(&site));
     assert_eq!(call(&site, 1), 2);
     lab.engine.patch(1, &plus_in_stub(9)).unwrap();
     assert!(keeps(&site) && call(&site, 1) == 10);
-    refused!(lab.engine.patch(1, &long()), SequenceTooLong);
+    refused!(lab.engine.patch(1, &long()), Assemble(SequenceTooLong));
     lab.engine.restore(1).unwrap();
     assert_eq!(bytes(&site), called(1).bytes[..SITE]);
     lab.engine.patch(1, &plus(1)).unwrap();
@@ -225,12 +225,12 @@ fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
     );
     if ARCH.is_powerpc64() {
         // It returns to what restores the TOC pointer.
-        refused!(lab.engine.patch(1, &long), SequenceTooLong);
+        refused!(lab.engine.patch(1, &long), Assemble(SequenceTooLong));
         return;
     }
     lab.engine.patch(1, &long).unwrap();
     lab.engine.patch(1, &inner).unwrap();
-    refused!(lab.engine.patch(1, &long), SequenceTooLong);
+    refused!(lab.engine.patch(1, &long), Assemble(SequenceTooLong));
 }
 
 /// Elsewhere all nops are as long as what instructions are a multiple of: a call returns into the middle of none.

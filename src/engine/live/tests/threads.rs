@@ -10,8 +10,6 @@ use super::{Entries, adding, call, engine, entry, live_module, returning, site};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
-use crate::arch::backend_of;
-use crate::arch::live::Head;
 use crate::deopt::Ramps;
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
 use crate::error::Result;
@@ -19,6 +17,8 @@ use crate::memory::testing::process::{End, end_of_child, in_child};
 use crate::publish::{Attached, Drained, NeverStopped, Rest};
 use crate::sequence::{Sequence, Target, result};
 use crate::site::{Module, ModuleId, Site};
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::Head;
 
 /// A callee that says that it was entered and waits until it may return, or a minute.
 static ENTERED: AtomicBool = AtomicBool::new(false);
