@@ -152,13 +152,24 @@ impl Code {
 
     /// Appends a branch, which `scratch` may be clobbered for.
     pub fn branch(&mut self, kind: BranchKind, dest: Dest, scratch: Option<DwarfReg>) {
+        self.branch_with(kind, dest, scratch, 0);
+    }
+
+    /// The same, with what the architecture notes for itself.
+    pub(crate) fn branch_with(
+        &mut self,
+        kind: BranchKind,
+        dest: Dest,
+        scratch: Option<DwarfReg>,
+        detail: u16,
+    ) {
         self.branches.push(Branch {
             at: self.at(),
             kind,
             dest,
             scratch,
             form: Form::Short,
-            detail: 0,
+            detail,
             op: self.op,
         });
     }
@@ -182,6 +193,9 @@ pub trait Backend: Sync {
     fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool;
 
     /// Appends `branch` in its form, standing at `from`; it reaches `to`.
+    ///
+    /// # Panics
+    /// It does not: see [`reaches`](Self::reaches).
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>);
 
     /// What stands around an address to which a thread may return although its call is gone: the bytes before

@@ -63,6 +63,14 @@
 //! assembles code other than sequences uses the same: [`op`], [`backend`] and [`finish`](sequence::finish). [`live`] is about
 //! the one instruction of a live site that is exchanged while threads execute it.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        reason = "a default in place of what cannot be missing hides a broken invariant"
+    )
+)]
+
 extern crate alloc;
 
 pub mod aarch64;

@@ -20,15 +20,19 @@ pub struct HeadBytes {
 }
 
 impl HeadBytes {
-    /// These bytes; those beyond a quadword are dropped.
+    /// These bytes.
+    ///
+    /// # Panics
+    /// They are more than a quadword.
+    #[must_use]
     pub fn new(from: &[u8]) -> Self {
         let mut bytes = [0; MOST];
-        for (to, from) in bytes.iter_mut().zip(from) {
-            *to = *from;
-        }
+        let room = bytes.get_mut(..from.len());
+        room.expect("a head lies in one quadword").copy_from_slice(from);
         Self {
             bytes,
-            len: from.len().min(MOST) as u8,
+            // At most 8.
+            len: from.len() as u8,
         }
     }
 }
@@ -37,7 +41,8 @@ impl core::ops::Deref for HeadBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+        let bytes = self.bytes.get(..usize::from(self.len));
+        bytes.expect("a head was given no more bytes than there is room for")
     }
 }
 
@@ -61,6 +66,9 @@ pub struct NoHead {
 
 impl Head {
     /// The head at this offset of the site at `addr`, if a site of `len` bytes holds it.
+    ///
+    /// # Errors
+    /// The site is too short.
     pub fn within(addr: CodeAddr, len: Len, offset: Len, head: Len) -> Result<Self, NoHead> {
         let needed = Len::new(offset.get().saturating_add(head.get()));
         let start = addr.plus(offset).filter(|_| len >= needed);
@@ -72,11 +80,13 @@ impl Head {
     }
 
     /// The bytes of the site up to the head's end.
+    #[must_use]
     pub fn end(self) -> Len {
         Len::new(self.offset.get().saturating_add(self.len.get()))
     }
 
     /// All bytes of an armed site of `len` bytes: lead, head, tail.
+    #[must_use]
     pub fn armed(self, arch: Arch, len: Len, bytes: HeadBytes) -> Vec<u8> {
         let mut out = Vec::with_capacity(len.as_usize());
         nops::put(arch, self.offset.get(), &mut out);
@@ -86,6 +96,7 @@ impl Head {
     }
 
     /// The head in the bytes of an armed site.
+    #[must_use]
     pub fn of_site(self, site: &[u8]) -> Option<HeadBytes> {
         let bytes = site.get(self.offset.as_usize()..self.end().as_usize())?;
         Some(HeadBytes::new(bytes))

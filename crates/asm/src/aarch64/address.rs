@@ -119,7 +119,8 @@ impl Emitter<'_> {
         let (high, low) = (size & !LOW, size & LOW);
         let mut from = base;
         for (part, needed) in [(high, high != 0), (low, low != 0 || high == 0)] {
-            if let Some(imm) = Imm12::new(part.into()).filter(|_| needed) {
+            if needed {
+                let imm = Imm12::new(part.into()).expect("each half of 24 bits is an immediate");
                 put(dst.into(), from, imm, &mut self.code.bytes);
                 from = dst.into();
             }

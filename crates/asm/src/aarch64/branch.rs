@@ -115,7 +115,6 @@ pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
 }
 
 pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
-    // `reaches` has said yes, so there is something to write.
     match (branch.kind, branch.form) {
         (BranchKind::JumpIf(cond), Form::Short) => put_all(jump_if(cond, from, to), out),
         (BranchKind::JumpIf(cond), Form::Near | Form::Far) => {
@@ -131,16 +130,14 @@ pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a branch of which [`reaches`] has said that there is one.
 fn put_all(word: Option<u32>, out: &mut Vec<u8>) {
-    if let Some(word) = word {
-        put_word(word, out);
-    }
+    let word = word.expect("`reaches` has found the branch to reach");
+    put_word(word, out);
 }
 
 fn put_far(branch: &Branch, to: u64, out: &mut Vec<u8>) {
-    let Some(scratch) = scratch(branch) else {
-        return;
-    };
+    let scratch = scratch(branch).expect("`reaches` has found the register of a far branch");
     constant::put(scratch, to, out);
     match branch.kind {
         BranchKind::Call => insn::blr(scratch, out),

@@ -95,12 +95,12 @@ pub(super) fn put(flavor: Flavor, branch: &Branch, from: u64, to: u64, out: &mut
         let over = len(branch, branch.form) as i16;
         flavor.put(insn::bc(bo, bi, over), out);
     }
-    match (branch.form, scratch(branch)) {
-        (Form::Far, Some(scratch)) => {
-            constant::load(scratch, to).put(flavor, out);
-            flavor.put(insn::mtctr(scratch), out);
-            flavor.put(insn::BCTR, out);
-        }
-        _ => flavor.put(insn::b(distance), out),
+    if branch.form != Form::Far {
+        flavor.put(insn::b(distance), out);
+        return;
     }
+    let scratch = scratch(branch).expect("`reaches` has found the register of a far branch");
+    constant::load(scratch, to).put(flavor, out);
+    flavor.put(insn::mtctr(scratch), out);
+    flavor.put(insn::BCTR, out);
 }

@@ -13,10 +13,9 @@ pub(super) struct Words {
 
 impl Words {
     fn push(&mut self, word: u32) {
-        if let Some(slot) = self.words.get_mut(self.len) {
-            *slot = word;
-            self.len += 1;
-        }
+        let slot = self.words.get_mut(self.len);
+        *slot.expect("five instructions make any constant") = word;
+        self.len += 1;
     }
 
     pub(super) fn put(&self, flavor: Flavor, out: &mut Vec<u8>) {

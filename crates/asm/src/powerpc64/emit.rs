@@ -146,10 +146,7 @@ impl Emitter<'_> {
             Dest::Addr(_) if self.free.contains(CTR) => self.any_free(),
             Dest::Addr(_) | Dest::Label(_) | Dest::End => None,
         };
-        self.code.branch(kind, dest, scratch);
-        if let Some(branch) = self.code.branches.last_mut() {
-            branch.detail = detail.into();
-        }
+        self.code.branch_with(kind, dest, scratch, detail.into());
     }
 
     fn raw(&mut self, bytes: &[u8]) -> Result<(), Refusal> {

@@ -132,7 +132,6 @@ pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
 }
 
 pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
-    // `reaches` has said yes, so there is something to write.
     match (branch.kind, branch.form) {
         (BranchKind::JumpIf(cond), Form::Short) => put_word(jump_if(branch, cond, from, to), out),
         (BranchKind::JumpIf(cond), form) => {
@@ -148,16 +147,14 @@ pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a branch of which [`reaches`] has said that there is one.
 fn put_word(word: Option<u32>, out: &mut Vec<u8>) {
-    if let Some(word) = word {
-        out.extend_from_slice(&word.to_le_bytes());
-    }
+    let word = word.expect("`reaches` has found the branch to reach");
+    out.extend_from_slice(&word.to_le_bytes());
 }
 
 fn put_far(branch: &Branch, to: u64, out: &mut Vec<u8>) {
-    let Some(scratch) = scratch(branch) else {
-        return;
-    };
+    let scratch = scratch(branch).expect("`reaches` has found the register of a far branch");
     constant::put(scratch, to, out);
     let link = match branch.kind {
         BranchKind::Call => Gpr::RA,

@@ -35,10 +35,9 @@ fn each(value: i64, step: &mut impl FnMut(Step)) {
     }
     // Not 0, or the value would have had 12 bits; so less than 64.
     let zeros = rest.trailing_zeros() as u8;
-    each(rest.checked_shr(zeros.into()).unwrap_or(0), step);
-    if let Some(by) = Shift::new(zeros) {
-        step(Step::Shift(by));
-    }
+    let by = Shift::new(zeros).expect("a number other than 0 ends in fewer than 64 zeros");
+    each(rest >> zeros, step);
+    step(Step::Shift(by));
     if low != Imm12::ZERO {
         step(Step::Add(low));
     }

@@ -124,10 +124,7 @@ impl Emitter<'_> {
         if kind == BranchKind::Call {
             self.code.clobbers = self.code.clobbers.with(RA);
         }
-        self.code.branch(kind, dest, scratch);
-        if let Some(branch) = self.code.branches.last_mut() {
-            branch.detail = compared;
-        }
+        self.code.branch_with(kind, dest, scratch, compared);
         Ok(())
     }
 

@@ -195,8 +195,10 @@ fn classify(addr: u64, bytes: &[u8]) -> core::result::Result<Vec<(u64, Moved)>, 
 
 /// A length that the relocated instructions and the jump behind them do not exceed.
 pub(super) fn bound(addr: CodeAddr, bytes: &[u8]) -> u64 {
-    let moved = classify(addr.get(), bytes).unwrap_or_default();
-    moved.iter().map(|(_, moved)| moved.len()).sum::<u64>() + u64::from(LEN)
+    let len = |all: Vec<(u64, Moved)>| all.iter().map(|(_, moved)| moved.len()).sum();
+    // What cannot be moved needs no room: `relocate` refuses it.
+    let moved: u64 = classify(addr.get(), bytes).map_or(0, len);
+    moved + u64::from(LEN)
 }
 
 /// The instructions of `bytes` as they are executed at `at`, and a jump to what followed them.

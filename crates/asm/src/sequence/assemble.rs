@@ -69,8 +69,9 @@ pub struct Assembled {
 impl Assembled {
     /// The reserved bytes that are nops.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "it never does")]
     pub fn slack(&self) -> Len {
-        let reserved = Len::of(&self.code).unwrap_or_default();
+        let reserved = Len::of(&self.code).expect("the code is as long as the site, whose length is a `Len`");
         Len::new(reserved.get().saturating_sub(self.used.get()))
     }
 }

@@ -73,7 +73,8 @@ impl Layout<'_> {
     }
 
     fn branches_len(&self, count: usize) -> u32 {
-        self.before.get(count).copied().unwrap_or_default()
+        let before = self.before.get(count);
+        *before.expect("`measure` has added up every branch")
     }
 
     /// Adds up the branches in their present forms.
@@ -153,9 +154,8 @@ impl Layout<'_> {
 
     /// Grows the branch at `index` until it reaches; whether it grew.
     fn grow(&mut self, index: usize) -> Result<bool, Unreachable> {
-        let Some(branch) = self.code.branches.get(index).copied() else {
-            return Ok(false);
-        };
+        let branch = self.code.branches.get(index).copied();
+        let branch = branch.expect("`choose_forms` goes through the branches that there are");
         let mut form = branch.form;
         let from = self
             .start()
@@ -175,9 +175,8 @@ impl Layout<'_> {
                 }
             };
         }
-        if let Some(branch) = self.code.branches.get_mut(index) {
-            branch.form = form;
-        }
+        let grown = self.code.branches.get_mut(index);
+        grown.expect("the branch that was read").form = form;
         Ok(form != branch.form)
     }
 
@@ -231,14 +230,12 @@ impl Layout<'_> {
 
     fn copy(&self, range: core::ops::Range<u32>, out: &mut Vec<u8>) {
         let bytes = self.code.bytes.get(range.start as usize..range.end as usize);
-        out.extend_from_slice(bytes.unwrap_or_default());
+        out.extend_from_slice(bytes.expect("branches and marks stand in the code, in its order"));
     }
 
     fn resolve_pc_relative(&mut self) -> Result<(), Unreachable> {
-        for index in 0..self.code.pc_relative.len() {
-            let Some(fixup) = self.code.pc_relative.get(index).copied() else {
-                break;
-            };
+        let fixups = core::mem::take(&mut self.code.pc_relative);
+        for fixup in &fixups {
             let branches = self.code.branches.partition_point(|branch| branch.at <= fixup.at);
             let offset = self.offset(Mark {
                 bytes: fixup.at,
@@ -258,9 +255,9 @@ impl Layout<'_> {
                 });
             };
             let at = fixup.at as usize;
-            if let Some(bytes) = self.code.bytes.get_mut(at..at + 4) {
-                bytes.copy_from_slice(&distance.to_le_bytes());
-            }
+            let field = self.code.bytes.get_mut(at..at + 4);
+            let field = field.expect("a relative operand is noted with its four bytes in the code");
+            field.copy_from_slice(&distance.to_le_bytes());
         }
         Ok(())
     }

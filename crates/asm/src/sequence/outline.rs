@@ -98,9 +98,8 @@ pub fn is_single(class: u64) -> bool {
 impl Outline {
     /// Notes whether the sequence refuses to be put into a stub.
     pub(super) fn in_place_only(&mut self, only: bool) {
-        if let Some(first) = self.words.first_mut() {
-            *first = only.into();
-        }
+        let first = self.words.first_mut();
+        *first.expect("an outline begins with this word") = only.into();
     }
 
     /// The operations, in which a constant is only a class. The first word says whether the sequence refuses to be put into a stub.

@@ -60,7 +60,8 @@ impl From<&Sequence> for Variant {
 }
 
 impl Sequence {
-    /// The same sequence with other values and targets, in the order of its outline's.
+    /// The same sequence with other values and targets, in the order of its outline's. Where there are fewer, the rest keep
+    /// theirs.
     #[must_use]
     pub fn with(&self, values: &[u64], targets: &[Target]) -> Self {
         let mut others = Others {

@@ -71,8 +71,8 @@ pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
 }
 
 pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
-    // `reaches` has said yes, so these casts lose nothing.
-    let distance = halfwords(from, to).unwrap_or_default();
+    let distance = halfwords(from, to).expect("`reaches` has found the distance to be even");
+    // And small enough, so these casts lose nothing.
     let (short, near) = (distance as u16, distance as u32);
     match (branch.kind, branch.form) {
         (BranchKind::Jump, Form::Short) => out.extend(BRC.of(ALWAYS, short)),
@@ -86,9 +86,7 @@ pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
 }
 
 fn put_far(kind: BranchKind, branch: &Branch, to: u64, out: &mut Vec<u8>) {
-    let Some(scratch) = scratch(branch) else {
-        return;
-    };
+    let scratch = scratch(branch).expect("`reaches` has found the register of a far branch");
     if let BranchKind::JumpIf(cond) = kind {
         let over = (4 + far_len(branch)) / 2;
         out.extend(BRC.of(mask(cond.negated()), over as u16));

@@ -127,7 +127,8 @@ impl<'c> Asm<'c> {
             Width::B2 => 2,
             Width::B4 | Width::B8 => 4,
         };
-        let insn = self.bytes.get_mut(self.start..).unwrap_or_default();
+        let insn = self.bytes.get_mut(self.start..);
+        let insn = insn.expect("an instruction starts where the code ended");
         let opcode = insn.iter_mut().find(|byte| !matches!(byte, 0x66 | 0x40..=0x4f));
         if let (1, Some(opcode)) = (value.len(), opcode.filter(|opcode| **opcode == 0x81)) {
             *opcode = 0x83;
@@ -139,13 +140,13 @@ impl<'c> Asm<'c> {
     /// volume 2, tables 2-2 and 2-3).
     fn shorten_address(&mut self, base: Gpr, disp: i32, imm_len: u32) {
         let disp_len = if i8::try_from(disp).is_ok() { 1 } else { 4 };
-        let Some(modrm_at) = self.bytes.len().checked_sub(imm_len as usize + disp_len + 2) else {
-            return;
-        };
-        let (low, modrm) = (base.0 & 7, self.bytes.get_mut(modrm_at));
-        let Some(modrm) = modrm.filter(|modrm| **modrm & 7 == 4) else {
-            return;
-        };
+        // Behind it are the SIB byte, the displacement and the immediate.
+        let modrm_at = self.bytes.len().checked_sub(imm_len as usize + disp_len + 2);
+        let modrm_at = modrm_at.expect("dynasm gives an address with a base a SIB byte and a displacement");
+        let modrm = self.bytes.get_mut(modrm_at);
+        let modrm = modrm.expect("an address has a ModRM byte");
+        let low = base.0 & 7;
+        assert_eq!(*modrm & 7, 4, "the ModRM byte says that a SIB byte follows");
         let (no_disp, no_sib) = (disp == 0 && low != 5, low != 4);
         if no_disp {
             *modrm &= 0x3f;
@@ -163,7 +164,8 @@ impl<'c> Asm<'c> {
 
     /// Ends an instruction without a memory operand.
     pub(super) fn finish(self) {
-        let insn = self.bytes.get(self.start..).unwrap_or_default();
+        let insn = self.bytes.get(self.start..);
+        let insn = insn.expect("an instruction starts where the code ended");
         let legacy = insn
             .iter()
             .take_while(|byte| matches!(byte, 0x66 | 0xf2 | 0xf3))

@@ -122,11 +122,12 @@ impl<'t> Reader<'t> {
         let end = next
             .find(|c: char| !c.is_alphanumeric() && c != '_')
             .unwrap_or(next.len());
-        next.get(..end).unwrap_or_default()
+        next.split_at(end).0
     }
 
     fn advance(&mut self, by: &str) {
-        self.rest = self.rest.get(by.len()..).unwrap_or_default();
+        let behind = self.rest.get(by.len()..);
+        self.rest = behind.expect("what was seen next is there");
     }
 
     fn take(&mut self, expected: &str) -> bool {
@@ -162,8 +163,8 @@ impl<'t> Reader<'t> {
             Some(other) => alloc::format!("`{other}`"),
         };
         let read = self.text.len() - self.rest.len();
-        let read = self.text.get(..read).unwrap_or_default();
-        let line = read.rsplit('\n').next().unwrap_or_default();
+        let (read, _) = self.text.split_at(read);
+        let line = read.rsplit_once('\n').map_or(read, |(_, line)| line);
         Error::SequenceText {
             line: read.matches('\n').count() + 1,
             column: line.chars().count() + 1,
