@@ -78,6 +78,7 @@ pub mod backend;
 mod dispatch;
 mod error;
 pub mod live;
+mod lower;
 pub mod op;
 pub mod powerpc64;
 pub mod riscv64;

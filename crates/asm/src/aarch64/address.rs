@@ -5,6 +5,7 @@ use super::emit::{Emitter, base};
 use super::imm::{Disp, Imm12};
 use super::insn::{self, Base, Gpr, Mem};
 use crate::backend::Refusal;
+use crate::lower::Lower;
 use crate::op::{self, Address, Extension, Width};
 
 const LOW: u32 = 0xfff;
@@ -77,11 +78,11 @@ impl Emitter<'_> {
 
     /// `dst` becomes `base + disp`; may need a register for a moment.
     pub(super) fn add_disp(&mut self, dst: Gpr, base: Base, disp: i32) -> Result<(), Refusal> {
-        self.add_constant(dst, base, i64::from(disp))
+        self.put_sum(dst, base, i64::from(disp))
     }
 
     /// `dst` becomes `base + by`, all 64 bits; may need a register for a moment.
-    pub(super) fn add_constant(&mut self, dst: Gpr, base: Base, by: i64) -> Result<(), Refusal> {
+    pub(super) fn put_sum(&mut self, dst: Gpr, base: Base, by: i64) -> Result<(), Refusal> {
         match u32::try_from(by.unsigned_abs()) {
             Ok(0) if base == dst.into() => {}
             Ok(0) if base != Base::SP => {

@@ -1,103 +1,26 @@
-//! Resolved operations to instructions.
-//!
-//! Invariant: registers written are the operation's destination and registers of `free`, nothing else; each
-//! is noted in [`Code::clobbers`]. Flags are dead at a site and so may be written.
+//! Resolved operations to instructions: [`Lower`] for AArch64. Flags are dead at a site and so may be written.
 
-use llvm_stackmaps::addr::DwarfReg;
+use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
 use super::imm::{Imm12, Logical, Shift};
-use super::insn::{self, Base, Gpr, LEN, Source};
+use super::insn::{self, Base, Gpr, LEN, Mem, Source};
 use super::regs::{Hw, SCRATCH_ORDER, hw};
 use super::{branch, constant};
 use crate::backend::{BranchKind, Code, Refusal, extended, immediate};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Op, Value, Width};
-
-pub(super) fn emit(op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
-    let mut emitter = Emitter { code, free };
-    match *op {
-        Op::Move {
-            dst,
-            src,
-            width,
-            extension,
-        } => emitter.mov(dst, src, width, extension)?,
-        Op::Store { to, src, width } => emitter.store(to, src, width)?,
-        Op::AddToReg {
-            dst,
-            src,
-            width,
-            extension,
-        } => emitter.add_to_reg(dst, src, width, extension)?,
-        Op::Bits { dst, what } => emitter.bits(dst, what)?,
-        Op::AddToMem {
-            to,
-            src,
-            width,
-            atomic: false,
-        } => emitter.add_to_mem(to, src, width)?,
-        Op::AddToMem {
-            to,
-            src,
-            width,
-            atomic: true,
-        } => emitter.add_atomically(to, src, width)?,
-        Op::Branch {
-            cond,
-            lhs,
-            rhs,
-            width,
-            dest,
-        } => emitter.branch(cond, lhs, rhs, width, dest)?,
-        Op::Jump(dest) => emitter.put_branch(BranchKind::Jump, dest)?,
-        Op::Call(addr) => emitter.put_branch(BranchKind::Call, Dest::Addr(addr))?,
-        Op::Return => insn::ret(&mut emitter.code.bytes),
-        Op::Trap => insn::trap(&mut emitter.code.bytes),
-        Op::Raw(bytes) if bytes.len() % LEN as usize != 0 => {
-            return Err(Refusal::Unusable("bytes that are no multiple of 4"));
-        }
-        Op::Raw(bytes) => emitter.code.bytes.extend_from_slice(bytes),
-    }
-    Ok(())
-}
+use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Value, Width};
 
 pub(super) struct Emitter<'c> {
     pub(super) code: &'c mut Code,
     pub(super) free: RegSet,
 }
 
-fn any(reg: DwarfReg) -> Result<Hw, Refusal> {
-    hw(reg).ok_or(Refusal::Unusable("a register that instructions cannot name"))
-}
-
-/// A general register, or why not.
-pub(super) fn gpr(reg: DwarfReg) -> Result<Gpr, Refusal> {
-    match any(reg)? {
-        Hw::Gpr(n) => Ok(Gpr(n)),
-        Hw::Sp => Err(Refusal::Unusable(
-            "the stack pointer where a general register is needed",
-        )),
-        Hw::Vector(_) => Err(Refusal::Unusable(
-            "a vector register where a general register is needed",
-        )),
-    }
-}
-
 /// A register that an address can be based on.
 pub(super) fn base(reg: DwarfReg) -> Result<Base, Refusal> {
-    match any(reg)? {
-        Hw::Sp => Ok(Base::SP),
-        _ => gpr(reg).map(Base::from),
-    }
-}
-
-/// Only 4 and 8 bytes go to and from vector registers.
-fn check_vector(width: Width, extension: Extension) -> Result<(), Refusal> {
-    match (width, extension) {
-        (Width::B4, Extension::Zero) | (Width::B8, _) => Ok(()),
-        _ => Err(Refusal::Unusable(
-            "a vector register for a value that is not 4 or 8 bytes, or is sign-extended",
-        )),
+    match hw(reg) {
+        Some(Hw::Sp) => Ok(Base::SP),
+        _ => Emitter::gpr(reg).map(Base::from),
     }
 }
 
@@ -109,13 +32,18 @@ fn compared(width: Width) -> Width {
     }
 }
 
-impl Emitter<'_> {
-    /// A free register.
-    pub(super) fn take(&mut self, purpose: &'static str) -> Result<Gpr, Refusal> {
-        let reg = self.any_free().ok_or(Refusal::NoScratch(purpose))?;
-        self.free = self.free.without(reg);
-        self.code.clobbers = self.code.clobbers.with(reg);
-        gpr(reg)
+impl Lower for Emitter<'_> {
+    type Gpr = Gpr;
+    type Float = u8;
+    type Mem = Mem;
+    const UNIT: usize = LEN as usize;
+
+    fn code(&mut self) -> &mut Code {
+        self.code
+    }
+
+    fn free(&mut self) -> &mut RegSet {
+        &mut self.free
     }
 
     fn any_free(&self) -> Option<DwarfReg> {
@@ -123,92 +51,39 @@ impl Emitter<'_> {
         preferred.or_else(|| self.free.first())
     }
 
-    fn put_branch(&mut self, kind: BranchKind, dest: Dest) -> Result<(), Refusal> {
-        let scratch = match dest {
-            Dest::Addr(addr) if addr.get() % u64::from(LEN) != 0 => {
-                return Err(Refusal::Unusable("a target that is no multiple of 4"));
-            }
-            Dest::Addr(_) => self.any_free(),
-            Dest::Label(_) | Dest::End => None,
-        };
-        self.code.branch(kind, dest, scratch);
-        Ok(())
-    }
-
-    /// The register that an operation names as its destination.
-    fn written(&mut self, dst: DwarfReg) -> Result<Hw, Refusal> {
-        self.code.clobbers = self.code.clobbers.with(dst);
-        any(dst)
-    }
-
-    /// Loads any value into a free register.
-    fn in_temp(
-        &mut self,
-        value: Value,
-        width: Width,
-        extension: Extension,
-        purpose: &'static str,
-    ) -> Result<Gpr, Refusal> {
-        let free = self.free;
-        let reg = self.any_free().ok_or(Refusal::NoScratch(purpose))?;
-        // On the way the same register may hold the address of the value.
-        self.mov(reg, value, width, extension)?;
-        self.free = free.without(reg);
-        gpr(reg)
-    }
-
-    fn mov(&mut self, dst: DwarfReg, src: Value, width: Width, extension: Extension) -> Result<(), Refusal> {
-        match self.written(dst)? {
-            Hw::Gpr(n) => self.mov_to_gpr(Gpr(n), src, width, extension),
-            Hw::Vector(n) => self.mov_to_vector(n, src, width, extension),
-            Hw::Sp => gpr(dst).map(drop),
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, Refusal> {
+        match hw(reg).ok_or(NAMELESS)? {
+            Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
+            Hw::Vector(n) => Ok(Named::Float(n)),
+            Hw::Sp => Err(Refusal::Unusable(
+                "the stack pointer where a general register is needed",
+            )),
         }
     }
 
-    fn mov_to_gpr(
-        &mut self,
-        dst: Gpr,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Gpr(n) if n == dst.0 && width == Width::B8 => {}
-                Hw::Vector(n) => self.mov_from_vector(dst, n, width, extension)?,
-                _ => insn::mov(dst, gpr(reg)?, width, extension, &mut self.code.bytes),
-            },
-            Value::Imm(value) => {
-                constant::put(dst, extended(value, width, extension)?, &mut self.code.bytes);
-            }
-            Value::Mem(address) => self.load(dst, address, width, extension)?,
-            Value::Frame { .. } if width != Width::B8 => {
-                return Err(Refusal::Unusable("part of the address of a stack slot"));
-            }
-            Value::Frame { reg, disp } => self.add_constant(dst, base(reg)?, disp.into())?,
-        }
-        Ok(())
+    fn memory(&mut self, address: Address, width: Width) -> Result<Mem, Refusal> {
+        self.address(address, width)
     }
 
-    /// A load, whose destination may hold the address before.
-    fn load(
-        &mut self,
-        dst: Gpr,
-        address: Address,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        let (free, whole) = (self.free, DwarfReg::new(dst.0.into()));
-        if address.base.reg() != Some(whole) {
-            self.free = free.with(whole);
-        }
-        let src = self.address(address, width)?;
+    fn copy(&mut self, dst: Gpr, src: Gpr, width: Width, extension: Extension) {
+        insn::mov(dst, src, width, extension, &mut self.code.bytes);
+    }
+
+    fn put_constant(&mut self, dst: Gpr, value: u64) {
+        constant::put(dst, value, &mut self.code.bytes);
+    }
+
+    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+        let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
         insn::load(dst, src, width, extension, &mut self.code.bytes);
-        self.free = free;
         Ok(())
     }
 
-    fn mov_from_vector(
+    fn put_address(&mut self, dst: Gpr, from: DwarfReg, disp: i32) -> Result<(), Refusal> {
+        self.add_disp(dst, base(from)?, disp)
+    }
+
+    fn mov_from_float(
         &mut self,
         dst: Gpr,
         src: u8,
@@ -225,99 +100,74 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn mov_to_vector(
+    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), Refusal> {
+        insn::mov_to_vector(dst, src.into(), width, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), Refusal> {
+        if dst != src {
+            insn::mov_vector(dst, src, &mut self.code.bytes);
+        }
+        Ok(())
+    }
+
+    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), Refusal> {
+        let src = self.address(src, width)?;
+        insn::load_vector(dst, src, width, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn clear_float(&mut self, dst: u8, width: Width) -> bool {
+        insn::mov_to_vector(dst, Source::ZERO, width, &mut self.code.bytes);
+        true
+    }
+
+    fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
+        insn::store(to, src.into(), width, &mut self.code.bytes);
+    }
+
+    fn store_float(&mut self, to: Mem, src: u8, width: Width) {
+        insn::store_vector(to, src, width, &mut self.code.bytes);
+    }
+
+    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
+        if value == 0 {
+            insn::store(to, Source::ZERO, width, &mut self.code.bytes);
+        }
+        value == 0
+    }
+
+    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+        self.put_sum(to, to.into(), by as i64)
+    }
+
+    fn add_directly(
         &mut self,
-        dst: u8,
-        src: Value,
+        to: Gpr,
+        by: Value,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
-        check_vector(width, extension)?;
-        match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Vector(n) if n == dst => {}
-                Hw::Vector(n) => insn::mov_vector(dst, n, &mut self.code.bytes),
-                _ => insn::mov_to_vector(dst, gpr(reg)?.into(), width, &mut self.code.bytes),
-            },
-            Value::Mem(address) => {
-                let src = self.address(address, width)?;
-                insn::load_vector(dst, src, width, &mut self.code.bytes);
-            }
-            Value::Imm(0) => insn::mov_to_vector(dst, Source::ZERO, width, &mut self.code.bytes),
-            Value::Imm(_) => {
-                let bits = self.in_temp(src, width, extension, "a constant for a vector register")?;
-                insn::mov_to_vector(dst, bits.into(), width, &mut self.code.bytes);
-            }
-            Value::Frame { .. } => {
-                return Err(Refusal::Unusable("an address for a vector register"));
-            }
-        }
-        Ok(())
-    }
-
-    fn store(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        let to = self.address(to, width)?;
-        if let Value::Imm(value) = src {
-            immediate(value, width)?;
-        }
-        let src = match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Vector(n) => {
-                    check_vector(width, Extension::Zero)?;
-                    insn::store_vector(to, n, width, &mut self.code.bytes);
-                    return Ok(());
-                }
-                _ => gpr(reg)?.into(),
-            },
-            Value::Imm(0) => Source::ZERO,
-            _ => {
-                let purpose = "a value to store that is not in a register";
-                self.in_temp(src, width, Extension::Zero, purpose)?.into()
-            }
+    ) -> Result<bool, Refusal> {
+        let Value::Reg(by) = by else {
+            return Ok(false);
         };
-        insn::store(to, src, width, &mut self.code.bytes);
-        Ok(())
+        if let Named::General(by) = Self::named(by)? {
+            insn::add(to, to.into(), by, width, extension, &mut self.code.bytes);
+            return Ok(true);
+        }
+        Ok(false)
     }
 
-    fn add_to_reg(
-        &mut self,
-        dst: DwarfReg,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        let reg = gpr(dst)?;
-        self.written(dst)?;
-        match src {
-            Value::Imm(value) => {
-                let by = extended(value, width, extension)? as i64;
-                self.add_constant(reg, reg.into(), by)?;
-            }
-            Value::Reg(src) if !matches!(any(src)?, Hw::Vector(_)) => {
-                insn::add(reg, reg.into(), gpr(src)?, width, extension, &mut self.code.bytes);
-            }
-            _ => {
-                let temp = self.in_temp(src, width, extension, "a value to add that is not in a register")?;
-                insn::add(reg, reg.into(), temp, Width::B8, extension, &mut self.code.bytes);
-            }
-        }
-        Ok(())
-    }
-
-    fn bits(&mut self, dst: DwarfReg, what: Bits) -> Result<(), Refusal> {
-        let reg = gpr(dst)?;
-        self.written(dst)?;
-        let (put, by): (fn(_, _, _, &mut _), u8) = match what {
-            Bits::And(mask) => return self.and(reg, mask),
-            Bits::Left(by) => (insn::lsl, by),
-            Bits::Right(by) => (insn::lsr, by),
-            Bits::RightSigned(by) => (insn::asr, by),
-        };
-        let by = Shift::new(by).ok_or(Refusal::Unusable("a shift by more than 63 bits"))?;
-        if by.get() != 0 {
-            put(reg, reg, by, &mut self.code.bytes);
-        }
-        Ok(())
+    fn add(&mut self, to: Gpr, by: Gpr) {
+        insn::add(
+            to,
+            to.into(),
+            by,
+            Width::B8,
+            Extension::Zero,
+            &mut self.code.bytes,
+        );
     }
 
     fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
@@ -334,26 +184,17 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
-    fn add_value(&mut self, sum: Gpr, src: Value, width: Width) -> Result<(), Refusal> {
-        let reg = match src {
-            Value::Imm(value) => return self.add_constant(sum, sum.into(), immediate(value, width)?),
-            Value::Reg(reg) => gpr(reg)?,
-            Value::Mem(_) | Value::Frame { .. } => self.in_temp(
-                src,
-                width,
-                Extension::Zero,
-                "a value to add that is not in a register",
-            )?,
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+        let (put, by): (fn(_, _, _, &mut _), u8) = match how {
+            Bits::Left(by) => (insn::lsl, by),
+            Bits::Right(by) => (insn::lsr, by),
+            Bits::RightSigned(by) => (insn::asr, by),
+            Bits::And(mask) => return self.and(reg, mask),
         };
-        insn::add(
-            sum,
-            sum.into(),
-            reg,
-            Width::B8,
-            Extension::Zero,
-            &mut self.code.bytes,
-        );
+        let by = Shift::new(by).ok_or(Refusal::Unusable("a shift by more than 63 bits"))?;
+        if by.get() != 0 {
+            put(reg, reg, by, &mut self.code.bytes);
+        }
         Ok(())
     }
 
@@ -388,12 +229,6 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn as_register(&mut self, src: Value, width: Width) -> Result<Value, Refusal> {
-        let purpose = "a value to add that is not in a register";
-        let reg = self.in_temp(src, width, Extension::Zero, purpose)?;
-        Ok(Value::Reg(DwarfReg::new(reg.0.into())))
-    }
-
     fn branch(
         &mut self,
         cond: Cond,
@@ -402,12 +237,7 @@ impl Emitter<'_> {
         width: Width,
         dest: Dest,
     ) -> Result<(), Refusal> {
-        let (cond, lhs, rhs) = match (lhs, rhs) {
-            (Value::Imm(_), Value::Reg(_) | Value::Mem(_) | Value::Frame { .. }) => {
-                (cond.swapped(), rhs, lhs)
-            }
-            _ => (cond, lhs, rhs),
-        };
+        let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
         let free = self.free;
         let extension = match cond {
             Cond::Less | Cond::LessOrEqual | Cond::Greater | Cond::GreaterOrEqual => Extension::Sign,
@@ -419,11 +249,64 @@ impl Emitter<'_> {
         self.put_branch(BranchKind::JumpIf(cond), dest)
     }
 
+    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Jump, dest)
+    }
+
+    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Call, Dest::Addr(addr))
+    }
+
+    fn ret(&mut self) {
+        insn::ret(&mut self.code.bytes);
+    }
+
+    fn trap(&mut self) {
+        insn::trap(&mut self.code.bytes);
+    }
+}
+
+impl Emitter<'_> {
+    fn put_branch(&mut self, kind: BranchKind, dest: Dest) -> Result<(), Refusal> {
+        let scratch = match dest {
+            Dest::Addr(addr) if addr.get() % u64::from(LEN) != 0 => {
+                return Err(Refusal::Unusable("a target that is no multiple of 4"));
+            }
+            Dest::Addr(_) => self.any_free(),
+            Dest::Label(_) | Dest::End => None,
+        };
+        self.code.branch(kind, dest, scratch);
+        Ok(())
+    }
+
+    /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
+    fn add_value(&mut self, sum: Gpr, src: Value, width: Width) -> Result<(), Refusal> {
+        let reg = match src {
+            Value::Imm(value) => return self.put_sum(sum, sum.into(), immediate(value, width)?),
+            Value::Reg(reg) => Self::gpr(reg)?,
+            Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
+        };
+        insn::add(
+            sum,
+            sum.into(),
+            reg,
+            Width::B8,
+            Extension::Zero,
+            &mut self.code.bytes,
+        );
+        Ok(())
+    }
+
+    fn as_register(&mut self, src: Value, width: Width) -> Result<Value, Refusal> {
+        let reg = self.in_temp(src, width, Extension::Zero, ADDEND)?;
+        Ok(Value::Reg(DwarfReg::new(reg.0.into())))
+    }
+
     fn compare(&mut self, lhs: Value, rhs: Value, width: Width, extension: Extension) -> Result<(), Refusal> {
         let lhs = match lhs {
-            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) => gpr(reg)?,
+            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) => Self::gpr(reg)?,
             Value::Reg(reg) => {
-                gpr(reg)?;
+                Self::gpr(reg)?;
                 self.in_temp(lhs, width, extension, "a narrow value to compare")?
             }
             _ => self.in_temp(
@@ -435,7 +318,7 @@ impl Emitter<'_> {
         };
         match rhs {
             Value::Imm(value) => return self.compare_imm(lhs, value, width, extension),
-            Value::Reg(reg) => insn::cmp(lhs, gpr(reg)?, width, extension, &mut self.code.bytes),
+            Value::Reg(reg) => insn::cmp(lhs, Self::gpr(reg)?, width, extension, &mut self.code.bytes),
             Value::Mem(_) | Value::Frame { .. } => {
                 let rhs = self.in_temp(rhs, width, extension, "a second value to compare")?;
                 insn::cmp(lhs, rhs, compared(width), extension, &mut self.code.bytes);

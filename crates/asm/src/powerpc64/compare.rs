@@ -3,10 +3,11 @@
 use llvm_stackmaps::addr::DwarfReg;
 
 use super::branch::COUNT;
-use super::emit::{Emitter, gpr};
+use super::emit::Emitter;
 use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, FIELD_ORDER, LR};
 use crate::backend::{BranchKind, Refusal, extended, immediate};
+use crate::lower::{Lower, constant_last};
 use crate::op::{Cond, Dest, Extension, Value, Width};
 
 /// The second value of a comparison.
@@ -46,7 +47,7 @@ const fn bit(cond: Cond) -> (u8, bool) {
 }
 
 impl Emitter<'_> {
-    pub(super) fn branch(
+    pub(super) fn compare_and_branch(
         &mut self,
         cond: Cond,
         lhs: Value,
@@ -54,12 +55,7 @@ impl Emitter<'_> {
         width: Width,
         dest: Dest,
     ) -> Result<(), Refusal> {
-        let (cond, lhs, rhs) = match (lhs, rhs) {
-            (Value::Imm(_), Value::Reg(_) | Value::Mem(_) | Value::Frame { .. }) => {
-                (cond.swapped(), rhs, lhs)
-            }
-            _ => (cond, lhs, rhs),
-        };
+        let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
         let free = self.free;
         let field = FIELD_ORDER.into_iter().find(|field| free.contains(*field));
         let (cond, detail) = match (field, cond) {
@@ -110,7 +106,7 @@ impl Emitter<'_> {
         purpose: &'static str,
     ) -> Result<Gpr, Refusal> {
         match value {
-            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) && is_general(reg) => gpr(reg),
+            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) && is_general(reg) => Self::gpr(reg),
             _ => self.in_temp(value, width, extension(cond), purpose),
         }
     }
@@ -142,7 +138,7 @@ impl Emitter<'_> {
         let small = |value: u64| immediate(value, width).map(|value| i16::try_from(1 - i128::from(value)));
         let mut difference = match (lhs, rhs) {
             (Value::Reg(reg), Value::Imm(value)) if is_general(reg) => {
-                let reg = gpr(reg)?;
+                let reg = Self::gpr(reg)?;
                 if let (Width::B8, Ok(by), true) = (width, small(value)?, reg != Gpr(0)) {
                     self.put(insn::addi(temp, reg, by));
                     self.put(insn::mtctr(temp));
@@ -151,20 +147,20 @@ impl Emitter<'_> {
                 self.put_difference(temp, reg, value, width)?
             }
             (Value::Reg(one), Value::Reg(other)) if is_general(one) && is_general(other) => {
-                self.put(insn::xor(temp, gpr(one)?, gpr(other)?));
+                self.put(insn::xor(temp, Self::gpr(one)?, Self::gpr(other)?));
                 temp
             }
             (Value::Reg(reg), other) | (other, Value::Reg(reg)) if is_general(reg) => {
-                self.mov_to_gpr(temp, other, width, Extension::Zero)?;
-                self.put(insn::xor(temp, temp, gpr(reg)?));
+                self.value_to_gpr(temp, other, width, Extension::Zero)?;
+                self.put(insn::xor(temp, temp, Self::gpr(reg)?));
                 temp
             }
             (one, Value::Imm(value)) => {
-                self.mov_to_gpr(temp, one, width, Extension::Zero)?;
+                self.value_to_gpr(temp, one, width, Extension::Zero)?;
                 self.put_difference(temp, temp, value, width)?
             }
             (one, other) => {
-                self.mov_to_gpr(temp, one, width, Extension::Zero)?;
+                self.value_to_gpr(temp, one, width, Extension::Zero)?;
                 let other = self.in_temp(other, width, Extension::Zero, "a second value to compare")?;
                 self.put(insn::xor(temp, temp, other));
                 temp
@@ -233,5 +229,5 @@ fn field_of(reg: DwarfReg) -> Field {
 }
 
 fn is_general(reg: DwarfReg) -> bool {
-    gpr(reg).is_ok()
+    Emitter::gpr(reg).is_ok()
 }

@@ -41,6 +41,7 @@ use patchpoint_isa::{Arch, RegSet};
 
 use crate::backend::{Backend, Branch, Code, Form, Refusal};
 use crate::live::{Head, HeadBytes, NoHead};
+use crate::lower::Lower;
 use crate::op::Op;
 
 /// The convention, with all that depends on it.
@@ -155,7 +156,12 @@ impl Backend for PowerPc64 {
     }
 
     fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
-        emit::emit(self.0, op, free, code)
+        emit::Emitter {
+            flavor: self.0,
+            code,
+            free,
+        }
+        .emit(op)
     }
 
     fn branch_len(&self, branch: &Branch, form: Form) -> u32 {

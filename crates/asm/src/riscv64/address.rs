@@ -1,9 +1,10 @@
 //! Memory operands and addresses in registers.
 
 use super::constant;
-use super::emit::{Emitter, gpr};
+use super::emit::Emitter;
 use super::insn::{self, Gpr, Imm12, Mem};
 use crate::backend::Refusal;
+use crate::lower::Lower;
 use crate::op::{self, Address, Extension, Width};
 
 impl Emitter<'_> {
@@ -11,9 +12,9 @@ impl Emitter<'_> {
     pub(super) fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
         let disp = i64::from(address.disp);
         let (base, disp) = match address.base {
-            op::Base::Reg(reg) => (gpr(reg)?, disp),
+            op::Base::Reg(reg) => (Self::gpr(reg)?, disp),
             op::Base::Slot { reg, disp: slot } => {
-                let from = gpr(reg)?;
+                let from = Self::gpr(reg)?;
                 let at = self.take("a base that has been spilled")?;
                 let slot = self.displaced(from, slot.into(), Some(at))?;
                 insn::load(at, slot, Width::B8, Extension::Zero, &mut self.code.bytes);
@@ -31,7 +32,7 @@ impl Emitter<'_> {
             return Ok(mem.base);
         }
         let kept = match address.base {
-            op::Base::Reg(reg) => gpr(reg)?,
+            op::Base::Reg(reg) => Self::gpr(reg)?,
             _ => Gpr::ZERO,
         };
         // What the address took can be added to.
@@ -62,7 +63,7 @@ impl Emitter<'_> {
     }
 
     /// `dst` becomes `base + by`; may need a register for a moment.
-    pub(super) fn add_constant(&mut self, dst: Gpr, base: Gpr, by: i64) -> Result<(), Refusal> {
+    pub(super) fn put_sum(&mut self, dst: Gpr, base: Gpr, by: i64) -> Result<(), Refusal> {
         match Imm12::new(by) {
             Some(Imm12::ZERO) if dst == base => {}
             Some(imm) => insn::add_imm(dst, base, imm, &mut self.code.bytes),

@@ -1,49 +1,43 @@
 //! Additions.
 
-use llvm_stackmaps::addr::DwarfReg;
-
-use super::emit::{Emitter, gpr};
+use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
-use crate::backend::{Refusal, extended, immediate};
+use crate::backend::{Refusal, immediate};
+use crate::lower::Lower;
 use crate::op::{Address, Extension, Value, Width};
 
 impl Emitter<'_> {
-    pub(super) fn add_to_reg(
+    /// Adds what one instruction can add to all 64 bits.
+    pub(super) fn add_in_one(
         &mut self,
-        dst: DwarfReg,
-        src: Value,
+        to: Gpr,
+        by: Value,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
-        let reg = gpr(dst)?;
-        self.code.clobbers = self.code.clobbers.with(dst);
-        let add = match (width, extension) {
-            (Width::B8, _) => Some((insn::AGR, insn::AG)),
-            (Width::B4, Extension::Sign) => Some((insn::AGFR, insn::AGF)),
-            (Width::B4, Extension::Zero) => Some((insn::ALGFR, insn::ALGF)),
-            _ => None,
+    ) -> Result<bool, Refusal> {
+        let (add, add_memory) = match (width, extension) {
+            (Width::B8, _) => (insn::AGR, insn::AG),
+            (Width::B4, Extension::Sign) => (insn::AGFR, insn::AGF),
+            (Width::B4, Extension::Zero) => (insn::ALGFR, insn::ALGF),
+            _ => return Ok(false),
         };
-        match (src, add) {
-            (Value::Imm(value), _) => return self.add_imm(reg, extended(value, width, extension)?),
-            (Value::Reg(src), Some((add, _))) => {
-                let src = gpr(src)?;
-                self.put(add.of(reg, src));
+        match by {
+            Value::Reg(by) => {
+                let by = Self::gpr(by)?;
+                self.put(add.of(to, by));
             }
-            (Value::Mem(address), Some((_, add))) => {
-                let src = self.address(address)?;
-                add.put(reg.0, src, &mut self.code.bytes);
+            Value::Mem(address) => {
+                let by = self.address(address)?;
+                add_memory.put(to.0, by, &mut self.code.bytes);
             }
-            _ => {
-                let temp = self.in_temp(src, width, extension, "a value to extend")?;
-                self.put(insn::AGR.of(reg, temp));
-            }
+            Value::Imm(_) | Value::Frame { .. } => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Adds a constant to all 64 bits.
-    fn add_imm(&mut self, reg: Gpr, value: u64) -> Result<(), Refusal> {
+    pub(super) fn add_imm(&mut self, reg: Gpr, value: u64) -> Result<(), Refusal> {
         let signed = value as i64;
         if let Ok(imm) = i16::try_from(signed) {
             self.put(insn::AGHI.of(reg.0, imm as u16));
@@ -54,14 +48,14 @@ impl Emitter<'_> {
         } else if let Ok(imm) = u32::try_from(value.wrapping_neg()) {
             self.put(insn::SLGFI.of(reg.0, imm));
         } else {
-            let temp = self.take_value("a 64-bit immediate")?;
+            let temp = self.take("a 64-bit immediate")?;
             temp.put_constant(value, &mut self.code.bytes);
             self.put(insn::AGR.of(reg, temp));
         }
         Ok(())
     }
 
-    pub(super) fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    pub(super) fn add_value_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
         if let Value::Imm(value) = src {
             if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
                 return Ok(());
@@ -75,7 +69,7 @@ impl Emitter<'_> {
         }
         match (width, src) {
             (Width::B1, Value::Reg(reg)) => {
-                let (src, to) = (gpr(reg)?, self.address(to)?);
+                let (src, to) = (Self::gpr(reg)?, self.address(to)?);
                 self.add_byte(to, |emitter, sum| emitter.put(insn::AR.of(sum.0, src.0)))
             }
             (Width::B1, Value::Imm(value)) => {
@@ -84,7 +78,7 @@ impl Emitter<'_> {
             }
             _ => {
                 if let Value::Reg(reg) = src {
-                    gpr(reg)?;
+                    Self::gpr(reg)?;
                 }
                 let sum = self.in_temp(src, width, Extension::Sign, purpose)?;
                 let to = self.address(to)?;
@@ -118,7 +112,7 @@ impl Emitter<'_> {
 
     /// No instruction adds a byte in memory.
     fn add_byte(&mut self, to: Mem, add: impl FnOnce(&mut Self, Gpr)) -> Result<(), Refusal> {
-        let sum = self.take_value("a byte to add to")?;
+        let sum = self.take("a byte to add to")?;
         insn::LLGC.put(sum.0, to, &mut self.code.bytes);
         add(self, sum);
         self.store_gpr(to, sum, Width::B1);

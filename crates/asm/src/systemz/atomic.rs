@@ -5,10 +5,11 @@
 //!
 //! COMPARE AND SWAP raises a specification exception where the memory is not aligned.
 
-use super::emit::{Emitter, gpr};
+use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
 use crate::backend::{Refusal, immediate};
+use crate::lower::Lower;
 use crate::op::{Address, Base, Extension, Value, Width};
 
 /// The mask of condition code 1: another thread was faster.
@@ -24,7 +25,7 @@ enum Addend {
 }
 
 impl Emitter<'_> {
-    pub(super) fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    pub(super) fn add_by_swapping(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
         if let Value::Imm(value) = src {
             if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
                 return Ok(());
@@ -41,8 +42,8 @@ impl Emitter<'_> {
         let to = self.address(to)?;
         let to = self.plain(to);
         let purpose = "the old and the new value of memory to add to atomically";
-        let old = self.take_value(purpose)?;
-        let new = self.take_value(purpose)?;
+        let old = self.take(purpose)?;
+        let new = self.take(purpose)?;
         load.put(old.0, to, &mut self.code.bytes);
         let again = self.code.at();
         self.sum(new, old, &addend, width);
@@ -54,12 +55,12 @@ impl Emitter<'_> {
 
     fn addend(&mut self, src: Value, width: Width) -> Result<Addend, Refusal> {
         Ok(match src {
-            Value::Reg(reg) => Addend::Reg(gpr(reg)?),
+            Value::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
             Value::Imm(value) => Addend::Imm(immediate(value, width)?),
             Value::Frame { .. } if width != Width::B8 => {
                 return Err(Refusal::Unusable("part of the address of a stack slot"));
             }
-            Value::Frame { reg, disp } => Addend::Frame(gpr(reg)?, disp),
+            Value::Frame { reg, disp } => Addend::Frame(Self::gpr(reg)?, disp),
             Value::Mem(address) => {
                 let free = self.free;
                 let direct = matches!(address.base, Base::Reg(_) | Base::Absolute(_));

@@ -2,10 +2,11 @@
 //!
 //! Values of 1 and 2 bytes in registers are extended first, as the condition asks, and compared as words.
 
-use super::emit::{Emitter, gpr};
+use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
 use crate::backend::{Refusal, extended, immediate};
+use crate::lower::Lower;
 use crate::op::{Cond, Extension, Value, Width};
 
 /// How numbers are ordered.
@@ -65,7 +66,7 @@ impl Emitter<'_> {
         let order = Order::of(cond);
         for value in [lhs, rhs] {
             match value {
-                Value::Reg(reg) => gpr(reg).map(|_| ())?,
+                Value::Reg(reg) => Self::gpr(reg).map(|_| ())?,
                 Value::Imm(value) => immediate(value, width).map(|_| ())?,
                 Value::Mem(_) | Value::Frame { .. } => {}
             }
@@ -144,7 +145,7 @@ impl Emitter<'_> {
 
     fn compare_wide(&mut self, lhs: Value, rhs: Value, width: Width, order: Order) -> Result<(), Refusal> {
         let left = match lhs {
-            Value::Reg(reg) => gpr(reg)?,
+            Value::Reg(reg) => Self::gpr(reg)?,
             _ => self.in_temp(
                 lhs,
                 width,
@@ -168,7 +169,7 @@ impl Emitter<'_> {
             }
             (Value::Reg(_) | Value::Frame { .. }, _) => {
                 let right = match rhs {
-                    Value::Reg(reg) => gpr(reg)?,
+                    Value::Reg(reg) => Self::gpr(reg)?,
                     _ => self.in_temp(rhs, width, Extension::Zero, "a second value to compare")?,
                 };
                 self.compare_gprs(left, right, width, signed);
@@ -198,7 +199,7 @@ impl Emitter<'_> {
             (Some(imm), _) => self.put(insn::CGFI.of(left.0, imm as u32)),
             (None, Some(imm)) => self.put(insn::CLGFI.of(left.0, imm)),
             (None, None) => {
-                let right = self.take_value("a 64-bit immediate")?;
+                let right = self.take("a 64-bit immediate")?;
                 right.put_constant(value, &mut self.code.bytes);
                 self.compare_gprs(left, right, Width::B8, order.is_signed());
             }

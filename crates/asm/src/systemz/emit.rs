@@ -1,109 +1,18 @@
-//! Resolved operations to instructions.
-//!
-//! Invariant: registers written are the operation's destination and registers of `free`, nothing else; each
-//! is noted in [`Code::clobbers`]. The condition code is dead between operations and so may be written.
+//! Resolved operations to instructions: [`Lower`] for s390x. The condition code is dead between operations and so may be
+//! written.
 
-use llvm_stackmaps::addr::DwarfReg;
+use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
 use super::insn::{self, Mem, Rs, Rx};
 use super::regs::{BRANCH_ORDER, Fpr, Gpr, Hw, VALUE_ORDER, hw};
-use crate::backend::{BranchKind, Code, Refusal, extended, immediate};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Op, Value, Width};
-
-pub(super) fn emit(op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
-    let mut emitter = Emitter { code, free };
-    match *op {
-        Op::Move {
-            dst,
-            src,
-            width,
-            extension,
-        } => emitter.mov(dst, src, width, extension),
-        Op::Store { to, src, width } => emitter.store(to, src, width),
-        Op::AddToReg {
-            dst,
-            src,
-            width,
-            extension,
-        } => emitter.add_to_reg(dst, src, width, extension),
-        Op::Bits { dst, what } => emitter.bits(dst, what),
-        Op::AddToMem {
-            to,
-            src,
-            width,
-            atomic: true,
-        } => emitter.add_atomically(to, src, width),
-        Op::AddToMem {
-            to,
-            src,
-            width,
-            atomic: false,
-        } => emitter.add_to_mem(to, src, width),
-        Op::Branch {
-            cond,
-            lhs,
-            rhs,
-            width,
-            dest,
-        } => emitter.branch(cond, lhs, rhs, width, dest),
-        Op::Jump(dest) => {
-            emitter.put_branch(BranchKind::Jump, dest);
-            Ok(())
-        }
-        Op::Call(addr) => {
-            emitter.put_branch(BranchKind::Call, Dest::Addr(addr));
-            Ok(())
-        }
-        Op::Return => {
-            emitter.put(insn::RETURN);
-            Ok(())
-        }
-        Op::Trap => {
-            emitter.put(insn::TRAP);
-            Ok(())
-        }
-        Op::Raw(bytes) if bytes.len() % 2 != 0 => {
-            Err(Refusal::Unusable("an odd number of bytes as instructions"))
-        }
-        Op::Raw(bytes) => {
-            emitter.code.bytes.extend_from_slice(bytes);
-            Ok(())
-        }
-    }
-}
+use crate::backend::{BranchKind, Code, Refusal, extended};
+use crate::lower::{Lower, NAMELESS, Named, constant_last};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Value, Width};
 
 pub(super) struct Emitter<'c> {
     pub(super) code: &'c mut Code,
     pub(super) free: RegSet,
-}
-
-/// A register that holds values, or why not.
-fn any(reg: DwarfReg) -> Result<Hw, Refusal> {
-    hw(reg).ok_or(Refusal::Unusable("a register that instructions cannot name"))
-}
-
-/// A general register, or why not.
-pub(super) fn gpr(reg: DwarfReg) -> Result<Gpr, Refusal> {
-    match any(reg)? {
-        Hw::Gpr(reg) => Ok(reg),
-        Hw::Fpr(_) | Hw::UpperVector => Err(Refusal::Unusable(
-            "a vector register where a general register is needed",
-        )),
-    }
-}
-
-const UPPER: Refusal =
-    Refusal::Unusable("v16 to v31, which only instructions of the vector facility can name");
-
-/// Only 4 and 8 bytes go to and from floating-point registers.
-fn check_float(width: Width, extension: Extension) -> Result<(), Refusal> {
-    match (width, extension) {
-        (Width::B4, Extension::Zero) | (Width::B8, _) => Ok(()),
-        _ => Err(Refusal::Unusable(
-            "a vector register for a value that is not 4 or 8 bytes, or is sign-extended",
-        )),
-    }
 }
 
 /// Loads and extends.
@@ -132,102 +41,55 @@ fn copy(width: Width, extension: Extension) -> insn::Rre {
     }
 }
 
-impl Emitter<'_> {
-    pub(super) fn put<const N: usize>(&mut self, insn: [u8; N]) {
-        self.code.bytes.extend(insn);
+impl Lower for Emitter<'_> {
+    type Gpr = Gpr;
+    type Float = Fpr;
+    type Mem = Mem;
+    const UNIT: usize = 2;
+    const STORED: Extension = Extension::Sign;
+
+    fn code(&mut self) -> &mut Code {
+        self.code
     }
 
-    /// A free register, the first in that order.
-    pub(super) fn take(&mut self, order: &[DwarfReg], purpose: &'static str) -> Result<Gpr, Refusal> {
-        let reg = self.first_free(order).ok_or(Refusal::NoScratch(purpose))?;
-        self.free = self.free.without(reg);
-        self.code.clobbers = self.code.clobbers.with(reg);
-        gpr(reg)
+    fn free(&mut self) -> &mut RegSet {
+        &mut self.free
     }
 
-    pub(super) fn take_value(&mut self, purpose: &'static str) -> Result<Gpr, Refusal> {
-        self.take(&VALUE_ORDER, purpose)
+    fn any_free(&self) -> Option<DwarfReg> {
+        self.first_free(&VALUE_ORDER)
     }
 
-    fn first_free(&self, order: &[DwarfReg]) -> Option<DwarfReg> {
-        order.iter().copied().find(|reg| self.free.contains(*reg))
-    }
-
-    fn put_branch(&mut self, kind: BranchKind, dest: Dest) {
-        let scratch = match dest {
-            Dest::Addr(_) => self.first_free(&BRANCH_ORDER),
-            Dest::Label(_) | Dest::End => None,
-        };
-        self.code.branch(kind, dest, scratch);
-    }
-
-    /// Loads any value into a free register.
-    pub(super) fn in_temp(
-        &mut self,
-        value: Value,
-        width: Width,
-        extension: Extension,
-        purpose: &'static str,
-    ) -> Result<Gpr, Refusal> {
-        let free = self.free;
-        let reg = self.first_free(&VALUE_ORDER).ok_or(Refusal::NoScratch(purpose))?;
-        // On the way the same register may hold the address of the value.
-        self.mov(reg, value, width, extension)?;
-        self.free = free.without(reg);
-        gpr(reg)
-    }
-
-    fn mov(&mut self, dst: DwarfReg, src: Value, width: Width, extension: Extension) -> Result<(), Refusal> {
-        self.code.clobbers = self.code.clobbers.with(dst);
-        match any(dst)? {
-            Hw::Gpr(reg) => self.mov_to_gpr(dst, reg, src, width, extension),
-            Hw::Fpr(reg) => self.mov_to_fpr(reg, src, width, extension),
-            Hw::UpperVector => Err(UPPER),
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, Fpr>, Refusal> {
+        match hw(reg).ok_or(NAMELESS)? {
+            Hw::Gpr(reg) => Ok(Named::General(reg)),
+            Hw::Fpr(reg) => Ok(Named::Float(reg)),
+            Hw::UpperVector => Err(Refusal::Unusable(
+                "v16 to v31, which only instructions of the vector facility can name",
+            )),
         }
     }
 
-    fn mov_to_gpr(
-        &mut self,
-        dst: DwarfReg,
-        reg: Gpr,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        match src {
-            Value::Reg(src) => match any(src)? {
-                Hw::Gpr(src) if src == reg && width == Width::B8 => {}
-                Hw::Gpr(src) => self.put(copy(width, extension).of(reg, src)),
-                Hw::Fpr(src) => self.mov_from_fpr(reg, src, width, extension)?,
-                Hw::UpperVector => return Err(UPPER),
-            },
-            Value::Imm(value) => {
-                reg.put_constant(extended(value, width, extension)?, &mut self.code.bytes);
-            }
-            Value::Mem(address) => {
-                let src = self.address_before(dst, address)?;
-                load(width, extension).put(reg.0, src, &mut self.code.bytes);
-            }
-            Value::Frame { .. } if width != Width::B8 => {
-                return Err(Refusal::Unusable("part of the address of a stack slot"));
-            }
-            Value::Frame { reg: base, disp } => self.frame_address(reg, gpr(base)?, disp),
-        }
+    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, Refusal> {
+        self.address(address)
+    }
+
+    fn copy(&mut self, dst: Gpr, src: Gpr, width: Width, extension: Extension) {
+        self.put(copy(width, extension).of(dst, src));
+    }
+
+    fn put_constant(&mut self, dst: Gpr, value: u64) {
+        dst.put_constant(value, &mut self.code.bytes);
+    }
+
+    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+        let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
+        load(width, extension).put(dst.0, src, &mut self.code.bytes);
         Ok(())
     }
 
-    /// An address for an instruction that writes `dst`, which may hold the address until then.
-    fn address_before(&mut self, dst: DwarfReg, address: Address) -> Result<Mem, Refusal> {
-        let free = self.free;
-        if address.base.reg() != Some(dst) {
-            self.free = free.with(dst);
-        }
-        let mem = self.address(address);
-        self.free = free;
-        mem
-    }
-
-    fn frame_address(&mut self, dst: Gpr, base: Gpr, disp: i32) {
+    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal> {
+        let base = Self::gpr(base)?;
         let near = Mem::base(base, disp);
         if disp == 0 {
             if dst != base {
@@ -241,9 +103,10 @@ impl Emitter<'_> {
             dst.put_constant(i64::from(disp) as u64, &mut self.code.bytes);
             self.put(insn::AGR.of(dst, base));
         }
+        Ok(())
     }
 
-    fn mov_from_fpr(
+    fn mov_from_float(
         &mut self,
         dst: Gpr,
         src: Fpr,
@@ -258,96 +121,73 @@ impl Emitter<'_> {
         };
         self.put(insn::lgdr(dst, src));
         if let Some(shift) = half {
-            self.shift(shift, dst, dst, 32);
+            self.shifted(shift, dst, dst, 32);
         }
         Ok(())
     }
 
-    fn mov_to_fpr(
+    fn mov_to_float(&mut self, dst: Fpr, src: Gpr, width: Width) -> Result<(), Refusal> {
+        if width == Width::B8 {
+            self.put(insn::ldgr(dst, src));
+            return Ok(());
+        }
+        let bits = self.take("4 bytes for a vector register")?;
+        self.shifted(insn::SLLG, bits, src, 32);
+        self.put(insn::ldgr(dst, bits));
+        Ok(())
+    }
+
+    fn copy_float(&mut self, dst: Fpr, src: Fpr) -> Result<(), Refusal> {
+        if dst != src {
+            self.put(insn::LDR.of(dst.0, src.0));
+        }
+        Ok(())
+    }
+
+    fn load_float(&mut self, dst: Fpr, src: Address, width: Width) -> Result<(), Refusal> {
+        let src = self.address(src)?;
+        let load = if width == Width::B8 { insn::LD } else { insn::LE };
+        load.put(dst.0, src, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn clear_float(&mut self, dst: Fpr, _: Width) -> bool {
+        self.put(insn::LZDR.numbers(dst.0, 0));
+        true
+    }
+
+    /// The upper half of the register is what counts.
+    fn put_float_constant(
         &mut self,
         dst: Fpr,
-        src: Value,
+        value: u64,
         width: Width,
         extension: Extension,
     ) -> Result<(), Refusal> {
-        check_float(width, extension)?;
         let left = if width == Width::B4 { 32 } else { 0 };
-        match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Fpr(src) if src == dst => {}
-                Hw::Fpr(src) => self.put(insn::LDR.of(dst.0, src.0)),
-                Hw::Gpr(src) if left == 0 => self.put(insn::ldgr(dst, src)),
-                Hw::Gpr(src) => {
-                    let bits = self.take_value("4 bytes for a vector register")?;
-                    self.shift(insn::SLLG, bits, src, left);
-                    self.put(insn::ldgr(dst, bits));
-                }
-                Hw::UpperVector => return Err(UPPER),
-            },
-            Value::Mem(address) => {
-                let src = self.address(address)?;
-                let load = if left == 0 { insn::LD } else { insn::LE };
-                load.put(dst.0, src, &mut self.code.bytes);
-            }
-            Value::Imm(0) => self.put(insn::LZDR.numbers(dst.0, 0)),
-            Value::Imm(value) => {
-                let value = extended(value, width, extension)? << left;
-                let bits = self.take_value("a constant for a vector register")?;
-                bits.put_constant(value, &mut self.code.bytes);
-                self.put(insn::ldgr(dst, bits));
-            }
-            Value::Frame { .. } => {
-                return Err(Refusal::Unusable("an address for a vector register"));
-            }
-        }
+        let value = extended(value, width, extension)? << left;
+        let bits = self.take("a constant for a vector register")?;
+        bits.put_constant(value, &mut self.code.bytes);
+        self.put(insn::ldgr(dst, bits));
         Ok(())
     }
 
-    fn shift(&mut self, insn: Rs, dst: Gpr, src: Gpr, by: u8) {
-        insn::shift(insn, dst, src, by, &mut self.code.bytes);
-    }
-
-    fn store(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        let to = self.address(to)?;
-        match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Gpr(reg) => self.store_gpr(to, reg, width),
-                Hw::Fpr(reg) => {
-                    check_float(width, Extension::Zero)?;
-                    let store = if width == Width::B4 { insn::STE } else { insn::STD };
-                    store.put(reg.0, to, &mut self.code.bytes);
-                }
-                Hw::UpperVector => return Err(UPPER),
-            },
-            Value::Imm(value) => {
-                let value = immediate(value, width)?;
-                if self.store_imm(to, value, width) {
-                    return Ok(());
-                }
-                let reg = self.in_temp(src, width, Extension::Sign, "an immediate to store")?;
-                self.store_gpr(to, reg, width);
-            }
-            Value::Mem(_) | Value::Frame { .. } => {
-                let purpose = "a value to store that is not in a register";
-                let reg = self.in_temp(src, width, Extension::Zero, purpose)?;
-                self.store_gpr(to, reg, width);
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn store_gpr(&mut self, to: Mem, reg: Gpr, width: Width) {
+    fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
         let insn = match width {
             Width::B1 => insn::STC,
             Width::B2 => insn::STH,
             Width::B4 => insn::ST,
             Width::B8 => insn::STG,
         };
-        insn.put(reg.0, to, &mut self.code.bytes);
+        insn.put(src.0, to, &mut self.code.bytes);
     }
 
-    /// Stores an immediate without a register, where there is an instruction for it.
-    fn store_imm(&mut self, to: Mem, value: i64, width: Width) -> bool {
+    fn store_float(&mut self, to: Mem, src: Fpr, width: Width) {
+        let store = if width == Width::B4 { insn::STE } else { insn::STD };
+        store.put(src.0, to, &mut self.code.bytes);
+    }
+
+    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
         if to.index.is_some() {
             return false;
         }
@@ -369,20 +209,26 @@ impl Emitter<'_> {
         }
     }
 
-    fn bits(&mut self, dst: DwarfReg, what: Bits) -> Result<(), Refusal> {
-        let reg = gpr(dst)?;
-        self.code.clobbers = self.code.clobbers.with(dst);
-        match what {
-            Bits::And(mask) => self.and(reg, mask),
-            Bits::Left(by) => self.shift(insn::SLLG, reg, reg, by),
-            Bits::Right(by) => self.shift(insn::SRLG, reg, reg, by),
-            Bits::RightSigned(by) => self.shift(insn::SRAG, reg, reg, by),
-        }
-        Ok(())
+    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+        self.add_imm(to, by)
+    }
+
+    fn add_directly(
+        &mut self,
+        to: Gpr,
+        by: Value,
+        width: Width,
+        extension: Extension,
+    ) -> Result<bool, Refusal> {
+        self.add_in_one(to, by, width, extension)
+    }
+
+    fn add(&mut self, to: Gpr, by: Gpr) {
+        self.put(insn::AGR.of(to, by));
     }
 
     /// Keeps the bits of the mask, in the shortest form.
-    fn and(&mut self, reg: Gpr, mask: u64) {
+    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
         let quarters = [
             (insn::NILL, 0),
             (insn::NILH, 16),
@@ -403,14 +249,25 @@ impl Emitter<'_> {
                 (None, None) => self.and_halves(reg, mask),
             },
         }
+        Ok(())
     }
 
-    fn and_halves(&mut self, reg: Gpr, mask: u64) {
-        for (insn, half) in [(insn::NILF, mask as u32), (insn::NIHF, (mask >> 32) as u32)] {
-            if half != u32::MAX {
-                self.put(insn.of(reg.0, half));
-            }
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+        match how {
+            Bits::And(mask) => return self.and(reg, mask),
+            Bits::Left(by) => self.shifted(insn::SLLG, reg, reg, by),
+            Bits::Right(by) => self.shifted(insn::SRLG, reg, reg, by),
+            Bits::RightSigned(by) => self.shifted(insn::SRAG, reg, reg, by),
         }
+        Ok(())
+    }
+
+    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        self.add_value_to_mem(to, src, width)
+    }
+
+    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        self.add_by_swapping(to, src, width)
     }
 
     fn branch(
@@ -421,17 +278,66 @@ impl Emitter<'_> {
         width: Width,
         dest: Dest,
     ) -> Result<(), Refusal> {
-        let (cond, lhs, rhs) = match (lhs, rhs) {
-            (Value::Imm(_), Value::Reg(_) | Value::Mem(_) | Value::Frame { .. }) => {
-                (cond.swapped(), rhs, lhs)
-            }
-            _ => (cond, lhs, rhs),
-        };
+        let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
         let free = self.free;
         self.compare(cond, lhs, rhs, width)?;
         // What the comparison took is free again.
         self.free = free;
         self.put_branch(BranchKind::JumpIf(cond), dest);
         Ok(())
+    }
+
+    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Jump, dest);
+        Ok(())
+    }
+
+    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Call, Dest::Addr(addr));
+        Ok(())
+    }
+
+    fn ret(&mut self) {
+        self.put(insn::RETURN);
+    }
+
+    fn trap(&mut self) {
+        self.put(insn::TRAP);
+    }
+}
+
+impl Emitter<'_> {
+    pub(super) fn put<const N: usize>(&mut self, insn: [u8; N]) {
+        self.code.bytes.extend(insn);
+    }
+
+    /// A free register, the first in that order.
+    pub(super) fn take_first(&mut self, order: &[DwarfReg], purpose: &'static str) -> Result<Gpr, Refusal> {
+        let reg = self.first_free(order).ok_or(Refusal::NoScratch(purpose))?;
+        self.take_this(reg)
+    }
+
+    fn first_free(&self, order: &[DwarfReg]) -> Option<DwarfReg> {
+        order.iter().copied().find(|reg| self.free.contains(*reg))
+    }
+
+    fn put_branch(&mut self, kind: BranchKind, dest: Dest) {
+        let scratch = match dest {
+            Dest::Addr(_) => self.first_free(&BRANCH_ORDER),
+            Dest::Label(_) | Dest::End => None,
+        };
+        self.code.branch(kind, dest, scratch);
+    }
+
+    fn shifted(&mut self, insn: Rs, dst: Gpr, src: Gpr, by: u8) {
+        insn::shift(insn, dst, src, by, &mut self.code.bytes);
+    }
+
+    fn and_halves(&mut self, reg: Gpr, mask: u64) {
+        for (insn, half) in [(insn::NILF, mask as u32), (insn::NIHF, (mask >> 32) as u32)] {
+            if half != u32::MAX {
+                self.put(insn.of(reg.0, half));
+            }
+        }
     }
 }

@@ -5,24 +5,25 @@
 
 use llvm_stackmaps::addr::DwarfReg;
 
-use super::emit::{Emitter, gpr};
+use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::{ADDRESS_ORDER, Gpr};
 use crate::backend::Refusal;
+use crate::lower::Lower;
 use crate::op::{Address, Base};
 
 const LONG: core::ops::Range<i32> = -(1 << 19)..1 << 19;
 
 impl Emitter<'_> {
     fn take_address(&mut self, purpose: &'static str) -> Result<Gpr, Refusal> {
-        self.take(&ADDRESS_ORDER, purpose)
+        self.take_first(&ADDRESS_ORDER, purpose)
     }
 
     /// The operand for a memory address; may take a register. It has an index only where it took the base.
     pub(super) fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
         let disp = address.disp;
         match address.base {
-            Base::Reg(reg) => self.based(gpr(reg)?, disp),
+            Base::Reg(reg) => self.based(Self::gpr(reg)?, disp),
             Base::Slot { reg, disp: slot } => {
                 let base = self.spilled(reg, slot)?;
                 Ok(self.in_reach(base, disp))
@@ -61,7 +62,7 @@ impl Emitter<'_> {
     /// Loads a base that has been spilled.
     fn spilled(&mut self, reg: DwarfReg, slot: i32) -> Result<Gpr, Refusal> {
         let free = self.free;
-        let slot = self.based(gpr(reg)?, slot)?;
+        let slot = self.based(Self::gpr(reg)?, slot)?;
         // What led to the slot is free again, and may become the base itself.
         self.free = free;
         let base = self.take_address("a base that has been spilled")?;

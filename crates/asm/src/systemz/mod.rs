@@ -38,6 +38,7 @@ use patchpoint_isa::RegSet;
 
 use crate::backend::{Backend, Branch, Code, Form, Refusal};
 use crate::live::{Head, HeadBytes, NoHead};
+use crate::lower::Lower;
 use crate::op::Op;
 
 /// The SystemZ backend.
@@ -50,7 +51,7 @@ impl Backend for SystemZ {
     }
 
     fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
-        emit::emit(op, free, code)
+        emit::Emitter { code, free }.emit(op)
     }
 
     fn branch_len(&self, branch: &Branch, form: Form) -> u32 {

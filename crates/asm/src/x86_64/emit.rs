@@ -1,116 +1,226 @@
-//! Resolved operations to instructions.
-//!
-//! Invariant: registers written are the operation's destination and registers of `free`, nothing else; each
-//! is noted in [`Code::clobbers`]. Flags are dead at a site and so may be written.
+//! Resolved operations to instructions: [`Lower`] for x86-64. Flags are dead at a site and so may be written.
 
-use llvm_stackmaps::addr::DwarfReg;
+use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
 use super::encode::{Gpr, Mem, Rm};
 use super::insn::{self, Imm};
 use super::regs::{Hw, SCRATCH_ORDER, hw};
-use crate::backend::{BranchKind, Code, Origin, Refusal, extended, immediate};
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Op, Value, Width};
+use crate::backend::{BranchKind, Code, Origin, Refusal, immediate};
+use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, Width};
 
 /// A distance that is in reach of a 32-bit displacement from anywhere in a sequence.
 const SURE_REACH: i64 = (1 << 31) - (1 << 20);
 
-pub(super) fn emit(op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
-    let mut emitter = Emitter { code, free };
-    match *op {
-        Op::Move {
-            dst,
-            src,
-            width,
-            extension,
-        } => emitter.mov(dst, src, width, extension),
-        Op::Store { to, src, width } => emitter.store(to, src, width),
-        Op::AddToReg {
-            dst,
-            src,
-            width,
-            extension,
-        } => emitter.add_to_reg(dst, src, width, extension),
-        Op::Bits { dst, what } => emitter.bits(dst, what),
-        Op::AddToMem {
-            to,
-            src,
-            width,
-            atomic,
-        } => emitter.add_to_mem(to, src, width, atomic),
-        Op::Branch {
-            cond,
-            lhs,
-            rhs,
-            width,
-            dest,
-        } => emitter.branch(cond, lhs, rhs, width, dest),
-        Op::Jump(dest) => {
-            emitter.put_branch(BranchKind::Jump, dest);
-            Ok(())
-        }
-        Op::Call(addr) => {
-            emitter.put_branch(BranchKind::Call, Dest::Addr(addr));
-            Ok(())
-        }
-        Op::Return => {
-            insn::ret(&mut emitter.code.bytes);
-            Ok(())
-        }
-        Op::Trap => {
-            insn::trap(&mut emitter.code.bytes);
-            Ok(())
-        }
-        Op::Raw(bytes) => {
-            emitter.code.bytes.extend_from_slice(bytes);
-            Ok(())
-        }
+pub(super) struct Emitter<'c> {
+    pub(super) code: &'c mut Code,
+    pub(super) free: RegSet,
+}
+
+impl Lower for Emitter<'_> {
+    type Gpr = Gpr;
+    type Float = u8;
+    type Mem = Mem;
+    const UNIT: usize = 1;
+
+    fn code(&mut self) -> &mut Code {
+        self.code
     }
-}
 
-struct Emitter<'c> {
-    code: &'c mut Code,
-    free: RegSet,
-}
-
-/// A general register, or why not.
-fn gpr(reg: DwarfReg) -> Result<Gpr, Refusal> {
-    match hw(reg) {
-        Some(Hw::Gpr(n)) => Ok(Gpr(n)),
-        Some(Hw::Xmm(_)) => Err(Refusal::Unusable(
-            "a vector register where a general register is needed",
-        )),
-        None => Err(Refusal::Unusable("a register that instructions cannot name")),
-    }
-}
-
-fn any(reg: DwarfReg) -> Result<Hw, Refusal> {
-    hw(reg).ok_or(Refusal::Unusable("a register that instructions cannot name"))
-}
-
-/// Only 4 and 8 bytes go to and from vector registers.
-fn check_vector(width: Width, extension: Extension) -> Result<(), Refusal> {
-    match (width, extension) {
-        (Width::B4, Extension::Zero) | (Width::B8, _) => Ok(()),
-        _ => Err(Refusal::Unusable(
-            "a vector register for a value that is not 4 or 8 bytes, or is sign-extended",
-        )),
-    }
-}
-
-impl Emitter<'_> {
-    /// A free register.
-    fn take(&mut self, purpose: &'static str) -> Result<Gpr, Refusal> {
-        let reg = self.any_free().ok_or(Refusal::NoScratch(purpose))?;
-        self.free = self.free.without(reg);
-        self.code.clobbers = self.code.clobbers.with(reg);
-        gpr(reg)
+    fn free(&mut self) -> &mut RegSet {
+        &mut self.free
     }
 
     fn any_free(&self) -> Option<DwarfReg> {
         SCRATCH_ORDER.into_iter().find(|reg| self.free.contains(*reg))
     }
 
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, Refusal> {
+        match hw(reg).ok_or(NAMELESS)? {
+            Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
+            Hw::Xmm(n) => Ok(Named::Float(n)),
+        }
+    }
+
+    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, Refusal> {
+        self.address(address)
+    }
+
+    fn copy(&mut self, dst: Gpr, src: Gpr, width: Width, extension: Extension) {
+        insn::mov(dst, src, width, extension, &mut self.code.bytes);
+    }
+
+    fn put_constant(&mut self, dst: Gpr, value: u64) {
+        dst.put_constant(value, &mut self.code.bytes);
+    }
+
+    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+        let src = self.address(src)?;
+        insn::load(dst, src, width, extension, self.code);
+        Ok(())
+    }
+
+    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal> {
+        if disp == 0 {
+            return self.value_to_gpr(dst, Value::Reg(base), Width::B8, Extension::Zero);
+        }
+        let base = Self::gpr(base)?;
+        insn::lea(dst, Mem::Base { base, disp }, self.code);
+        Ok(())
+    }
+
+    fn mov_from_float(
+        &mut self,
+        dst: Gpr,
+        src: u8,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), Refusal> {
+        if matches!(width, Width::B1 | Width::B2) {
+            return Err(Refusal::Unusable("less than 4 bytes of a vector register"));
+        }
+        insn::mov_from_vector(dst, src, width, &mut self.code.bytes);
+        if width == Width::B4 && extension == Extension::Sign {
+            insn::mov(dst, dst, width, extension, &mut self.code.bytes);
+        }
+        Ok(())
+    }
+
+    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), Refusal> {
+        insn::mov_to_vector(dst, src, width, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), Refusal> {
+        if dst != src {
+            insn::mov_vector(dst, src, &mut self.code.bytes);
+        }
+        Ok(())
+    }
+
+    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), Refusal> {
+        let src = self.address(src)?;
+        insn::load_vector(dst, src, width, self.code);
+        Ok(())
+    }
+
+    fn clear_float(&mut self, dst: u8, _: Width) -> bool {
+        insn::clear_vector(dst, &mut self.code.bytes);
+        true
+    }
+
+    fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
+        insn::store(to, src, width, self.code);
+    }
+
+    fn store_float(&mut self, to: Mem, src: u8, width: Width) {
+        insn::store_vector(to, src, width, self.code);
+    }
+
+    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
+        let imm = Imm::full(value, width);
+        if let Some(imm) = imm {
+            insn::store_imm(to, imm, width, self.code);
+        }
+        imm.is_some()
+    }
+
+    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+        self.add_imm(Rm::Reg(to), by, Width::B8, false)
+    }
+
+    fn add_directly(&mut self, to: Gpr, by: Value, width: Width, _: Extension) -> Result<bool, Refusal> {
+        match by {
+            Value::Reg(by) if width == Width::B8 => {
+                let by = Self::gpr(by)?;
+                self.add(to, by);
+                Ok(true)
+            }
+            Value::Mem(by) if width == Width::B8 => {
+                let by = self.address(by)?;
+                insn::add::reg_mem(to, by, width, self.code);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn add(&mut self, to: Gpr, by: Gpr) {
+        insn::add::rm_reg(Rm::Reg(to), by, Width::B8, false, self.code);
+    }
+
+    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+        let rm = Rm::Reg(reg);
+        if let Some(imm) = Imm::shortest(mask as i64, Width::B8) {
+            insn::and::rm_imm(rm, imm, Width::B8, false, self.code);
+        } else if let Ok(low) = u32::try_from(mask) {
+            // Writing the low half clears the other.
+            let low = low as i32;
+            let imm = Imm::shortest(i64::from(low), Width::B4).unwrap_or(Imm::I32(low));
+            insn::and::rm_imm(rm, imm, Width::B4, false, self.code);
+        } else {
+            let mask = self.in_temp(Value::Imm(mask), Width::B8, Extension::Zero, "a 64-bit immediate")?;
+            insn::and::rm_reg(rm, mask, Width::B8, false, self.code);
+        }
+        Ok(())
+    }
+
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+        match how {
+            Bits::And(mask) => return self.and(reg, mask),
+            Bits::Left(by) => insn::shift::left(reg, by, &mut self.code.bytes),
+            Bits::Right(by) => insn::shift::right(reg, by, &mut self.code.bytes),
+            Bits::RightSigned(by) => insn::shift::right_signed(reg, by, &mut self.code.bytes),
+        }
+        Ok(())
+    }
+
+    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        self.add_to(to, src, width, false)
+    }
+
+    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        self.add_to(to, src, width, true)
+    }
+
+    fn branch(
+        &mut self,
+        cond: Cond,
+        lhs: Value,
+        rhs: Value,
+        width: Width,
+        dest: Dest,
+    ) -> Result<(), Refusal> {
+        let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
+        let free = self.free;
+        self.compare(cond, lhs, rhs, width, dest)?;
+        // What the comparison took is free again.
+        self.free = free;
+        self.put_branch(BranchKind::JumpIf(cond), dest);
+        Ok(())
+    }
+
+    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Jump, dest);
+        Ok(())
+    }
+
+    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Call, Dest::Addr(addr));
+        Ok(())
+    }
+
+    fn ret(&mut self) {
+        insn::ret(&mut self.code.bytes);
+    }
+
+    fn trap(&mut self) {
+        insn::trap(&mut self.code.bytes);
+    }
+}
+
+impl Emitter<'_> {
     fn put_branch(&mut self, kind: BranchKind, dest: Dest) {
         let scratch = match dest {
             Dest::Addr(_) => self.any_free(),
@@ -124,12 +234,12 @@ impl Emitter<'_> {
         let disp = address.disp;
         match address.base {
             Base::Reg(reg) => Ok(Mem::Base {
-                base: gpr(reg)?,
+                base: Self::gpr(reg)?,
                 disp,
             }),
             Base::Slot { reg, disp: slot } => {
                 let slot = Mem::Base {
-                    base: gpr(reg)?,
+                    base: Self::gpr(reg)?,
                     disp: slot,
                 };
                 let base = self.take("a base that has been spilled")?;
@@ -159,205 +269,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// Loads any value into a free register, extended with zeros.
-    fn in_temp(&mut self, value: Value, width: Width, purpose: &'static str) -> Result<Gpr, Refusal> {
-        let free = self.free;
-        let reg = self.any_free().ok_or(Refusal::NoScratch(purpose))?;
-        // On the way the same register may hold the address of the value.
-        self.mov(reg, value, width, Extension::Zero)?;
-        self.free = free.without(reg);
-        gpr(reg)
-    }
-
-    fn mov(&mut self, dst: DwarfReg, src: Value, width: Width, extension: Extension) -> Result<(), Refusal> {
-        self.code.clobbers = self.code.clobbers.with(dst);
-        match any(dst)? {
-            Hw::Gpr(n) => self.mov_to_gpr(Gpr(n), src, width, extension),
-            Hw::Xmm(n) => self.mov_to_vector(n, src, width, extension),
-        }
-    }
-
-    fn mov_to_gpr(
-        &mut self,
-        dst: Gpr,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Gpr(n) if n == dst.0 && width == Width::B8 => Ok(()),
-                Hw::Gpr(n) => {
-                    insn::mov(dst, Gpr(n), width, extension, &mut self.code.bytes);
-                    Ok(())
-                }
-                Hw::Xmm(n) => self.mov_from_vector(dst, n, width, extension),
-            },
-            Value::Imm(value) => {
-                dst.put_constant(extended(value, width, extension)?, &mut self.code.bytes);
-                Ok(())
-            }
-            Value::Mem(address) => {
-                let src = self.address(address)?;
-                insn::load(dst, src, width, extension, self.code);
-                Ok(())
-            }
-            Value::Frame { .. } if width != Width::B8 => {
-                Err(Refusal::Unusable("part of the address of a stack slot"))
-            }
-            Value::Frame { reg, disp: 0 } => self.mov_to_gpr(dst, Value::Reg(reg), width, extension),
-            Value::Frame { reg, disp } => {
-                insn::lea(
-                    dst,
-                    Mem::Base {
-                        base: gpr(reg)?,
-                        disp,
-                    },
-                    self.code,
-                );
-                Ok(())
-            }
-        }
-    }
-
-    fn mov_from_vector(
-        &mut self,
-        dst: Gpr,
-        src: u8,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        if matches!(width, Width::B1 | Width::B2) {
-            return Err(Refusal::Unusable("less than 4 bytes of a vector register"));
-        }
-        insn::mov_from_vector(dst, src, width, &mut self.code.bytes);
-        if width == Width::B4 && extension == Extension::Sign {
-            insn::mov(dst, dst, width, extension, &mut self.code.bytes);
-        }
-        Ok(())
-    }
-
-    fn mov_to_vector(
-        &mut self,
-        dst: u8,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        check_vector(width, extension)?;
-        match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Xmm(n) if n == dst => {}
-                Hw::Xmm(n) => insn::mov_vector(dst, n, &mut self.code.bytes),
-                Hw::Gpr(n) => insn::mov_to_vector(dst, Gpr(n), width, &mut self.code.bytes),
-            },
-            Value::Mem(address) => {
-                let src = self.address(address)?;
-                insn::load_vector(dst, src, width, self.code);
-            }
-            Value::Imm(0) => insn::clear_vector(dst, &mut self.code.bytes),
-            Value::Imm(_) => {
-                let bits = self.in_temp(src, width, "a constant for a vector register")?;
-                insn::mov_to_vector(dst, bits, width, &mut self.code.bytes);
-            }
-            Value::Frame { .. } => {
-                return Err(Refusal::Unusable("an address for a vector register"));
-            }
-        }
-        Ok(())
-    }
-
-    fn store(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        let to = self.address(to)?;
-        match src {
-            Value::Reg(reg) => match any(reg)? {
-                Hw::Gpr(n) => insn::store(to, Gpr(n), width, self.code),
-                Hw::Xmm(n) => {
-                    check_vector(width, Extension::Zero)?;
-                    insn::store_vector(to, n, width, self.code);
-                }
-            },
-            Value::Imm(value) => match Imm::full(immediate(value, width)?, width) {
-                Some(value) => insn::store_imm(to, value, width, self.code),
-                None => {
-                    let reg = self.in_temp(src, width, "a 64-bit immediate")?;
-                    insn::store(to, reg, width, self.code);
-                }
-            },
-            Value::Mem(_) | Value::Frame { .. } => {
-                let reg = self.in_temp(src, width, "a value to store that is not in a register")?;
-                insn::store(to, reg, width, self.code);
-            }
-        }
-        Ok(())
-    }
-
-    fn add_to_reg(
-        &mut self,
-        dst: DwarfReg,
-        src: Value,
-        width: Width,
-        extension: Extension,
-    ) -> Result<(), Refusal> {
-        let reg = gpr(dst)?;
-        self.code.clobbers = self.code.clobbers.with(dst);
-        let rm = Rm::Reg(reg);
-        match src {
-            Value::Imm(value) => {
-                return self.add_imm(rm, extended(value, width, extension)?, Width::B8, false);
-            }
-            Value::Reg(src) if width == Width::B8 => {
-                insn::add::rm_reg(rm, gpr(src)?, width, false, self.code);
-            }
-            Value::Mem(address) if width == Width::B8 => {
-                let src = self.address(address)?;
-                insn::add::reg_mem(reg, src, width, self.code);
-            }
-            _ => {
-                let temp = self.any_free().ok_or(Refusal::NoScratch("a value to extend"))?;
-                self.mov(temp, src, width, extension)?;
-                insn::add::rm_reg(rm, gpr(temp)?, Width::B8, false, self.code);
-            }
-        }
-        Ok(())
-    }
-
-    fn bits(&mut self, dst: DwarfReg, what: Bits) -> Result<(), Refusal> {
-        let reg = gpr(dst)?;
-        self.code.clobbers = self.code.clobbers.with(dst);
-        match what {
-            Bits::And(mask) => return self.and(reg, mask),
-            Bits::Left(by) => insn::shift::left(reg, by, &mut self.code.bytes),
-            Bits::Right(by) => insn::shift::right(reg, by, &mut self.code.bytes),
-            Bits::RightSigned(by) => insn::shift::right_signed(reg, by, &mut self.code.bytes),
-        }
-        Ok(())
-    }
-
-    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
-        let rm = Rm::Reg(reg);
-        if let Some(imm) = Imm::shortest(mask as i64, Width::B8) {
-            insn::and::rm_imm(rm, imm, Width::B8, false, self.code);
-        } else if let Ok(low) = u32::try_from(mask) {
-            // Writing the low half clears the other.
-            let low = low as i32;
-            let imm = Imm::shortest(i64::from(low), Width::B4).unwrap_or(Imm::I32(low));
-            insn::and::rm_imm(rm, imm, Width::B4, false, self.code);
-        } else {
-            let mask = self.in_temp(Value::Imm(mask), Width::B8, "a 64-bit immediate")?;
-            insn::and::rm_reg(rm, mask, Width::B8, false, self.code);
-        }
-        Ok(())
-    }
-
-    fn add_to_mem(&mut self, to: Address, src: Value, width: Width, atomic: bool) -> Result<(), Refusal> {
+    fn add_to(&mut self, to: Address, src: Value, width: Width, atomic: bool) -> Result<(), Refusal> {
         let to = Rm::Mem(self.address(to)?);
         let src = match src {
             Value::Imm(value) => return self.add_imm(to, value, width, atomic),
-            Value::Reg(reg) => gpr(reg)?,
-            Value::Mem(_) | Value::Frame { .. } => {
-                self.in_temp(src, width, "a value to add that is not in a register")?
-            }
+            Value::Reg(reg) => Self::gpr(reg)?,
+            Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
         };
         insn::add::rm_reg(to, src, width, atomic, self.code);
         Ok(())
@@ -370,31 +287,9 @@ impl Emitter<'_> {
         } else if let Some(imm) = Imm::shortest(signed, width) {
             insn::add::rm_imm(rm, imm, width, atomic, self.code);
         } else {
-            let reg = self.in_temp(Value::Imm(value), width, "a 64-bit immediate")?;
+            let reg = self.in_temp(Value::Imm(value), width, Extension::Zero, "a 64-bit immediate")?;
             insn::add::rm_reg(rm, reg, width, atomic, self.code);
         }
-        Ok(())
-    }
-
-    fn branch(
-        &mut self,
-        cond: Cond,
-        lhs: Value,
-        rhs: Value,
-        width: Width,
-        dest: Dest,
-    ) -> Result<(), Refusal> {
-        let (cond, lhs, rhs) = match (lhs, rhs) {
-            (Value::Imm(_), Value::Reg(_) | Value::Mem(_) | Value::Frame { .. }) => {
-                (cond.swapped(), rhs, lhs)
-            }
-            _ => (cond, lhs, rhs),
-        };
-        let free = self.free;
-        self.compare(cond, lhs, rhs, width, dest)?;
-        // What the comparison took is free again.
-        self.free = free;
-        self.put_branch(BranchKind::JumpIf(cond), dest);
         Ok(())
     }
 
@@ -407,21 +302,24 @@ impl Emitter<'_> {
         dest: Dest,
     ) -> Result<(), Refusal> {
         let lhs = match lhs {
-            Value::Reg(reg) => Rm::Reg(gpr(reg)?),
+            Value::Reg(reg) => Rm::Reg(Self::gpr(reg)?),
             Value::Mem(address) => Rm::Mem(self.address(address)?),
-            Value::Imm(_) | Value::Frame { .. } => {
-                Rm::Reg(self.in_temp(lhs, width, "a value to compare that is not in a register")?)
-            }
+            Value::Imm(_) | Value::Frame { .. } => Rm::Reg(self.in_temp(
+                lhs,
+                width,
+                Extension::Zero,
+                "a value to compare that is not in a register",
+            )?),
         };
         match (lhs, rhs) {
             (_, Value::Imm(value)) => return self.compare_imm(cond, lhs, value, width, dest),
-            (_, Value::Reg(reg)) => insn::cmp::rm_reg(lhs, gpr(reg)?, width, false, self.code),
+            (_, Value::Reg(reg)) => insn::cmp::rm_reg(lhs, Self::gpr(reg)?, width, false, self.code),
             (Rm::Reg(reg), Value::Mem(address)) => {
                 let rhs = self.address(address)?;
                 insn::cmp::reg_mem(reg, rhs, width, self.code);
             }
             (_, Value::Mem(_) | Value::Frame { .. }) => {
-                let reg = self.in_temp(rhs, width, "a second value to compare")?;
+                let reg = self.in_temp(rhs, width, Extension::Zero, "a second value to compare")?;
                 insn::cmp::rm_reg(lhs, reg, width, false, self.code);
             }
         }
@@ -442,7 +340,7 @@ impl Emitter<'_> {
             (Rm::Reg(reg), Some(Imm::I8(0))) => insn::test(reg, width, &mut self.code.bytes),
             (_, Some(imm)) => insn::cmp::rm_imm(lhs, imm, width, false, self.code),
             (_, None) if self.any_free().is_some() => {
-                let reg = self.in_temp(Value::Imm(value), width, "a 64-bit immediate")?;
+                let reg = self.in_temp(Value::Imm(value), width, Extension::Zero, "a 64-bit immediate")?;
                 insn::cmp::rm_reg(lhs, reg, width, false, self.code);
             }
             (_, None) => return self.compare_halves(cond, lhs, value, dest),

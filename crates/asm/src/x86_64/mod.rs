@@ -25,6 +25,7 @@ use patchpoint_isa::RegSet;
 
 use crate::backend::{Backend, Branch, Code, Form, Refusal};
 use crate::live::{Head, HeadBytes, NoHead};
+use crate::lower::Lower;
 use crate::op::Op;
 
 /// The x86-64 backend.
@@ -37,7 +38,7 @@ impl Backend for X86_64 {
     }
 
     fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
-        emit::emit(op, free, code)
+        emit::Emitter { code, free }.emit(op)
     }
 
     fn branch_len(&self, branch: &Branch, form: Form) -> u32 {
