@@ -110,7 +110,8 @@ pub(super) struct Made {
 
 impl Made {
     /// Adds the change to the transaction. What is left is as at the beginning, but for `until_run`, which is said each time.
-    #[inline]
+    // A call of its own would have what stands in the site copied once more.
+    #[inline(always)]
     fn add_to(
         &mut self,
         work: &mut Work,

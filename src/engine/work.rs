@@ -151,7 +151,7 @@ impl OldStub {
 /// Adds what is made to a list. An ordinary `push` keeps what it is given on the stack, for the case that the list cannot
 /// grow, and copies it from there at once, for which a processor waits longer than all else takes. Here the list has
 /// grown before, and nothing is dropped.
-#[inline]
+#[inline(always)]
 pub(super) fn push<T>(list: &mut Vec<T>, make: impl FnOnce() -> T) {
     list.reserve(1);
     let made = make();

@@ -131,6 +131,7 @@ pub struct Code {
 impl Code {
     /// No code yet, for this place.
     #[must_use]
+    #[inline]
     pub fn new(origin: Origin) -> Self {
         Self {
             origin,
@@ -145,17 +146,20 @@ impl Code {
 
     /// The position of the next byte.
     #[must_use]
+    #[inline]
     pub fn at(&self) -> u32 {
         // A sequence of 4 GiB would not have been accepted.
         self.bytes.len() as u32
     }
 
     /// Appends a branch, which `scratch` may be clobbered for.
+    #[inline]
     pub fn branch(&mut self, kind: BranchKind, dest: Dest, scratch: Option<DwarfReg>) {
         self.branch_with(kind, dest, scratch, 0);
     }
 
     /// The same, with what the architecture notes for itself.
+    #[inline]
     pub(crate) fn branch_with(
         &mut self,
         kind: BranchKind,

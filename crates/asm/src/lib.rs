@@ -59,9 +59,10 @@
 //! # Structure
 //!
 //! [`sequence`] knows no architecture. It makes the resolved operations of [`op`], which a [`Backend`](backend::Backend)
-//! encodes. An architecture is the folder of its name, chosen in one `match`, [`backend_of`]; the rest asks that. Whoever
-//! assembles code other than sequences uses the same: [`op`], [`backend`] and [`finish`](sequence::finish). [`live`] is about
-//! the one instruction of a live site that is exchanged while threads execute it.
+//! encodes. An architecture is the folder of its name, chosen in one `match`, [`backend_of`]; the rest asks that. What the
+//! encoders do alike is written once, in `lower`: an architecture says one instruction at a time. Whoever assembles code other
+//! than sequences uses the same: [`op`], [`backend`] and [`finish`](sequence::finish). [`live`] is about the one instruction
+//! of a live site that is exchanged while threads execute it.
 
 #![cfg_attr(
     not(test),

@@ -24,6 +24,7 @@ impl HeadBytes {
     ///
     /// # Panics
     /// They are more than a quadword.
+    #[inline]
     #[must_use]
     pub fn new(from: &[u8]) -> Self {
         let mut bytes = [0; MOST];
@@ -40,6 +41,7 @@ impl HeadBytes {
 impl core::ops::Deref for HeadBytes {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         let bytes = self.bytes.get(..usize::from(self.len));
         bytes.expect("a head was given no more bytes than there is room for")
@@ -69,6 +71,7 @@ impl Head {
     ///
     /// # Errors
     /// The site is too short.
+    #[inline]
     pub fn within(addr: CodeAddr, len: Len, offset: Len, head: Len) -> Result<Self, NoHead> {
         let needed = Len::new(offset.get().saturating_add(head.get()));
         let start = addr.plus(offset).filter(|_| len >= needed);
@@ -80,6 +83,7 @@ impl Head {
     }
 
     /// The bytes of the site up to the head's end.
+    #[inline]
     #[must_use]
     pub fn end(self) -> Len {
         Len::new(self.offset.get().saturating_add(self.len.get()))
@@ -97,6 +101,7 @@ impl Head {
 
     /// The head in the bytes of an armed site.
     #[must_use]
+    #[inline]
     pub fn of_site(self, site: &[u8]) -> Option<HeadBytes> {
         let bytes = site.get(self.offset.as_usize()..self.end().as_usize())?;
         Some(HeadBytes::new(bytes))

@@ -131,6 +131,7 @@ impl Sequence {
     }
 
     /// Whether it shares its operations with the other.
+    #[inline]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.body, &other.body)
     }
@@ -144,6 +145,7 @@ impl Sequence {
         })
     }
 
+    #[inline]
     pub(super) fn operations(&self) -> &[Operation] {
         &self.body.operations
     }

@@ -72,6 +72,7 @@ impl Layout<'_> {
             .saturating_add(self.branches_len(self.code.branches.len()))
     }
 
+    #[inline]
     fn branches_len(&self, count: usize) -> u32 {
         let before = self.before.get(count);
         *before.expect("`measure` has added up every branch")
@@ -94,6 +95,7 @@ impl Layout<'_> {
     }
 
     /// The offset of a position from the start; behind the nops if they stand there.
+    #[inline]
     pub(super) fn offset(&self, mark: Mark) -> u32 {
         let nops = match self.fill {
             Some(fill) if mark >= fill.at => self.nops(),
@@ -104,6 +106,7 @@ impl Layout<'_> {
     }
 
     /// The offset of the end of what stands before a position: before the nops if they stand there.
+    #[inline]
     pub(super) fn end_offset(&self, mark: Mark) -> u32 {
         let offset = self.offset(mark);
         match self.fill {
@@ -120,6 +123,7 @@ impl Layout<'_> {
         })
     }
 
+    #[inline]
     fn target(&self, branch: &Branch) -> Result<u64, Unreachable> {
         match branch.dest {
             Dest::Addr(addr) => Ok(addr.get()),

@@ -261,6 +261,7 @@ pub struct TargetAddr(CodeAddr);
 
 impl TargetAddr {
     /// The address.
+    #[inline]
     #[must_use]
     pub const fn get(self) -> CodeAddr {
         self.0

@@ -32,6 +32,7 @@ pub(super) fn has_result(site: &SiteContext<'_>) -> bool {
 }
 
 /// Where the site's result goes, if it has one.
+#[inline]
 pub(super) fn result_register(site: &SiteContext<'_>, registers: &Registers) -> Option<DwarfReg> {
     if !has_result(site) {
         return None;

@@ -44,6 +44,7 @@ impl Variant {
 
     /// The sequence itself.
     #[must_use]
+    #[inline]
     pub fn sequence(&self) -> Sequence {
         let like = self.like.outline();
         match (&self.values, &self.targets) == (&like.values, &like.targets) {
@@ -54,6 +55,7 @@ impl Variant {
 }
 
 impl From<&Sequence> for Variant {
+    #[inline]
     fn from(sequence: &Sequence) -> Self {
         Self::of(sequence, sequence.outline())
     }
