@@ -50,7 +50,7 @@ whole=s390x
 host_independent=(encodings load load_cross load_oracle link_oracle jitlink_oracle link_check link_prune macho coff flat metadata relaxed
     protections house)
 # Modules of the library, as an expression for the beginnings of tests' names; but for what of them runs code.
-host_independent_modules='^(arch|error|image|sequence|fuzzing::sequence)::'
+host_independent_modules='^(error|image|fuzzing::sequence)::'
 runs_code='^image::tls::'
 # Test programs that are for another architecture than these as a whole.
 not_here=(formats_run live_boundaries profilers safepoints)
@@ -226,7 +226,7 @@ build() { # arch
     say "$1: building"
     : >"$programs"
     build_tests "$1" "$programs" . "${tests_of_library[@]}"
-    if [ "$1" = "$whole" ]; then build_tests "$1" "$programs" . -p llvm-stackmaps -p patchpoint-isa -p patchpoint-link -p patchpoint-verify --lib; fi
+    if [ "$1" = "$whole" ]; then build_tests "$1" "$programs" . -p llvm-stackmaps -p patchpoint-asm -p patchpoint-isa -p patchpoint-link -p patchpoint-verify --lib; fi
     # shellcheck disable=SC2046
     build_tests "$1" "$programs" asm-tests -p asm-tests $(running "$arch")
     [ "$(wc -l <"$programs")" -gt 2 ] || give_up "cargo does not say which test programs there are"

@@ -166,10 +166,8 @@ pub use llvm_stackmaps::{addr, metadata};
 pub mod error;
 pub mod stackmap;
 
-#[allow(clippy::disallowed_methods, reason = "not worked through yet")]
 pub mod arch;
 #[cfg(feature = "std")]
-#[allow(clippy::disallowed_methods, reason = "not worked through yet")]
 pub mod sequence;
 #[cfg(feature = "std")]
 pub mod verify;

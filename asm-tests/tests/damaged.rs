@@ -5,7 +5,7 @@ use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::Engine;
 use patchpoint::publish::{Drained, SingleThreaded};
-use patchpoint::sequence::{Field, Sequence, Target, arg, result};
+use patchpoint::sequence::{self, Field, Sequence, Target, arg, result};
 use patchpoint::site::Site;
 
 /// What is damaged: property reads and writes, with its shapes.
@@ -138,7 +138,7 @@ fn a_target_out_of_reach_is_refused_where_no_register_is_free_to_go_further() {
     // constant.
     let counter = Sequence::new().add_to_memory(u64::at(far, 0), u64::MAX >> 1);
     match engine.patch_site(&site, &counter) {
-        Err(Error::NoScratch { site: name, .. }) => assert_eq!(name.id, site.id()),
+        Err(Error::Assemble(sequence::Error::NoScratch { site: name, .. })) => assert_eq!(name.id, site.id()),
         Ok(_) if NATIVE[0] != Folder::X86_64 => {}
         other => panic!("{other:?}"),
     }
@@ -155,13 +155,13 @@ fn what_does_not_fit_goes_to_a_stub_unless_that_is_forbidden() {
     assert_eq!(engine.patch_site(&site, &long).unwrap().sites, 1);
     let refused = engine.patch_site(&site, &long.clone().in_place_only());
     match refused {
-        Err(Error::SequenceTooLong {
+        Err(Error::Assemble(sequence::Error::SequenceTooLong {
             site,
             needed,
             reserved,
             stub_would_fit: true,
             ..
-        }) => {
+        })) => {
             assert!(needed > reserved && area.contains(site.addr));
         }
         other => panic!("{other:?}"),

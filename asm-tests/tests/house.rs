@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The packages of the workspace from below, each with those that it may depend on.
-const MAY_DEPEND_ON: [(&str, &str, &[&str]); 5] = [
+const MAY_DEPEND_ON: [(&str, &str, &[&str]); 6] = [
     ("crates/stackmaps", "llvm-stackmaps", &[]),
     ("crates/isa", "patchpoint-isa", &["llvm-stackmaps"]),
     (
@@ -20,10 +20,16 @@ const MAY_DEPEND_ON: [(&str, &str, &[&str]); 5] = [
         &["llvm-stackmaps", "patchpoint-isa"],
     ),
     (
+        "crates/asm",
+        "patchpoint-asm",
+        &["llvm-stackmaps", "patchpoint-isa"],
+    ),
+    (
         ".",
         "patchpoint",
         &[
             "llvm-stackmaps",
+            "patchpoint-asm",
             "patchpoint-isa",
             "patchpoint-link",
             "patchpoint-verify",
@@ -32,7 +38,13 @@ const MAY_DEPEND_ON: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// Crates whose modules form no cycle. The engine's still do.
-const WITHOUT_CYCLES: [&str; 4] = ["crates/stackmaps", "crates/isa", "crates/verify", "crates/link"];
+const WITHOUT_CYCLES: [&str; 5] = [
+    "crates/stackmaps",
+    "crates/isa",
+    "crates/asm",
+    "crates/verify",
+    "crates/link",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

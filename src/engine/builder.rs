@@ -9,12 +9,12 @@ use super::observe::Observers;
 use super::state::States;
 use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
-use crate::arch::live;
 use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::{Arena, SharedCounters, StubPool};
 use crate::publish::{Epochs, Publisher, World};
 use crate::site::{Owner, SiteTable};
+use patchpoint_asm::backend_of;
 
 /// Describes an engine, and makes it.
 #[derive(Default)]
@@ -104,7 +104,7 @@ impl Builder {
         publisher.check(level)?;
         let stops_anywhere = world.stops_anywhere();
         // Less the length of a site and its stub.
-        let within = live::of(arch).reach().min(1 << 31) - (1 << 16);
+        let within = backend_of(arch).reach().min(1 << 31) - (1 << 16);
         // Jumps from all of one chunk's code should reach another next to it.
         let arena = self
             .arena

@@ -23,19 +23,20 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::live::{Arming, HeadExchange};
+use super::live::{Arming, HeadExchange, out_of_reach};
 use super::prepare::Preparation;
 use super::state::{Status, Stub};
 use super::transaction::Change;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::live::{self, Head};
 use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, calls};
 use crate::error::{Error, Result};
 use crate::memory::{CodeMemory, StubSlot};
 use crate::sequence::{self, Environment, Sequence, Target};
 use crate::site::Site;
 use crate::verify;
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::Head;
 use patchpoint_link::stubs;
 
 /// The room for a gate: a jump, and what brings it to where a head can stand.
@@ -99,7 +100,8 @@ impl Engine {
 
 /// What leads a call to a function.
 pub(super) fn sequence(to: CodeAddr) -> Sequence {
-    Sequence::new().jump(Target::to(to))
+    // SAFETY: `retarget` is unsafe, and demands of `to` that it can be called there; nobody else has such sites changed.
+    Sequence::new().jump(unsafe { Target::addr(to) })
 }
 
 /// Prepares the change of a call site.
@@ -114,7 +116,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
     let (new, status, sequence) = match change {
         Change::Restore => (original.to_vec(), Status::Original, None),
         Change::Retarget(sequence) => {
-            let [Target::Addr(to)] = sequence.outline().targets[..] else {
+            let [Target::Addr(to)] = sequence.outline().targets() else {
                 return Err(Error::CallSiteOnly { site: site.name() });
             };
             let new = lead(preparation, &branch, &original, to.get())?;
@@ -166,10 +168,7 @@ fn lead(
     preparation.made.stub = Some(stub);
     branch
         .to(site, original, addr)?
-        .ok_or_else(|| Error::StubOutOfReach {
-            site: site.name(),
-            stub: addr,
-        })
+        .ok_or_else(|| out_of_reach(site, addr))
 }
 
 impl Branch<'_> {
@@ -201,7 +200,7 @@ impl Branch<'_> {
                 Ok(Some(bytes))
             }
             Self::Gate(gate) => {
-                let Some(jump) = live::of(arch).jump(gate.head, to) else {
+                let Some(jump) = backend_of(arch).jump(gate.head, to) else {
                     return Ok(None);
                 };
                 let len = Len::new(gate.range.len() as u32);
@@ -249,7 +248,11 @@ fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(S
 fn far_len(site: &Site, near: CodeRange, to: CodeAddr) -> Result<Len> {
     match stubs::leaving(site.module().arch(), to) {
         Some(code) => Ok(Len::new(code.len() as u32)),
-        None => sequence::stub_len(&sequence(to), &at_entry(site, near), &Environment::default()),
+        None => Ok(sequence::stub_len(
+            &sequence(to),
+            &at_entry(site, near),
+            &Environment::default(),
+        )?),
     }
 }
 
@@ -320,7 +323,7 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let range = slot.range();
     let memory = shared.stubs.memory(&slot);
     arming.stubs.push(slot);
-    let head = live::of(arch).plan_head(range.start(), GATE);
+    let head = backend_of(arch).plan_head(range.start(), GATE);
     let head = head.map_err(|_| no_head(&site))?;
     let gate = Gate {
         range: CodeRange::new(range.start(), GATE.get().into()).expect("a gate lies in its slot"),
@@ -338,19 +341,13 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
             arming.stubs.push(slot);
             branch
                 .to(&site, &arming.original, addr)?
-                .ok_or_else(|| Error::StubOutOfReach {
-                    site: site.name(),
-                    stub: addr,
-                })?
+                .ok_or_else(|| out_of_reach(&site, addr))?
         }
     };
     let slot = arming.stubs.first().expect("the gate's slot is the first");
     shared.stubs.fill(slot, &standing)?;
     let armed = Branch::Call.to(&site, &arming.original, range.start())?;
-    let armed = armed.ok_or_else(|| Error::StubOutOfReach {
-        site: site.name(),
-        stub: range.start(),
-    })?;
+    let armed = armed.ok_or_else(|| out_of_reach(&site, range.start()))?;
     (arming.armed, arming.standing) = (armed.into(), standing.into());
     (arming.head, arming.gate) = (head, Some(gate));
     Ok(())

@@ -33,7 +33,6 @@ use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Kind, Work};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::live::{self, Head, HeadBytes, Live};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
 use crate::error::{Error, Fate, Result};
 use crate::invariant::OrAbort;
@@ -43,6 +42,9 @@ use crate::publish::{Level, Moment, Publisher, Rest};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::{Head, HeadBytes};
 
 /// What arming has made of a site.
 pub(super) struct Armed {
@@ -72,8 +74,8 @@ pub(super) struct HeadExchange {
 }
 
 /// The site's architecture.
-fn backend(site: &Site) -> &'static dyn Live {
-    live::of(site.module().arch())
+fn backend(site: &Site) -> &'static dyn Backend {
+    backend_of(site.module().arch())
 }
 
 // ---- preparing ----
@@ -154,10 +156,13 @@ fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
 }
 
 fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
-    backend(site).jump(head, to).ok_or_else(|| Error::StubOutOfReach {
-        site: site.name(),
-        stub: to,
-    })
+    backend(site).jump(head, to).ok_or_else(|| out_of_reach(site, to))
+}
+
+/// A jump or call of the site does not reach that stub.
+pub(super) fn out_of_reach(site: &Site, stub: CodeAddr) -> Error {
+    let site = site.name();
+    sequence::Error::StubOutOfReach { site, stub }.into()
 }
 
 /// Puts what is to stand in the site, whose head jumps to `to`.
@@ -283,7 +288,7 @@ impl HeadExchange {
         let into = addr.distance_from(word) as usize;
         assert!(
             old.len() == new.len() && into + new.len() <= 8,
-            "a head lies in one quadword, see `Live::plan_head`"
+            "a head lies in one quadword, see `Backend::plan_head`"
         );
         let in_word = |bytes: &mut dyn Iterator<Item = u8>| {
             let mut word = [0; 8];

@@ -123,6 +123,7 @@ pub(super) struct Made {
 
 impl Made {
     /// Adds the change to the transaction. What is left is as at the beginning, but for `until_run`, which is said each time.
+    // A call of its own would have what stands in the site copied once more.
     #[inline(always)]
     fn add_to(
         &mut self,
@@ -388,7 +389,7 @@ impl<'a> Preparation<'a> {
         deopt: Option<CodeAddr>,
     ) -> Result<Environment> {
         let mut environment = Environment { miss: None, deopt };
-        for target in &sequence.outline().targets {
+        for target in sequence.outline().targets() {
             match target {
                 Target::Miss => {
                     environment.miss =

@@ -26,7 +26,7 @@ use crate::arch::{SiteContext, SiteKind};
 use crate::error::{Result, SiteName};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
-use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target, Values};
+use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
 use crate::site::Site;
 use crate::stackmap::{Constants, Location, Place};
 use crate::verify::{self, Content, Field, Template};
@@ -120,22 +120,11 @@ impl Hasher for WordHasher {
     }
 }
 
-/// The address of a target outside of the sequence.
-#[inline]
-fn address(target: Target, environment: &Environment) -> Option<CodeAddr> {
-    match target {
-        Target::Miss => environment.miss,
-        Target::Deopt => environment.deopt,
-        Target::Addr(addr) => Some(addr.get()),
-        Target::End | Target::Label(_) => None,
-    }
-}
-
 /// Whether no two targets have the same address: contracts of one would then bind the other.
 #[inline]
 fn are_apart(targets: &[Target], environment: &Environment) -> bool {
     targets.split_last().is_none_or(|(last, others)| {
-        let same = |other: &Target| address(*other, environment) == address(*last, environment);
+        let same = |other: &Target| environment.address(*other) == environment.address(*last);
         !others.iter().any(same) && are_apart(others, environment)
     })
 }
@@ -159,13 +148,13 @@ impl Templates {
     fn learnt(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Learnt> {
         let guess = self.learnt.get(last.get() as usize);
         let is_it =
-            |learnt: &&Learnt| learnt.kind == kind && learnt.sequence.outline().words == outline.words;
+            |learnt: &&Learnt| learnt.kind == kind && learnt.sequence.outline().words() == outline.words();
         guess.filter(is_it).or_else(|| self.find((kind, outline), last))
     }
 
     #[inline(never)]
     fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Learnt> {
-        let known = self.known.get(kind as usize)?.get(&outline.words[..])?;
+        let known = self.known.get(kind as usize)?.get(outline.words())?;
         let Known::Learnt(number) = *known else {
             return None;
         };
@@ -190,12 +179,12 @@ impl Templates {
         let Some(learnt) = self.learnt((kind, outline), last) else {
             return Ok(None);
         };
-        if outline.targets.len() > 1 && !are_apart(&outline.targets, environment) {
+        if outline.targets().len() > 1 && !are_apart(outline.targets(), environment) {
             return Ok(None);
         }
         let asked = Wanted {
-            values: &outline.values,
-            targets: &outline.targets,
+            values: outline.values(),
+            targets: outline.targets(),
             environment,
         };
         if learnt.fill(range.start(), asked, into).is_none() {
@@ -230,7 +219,7 @@ impl Templates {
         environment: &Environment,
         assembled: &Assembled,
     ) {
-        let words = &sequence.outline().words[..];
+        let words = sequence.outline().words();
         let Some(of_kind) = self.known.get_mut(kind as usize) else {
             return;
         };
@@ -292,7 +281,7 @@ impl Wanted<'_> {
                 value: *self.values.get(number)?,
                 signed,
             },
-            From::Target(number) => Content::Target(address(*self.targets.get(number)?, self.environment)?),
+            From::Target(number) => Content::Target(self.environment.address(*self.targets.get(number)?)?),
         })
     }
 }
@@ -305,17 +294,17 @@ impl Learnt {
         environment: &Environment,
         assembled: &Assembled,
     ) -> Option<Self> {
-        let Outline { values, targets, .. } = sequence.outline();
+        let (values, targets) = (sequence.outline().values(), sequence.outline().targets());
         if !are_apart(targets, environment) {
             return None;
         }
         let others = others(values)?;
         let other = assemble_like(assembled, &sequence.with(&others, targets), site, environment)?;
-        let both = [(&values[..], &assembled.code[..]), (&others[..], &other[..])];
+        let both = [(values, &assembled.code[..]), (&others[..], &other[..])];
         let source = |field: &Field| match field.branch_end {
             Some(_) => {
                 let to = CodeAddr::new(field.leads_to(&assembled.code, site.addr)?);
-                let leads_there = |target: &Target| address(*target, environment) == Some(to);
+                let leads_there = |target: &Target| environment.address(*target) == Some(to);
                 targets.iter().position(leads_there).map(From::Target)
             }
             None => value(*field, both),
@@ -348,7 +337,7 @@ impl Learnt {
         both.iter().all(|(values, code)| {
             let asked = Wanted {
                 values,
-                targets: &self.sequence.outline().targets,
+                targets: self.sequence.outline().targets(),
                 environment,
             };
             let mut filled = Bytes::new();
@@ -399,16 +388,16 @@ const NEAR: Range<i64> = -256..128;
 /// Whether the sequence may have a short branch that leaves the site.
 fn leads_near(site: CodeRange, sequence: &Sequence, environment: &Environment) -> bool {
     let near = NEAR.start..NEAR.end + site.len() as i64;
-    let mut targets = sequence.outline().targets.iter();
+    let mut targets = sequence.outline().targets().iter();
     targets.any(|target| {
-        let to = address(*target, environment);
+        let to = environment.address(*target);
         to.is_some_and(|to| near.contains(&to.distance_from(site.start())))
     })
 }
 
 /// Another value for each that may be another, no two alike.
-fn others(values: &[u64]) -> Option<Values> {
-    let mut others = Values::new();
+fn others(values: &[u64]) -> Option<SmallVec<[u64; 6]>> {
+    let mut others = SmallVec::new();
     for value in values {
         let class = sequence::class(*value);
         if sequence::is_single(class) {

@@ -167,7 +167,9 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::NoEntrySite`]: the function has none; [`Error::SiteTwice`].
     pub unsafe fn redirect(&mut self, function: &Function, to: CodeAddr) -> Result<&mut Self> {
-        let sequence = Sequence::new().jump(Target::to(to));
+        // SAFETY: the caller promises just that of `to`.
+        let target = unsafe { Target::addr(to) };
+        let sequence = Sequence::new().jump(target);
         let entries: Vec<Site> = function
             .sites()
             .filter(|site| site.shape().kind() == SiteKind::Entry)

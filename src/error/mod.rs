@@ -48,92 +48,10 @@ pub enum Error {
     #[error("{site}: these caches are attached to sites of another engine: make caches for each engine")]
     CacheEngine { site: Box<SiteName> },
     // ---- arch, sequence ----
-    /// The code does not fit in place.
-    #[error(
-        "{site}: the sequence needs {needed} bytes in place and has {available} of the {reserved} reserved: \
-         raise numBytes{}",
-        if *.stub_would_fit { ", or allow a stub" } else { "" }
-    )]
-    SequenceTooLong { site: Box<SiteName>, needed: Len, available: Len, reserved: Len, stub_would_fit: bool },
-    /// A site is no whole number of instructions.
-    #[error(
-        "{site}: {what} {value:#x} is no multiple of {unit} bytes, as instructions of this architecture are: \
-         reserve whole instructions, and check the function's address"
-    )]
-    NotWholeInstructions { site: Box<SiteName>, what: &'static str, value: u64, unit: u32 },
-    /// No register is free.
-    #[error(
-        "{site}: operation {op} needs a free register for {purpose} and the site has none left there: use \
-         fewer spilled operands, a nearer target, or the C convention"
-    )]
-    NoScratch { site: Box<SiteName>, op: u32, purpose: &'static str },
-    /// A branch or a memory operand cannot reach its target.
-    #[error(
-        "{site}: operation {op} at {from} does not reach {target} and no register is free to go further: \
-         place the target nearer"
-    )]
-    TargetOutOfReach { site: Box<SiteName>, op: u32, from: CodeAddr, target: CodeAddr },
-    /// An operand that the site does not have.
-    #[error("{site}: operation {op} names {operand} {index}, the site has {count}: check the call shape")]
-    NoSuchOperand { site: Box<SiteName>, op: u32, operand: &'static str, index: u32, count: u32 },
-    /// An operand that the operation cannot take.
-    #[error("{site}: operation {op} cannot take {why}")]
-    OperandUnusable { site: Box<SiteName>, op: u32, why: &'static str },
-    /// A location has fewer defined bytes than the operation reads, or two widths disagree.
-    #[error(
-        "{site}: operation {op} reads {needed} bytes of an operand that has {have}: name the width, as in \
-         u32::of(operand)"
-    )]
-    OperandWidth { site: Box<SiteName>, op: u32, needed: u16, have: u16 },
-    /// An immediate that does not fit the width of its operation.
-    #[error(
-        "{site}: operation {op} is {width} bytes wide, the immediate {value:#x} does not fit: name a wider field, or a part of the value"
-    )]
-    ImmediateTooWide { site: Box<SiteName>, op: u32, value: u64, width: u16 },
-    /// A register would be written that the site must preserve.
-    #[error(
-        "{site}: operation {op} would overwrite {name}, which is in use there: write the result or a register that is \
-         free at the site, call only what preserves all registers"
-    )]
-    OverwritesLive { site: Box<SiteName>, op: u32, reg: DwarfReg, name: String },
-    /// A value is read, or needed where control goes, that the sequence has overwritten.
-    #[error(
-        "{site}: operation {op} needs what was in {name}, which an operation before it has overwritten: guard and \
-         read first"
-    )]
-    ReadsLost { site: Box<SiteName>, op: u32, reg: DwarfReg, name: String },
-    /// A sequence for a shadow can reach its end.
-    #[error(
-        "{site}: the sequence reaches the end of the shadow, behind which the overwritten code goes on: end \
-         it with a jump to a ramp or to an address"
-    )]
-    ShadowFallsThrough { site: Box<SiteName> },
-    /// A return anywhere but at the entry of a function.
-    #[error("{site}: operation {op} returns, which only an entry site allows: elsewhere the frame stands")]
-    ReturnNotAllowed { site: Box<SiteName>, op: u32 },
-    /// A call where its return address would overwrite the red zone, or misalign the stack.
-    #[error("{site}: operation {op} calls, which only a patchpoint allows: jump to a ramp instead")]
-    CallNotAllowed { site: Box<SiteName>, op: u32 },
-    /// The stub is too far from its site for the jump in place.
-    #[error(
-        "{site}: its stub at {stub} is out of reach of a jump: place stubs nearer to the code (2 GiB on x86_64, \
-         128 MiB on aarch64, 32 MiB on powerpc64, 4 GiB on s390x, 1 MiB on riscv64)"
-    )]
-    StubOutOfReach { site: Box<SiteName>, stub: CodeAddr },
-    /// A branch to a label that nothing binds.
-    #[error("{site}: operation {op} branches to label {label}, which is not bound")]
-    LabelUnbound { site: Box<SiteName>, op: u32, label: u32 },
-    /// A label that is bound twice.
-    #[error("{site}: operation {op} binds label {label}, which is already bound")]
-    LabelBoundTwice { site: Box<SiteName>, op: u32, label: u32 },
-    /// The site has no ramp of that role.
-    #[error(
-        "{site}: operation {op} branches to the {role} ramp, and the site has none: set a handler for it"
-    )]
-    NoRamp { site: Box<SiteName>, op: u32, role: &'static str },
-    /// Text is no sequence.
-    #[error("line {line}, column {column} of the sequence: found {found}, expected {expected}")]
-    SequenceText { line: usize, column: usize, found: String, expected: &'static str },
+    /// A sequence cannot be assembled for its site, or its text cannot be read.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    Assemble(#[from] patchpoint_asm::Error),
     // ---- verify ----
     /// The checker refuses a sequence, an exchange or a call, or does not understand what a site holds.
     #[cfg(feature = "std")]
@@ -551,11 +469,6 @@ pub enum Error {
     /// A ramp was asked for code of another architecture than the host's.
     #[error("no ramp for {arch} on this host: ramps exist where code of the host's own architecture runs")]
     RampArch { arch: crate::arch::Arch },
-    /// Original instructions cannot be executed at another address, as a resumption in the ramp needs.
-    #[error(
-        "the instructions at {addr} cannot run in a ramp at {ramp}: {reason}; resume at an address instead"
-    )]
-    RampRelocation { addr: CodeAddr, ramp: CodeAddr, reason: String },
     /// A ramp's jump back, for which no register is free, does not reach.
     #[error("the ramp at {ramp} does not reach {to}, where it resumes: place stubs nearer to the code")]
     RampOutOfReach { ramp: CodeAddr, to: CodeAddr },

@@ -28,13 +28,14 @@ use self::machine::{Block, CodeMemory, Data, Trampolines};
 use self::program::{Maker, Outside, POOL, Program, To};
 use super::Random;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::backend::{self, Backend};
 use crate::arch::{Arch, Convention, RegSet, SiteContext, SiteKind, conventions};
 use crate::error::{Error, Result};
 use crate::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
 use crate::stackmap::testing::{map, record};
 use crate::stackmap::{Endian, StackMaps};
 use crate::verify::{self, Chunk};
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::backend_of;
 
 const ARCH: Arch = match Arch::host() {
     Some(host) => host,
@@ -42,7 +43,7 @@ const ARCH: Arch = match Arch::host() {
 };
 
 fn backend() -> &'static dyn Backend {
-    backend::of(ARCH)
+    backend_of(ARCH)
 }
 
 /// Programs that are written before any of them runs.
@@ -360,6 +361,11 @@ impl Bench {
 
 /// The step that an error is about.
 fn refused_step(error: &Error) -> Option<usize> {
+    use patchpoint_asm::Error;
+    let crate::Error::Assemble(error) = error else {
+        // What the checker refuses is not executed: other tests show that it is little.
+        return None;
+    };
     match error {
         Error::NoScratch { op, .. }
         | Error::NoSuchOperand { op, .. }
@@ -372,7 +378,6 @@ fn refused_step(error: &Error) -> Option<usize> {
         | Error::CallNotAllowed { op, .. }
         | Error::LabelUnbound { op, .. }
         | Error::LabelBoundTwice { op, .. } => usize::try_from(*op).ok(),
-        // What the checker refuses is not executed: other tests show that it is little.
         _ => None,
     }
 }

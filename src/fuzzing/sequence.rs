@@ -1,5 +1,10 @@
 //! Any bytes as a site, its record and a sequence for it: what is assembled, the checker accepts.
 
+#![allow(
+    unsafe_code,
+    reason = "addresses and bytes that nobody can check are promises"
+)]
+
 use core::ops::{Deref, DerefMut};
 use std::string::ToString;
 use std::vec::Vec;
@@ -7,16 +12,16 @@ use std::vec::Vec;
 use super::Choices;
 use super::registers::{ForValues, arch_of};
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::backend;
 use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, conventions};
 use crate::error::Error;
 use crate::sequence::{
-    Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble, assemble_out_of_line,
-    float_arg, float_result, live, location, reg, result, temp,
+    self, Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble,
+    assemble_out_of_line, float_arg, float_result, live, location, reg, result, temp,
 };
 use crate::stackmap::testing::{RecordSpec, constant, constant_index, direct, indirect, map, record};
 use crate::stackmap::{Endian, Location, StackMaps};
 use crate::verify::{self, Chunk};
+use patchpoint_asm::backend_of;
 
 /// Assembles a sequence for a site, all of which the bytes describe, on the architecture that the first byte chooses,
 /// in place or in a stub, and checks it.
@@ -56,7 +61,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         choices: Choices::new(data),
         values: ForValues::of(arch),
     };
-    let unit = backend::of(arch).unit();
+    let unit = backend_of(arch).unit();
     let shape = shape(choices, unit);
     let spec = record_spec(choices, shape);
     let bytes = map().constant(1 << 40).function(0x40_0000, 64, [spec]).bytes();
@@ -84,7 +89,8 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
     let fits = |sequence: &Sequence| assemble(sequence, &site, &environment).map(drop);
     let (sequence, raw) = operations(choices, &fits);
     assert_eq!(
-        Sequence::from_any_text(&sequence.to_string()).as_ref(),
+        // SAFETY: nothing is executed here.
+        unsafe { Sequence::from_text(&sequence.to_string()) }.as_ref(),
         Ok(&sequence),
         "as text"
     );
@@ -107,7 +113,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         Ok(assembled) => accepted(&site, &sequence, raw, &assembled).map_err(Error::from),
         Err(error) => {
             assert!(!std::string::ToString::to_string(&error).is_empty());
-            Err(error)
+            Err(error.into())
         }
     })
 }
@@ -117,7 +123,7 @@ fn accepted(
     site: &SiteContext<'_>,
     sequence: &Sequence,
     raw: bool,
-    assembled: &crate::sequence::Assembled,
+    assembled: &sequence::Assembled,
 ) -> Result<(), verify::Error> {
     let chunk = assembled.stub.as_ref().map(|stub| Chunk {
         addr: stub.addr,
@@ -151,7 +157,7 @@ fn accepted(
 fn refused(
     site: &SiteContext<'_>,
     sequence: &Sequence,
-    assembled: &crate::sequence::Assembled,
+    assembled: &sequence::Assembled,
     error: &verify::Error,
 ) -> ! {
     let listing = verify::disassemble(site.arch, site.addr, &assembled.code);
@@ -303,12 +309,17 @@ fn target(choices: &mut Chooser<'_>) -> Target {
             Target::Miss,
             Target::Deopt,
             Target::End,
-            Target::to(far),
-            Target::to(near),
+            outside(far),
+            outside(near),
             label,
         ],
         Target::End,
     )
+}
+
+fn outside(addr: CodeAddr) -> Target {
+    // SAFETY: nothing is executed here.
+    unsafe { Target::addr(addr) }
 }
 
 const CONDITIONS: [Cond; 10] = [
@@ -336,7 +347,10 @@ fn bits(sequence: Sequence, choices: &mut Chooser<'_>) -> Sequence {
 
 /// Up to eight operations and some that are at their end, and whether raw bytes are among them, which may be anything. What
 /// cannot be assembled is mostly left away again: most sequences are to be valid.
-fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), Error>) -> (Sequence, bool) {
+fn operations(
+    choices: &mut Chooser<'_>,
+    fits: &dyn Fn(&Sequence) -> Result<(), sequence::Error>,
+) -> (Sequence, bool) {
     let mut sequence = Sequence::new();
     if choices.below(8) == 7 {
         sequence = sequence.in_place_only();
@@ -350,7 +364,7 @@ fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), 
         let (longer, is_raw) = operation(choices, sequence.clone());
         let open = matches!(
             fits(&longer),
-            Ok(()) | Err(Error::LabelUnbound { .. } | Error::ShadowFallsThrough { .. })
+            Ok(()) | Err(sequence::Error::LabelUnbound { .. } | sequence::Error::ShadowFallsThrough { .. })
         );
         // Raw bytes are seldom what the checker accepts.
         let chosen = open && (!is_raw || choices.below(4) == 3);
@@ -370,20 +384,20 @@ fn operations(choices: &mut Chooser<'_>, fits: &dyn Fn(&Sequence) -> Result<(), 
 fn finished(
     choices: &mut Chooser<'_>,
     mut sequence: Sequence,
-    fits: &dyn Fn(&Sequence) -> Result<(), Error>,
+    fits: &dyn Fn(&Sequence) -> Result<(), sequence::Error>,
 ) -> Sequence {
     for label in [0, 1].map(Label::new) {
         let uses = sequence.uses(Target::Label(label));
-        if uses && matches!(fits(&sequence), Err(Error::LabelUnbound { .. })) {
+        if uses && matches!(fits(&sequence), Err(sequence::Error::LabelUnbound { .. })) {
             let bound = sequence.clone().bind(label);
-            if !matches!(fits(&bound), Err(Error::LabelBoundTwice { .. })) {
+            if !matches!(fits(&bound), Err(sequence::Error::LabelBoundTwice { .. })) {
                 sequence = bound;
             }
         }
     }
-    let outside = Target::to(CodeAddr::new(0x7000_0010_0000));
-    for to in [target(choices), target(choices), outside] {
-        if !matches!(fits(&sequence), Err(Error::ShadowFallsThrough { .. })) {
+    let beyond = outside(CodeAddr::new(0x7000_0010_0000));
+    for to in [target(choices), target(choices), beyond] {
+        if !matches!(fits(&sequence), Err(sequence::Error::ShadowFallsThrough { .. })) {
             break;
         }
         let left = sequence.clone().jump(to);
@@ -411,7 +425,9 @@ fn operation(choices: &mut Chooser<'_>, sequence: Sequence) -> (Sequence, bool) 
         10 => {
             let returns = [OnReturn::FollowsC, OnReturn::PreservesAll, OnReturn::Never];
             let at = choices.pick(&[0x7000_0020_0000, 0x4321_0000_0000], 0);
-            sequence.call_to(CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC))
+            let (callee, on_return) = (CodeAddr::new(at), choices.pick(&returns, OnReturn::FollowsC));
+            // SAFETY: nothing is executed here.
+            unsafe { sequence.call(callee, on_return) }
         }
         11 => match choices.below(4) {
             3 => bits(sequence, choices),

@@ -7,6 +7,8 @@
 //!     its action
 //! ```
 
+#![allow(unsafe_code, reason = "an action holds a promise")]
+
 use super::entry::{Act, Boxing, Entry, Guard, Pointer, Test};
 use crate::addr::CodeAddr;
 use crate::error::{Error, Result};
@@ -163,7 +165,10 @@ fn act(site: &Site, sequence: Sequence, action: &Act) -> Result<Sequence> {
             let mem = field.of(base, by).ok_or_else(|| too_far(site))?;
             sequence.store(mem, *value)
         }
-        Act::Call { target, on_return } => sequence.call_to(*target, *on_return),
+        Act::Call { target, on_return } => {
+            // SAFETY: whoever made the action has promised it, see `Action::call`.
+            unsafe { sequence.call(*target, *on_return) }
+        }
         Act::Constant(value) => sequence.mov(result(), *value),
         Act::Custom(append) => append(sequence),
     })

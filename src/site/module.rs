@@ -11,13 +11,14 @@ use super::kept::{Form, Kept, Origin, Sites};
 use super::owner::Owner;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
-use crate::arch::live::{self, Head, NoHead};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
 use crate::stackmap::flat::Frame;
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::{Head, NoHead};
 
 /// Names a module of an engine; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -614,7 +615,7 @@ impl Site {
         if self.shape().kind() == SiteKind::Call {
             return self.plan_operand();
         }
-        let live = live::of(arch);
+        let live = backend_of(arch);
         live.plan_head(self.addr(), self.reserved())
             .map_err(|NoHead { needed }| Error::NoHead {
                 site: self.name(),

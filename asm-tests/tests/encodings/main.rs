@@ -142,7 +142,7 @@ impl Made {
 }
 
 /// What the sequence of a case becomes.
-fn assembled(arch: Arch, case: &Case) -> patchpoint::Result<Assembled> {
+fn assembled(arch: Arch, case: &Case) -> Result<Assembled, patchpoint::sequence::Error> {
     let bytes = map::map(&case.locations);
     let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
     let map = &maps.maps()[0];

@@ -40,7 +40,7 @@ fn count(engine: &Engine, module: &Module) {
     let at = CodeAddr::new(std::ptr::from_mut(&mut *counter).expose_provenance() as u64);
     let counted = engine.patch(100, &Sequence::new().count(at));
     if !HOST.counts_at_entry {
-        refused!(counted, NoScratch, 100);
+        refused!(counted, Assemble(NoScratch), 100);
         return;
     }
     counted.unwrap();
@@ -76,18 +76,18 @@ fn what_an_entry_must_not_do_is_refused() {
     let _module = entry_module(&engine);
     refused!(
         engine.patch(100, &Sequence::new().mov(HOST.preserved, 1u64)),
-        OverwritesLive,
+        Assemble(OverwritesLive),
         100
     );
     refused!(
         engine.patch(100, &Sequence::new().mov(HOST.argument, 1u64)),
-        OverwritesLive,
+        Assemble(OverwritesLive),
         100
     );
     let target = address(nobody);
     // SAFETY: the function can be called from the site.
     let called = unsafe { Sequence::new().call(target, patchpoint::arch::OnReturn::FollowsC) };
-    refused!(engine.patch(100, &called), CallNotAllowed, 100);
+    refused!(engine.patch(100, &called), Assemble(CallNotAllowed), 100);
     // What lies below the stack pointer may be the caller's, and what x86-64 pushes overwrites it.
     if let Some(bytes) = HOST.writes_red_zone {
         refused!(

@@ -68,7 +68,7 @@ fn what_would_stand_on_the_landing_is_refused_while_a_callee_is_in_the_call() {
     let inner = engine.clone();
     on_call(move |a| {
         let refused = inner.patch(1, &all_of(reserved(1)).in_place_only());
-        refused!(refused, SequenceTooLong, 1);
+        refused!(refused, Assemble(SequenceTooLong), 1);
         a + 100
     });
     assert_eq!(call(&module, "calls", [1, 0]), 101 * 3);

@@ -160,6 +160,13 @@ fn bytes(site: &Site) -> Vec<u8> {
 
 /// Asserts that a result is an error of a variant, whose sentence names the site's ID.
 macro_rules! refused {
+    ($result:expr, Assemble($refusal:ident), $id:expr) => {{
+        let result = $result;
+        let Err(error @ Error::Assemble(patchpoint::sequence::Error::$refusal { .. })) = &result else {
+            panic!("expected {}, got {result:#?}", stringify!($refusal));
+        };
+        assert!(error.to_string().contains(&format!(" {} at ", $id)), "{error}");
+    }};
     ($result:expr, Check($refusal:ident), $id:expr) => {{
         let result = $result;
         let Err(error @ Error::Check(patchpoint::verify::Error::$refusal { .. })) = &result else {

@@ -13,7 +13,7 @@ fn callee_saved_registers_are_live_out_whatever_the_list_says() {
     let before = bytes(&site);
     refused!(
         engine.patch(1, &Sequence::new().mov(HOST.preserved, 1u64)),
-        OverwritesLive,
+        Assemble(OverwritesLive),
         1
     );
     // The same as bytes, past the assembler.

@@ -30,7 +30,7 @@ pub(crate) fn world() -> SingleThreaded {
 pub(crate) fn sequence(text: &str) -> patchpoint::Result<Sequence> {
     // SAFETY: `plan` executes nothing. `run` does what its user says: that what is at the addresses in the text can be called or
     // jumped to, and that bytes which are vouched for are what is said of them, the user asserts, as of the code.
-    unsafe { Sequence::from_text(text) }
+    Ok(unsafe { Sequence::from_text(text) }?)
 }
 
 /// Registers the code of the file that the user names.

@@ -17,10 +17,10 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::arch::aarch64::AArch64;
-use crate::arch::live::Live;
 use crate::deopt::Resume;
 use crate::error::{Error, Result};
+use patchpoint_asm::aarch64::AArch64;
+use patchpoint_asm::backend::Backend;
 
 /// Bytes by which the ramp lowers the stack pointer: three registers, alignment, and 128 bytes of a red zone.
 #[cfg(target_arch = "aarch64")]
@@ -104,7 +104,7 @@ fn load(out: &mut Vec<u8>, word: u32, to: usize) {
 fn resumption(ramp: CodeAddr, at: CodeAddr, resume: Resume<'_>) -> Result<Vec<u8>> {
     match resume {
         Resume::At(to) => jump(ramp, at, to),
-        Resume::Original { addr, bytes } => AArch64.relocate(at, addr, bytes),
+        Resume::Original { addr, bytes } => Ok(AArch64.relocate(at, addr, bytes)?),
     }
 }
 

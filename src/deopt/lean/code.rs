@@ -14,13 +14,14 @@ use alloc::vec::Vec;
 use super::machine::Machine;
 use super::plan::{Plan, Slot};
 use crate::addr::{CodeAddr, DwarfReg, Len};
-use crate::arch::backend::{self, Backend, BranchKind, Code, Origin, Refusal};
-use crate::arch::op::{Address, Base, Dest, Extension, Op, Value, Width};
 use crate::arch::{Arch, RegSet, SiteContext, conventions};
 use crate::deopt::host::state;
 use crate::engine::StackAt;
 use crate::error::{Error, Result};
-use crate::sequence::finish;
+use patchpoint_asm::backend::{Backend, BranchKind, Code, Origin, Refusal};
+use patchpoint_asm::backend_of;
+use patchpoint_asm::op::{Address, Base, Dest, Extension, Op, Value, Width};
+use patchpoint_asm::sequence::finish;
 
 /// What becomes of an operation.
 type Coded<T = ()> = core::result::Result<T, Refusal>;
@@ -89,7 +90,7 @@ struct Writer {
 
 impl Writer {
     fn new(arch: Arch, origin: Origin) -> Self {
-        let backend = backend::of(arch);
+        let backend = backend_of(arch);
         Self {
             backend,
             machine: Machine::of(arch),

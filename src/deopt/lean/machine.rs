@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use crate::addr::DwarfReg;
 use crate::arch::Arch;
-use crate::arch::powerpc64::{LITTLE, PowerPc64};
+use patchpoint_asm::powerpc64::{LITTLE, PowerPc64};
 
 /// One architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

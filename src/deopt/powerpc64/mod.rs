@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 use super::Resume;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
-use crate::arch::powerpc64::PowerPc64;
 use crate::error::Result;
+use patchpoint_asm::powerpc64::PowerPc64;
 
 #[cfg(target_arch = "powerpc64")]
 use capture::dispatcher;

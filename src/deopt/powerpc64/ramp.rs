@@ -10,16 +10,15 @@
 //!     ...                        resume
 //! ```
 
-use alloc::format;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU16, Ordering};
 
 use super::layout::{CONTEXT, CTR, DISPATCH, FEATURES, FRAME, GENERAL, LR};
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
-use crate::arch::powerpc64::PowerPc64;
 use crate::deopt::Resume;
 use crate::error::{Error, Result};
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::powerpc64::PowerPc64;
 
 /// The most instructions before the resumption: three addresses of five each, and twenty others.
 const HEAD: u64 = (3 * 5 + 20) * 4;
@@ -60,11 +59,7 @@ pub(in crate::deopt) fn assemble(
         Resume::At(to) => {
             let jump = backend
                 .jump_between(resume_at, to)
-                .ok_or_else(|| Error::RampRelocation {
-                    addr: to,
-                    ramp: at,
-                    reason: format!("no branch at {resume_at} reaches it"),
-                })?;
+                .ok_or(Error::RampOutOfReach { ramp: at, to })?;
             out.extend(jump);
         }
         Resume::Original { addr, bytes } => out.extend(backend.relocate(resume_at, addr, bytes)?),
@@ -130,8 +125,8 @@ pub(super) const fn ld(rt: u32, offset: u16) -> u32 {
 mod tests {
     use super::*;
     use crate::arch::Arch;
-    use crate::arch::powerpc64::{BIG_V1, BIG_V2, LITTLE};
     use crate::verify::disassemble;
+    use patchpoint_asm::powerpc64::{BIG_V1, BIG_V2, LITTLE};
 
     #[test]
     fn a_ramp_is_what_its_head_says() {

@@ -19,10 +19,10 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
-use crate::arch::riscv64::RiscV64;
 use crate::deopt::Resume;
 use crate::error::{Error, Result};
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::riscv64::RiscV64;
 
 /// Bytes by which the ramp lowers the stack pointer.
 #[cfg(target_arch = "riscv64")]

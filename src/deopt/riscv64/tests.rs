@@ -6,14 +6,14 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, Len, RecordId};
-use crate::arch::live::Live;
-use crate::arch::riscv64::RiscV64;
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::lean::testing;
 use crate::deopt::{Answer, Frame, RampSite, Resume, ReturnValue, UnwindInfo, Value};
 use crate::error::Error;
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::riscv64::RiscV64;
 
 /// All that code can see of itself: x0 to x31, f0 to f31, fcsr. x0, sp, gp and tp stay as they are.
 #[repr(C)]

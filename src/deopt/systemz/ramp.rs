@@ -18,10 +18,10 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
-use crate::arch::systemz::SystemZ;
 use crate::deopt::Resume;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::systemz::SystemZ;
 
 /// `lay %r15, -160(%r15); stmg %r0, %r14, 0(%r15)`
 const SAVE: [u8; 12] = [
@@ -72,11 +72,8 @@ pub(in crate::deopt) fn assemble(
     resume: Resume<'_>,
 ) -> Result<Vec<u8>> {
     if at.get() % 2 != 0 {
-        return Err(Error::RampRelocation {
-            addr: at,
-            ramp: at,
-            reason: format!("no instruction can stand at {at}"),
-        });
+        let reason = format!("no instruction can stand at {at}");
+        return Err(patchpoint_asm::Error::Relocation { addr: at, at, reason }.into());
     }
     let resume_at = CodeAddr::new(at.get().wrapping_add(HEAD));
     let resume = match resume {
@@ -176,6 +173,9 @@ mod tests {
         let (lines, _) = lines(original, 10);
         assert_eq!(lines[8..], ["brcl 8, 0x1000001010", "brcl 15, 0x1000001004"]);
         let odd = assemble(CodeAddr::new(1), 0, 0, Resume::At(CodeAddr::new(2)));
-        assert!(matches!(odd, Err(Error::RampRelocation { .. })));
+        assert!(matches!(
+            odd,
+            Err(crate::Error::Assemble(patchpoint_asm::Error::Relocation { .. }))
+        ));
     }
 }

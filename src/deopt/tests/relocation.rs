@@ -126,7 +126,7 @@ fn encoded(ramp: u64, addr: u64, bytes: &[u8]) -> Result<Vec<u8>, Error> {
 
 fn refusal(ramp: u64, addr: u64, bytes: &[u8]) -> alloc::string::String {
     match encoded(ramp, addr, bytes) {
-        Err(Error::RampRelocation { addr: at, reason, .. }) => {
+        Err(Error::Assemble(patchpoint_asm::Error::Relocation { addr: at, reason, .. })) => {
             assert_eq!(at.get(), addr);
             reason
         }

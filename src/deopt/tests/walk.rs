@@ -134,9 +134,9 @@ impl Lab {
         let module = unsafe { registration.register(|record| shape(record.id().get())) }.unwrap();
         engine.patch(1, &Sequence::new().jump(Target::Miss)).unwrap();
         let inner = module.function("inner").unwrap().entry();
-        engine
-            .patch(2, &Sequence::new().call_to(inner, OnReturn::FollowsC))
-            .unwrap();
+        // SAFETY: it takes the site's argument.
+        let calling = unsafe { Sequence::new().call(inner, OnReturn::FollowsC) };
+        engine.patch(2, &calling).unwrap();
         assert!(walker.set(Walker::new(&engine)).is_ok());
         Self {
             _engine: engine,

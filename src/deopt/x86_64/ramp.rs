@@ -14,10 +14,10 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::arch::live::Live;
-use crate::arch::x86_64::X86_64;
 use crate::deopt::Resume;
 use crate::error::Result;
+use patchpoint_asm::backend::Backend;
+use patchpoint_asm::x86_64::X86_64;
 
 /// `lea rsp, [rsp - 128]`
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
@@ -88,7 +88,7 @@ fn indirect(out: &mut Vec<u8>, opcode: [u8; 2], to: usize) {
 fn resumption(at: CodeAddr, resume: Resume<'_>) -> Result<Vec<u8>> {
     match resume {
         Resume::At(to) => Ok(jump(at, to)),
-        Resume::Original { addr, bytes } => X86_64.relocate(at, addr, bytes),
+        Resume::Original { addr, bytes } => Ok(X86_64.relocate(at, addr, bytes)?),
     }
 }
 

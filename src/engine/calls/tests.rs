@@ -87,7 +87,7 @@ fn a_gate_is_a_jump_that_is_exchanged() {
         let range = CodeRange::new(CodeAddr::new(START + 0x8000), GATE.get().into()).unwrap();
         let gate = Gate {
             range,
-            head: live::of(arch).plan_head(range.start(), GATE).unwrap(),
+            head: backend_of(arch).plan_head(range.start(), GATE).unwrap(),
             memory: Arc::clone(site.memory().unwrap()),
         };
         let branch = Branch::Gate(&gate);

@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 use super::{Armed, backend, jump};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
-use crate::arch::live::{Head, HeadBytes};
 use crate::engine::Shared;
 use crate::engine::calls::{self, Gate};
 use crate::engine::state::{SiteState, States};
@@ -19,6 +18,7 @@ use crate::memory::{CodeMemory, LiveMemory, StubSlot};
 use crate::publish::Level;
 use crate::site::{Module, Site};
 use crate::verify::{self, Original};
+use patchpoint_asm::live::{Head, HeadBytes};
 
 /// A site about to be armed.
 pub(in crate::engine) struct Arming {
@@ -152,6 +152,7 @@ fn displace(
         .alloc(Len::new(u32::try_from(bound).unwrap_or(u32::MAX)), site.range())?;
     let filled = live
         .relocate(slot.addr(), site.addr(), original)
+        .map_err(Error::from)
         .and_then(|code| shared.stubs.fill(&slot, &code))
         .and_then(|()| jump(site, head, slot.addr()));
     match filled {

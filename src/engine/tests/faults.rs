@@ -135,7 +135,7 @@ fn a_change_refused_while_it_is_prepared_gives_back_the_stubs_of_the_others() {
     let stops = batch.lab.world.stops.load(Ordering::Relaxed);
     refused!(
         transaction.patch_site(last, &impossible).unwrap().commit(),
-        OverwritesLive
+        Assemble(OverwritesLive)
     );
     assert_eq!(batch.lab.world.stops.load(Ordering::Relaxed), stops);
     assert_eq!(batch.lab.engine.stub_stats().in_use, stats.in_use);

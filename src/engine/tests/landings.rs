@@ -141,13 +141,13 @@ fn code_that_has_not_run_has_no_landings() {
 fn code_that_may_have_run_keeps_its_landing_through_every_change() {
     let (lab, _text, site) = one();
     let _ = site.function().entry();
-    refused!(lab.engine.patch(1, &long()), SequenceTooLong);
+    refused!(lab.engine.patch(1, &long()), Assemble(SequenceTooLong));
     lab.engine.patch(1, &plus(1)).unwrap();
     assert!(keeps(&site), "{:x?}", bytes(&site));
     assert_eq!(call(&site, 1), 2);
     lab.engine.patch(1, &plus_in_stub(9)).unwrap();
     assert!(keeps(&site) && call(&site, 1) == 10);
-    refused!(lab.engine.patch(1, &long()), SequenceTooLong);
+    refused!(lab.engine.patch(1, &long()), Assemble(SequenceTooLong));
     lab.engine.restore(1).unwrap();
     assert_eq!(bytes(&site), called(1).bytes[..SITE]);
     lab.engine.patch(1, &plus(1)).unwrap();
@@ -177,7 +177,7 @@ fn a_proof_of_a_transaction_holds_for_one_attempt() {
     change.drained(unsafe { Drained::promise() });
     text.memory.fail_after(crate::memory::testing::Call::Write, 0);
     assert!(change.commit().is_err());
-    refused!(change.commit(), SequenceTooLong);
+    refused!(change.commit(), Assemble(SequenceTooLong));
 }
 
 #[test]
@@ -222,7 +222,8 @@ fn only(nops: &[u8]) -> (Lab, Text, Site) {
 
 fn calling() -> Sequence {
     let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    Sequence::new().call_to(target, crate::arch::OnReturn::FollowsC)
+    // SAFETY: it takes the site's argument.
+    unsafe { Sequence::new().call(target, crate::arch::OnReturn::FollowsC) }
 }
 
 #[test]
@@ -239,12 +240,12 @@ fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
     );
     if ARCH.is_powerpc64() {
         // It returns to what restores the TOC pointer.
-        refused!(lab.engine.patch(1, &long), SequenceTooLong);
+        refused!(lab.engine.patch(1, &long), Assemble(SequenceTooLong));
         return;
     }
     lab.engine.patch(1, &long).unwrap();
     lab.engine.patch(1, &inner).unwrap();
-    refused!(lab.engine.patch(1, &long), SequenceTooLong);
+    refused!(lab.engine.patch(1, &long), Assemble(SequenceTooLong));
 }
 
 /// Elsewhere all nops are as long as what instructions are a multiple of: a call returns into the middle of none.
@@ -259,7 +260,8 @@ fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there(
     let (lab, _text, site) = only(&nops);
     let called = Sequence::new().raw(&HOST.increment.repeat(before));
     let target = CodeAddr::new(twice as extern "C" fn(u64) -> u64 as usize as u64);
-    let called = called.call_to(target, crate::arch::OnReturn::FollowsC);
+    // SAFETY: it takes the site's argument.
+    let called = unsafe { called.call(target, crate::arch::OnReturn::FollowsC) };
     lab.engine.patch(1, &called.add(result(), 1u64)).unwrap();
     // The call returns into the middle of one of the original nops.
     refused!(lab.engine.restore(1), LandingLost);

@@ -287,6 +287,20 @@ macro_rules! refused {
             result
         );
     }};
+    ($result:expr, Assemble($variant:ident)) => {{
+        let result = $result;
+        assert!(
+            matches!(
+                result,
+                Err(crate::error::Error::Assemble(
+                    crate::sequence::Error::$variant { .. }
+                ))
+            ),
+            "expected {}, got {:#?}",
+            stringify!($variant),
+            result
+        );
+    }};
     ($result:expr, Check($variant:ident)) => {{
         let result = $result;
         assert!(

@@ -121,11 +121,19 @@ fn the_handler_reads_and_writes_the_values_there() {
 fn a_sequence_that_would_overwrite_the_red_zone_is_refused() {
     let (lab, _text, site) = one();
     // What is called may write there.
-    let called = Sequence::new().call_to(CodeAddr::new(0x1000), crate::arch::OnReturn::PreservesAll);
-    refused!(lab.engine.patch(1, &called.jump(Target::Deopt)), CallNotAllowed);
+    let callee = CodeAddr::new(0x1000);
+    // SAFETY: it is refused.
+    let called = unsafe { Sequence::new().call(callee, crate::arch::OnReturn::PreservesAll) };
+    refused!(
+        lab.engine.patch(1, &called.jump(Target::Deopt)),
+        Assemble(CallNotAllowed)
+    );
     let pushed = Sequence::new().raw(&code().overwrites);
     refused!(lab.engine.patch(1, &pushed.jump(Target::Deopt)), Check(RedZone));
-    refused!(lab.engine.patch(1, &Sequence::new()), ShadowFallsThrough);
+    refused!(
+        lab.engine.patch(1, &Sequence::new()),
+        Assemble(ShadowFallsThrough)
+    );
     assert_eq!(
         (lab.engine.status(&site), call2(&site, 6, 7)),
         (Status::Original, 42)

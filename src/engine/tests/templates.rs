@@ -76,13 +76,19 @@ fn sequence(kind: usize, [a, b, c]: [u64; 3]) -> Sequence {
             .mov(result(), arg(0))
             .shift_left(result(), (a % 64) as u8)
             .jump_if(Cond::Less, u64::of(result()), b, Target::End)
-            .jump(Target::to(CodeAddr::new(c & 0x7fff_ffff))),
+            .jump(nowhere(c & 0x7fff_ffff)),
         _ => Sequence::new()
             .guard_eq(u64::of(arg(0)), a, Target::Deopt)
             .store(u8::at(arg(0), at), b)
             .store(u16::at(arg(0), to), c)
             .mov(result(), arg(0)),
     }
+}
+
+/// Where no code is.
+fn nowhere(addr: u64) -> Target {
+    // SAFETY: nobody executes these sites.
+    unsafe { Target::addr(CodeAddr::new(addr)) }
 }
 
 fn ramp(engine: &Engine, site: &Site, kind: RampKind) -> Option<CodeAddr> {
@@ -148,9 +154,9 @@ fn what_leads_near_is_filled_where_the_assembler_takes_a_long_branch() {
     let all = sites(&[usual()]);
     let (lab, site) = (&all.lab, &all.sites[0]);
     let leading = |distance: i64| {
-        let to = CodeAddr::new(site.end().get().wrapping_add_signed(distance));
+        let to = site.end().get().wrapping_add_signed(distance);
         Sequence::new()
-            .guard_eq(u32::at(arg(0), 0), 0x1234, Target::to(to))
+            .guard_eq(u32::at(arg(0), 0), 0x1234, nowhere(to))
             .load(result(), u64::at(arg(0), 0x100))
     };
     // What is near first does not keep what is far from being learnt.
@@ -232,7 +238,9 @@ fn landings_are_kept_by_assembling() {
         lab.engine.patch_site(site, &hit(0x1234 + number, 0x140)).unwrap();
     }
     assert_eq!(filled(&lab.engine), 1);
-    let call = Sequence::new().call_to(CodeAddr::new(site.addr().get() + 0x1000), OnReturn::PreservesAll);
+    let callee = CodeAddr::new(site.addr().get() + 0x1000);
+    // SAFETY: nobody executes the site.
+    let call = unsafe { Sequence::new().call(callee, OnReturn::PreservesAll) };
     let call = call.mov(result(), 0u64);
     lab.engine.patch_site(site, &call).unwrap();
     // Now threads may return into the site.

@@ -135,7 +135,10 @@ impl To {
             Self::Miss => sequence::Target::Miss,
             Self::Deopt => sequence::Target::Deopt,
             Self::End => sequence::Target::End,
-            Self::Far => sequence::Target::to(CodeAddr::new(outside.far)),
+            Self::Far => {
+                // SAFETY: code that ends the run is placed there.
+                unsafe { sequence::Target::addr(CodeAddr::new(outside.far)) }
+            }
             Self::Label(n) => Label::new(n).into(),
         }
     }
@@ -176,17 +179,18 @@ impl Program {
                     follows_c: true,
                 } => {
                     let [nearby, far] = outside.callee;
-                    sequence.call_to(CodeAddr::new(if near { nearby } else { far }), OnReturn::FollowsC)
+                    let callee = CodeAddr::new(if near { nearby } else { far });
+                    // SAFETY: such a function is placed there.
+                    unsafe { sequence.call(callee, OnReturn::FollowsC) }
                 }
                 Step::Call {
                     near,
                     follows_c: false,
                 } => {
                     let [nearby, far] = outside.preserver;
-                    sequence.call_to(
-                        CodeAddr::new(if near { nearby } else { far }),
-                        OnReturn::PreservesAll,
-                    )
+                    let callee = CodeAddr::new(if near { nearby } else { far });
+                    // SAFETY: such a function is placed there.
+                    unsafe { sequence.call(callee, OnReturn::PreservesAll) }
                 }
                 Step::Return => sequence.ret(),
                 Step::Bind(n) => sequence.bind(Label::new(n)),

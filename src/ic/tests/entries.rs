@@ -118,7 +118,7 @@ fn an_entry_that_the_site_refuses_is_not_tried_again_and_again() {
     }
     assert!(matches!(
         lab.cache.last_refusal(),
-        Some(Error::NoSuchOperand { .. })
+        Some(Error::Assemble(crate::sequence::Error::NoSuchOperand { .. }))
     ));
     let stats = lab.stats();
     assert_eq!((stats.refused, stats.installed, stats.misses), (5, 0, 16));

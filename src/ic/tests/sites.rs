@@ -57,7 +57,10 @@ fn a_method_is_called_with_the_arguments_of_the_site() {
         // A call loses ra, which LLVM does not save where there is only a patchpoint.
         let refusal = cache.last_refusal();
         assert!(
-            matches!(refusal, Some(Error::OverwritesLive { .. })),
+            matches!(
+                refusal,
+                Some(Error::Assemble(crate::sequence::Error::OverwritesLive { .. }))
+            ),
             "{refusal:?}"
         );
         return;

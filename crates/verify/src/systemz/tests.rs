@@ -17,7 +17,7 @@ use crate::{
     original, patchpoint_prefix,
 };
 
-const ENCODINGS: &str = include_str!("../../../../src/arch/systemz/encodings.txt");
+const ENCODINGS: &str = include_str!("../../../asm/encodings/systemz.txt");
 
 /// More of what compiled code and runtimes have.
 const MORE: &[(&str, &str)] = &[

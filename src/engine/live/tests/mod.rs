@@ -180,7 +180,8 @@ extern "C" fn number<const N: u64>() -> u64 {
 
 /// Hands the function over to one that returns `N`.
 fn returning<const N: u64>() -> Sequence {
-    Sequence::new().jump(Target::to(to::<N>()))
+    // SAFETY: that function takes and returns what the other does.
+    Sequence::new().jump(unsafe { Target::addr(to::<N>()) })
 }
 
 /// The code of the function that returns `N`.

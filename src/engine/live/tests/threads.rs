@@ -10,7 +10,6 @@ use super::{Entries, adding, call, engine, entry, live_module, returning, site};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
-use crate::arch::live::{self, Head};
 use crate::deopt::Ramps;
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
 use crate::error::Result;
@@ -18,6 +17,8 @@ use crate::memory::testing::process::{End, end_of_child, in_child};
 use crate::publish::{Attached, Drained, NeverStopped, Rest};
 use crate::sequence::{Sequence, Target, result};
 use crate::site::{Module, ModuleId, Site};
+use patchpoint_asm::backend_of;
+use patchpoint_asm::live::Head;
 
 /// A callee that says that it was entered and waits until it may return, or a minute.
 static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -38,9 +39,9 @@ fn wait_for(flag: &AtomicBool) {
 
 fn calling() -> Sequence {
     let callee = CodeAddr::new(blocking as *const () as u64);
-    Sequence::new()
-        .call_to(callee, OnReturn::FollowsC)
-        .add(result(), 5)
+    // SAFETY: it takes what the site passes.
+    let called = unsafe { Sequence::new().call(callee, OnReturn::FollowsC) };
+    called.add(result(), 5)
 }
 
 /// Patches a site while a thread is in a callee of its stub; frees what `free` frees; lets the callee return into the
@@ -129,7 +130,7 @@ impl Race {
         let (engine, entries) = (engine(), Entries::new(1));
         let module = entries.live(&engine);
         let site = site(&engine, 0);
-        let head = live::of(Arch::X86_64)
+        let head = backend_of(Arch::X86_64)
             .plan_head(site.addr(), site.reserved())
             .unwrap();
         Self {
@@ -230,7 +231,7 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
             }
             race.write(
                 race.head.offset.as_usize(),
-                &live::of(Arch::X86_64).jump(race.head, slot.addr()).unwrap(),
+                &backend_of(Arch::X86_64).jump(race.head, slot.addr()).unwrap(),
             );
             if !fill {
                 thread::sleep(Duration::from_micros(20));

@@ -1,0 +1,355 @@
+//! Resolved operations to instructions: [`Lower`] for AArch64. Flags are dead at a site and so may be written.
+
+use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
+use patchpoint_isa::RegSet;
+
+use super::imm::{Imm12, Logical, Shift};
+use super::insn::{self, Base, Gpr, LEN, Mem, Source};
+use super::regs::{Hw, SCRATCH_ORDER, hw};
+use super::{branch, constant};
+use crate::backend::{BranchKind, Code, Refusal, extended, immediate};
+use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Value, Width};
+
+pub(super) struct Emitter<'c> {
+    pub(super) code: &'c mut Code,
+    pub(super) free: RegSet,
+}
+
+/// A register that an address can be based on.
+pub(super) fn base(reg: DwarfReg) -> Result<Base, Refusal> {
+    match hw(reg) {
+        Some(Hw::Sp) => Ok(Base::SP),
+        _ => Emitter::gpr(reg).map(Base::from),
+    }
+}
+
+/// The width in which values of a width are compared once they are extended.
+fn compared(width: Width) -> Width {
+    match width {
+        Width::B8 => Width::B8,
+        _ => Width::B4,
+    }
+}
+
+impl Lower for Emitter<'_> {
+    type Gpr = Gpr;
+    type Float = u8;
+    type Mem = Mem;
+    const UNIT: usize = LEN as usize;
+
+    fn code(&mut self) -> &mut Code {
+        self.code
+    }
+
+    fn free(&mut self) -> &mut RegSet {
+        &mut self.free
+    }
+
+    fn any_free(&self) -> Option<DwarfReg> {
+        let preferred = SCRATCH_ORDER.into_iter().find(|reg| self.free.contains(*reg));
+        preferred.or_else(|| self.free.first())
+    }
+
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, Refusal> {
+        match hw(reg).ok_or(NAMELESS)? {
+            Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
+            Hw::Vector(n) => Ok(Named::Float(n)),
+            Hw::Sp => Err(Refusal::Unusable(
+                "the stack pointer where a general register is needed",
+            )),
+        }
+    }
+
+    fn memory(&mut self, address: Address, width: Width) -> Result<Mem, Refusal> {
+        self.address(address, width)
+    }
+
+    fn copy(&mut self, dst: Gpr, src: Gpr, width: Width, extension: Extension) {
+        insn::mov(dst, src, width, extension, &mut self.code.bytes);
+    }
+
+    fn put_constant(&mut self, dst: Gpr, value: u64) {
+        constant::put(dst, value, &mut self.code.bytes);
+    }
+
+    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+        let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
+        insn::load(dst, src, width, extension, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn put_address(&mut self, dst: Gpr, from: DwarfReg, disp: i32) -> Result<(), Refusal> {
+        self.add_disp(dst, base(from)?, disp)
+    }
+
+    fn mov_from_float(
+        &mut self,
+        dst: Gpr,
+        src: u8,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), Refusal> {
+        if matches!(width, Width::B1 | Width::B2) {
+            return Err(Refusal::Unusable("less than 4 bytes of a vector register"));
+        }
+        insn::mov_from_vector(dst, src, width, &mut self.code.bytes);
+        if width == Width::B4 && extension == Extension::Sign {
+            insn::mov(dst, dst, width, extension, &mut self.code.bytes);
+        }
+        Ok(())
+    }
+
+    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), Refusal> {
+        insn::mov_to_vector(dst, src.into(), width, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), Refusal> {
+        if dst != src {
+            insn::mov_vector(dst, src, &mut self.code.bytes);
+        }
+        Ok(())
+    }
+
+    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), Refusal> {
+        let src = self.address(src, width)?;
+        insn::load_vector(dst, src, width, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn clear_float(&mut self, dst: u8, width: Width) -> bool {
+        insn::mov_to_vector(dst, Source::ZERO, width, &mut self.code.bytes);
+        true
+    }
+
+    fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
+        insn::store(to, src.into(), width, &mut self.code.bytes);
+    }
+
+    fn store_float(&mut self, to: Mem, src: u8, width: Width) {
+        insn::store_vector(to, src, width, &mut self.code.bytes);
+    }
+
+    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
+        if value == 0 {
+            insn::store(to, Source::ZERO, width, &mut self.code.bytes);
+        }
+        value == 0
+    }
+
+    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+        self.put_sum(to, to.into(), by as i64)
+    }
+
+    fn add_directly(
+        &mut self,
+        to: Gpr,
+        by: Value,
+        width: Width,
+        extension: Extension,
+    ) -> Result<bool, Refusal> {
+        let Value::Reg(by) = by else {
+            return Ok(false);
+        };
+        if let Named::General(by) = Self::named(by)? {
+            insn::add(to, to.into(), by, width, extension, &mut self.code.bytes);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn add(&mut self, to: Gpr, by: Gpr) {
+        insn::add(
+            to,
+            to.into(),
+            by,
+            Width::B8,
+            Extension::Zero,
+            &mut self.code.bytes,
+        );
+    }
+
+    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+        match (mask, Logical::new(mask)) {
+            (u64::MAX, _) => {}
+            (0, _) => constant::put(reg, 0, &mut self.code.bytes),
+            (_, Some(mask)) => insn::and_imm(reg, reg, mask, &mut self.code.bytes),
+            (_, None) => {
+                let mask = Value::Imm(mask);
+                let mask = self.in_temp(mask, Width::B8, Extension::Zero, "a mask that does not fit")?;
+                insn::and(reg, reg, mask, &mut self.code.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+        let (put, by): (fn(_, _, _, &mut _), u8) = match how {
+            Bits::Left(by) => (insn::lsl, by),
+            Bits::Right(by) => (insn::lsr, by),
+            Bits::RightSigned(by) => (insn::asr, by),
+            Bits::And(mask) => return self.and(reg, mask),
+        };
+        let by = Shift::new(by).ok_or(Refusal::Unusable("a shift by more than 63 bits"))?;
+        if by.get() != 0 {
+            put(reg, reg, by, &mut self.code.bytes);
+        }
+        Ok(())
+    }
+
+    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        let to = self.address(to, width)?;
+        let sum = self.take("a value to add to")?;
+        insn::load(sum, to, width, Extension::Zero, &mut self.code.bytes);
+        self.add_value(sum, src, width)?;
+        insn::store(to, sum.into(), width, &mut self.code.bytes);
+        Ok(())
+    }
+
+    /// A loop of an exclusive load and store: nothing else in it touches memory.
+    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        let to = self.pointer(to)?;
+        let src = match src {
+            Value::Imm(value) => match Imm12::new(immediate(value, width)?.unsigned_abs()) {
+                Some(_) => src,
+                None => self.as_register(src, width)?,
+            },
+            Value::Reg(_) => src,
+            Value::Mem(_) | Value::Frame { .. } => self.as_register(src, width)?,
+        };
+        let sum = self.take("a value to add to")?;
+        let failed = self.take("the result of an exclusive store")?;
+        let start = self.code.at();
+        insn::load_exclusive(sum, to, width, &mut self.code.bytes);
+        self.add_value(sum, src, width)?;
+        insn::store_exclusive(failed, sum, to, width, &mut self.code.bytes);
+        let instructions = self.code.at().saturating_sub(start) / LEN;
+        branch::back_if_not_zero(failed, instructions, &mut self.code.bytes);
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        cond: Cond,
+        lhs: Value,
+        rhs: Value,
+        width: Width,
+        dest: Dest,
+    ) -> Result<(), Refusal> {
+        let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
+        let free = self.free;
+        let extension = match cond {
+            Cond::Less | Cond::LessOrEqual | Cond::Greater | Cond::GreaterOrEqual => Extension::Sign,
+            _ => Extension::Zero,
+        };
+        self.compare(lhs, rhs, width, extension)?;
+        // What the comparison took is free again.
+        self.free = free;
+        self.put_branch(BranchKind::JumpIf(cond), dest)
+    }
+
+    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Jump, dest)
+    }
+
+    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Call, Dest::Addr(addr))
+    }
+
+    fn ret(&mut self) {
+        insn::ret(&mut self.code.bytes);
+    }
+
+    fn trap(&mut self) {
+        insn::trap(&mut self.code.bytes);
+    }
+}
+
+impl Emitter<'_> {
+    fn put_branch(&mut self, kind: BranchKind, dest: Dest) -> Result<(), Refusal> {
+        let scratch = match dest {
+            Dest::Addr(addr) if addr.get() % u64::from(LEN) != 0 => {
+                return Err(Refusal::Unusable("a target that is no multiple of 4"));
+            }
+            Dest::Addr(_) => self.any_free(),
+            Dest::Label(_) | Dest::End => None,
+        };
+        self.code.branch(kind, dest, scratch);
+        Ok(())
+    }
+
+    /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
+    fn add_value(&mut self, sum: Gpr, src: Value, width: Width) -> Result<(), Refusal> {
+        let reg = match src {
+            Value::Imm(value) => return self.put_sum(sum, sum.into(), immediate(value, width)?),
+            Value::Reg(reg) => Self::gpr(reg)?,
+            Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
+        };
+        insn::add(
+            sum,
+            sum.into(),
+            reg,
+            Width::B8,
+            Extension::Zero,
+            &mut self.code.bytes,
+        );
+        Ok(())
+    }
+
+    fn as_register(&mut self, src: Value, width: Width) -> Result<Value, Refusal> {
+        let reg = self.in_temp(src, width, Extension::Zero, ADDEND)?;
+        Ok(Value::Reg(DwarfReg::new(reg.0.into())))
+    }
+
+    fn compare(&mut self, lhs: Value, rhs: Value, width: Width, extension: Extension) -> Result<(), Refusal> {
+        let lhs = match lhs {
+            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) => Self::gpr(reg)?,
+            Value::Reg(reg) => {
+                Self::gpr(reg)?;
+                self.in_temp(lhs, width, extension, "a narrow value to compare")?
+            }
+            _ => self.in_temp(
+                lhs,
+                width,
+                extension,
+                "a value to compare that is not in a register",
+            )?,
+        };
+        match rhs {
+            Value::Imm(value) => return self.compare_imm(lhs, value, width, extension),
+            Value::Reg(reg) => insn::cmp(lhs, Self::gpr(reg)?, width, extension, &mut self.code.bytes),
+            Value::Mem(_) | Value::Frame { .. } => {
+                let rhs = self.in_temp(rhs, width, extension, "a second value to compare")?;
+                insn::cmp(lhs, rhs, compared(width), extension, &mut self.code.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_imm(
+        &mut self,
+        lhs: Gpr,
+        value: u64,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), Refusal> {
+        // Of 4 bytes the upper half does not count, and so the shorter constant is taken.
+        let number = match width {
+            Width::B4 | Width::B8 => immediate(value, width)?,
+            Width::B1 | Width::B2 => extended(value, width, extension)? as i64,
+        };
+        let imm = Imm12::new(number.unsigned_abs());
+        match imm {
+            Some(imm) if number >= 0 => insn::cmp_imm(lhs, imm, width, &mut self.code.bytes),
+            // Subtracting a negative number sets the same flags as adding its opposite, unless that is 0.
+            Some(imm) => insn::cmn_imm(lhs, imm, width, &mut self.code.bytes),
+            None => {
+                let rhs = self.take("an immediate that does not fit")?;
+                constant::put(rhs, number as u64, &mut self.code.bytes);
+                insn::cmp(lhs, rhs, compared(width), extension, &mut self.code.bytes);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! Reaches: each boundary, and one instruction beyond it.
+
+use alloc::vec::Vec;
+
+use llvm_stackmaps::addr::CodeAddr;
+
+use patchpoint_isa::aarch64::X17;
+
+use super::Cases;
+use crate::aarch64::{AArch64, branch};
+use crate::backend::{Backend, Branch, BranchKind, Form};
+use crate::op::{Cond, Dest};
+
+const FROM: u64 = 0x7000_0000_0000;
+const MIB: i64 = 1 << 20;
+const CONDS: [(Cond, &str); 10] = [
+    (Cond::Eq, "eq"),
+    (Cond::Ne, "ne"),
+    (Cond::Below, "lo"),
+    (Cond::BelowOrEqual, "ls"),
+    (Cond::Above, "hi"),
+    (Cond::AboveOrEqual, "hs"),
+    (Cond::Less, "lt"),
+    (Cond::LessOrEqual, "le"),
+    (Cond::Greater, "gt"),
+    (Cond::GreaterOrEqual, "ge"),
+];
+
+fn branch(kind: BranchKind, distance: i64, form: Form) -> (Branch, u64) {
+    let to = FROM.wrapping_add_signed(distance);
+    let branch = Branch {
+        at: 0,
+        kind,
+        dest: Dest::Addr(CodeAddr::new(to)),
+        scratch: Some(X17),
+        form,
+        detail: 0,
+        op: 0,
+    };
+    (branch, to)
+}
+
+fn reaches(kind: BranchKind, distance: i64, form: Form) -> bool {
+    let (branch, to) = branch(kind, distance, form);
+    AArch64.reaches(&branch, form, FROM, to)
+}
+
+fn words(kind: BranchKind, distance: i64, form: Form) -> Vec<u32> {
+    let (branch, to) = branch(kind, distance, form);
+    let mut out = Vec::new();
+    AArch64.put_branch(&branch, FROM, to, &mut out);
+    assert_eq!(out.len(), AArch64.branch_len(&branch, form) as usize);
+    out.chunks(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect()
+}
+
+/// Branches, for the comparison with LLVM.
+pub(super) fn cases(cases: &mut Cases) {
+    let put = |kind, distance| {
+        move |out: &mut Vec<u8>| {
+            let [word] = words(kind, distance, Form::Short)[..] else {
+                return;
+            };
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    };
+    for distance in [0, 4, -4, 128 * MIB - 4, -128 * MIB] {
+        cases.add(alloc::format!("b #{distance}"), put(BranchKind::Jump, distance));
+        cases.add(alloc::format!("bl #{distance}"), put(BranchKind::Call, distance));
+    }
+    for (cond, name) in CONDS {
+        for distance in [0, 8, -8, MIB - 4, -MIB] {
+            cases.add(
+                alloc::format!("b.{name} #{distance}"),
+                put(BranchKind::JumpIf(cond), distance),
+            );
+        }
+    }
+    for reg in 0..31 {
+        for back in [1u32, 3, 5] {
+            cases.add(alloc::format!("cbnz w{reg}, #-{}", back * 4), |out| {
+                branch::back_if_not_zero(crate::aarch64::insn::Gpr(reg), back, out);
+            });
+        }
+    }
+}
+
+#[test]
+fn jumps_and_calls_reach_128_mib() {
+    for kind in [BranchKind::Jump, BranchKind::Call] {
+        for form in [Form::Short, Form::Near] {
+            for distance in [0, 4, 128 * MIB - 4, -128 * MIB] {
+                assert!(reaches(kind, distance, form));
+                assert_eq!(words(kind, distance, form).len(), 1);
+            }
+            for distance in [128 * MIB, -128 * MIB - 4, 1, 2, -3, i64::MAX, i64::MIN] {
+                assert!(!reaches(kind, distance, form), "{distance:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn conditional_branches_reach_1_mib_and_over_a_jump_128() {
+    let kind = BranchKind::JumpIf(Cond::Less);
+    for distance in [0, MIB - 4, -MIB] {
+        assert!(reaches(kind, distance, Form::Short));
+        assert_eq!(words(kind, distance, Form::Short).len(), 1);
+    }
+    for distance in [MIB, -MIB - 4, 2] {
+        assert!(!reaches(kind, distance, Form::Short));
+    }
+    // The jump stands one instruction later.
+    for distance in [MIB, -MIB - 4, 128 * MIB, -128 * MIB + 4] {
+        assert!(reaches(kind, distance, Form::Near));
+        // b.ge over it: 8 bytes on.
+        let [over, jump] = words(kind, distance, Form::Near)[..] else {
+            panic!("{distance:#x}");
+        };
+        assert_eq!(over, 0x5400_004a);
+        assert_eq!(i64::from((jump << 6) as i32 >> 4), distance - 4);
+        assert_eq!(jump >> 26, 0b00_0101);
+    }
+    for distance in [128 * MIB + 4, -128 * MIB, 6] {
+        assert!(!reaches(kind, distance, Form::Near));
+    }
+}
+
+#[test]
+fn far_branches_load_the_whole_address() {
+    let distance = 0x1234_5678_9abc - FROM as i64;
+    // movz x17, #0x9abc; movk x17, #0x5678, lsl #16; movk x17, #0x1234, lsl #32
+    let target = [0xd293_5791, 0xf2aa_cf11, 0xf2c2_4691];
+    let (br, blr) = (0xd61f_0220, 0xd63f_0220);
+    let far = |kind| words(kind, distance, Form::Far);
+    assert_eq!(far(BranchKind::Jump), [&target[..], &[br]].concat());
+    assert_eq!(far(BranchKind::Call), [&target[..], &[blr]].concat());
+    // b.ne over four instructions and itself.
+    let over = 0x5400_00a1;
+    let expected = [&[over], &target[..], &[br]].concat();
+    assert_eq!(far(BranchKind::JumpIf(Cond::Eq)), expected);
+}
+
+#[test]
+fn far_branches_need_a_register_and_an_address() {
+    let (mut far, to) = branch(BranchKind::Jump, 1 << 40, Form::Far);
+    assert!(AArch64.reaches(&far, Form::Far, FROM, to));
+    far.scratch = None;
+    assert!(!AArch64.reaches(&far, Form::Far, FROM, to));
+    far.scratch = Some(X17);
+    far.dest = Dest::End;
+    assert!(!AArch64.reaches(&far, Form::Far, FROM, to));
+}

@@ -1,0 +1,245 @@
+//! The walls between what is the same everywhere and what an architecture decides.
+//!
+//! An architecture encodes one resolved operation after another into a [`Code`], in which branches take no
+//! room yet: their form depends on distances that are known only when all is encoded. `sequence/layout`
+//! then chooses the forms, shortest first, and asks the architecture to write each.
+
+use alloc::vec::Vec;
+
+use llvm_stackmaps::addr::{CodeAddr, DwarfReg, Len};
+use patchpoint_isa::RegSet;
+
+use crate::live::{Head, HeadBytes, NoHead};
+use crate::op::{Base, Cond, Dest, Extension, Op, Width};
+
+/// Why an architecture cannot encode an operation. The caller knows the site and the operation's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No register is free for what is named.
+    NoScratch(&'static str),
+    /// An operand that this operation cannot take.
+    Unusable(&'static str),
+    /// An immediate that does not fit.
+    Immediate {
+        /// The immediate.
+        value: u64,
+        /// The width that it has to fit.
+        width: Width,
+    },
+}
+
+/// A constant of that width, sign-extended.
+pub(crate) fn immediate(value: u64, width: Width) -> Result<i64, Refusal> {
+    width
+        .sign_extend(value)
+        .ok_or(Refusal::Immediate { value, width })
+}
+
+/// The 64 bits that a constant of that width extends to.
+pub(crate) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, Refusal> {
+    let signed = immediate(value, width)?;
+    Ok(match (width, extension) {
+        (Width::B1, Extension::Zero) => u64::from(signed as u8),
+        (Width::B2, Extension::Zero) => u64::from(signed as u16),
+        (Width::B4, Extension::Zero) => u64::from(signed as u32),
+        _ => signed as u64,
+    })
+}
+
+/// A branch's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BranchKind {
+    /// Goes there.
+    Jump,
+    /// Goes there if the condition holds between what was compared last.
+    JumpIf(Cond),
+    /// Goes there and comes back.
+    Call,
+}
+
+/// The form of a branch, shortest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// The one with the nearest reach.
+    Short,
+    /// The usual one.
+    Near,
+    /// Through a scratch register.
+    Far,
+}
+
+/// A branch that is still to be encoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Branch {
+    /// Its position in [`Code::bytes`], in which it and the branches before it take no room.
+    pub at: u32,
+    /// What it does.
+    pub kind: BranchKind,
+    /// Where it goes.
+    pub dest: Dest,
+    /// The register that the far form may clobber.
+    pub scratch: Option<DwarfReg>,
+    /// The form that it has so far.
+    pub form: Form,
+    /// What the architecture notes for itself.
+    pub detail: u16,
+    /// The operation's index in the sequence.
+    pub op: u32,
+}
+
+/// Four bytes that become the distance from the end of their instruction to `target`.
+#[derive(Clone, Copy, Debug)]
+pub struct PcRelative {
+    /// Position of the four bytes in [`Code::bytes`].
+    pub at: u32,
+    /// Bytes from their start to the end of the instruction.
+    pub to_end: u32,
+    /// The address that it refers to.
+    pub target: u64,
+    /// The operation's index in the sequence.
+    pub op: u32,
+}
+
+/// Where the code will stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// At this address.
+    At(CodeAddr),
+    /// Somewhere in reach of a near jump from this address: lengths are upper bounds.
+    Near(CodeAddr),
+}
+
+/// Encoded operations.
+#[derive(Debug)]
+pub struct Code {
+    /// Where it will stand.
+    pub origin: Origin,
+    /// The instructions without the branches.
+    pub bytes: Vec<u8>,
+    /// The branches, in their order.
+    pub branches: Vec<Branch>,
+    /// The operands that are relative to the instruction, in their order.
+    pub pc_relative: Vec<PcRelative>,
+    /// Bytes by which the code may become longer once it is known where it stands.
+    pub extra: u32,
+    /// Registers written so far.
+    pub clobbers: RegSet,
+    /// The index of the operation that is being encoded.
+    pub op: u32,
+}
+
+impl Code {
+    /// No code yet, for this place.
+    #[must_use]
+    #[inline]
+    pub fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            bytes: Vec::with_capacity(64),
+            branches: Vec::new(),
+            pc_relative: Vec::new(),
+            extra: 0,
+            clobbers: RegSet::EMPTY,
+            op: 0,
+        }
+    }
+
+    /// The position of the next byte.
+    #[must_use]
+    #[inline]
+    pub fn at(&self) -> u32 {
+        // A sequence of 4 GiB would not have been accepted.
+        self.bytes.len() as u32
+    }
+
+    /// Appends a branch, which `scratch` may be clobbered for.
+    #[inline]
+    pub fn branch(&mut self, kind: BranchKind, dest: Dest, scratch: Option<DwarfReg>) {
+        self.branch_with(kind, dest, scratch, 0);
+    }
+
+    /// The same, with what the architecture notes for itself.
+    #[inline]
+    pub(crate) fn branch_with(
+        &mut self,
+        kind: BranchKind,
+        dest: Dest,
+        scratch: Option<DwarfReg>,
+        detail: u16,
+    ) {
+        self.branches.push(Branch {
+            at: self.at(),
+            kind,
+            dest,
+            scratch,
+            form: Form::Short,
+            detail,
+            op: self.op,
+        });
+    }
+}
+
+/// One architecture.
+pub trait Backend: Sync {
+    /// The unit of instruction lengths and addresses, in bytes: a power of two.
+    fn unit(&self) -> u32;
+
+    /// Appends `op`. Registers in `free` may be clobbered; nothing else that `op` does not name is.
+    ///
+    /// # Errors
+    /// The architecture cannot do that, or not with so few free registers.
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal>;
+
+    /// The length of `branch` in `form`.
+    fn branch_len(&self, branch: &Branch, form: Form) -> u32;
+
+    /// Whether `branch` in `form`, standing at `from`, reaches `to`.
+    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool;
+
+    /// Appends `branch` in its form, standing at `from`; it reaches `to`.
+    ///
+    /// # Panics
+    /// It does not: see [`reaches`](Self::reaches).
+    fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>);
+
+    /// What stands around an address to which a thread may return although its call is gone: the bytes before
+    /// the address, and those from it on. Together they do nothing for who comes from above.
+    fn landing(&self) -> (Vec<u8>, Vec<u8>) {
+        (Vec::new(), Vec::new())
+    }
+
+    /// Where the head of the site at `addr` stands: as early as it can.
+    ///
+    /// # Errors
+    /// The site is too short.
+    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead>;
+
+    /// How far jumps reach, either way, in bytes: those of heads, and others where no register is free.
+    fn reach(&self) -> u64;
+
+    /// The head that goes on to the tail.
+    fn nop(&self, head: Head) -> HeadBytes;
+
+    /// The head that jumps to `to`, if it reaches.
+    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes>;
+
+    /// A length that the relocated instructions and the jump behind them do not exceed.
+    fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
+
+    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to what
+    /// followed them.
+    ///
+    /// # Errors
+    /// [`Error::Relocation`](crate::Error::Relocation): one of them means something else there.
+    fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>>;
+}
+
+impl Base {
+    /// The register that the base is in, or is found through.
+    pub fn reg(self) -> Option<DwarfReg> {
+        match self {
+            Self::Reg(reg) | Self::Slot { reg, .. } => Some(reg),
+            Self::Absolute(_) => None,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The heads of live sites.
+//!
+//! A live site is lead nops, one head, and a tail. The lead and the tail are written when the site is armed and
+//! never again: a thread may be between any two of their instructions at any time. The head is one instruction,
+//! or the part of one, that a single aligned store exchanges.
+
+use alloc::vec::Vec;
+
+use llvm_stackmaps::addr::{CodeAddr, Len};
+use patchpoint_isa::{Arch, nops};
+
+/// The most bytes that a head has.
+const MOST: usize = 8;
+
+/// The bytes of a head: at most one quadword.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadBytes {
+    bytes: [u8; MOST],
+    len: u8,
+}
+
+impl HeadBytes {
+    /// These bytes.
+    ///
+    /// # Panics
+    /// They are more than a quadword.
+    #[inline]
+    #[must_use]
+    pub fn new(from: &[u8]) -> Self {
+        let mut bytes = [0; MOST];
+        let room = bytes.get_mut(..from.len());
+        room.expect("a head lies in one quadword").copy_from_slice(from);
+        Self {
+            bytes,
+            // At most 8.
+            len: from.len() as u8,
+        }
+    }
+}
+
+impl core::ops::Deref for HeadBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let bytes = self.bytes.get(..usize::from(self.len));
+        bytes.expect("a head was given no more bytes than there is room for")
+    }
+}
+
+/// Where the head of a site stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Its distance from the site's start.
+    pub offset: Len,
+    /// Its address.
+    pub addr: CodeAddr,
+    /// Its length.
+    pub len: Len,
+}
+
+/// A site has no room for a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHead {
+    /// The least length of a site at this address that has.
+    pub needed: Len,
+}
+
+impl Head {
+    /// The head at this offset of the site at `addr`, if a site of `len` bytes holds it.
+    ///
+    /// # Errors
+    /// The site is too short.
+    #[inline]
+    pub fn within(addr: CodeAddr, len: Len, offset: Len, head: Len) -> Result<Self, NoHead> {
+        let needed = Len::new(offset.get().saturating_add(head.get()));
+        let start = addr.plus(offset).filter(|_| len >= needed);
+        Ok(Self {
+            offset,
+            addr: start.ok_or(NoHead { needed })?,
+            len: head,
+        })
+    }
+
+    /// The bytes of the site up to the head's end.
+    #[inline]
+    #[must_use]
+    pub fn end(self) -> Len {
+        Len::new(self.offset.get().saturating_add(self.len.get()))
+    }
+
+    /// All bytes of an armed site of `len` bytes: lead, head, tail.
+    #[must_use]
+    pub fn armed(self, arch: Arch, len: Len, bytes: HeadBytes) -> Vec<u8> {
+        let mut out = Vec::with_capacity(len.as_usize());
+        nops::put(arch, self.offset.get(), &mut out);
+        out.extend_from_slice(&bytes);
+        nops::put(arch, len.get().saturating_sub(self.end().get()), &mut out);
+        out
+    }
+
+    /// The head in the bytes of an armed site.
+    #[must_use]
+    #[inline]
+    pub fn of_site(self, site: &[u8]) -> Option<HeadBytes> {
+        let bytes = site.get(self.offset.as_usize()..self.end().as_usize())?;
+        Some(HeadBytes::new(bytes))
+    }
+}

@@ -1,0 +1,106 @@
+//! The forms of a branch (Power ISA, book I, 2.4).
+//!
+//! | | reach | |
+//! |---|---|---|
+//! | short | 32 KiB if there is a condition, 32 MiB if not | `bc`, `b` |
+//! | near | 32 MiB | the opposite `bc` over a `b` |
+//! | far | everywhere | the opposite `bc` over a load of CTR and `bctr` |
+
+use alloc::vec::Vec;
+
+use super::Flavor;
+use super::constant;
+use super::insn::{self, Gpr};
+use super::regs::{Hw, hw};
+use crate::backend::{Branch, BranchKind, Form};
+use crate::op::{Cond, Dest};
+
+/// The bits of [`Branch::detail`] for a condition that is whether CTR has become 0.
+pub(super) const COUNT: u8 = 0x80;
+
+/// BO and BI of the instruction that branches if the condition holds. The comparison has seen to signs.
+const fn condition(cond: Cond, detail: u8) -> (u8, u8) {
+    if detail & COUNT != 0 {
+        // bdz for equality, else bdnz.
+        return match cond {
+            Cond::Eq => (18, 0),
+            _ => (16, 0),
+        };
+    }
+    let first = (detail & 7) * 4;
+    match cond {
+        Cond::Below | Cond::Less => (12, first),
+        Cond::AboveOrEqual | Cond::GreaterOrEqual => (4, first),
+        Cond::Above | Cond::Greater => (12, first + 1),
+        Cond::BelowOrEqual | Cond::LessOrEqual => (4, first + 1),
+        Cond::Eq => (12, first + 2),
+        Cond::Ne => (4, first + 2),
+    }
+}
+
+fn scratch(branch: &Branch) -> Option<Gpr> {
+    match branch.scratch.and_then(hw) {
+        Some(Hw::Gpr(n)) => Some(Gpr(n)),
+        _ => None,
+    }
+}
+
+/// The length of the load of the target, `mtctr` and `bctr`.
+fn far_len(branch: &Branch) -> u32 {
+    let to = match branch.dest {
+        Dest::Addr(addr) => addr.get(),
+        _ => 0x7fff_ffff_ffff_fffc,
+    };
+    constant::load(Gpr(12), to).len() + 8
+}
+
+pub(super) fn len(branch: &Branch, form: Form) -> u32 {
+    match (branch.kind, form) {
+        (BranchKind::JumpIf(_), Form::Near) => 8,
+        (BranchKind::JumpIf(_), Form::Far) => 4 + far_len(branch),
+        (_, Form::Far) => far_len(branch),
+        _ => 4,
+    }
+}
+
+/// The distance from the branch that is to reach the target.
+fn distance(branch: &Branch, form: Form, from: u64, to: u64) -> i64 {
+    let skip = match (branch.kind, form) {
+        (BranchKind::JumpIf(_), Form::Near) => 4,
+        _ => 0,
+    };
+    to.wrapping_sub(from).wrapping_sub(skip) as i64
+}
+
+pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+    let distance = distance(branch, form, from, to);
+    let limit = match (branch.kind, form) {
+        (BranchKind::JumpIf(_), Form::Short) => 1 << 15,
+        (_, Form::Far) => return scratch(branch).is_some() && to % 4 == 0,
+        _ => 1 << 25,
+    };
+    (-limit..limit).contains(&distance) && distance % 4 == 0
+}
+
+pub(super) fn put(flavor: Flavor, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
+    // `reaches` has said yes, so these casts lose nothing.
+    let distance = distance(branch, branch.form, from, to) as i32;
+    if let BranchKind::JumpIf(cond) = branch.kind {
+        if branch.form == Form::Short {
+            let (bo, bi) = condition(cond, branch.detail as u8);
+            flavor.put(insn::bc(bo, bi, distance as i16), out);
+            return;
+        }
+        let (bo, bi) = condition(cond.negated(), branch.detail as u8);
+        let over = len(branch, branch.form) as i16;
+        flavor.put(insn::bc(bo, bi, over), out);
+    }
+    if branch.form != Form::Far {
+        flavor.put(insn::b(distance), out);
+        return;
+    }
+    let scratch = scratch(branch).expect("`reaches` has found the register of a far branch");
+    constant::load(scratch, to).put(flavor, out);
+    flavor.put(insn::mtctr(scratch), out);
+    flavor.put(insn::BCTR, out);
+}

@@ -1,0 +1,233 @@
+//! Comparisons, with a condition field where one is free, else without.
+
+use llvm_stackmaps::addr::DwarfReg;
+
+use super::branch::COUNT;
+use super::emit::Emitter;
+use super::insn::{self, Field, Gpr};
+use super::regs::{CR0, CTR, FIELD_ORDER, LR};
+use crate::backend::{BranchKind, Refusal, extended, immediate};
+use crate::lower::{Lower, constant_last};
+use crate::op::{Cond, Dest, Extension, Value, Width};
+
+/// The second value of a comparison.
+#[derive(Clone, Copy)]
+enum Rhs {
+    Reg(Gpr),
+    Signed(i16),
+    Unsigned(u16),
+}
+
+const fn is_signed(cond: Cond) -> bool {
+    matches!(
+        cond,
+        Cond::Less | Cond::LessOrEqual | Cond::Greater | Cond::GreaterOrEqual
+    )
+}
+
+/// How narrow values are extended for the comparison.
+const fn extension(cond: Cond) -> Extension {
+    if is_signed(cond) {
+        Extension::Sign
+    } else {
+        Extension::Zero
+    }
+}
+
+/// The bit of a condition field that decides, and whether the condition holds if it is set.
+const fn bit(cond: Cond) -> (u8, bool) {
+    match cond {
+        Cond::Below | Cond::Less => (0, true),
+        Cond::AboveOrEqual | Cond::GreaterOrEqual => (0, false),
+        Cond::Above | Cond::Greater => (1, true),
+        Cond::BelowOrEqual | Cond::LessOrEqual => (1, false),
+        Cond::Eq => (2, true),
+        Cond::Ne => (2, false),
+    }
+}
+
+impl Emitter<'_> {
+    pub(super) fn compare_and_branch(
+        &mut self,
+        cond: Cond,
+        lhs: Value,
+        rhs: Value,
+        width: Width,
+        dest: Dest,
+    ) -> Result<(), Refusal> {
+        let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
+        let free = self.free;
+        let field = FIELD_ORDER.into_iter().find(|field| free.contains(*field));
+        let (cond, detail) = match (field, cond) {
+            (Some(reg), _) => {
+                self.claim(reg, "a condition field")?;
+                let field = field_of(reg);
+                self.compare(field, cond, lhs, rhs, width)?;
+                (cond, field.0)
+            }
+            (None, Cond::Eq | Cond::Ne) => {
+                self.count_equal(lhs, rhs, width)?;
+                (cond, COUNT)
+            }
+            (None, _) => (self.count_ordered(cond, lhs, rhs, width)?, COUNT),
+        };
+        // What the comparison took is free again.
+        self.free = free;
+        self.put_branch(BranchKind::JumpIf(cond), dest, detail);
+        Ok(())
+    }
+
+    /// Compares into a condition field.
+    fn compare(
+        &mut self,
+        field: Field,
+        cond: Cond,
+        lhs: Value,
+        rhs: Value,
+        width: Width,
+    ) -> Result<(), Refusal> {
+        let lhs = self.side(lhs, cond, width, "a value to compare that is not in a register")?;
+        let rhs = self.rhs(rhs, cond, width)?;
+        let (doubleword, signed) = (width == Width::B8, is_signed(cond));
+        self.put(match rhs {
+            Rhs::Reg(rhs) => insn::compare(field, lhs, rhs, doubleword, signed),
+            Rhs::Signed(imm) => insn::compare_signed(field, lhs, imm, doubleword),
+            Rhs::Unsigned(imm) => insn::compare_unsigned(field, lhs, imm, doubleword),
+        });
+        Ok(())
+    }
+
+    /// A register that a comparison of words or doublewords may read.
+    fn side(
+        &mut self,
+        value: Value,
+        cond: Cond,
+        width: Width,
+        purpose: &'static str,
+    ) -> Result<Gpr, Refusal> {
+        match value {
+            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) && is_general(reg) => Self::gpr(reg),
+            _ => self.in_temp(value, width, extension(cond), purpose),
+        }
+    }
+
+    fn rhs(&mut self, rhs: Value, cond: Cond, width: Width) -> Result<Rhs, Refusal> {
+        if let Value::Imm(value) = rhs {
+            let value = extended(value, width, extension(cond))?;
+            // Whether words are equal is a matter of their bits: a negative one is one of the signed form.
+            let signed = match (cond, width) {
+                (Cond::Eq | Cond::Ne, Width::B4) => i64::from(value as i32),
+                _ => value as i64,
+            };
+            match (i16::try_from(signed), u16::try_from(value)) {
+                (Ok(imm), _) if is_signed(cond) || matches!(cond, Cond::Eq | Cond::Ne) => {
+                    return Ok(Rhs::Signed(imm));
+                }
+                (_, Ok(imm)) if !is_signed(cond) => return Ok(Rhs::Unsigned(imm)),
+                _ => {}
+            }
+        }
+        self.side(rhs, cond, width, "a second value to compare")
+            .map(Rhs::Reg)
+    }
+
+    /// CTR becomes 1 if the values are equal.
+    fn count_equal(&mut self, lhs: Value, rhs: Value, width: Width) -> Result<(), Refusal> {
+        self.claim(CTR, "the count register, for a comparison")?;
+        let temp = self.take("the difference of two values")?;
+        let small = |value: u64| immediate(value, width).map(|value| i16::try_from(1 - i128::from(value)));
+        let mut difference = match (lhs, rhs) {
+            (Value::Reg(reg), Value::Imm(value)) if is_general(reg) => {
+                let reg = Self::gpr(reg)?;
+                if let (Width::B8, Ok(by), true) = (width, small(value)?, reg != Gpr(0)) {
+                    self.put(insn::addi(temp, reg, by));
+                    self.put(insn::mtctr(temp));
+                    return Ok(());
+                }
+                self.put_difference(temp, reg, value, width)?
+            }
+            (Value::Reg(one), Value::Reg(other)) if is_general(one) && is_general(other) => {
+                self.put(insn::xor(temp, Self::gpr(one)?, Self::gpr(other)?));
+                temp
+            }
+            (Value::Reg(reg), other) | (other, Value::Reg(reg)) if is_general(reg) => {
+                self.value_to_gpr(temp, other, width, Extension::Zero)?;
+                self.put(insn::xor(temp, temp, Self::gpr(reg)?));
+                temp
+            }
+            (one, Value::Imm(value)) => {
+                self.value_to_gpr(temp, one, width, Extension::Zero)?;
+                self.put_difference(temp, temp, value, width)?
+            }
+            (one, other) => {
+                self.value_to_gpr(temp, one, width, Extension::Zero)?;
+                let other = self.in_temp(other, width, Extension::Zero, "a second value to compare")?;
+                self.put(insn::xor(temp, temp, other));
+                temp
+            }
+        };
+        if width != Width::B8 || difference == Gpr(0) {
+            self.put(insn::extend(temp, difference, width, Extension::Zero));
+            difference = temp;
+        }
+        self.put(insn::addi(temp, difference, 1));
+        self.put(insn::mtctr(temp));
+        Ok(())
+    }
+
+    /// A register, `temp` or `from`, of which the low `width` bytes are 0 if those of `from` are `value`.
+    fn put_difference(&mut self, temp: Gpr, from: Gpr, value: u64, width: Width) -> Result<Gpr, Refusal> {
+        let value = extended(value, width, Extension::Zero)?;
+        let Ok(word) = u32::try_from(value) else {
+            let other = match temp == from {
+                true => self.take("a 64-bit immediate")?,
+                false => temp,
+            };
+            self.put_constant(other, value);
+            self.put(insn::xor(temp, from, other));
+            return Ok(temp);
+        };
+        let mut difference = from;
+        for (half, xor) in [
+            ((word >> 16) as u16, insn::xoris as fn(Gpr, Gpr, u16) -> u32),
+            (word as u16, insn::xori),
+        ] {
+            if half != 0 {
+                self.put(xor(temp, difference, half));
+                difference = temp;
+            }
+        }
+        Ok(difference)
+    }
+
+    /// CTR becomes 1 if the bit of the comparison is set; returns the condition on that.
+    fn count_ordered(&mut self, cond: Cond, lhs: Value, rhs: Value, width: Width) -> Result<Cond, Refusal> {
+        let field = field_of(CR0);
+        self.claim(CTR, "the count register, for a comparison")?;
+        self.claim(LR, "the link register, to keep a condition field in")?;
+        let free = self.free;
+        let saved = self.take("a condition field")?;
+        self.put(insn::mfocrf(saved, field));
+        self.put(insn::mtlr(saved));
+        self.free = free;
+        self.compare(field, cond, lhs, rhs, width)?;
+        self.put(insn::mfocrf(saved, field));
+        self.put(insn::mtctr(saved));
+        self.put(insn::mflr(saved));
+        self.put(insn::mtocrf(field, saved));
+        self.put(insn::mfctr(saved));
+        let (bit, if_set) = bit(cond);
+        self.put(insn::extract_bit(saved, saved, bit));
+        self.put(insn::mtctr(saved));
+        Ok(if if_set { Cond::Eq } else { Cond::Ne })
+    }
+}
+
+/// The condition field that has this DWARF number.
+fn field_of(reg: DwarfReg) -> Field {
+    Field(reg.get().wrapping_sub(CR0.get()) as u8 & 7)
+}
+
+fn is_general(reg: DwarfReg) -> bool {
+    Emitter::gpr(reg).is_ok()
+}

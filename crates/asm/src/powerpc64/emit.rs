@@ -1,0 +1,525 @@
+//! Resolved operations to instructions: [`Lower`] for PowerPC64. r0 is never taken as scratch: as a base it means 0.
+
+use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
+use patchpoint_isa::RegSet;
+
+use super::constant;
+use super::insn::{self, Field, Gpr};
+use super::regs::{CR0, CTR, Hw, LR, R12, SCRATCH_ORDER, XER, hw};
+use super::{Convention, Flavor};
+use crate::backend::{BranchKind, Code, Refusal, immediate};
+use crate::lower::{ADDEND, Lower, NAMELESS, Named, check_float};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, Width};
+
+/// A base that is not r0, and a displacement.
+#[derive(Clone, Copy)]
+pub(super) struct Mem {
+    base: Gpr,
+    disp: i16,
+}
+
+pub(super) struct Emitter<'c> {
+    pub(super) flavor: Flavor,
+    pub(super) code: &'c mut Code,
+    pub(super) free: RegSet,
+}
+
+/// A register of VSX by its number, 0 to 63: the first half are those of floating-point numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Vsr(u8);
+
+impl Vsr {
+    /// The floating-point register that it is.
+    fn float(self) -> Option<u8> {
+        (self.0 < 32).then_some(self.0)
+    }
+}
+
+impl Lower for Emitter<'_> {
+    type Gpr = Gpr;
+    type Float = Vsr;
+    type Mem = Mem;
+    const UNIT: usize = 4;
+
+    fn code(&mut self) -> &mut Code {
+        self.code
+    }
+
+    fn free(&mut self) -> &mut RegSet {
+        &mut self.free
+    }
+
+    fn any_free(&self) -> Option<DwarfReg> {
+        SCRATCH_ORDER.into_iter().find(|reg| self.free.contains(*reg))
+    }
+
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, Vsr>, Refusal> {
+        match hw(reg).ok_or(NAMELESS)? {
+            Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
+            Hw::Float(n) => Ok(Named::Float(Vsr(n))),
+            Hw::Vector(n) => Ok(Named::Float(Vsr(n + 32))),
+        }
+    }
+
+    fn written(&mut self, dst: DwarfReg) -> Result<(), Refusal> {
+        self.clobber(dst);
+        Ok(())
+    }
+
+    /// What it takes on the way stays taken.
+    fn in_temp(
+        &mut self,
+        value: Value,
+        width: Width,
+        extension: Extension,
+        purpose: &'static str,
+    ) -> Result<Gpr, Refusal> {
+        let reg = self.take(purpose)?;
+        self.value_to_gpr(reg, value, width, extension)?;
+        Ok(reg)
+    }
+
+    fn memory(&mut self, address: Address, width: Width) -> Result<Mem, Refusal> {
+        self.address(address, insn::is_ds(width, Extension::Zero), None)
+    }
+
+    fn copy(&mut self, dst: Gpr, src: Gpr, width: Width, extension: Extension) {
+        self.put(insn::extend(dst, src, width, extension));
+    }
+
+    fn put_constant(&mut self, dst: Gpr, value: u64) {
+        constant::load(dst, value).put(self.flavor, &mut self.code.bytes);
+    }
+
+    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+        let src = self.address(src, insn::is_ds(width, extension), Some(dst))?;
+        self.put(insn::load(dst, src.base, src.disp, width, extension));
+        if (width, extension) == (Width::B1, Extension::Sign) {
+            self.put(insn::extend(dst, dst, width, extension));
+        }
+        Ok(())
+    }
+
+    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal> {
+        self.put_sum(dst, Self::gpr(base)?, i64::from(disp))
+    }
+
+    fn mov_from_float(&mut self, dst: Gpr, src: Vsr, width: Width, _: Extension) -> Result<(), Refusal> {
+        self.check_direct_moves(width)?;
+        self.put(insn::mfvsrd(dst, src.0));
+        Ok(())
+    }
+
+    fn mov_to_float(&mut self, dst: Vsr, src: Gpr, width: Width) -> Result<(), Refusal> {
+        self.check_direct_moves(width)?;
+        self.put(insn::mtvsrd(dst.0, src));
+        Ok(())
+    }
+
+    fn copy_float(&mut self, dst: Vsr, src: Vsr) -> Result<(), Refusal> {
+        match (dst.float(), src.float()) {
+            // A number of 4 bytes is kept as one of 8.
+            (Some(dst), Some(src)) if dst != src => self.put(insn::fmr(dst, src)),
+            (Some(_), Some(_)) => {}
+            _ => return Err(Refusal::Unusable("a copy of a vector register")),
+        }
+        Ok(())
+    }
+
+    fn load_float(&mut self, dst: Vsr, src: Address, width: Width) -> Result<(), Refusal> {
+        if let Some(dst) = dst.float() {
+            let src = self.address(src, false, None)?;
+            self.put(insn::load_float(dst, src.base, src.disp, width));
+            return Ok(());
+        }
+        self.check_direct_moves(width)?;
+        let purpose = "a value for a vector register";
+        let bits = self.in_temp(Value::Mem(src), width, Extension::Zero, purpose)?;
+        self.mov_to_float(dst, bits, width)
+    }
+
+    fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
+        self.put(insn::store(src, to.base, to.disp, width));
+    }
+
+    fn store_float(&mut self, to: Mem, src: Vsr, width: Width) {
+        self.put(insn::store_float(src.0, to.base, to.disp, width));
+    }
+
+    /// The value first: on the way to it the register of the address is of use too.
+    fn store(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        let purpose = "a value to store that is not in a register";
+        let src = match src {
+            Value::Reg(src) => match Self::named(src)? {
+                Named::General(src) => src,
+                Named::Float(src) if src.float().is_some() => {
+                    check_float(width, Extension::Zero)?;
+                    let to = self.address(to, false, None)?;
+                    self.store_float(to, src, width);
+                    return Ok(());
+                }
+                Named::Float(_) => self.in_temp(Value::Reg(src), width, Extension::Zero, purpose)?,
+            },
+            // Constants are shorter with their sign, loads without.
+            Value::Imm(_) => self.in_temp(src, width, Extension::Sign, purpose)?,
+            Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, purpose)?,
+        };
+        let to = self.memory(to, width)?;
+        self.store_gpr(to, src, width);
+        Ok(())
+    }
+
+    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+        self.put_sum(to, to, by as i64)
+    }
+
+    fn add_directly(&mut self, to: Gpr, by: Value, width: Width, _: Extension) -> Result<bool, Refusal> {
+        let Value::Reg(by) = by else {
+            return Ok(false);
+        };
+        if width == Width::B8 {
+            self.add(to, Self::gpr(by)?);
+        }
+        Ok(width == Width::B8)
+    }
+
+    fn add(&mut self, to: Gpr, by: Gpr) {
+        self.put(insn::add(to, to, by));
+    }
+
+    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+        if mask == u64::MAX {
+            return Ok(());
+        }
+        if mask == 0 {
+            self.put(insn::li(reg, 0));
+            return Ok(());
+        }
+        // Bits that are cleared at one end only: no constant is needed. The forms with an immediate write cr0.
+        if mask.wrapping_add(1).is_power_of_two() {
+            self.put(insn::rldicl(reg, reg, 0, mask.leading_zeros() as u8));
+        } else if (!mask).wrapping_add(1).is_power_of_two() {
+            self.put(insn::rldicr(
+                reg,
+                reg,
+                0,
+                63 - mask.trailing_zeros().min(63) as u8,
+            ));
+        } else {
+            let value = Value::Imm(mask);
+            let mask = self.in_temp(
+                value,
+                Width::B8,
+                Extension::Zero,
+                "a mask that no instruction has",
+            )?;
+            self.put(insn::and(reg, reg, mask));
+        }
+        Ok(())
+    }
+
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+        let word = match how {
+            Bits::And(mask) => return self.and(reg, mask),
+            Bits::Left(0) | Bits::Right(0) | Bits::RightSigned(0) => return Ok(()),
+            Bits::Left(by) => insn::rldicr(reg, reg, by & 63, 63 - (by & 63)),
+            Bits::Right(by) => insn::rldicl(reg, reg, 64 - (by & 63), by & 63),
+            Bits::RightSigned(by) => {
+                self.claim(XER, "the carry, which a signed shift writes")?;
+                insn::sradi(reg, reg, by & 63)
+            }
+        };
+        self.put(word);
+        Ok(())
+    }
+
+    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        let addend = self.addend(src, width)?;
+        let to = self.address(to, insn::is_ds(width, Extension::Zero), None)?;
+        let sum = self.take("a value of memory")?;
+        self.put(insn::load(sum, to.base, to.disp, width, Extension::Zero));
+        self.put_addend(sum, addend)?;
+        self.put(insn::store(sum, to.base, to.disp, width));
+        Ok(())
+    }
+
+    /// A loop of a load with reservation and a conditional store (Power ISA book II, 4.6.2 and B.2). It orders no other
+    /// accesses.
+    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        if matches!(width, Width::B1 | Width::B2) && !self.flavor.has_isa_2_07() {
+            return Err(Refusal::Unusable(
+                "an atomic addition of 1 or 2 bytes, which older processors of big-endian systems lack",
+            ));
+        }
+        let addend = self.addend(src, width)?;
+        let to = match to {
+            Address {
+                base: Base::Reg(reg),
+                disp: 0,
+            } => Self::gpr(reg)?,
+            _ => self.exact(to)?,
+        };
+        let sum = self.take("a value of memory")?;
+        let field = Field(0);
+        let saved = !self.free.contains(CR0);
+        if saved {
+            self.claim(LR, "condition field 0, which a conditional store writes")?;
+            self.put(insn::mfocrf(sum, field));
+            self.put(insn::mtlr(sum));
+        } else {
+            self.clobber(CR0);
+        }
+        let start = self.code.at();
+        self.put(insn::load_reserve(sum, to, width));
+        self.put_addend(sum, addend)?;
+        self.put(insn::store_conditional(sum, to, width));
+        // At most five instructions.
+        let back = start.wrapping_sub(self.code.at()) as i16;
+        self.put(insn::bc(4, 2, back));
+        if saved {
+            self.put(insn::mflr(sum));
+            self.put(insn::mtocrf(field, sum));
+        }
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        cond: Cond,
+        lhs: Value,
+        rhs: Value,
+        width: Width,
+        dest: Dest,
+    ) -> Result<(), Refusal> {
+        self.compare_and_branch(cond, lhs, rhs, width, dest)
+    }
+
+    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+        self.put_branch(BranchKind::Jump, dest, 0);
+        Ok(())
+    }
+
+    /// As LLVM calls at patchpoints: through r12 and CTR, with the TOC pointer in its slot meanwhile.
+    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+        let r12 = Self::gpr(R12)?;
+        self.claim(R12, "r12, through which functions are called")?;
+        self.claim(CTR, "the count register, through which functions are called")?;
+        self.claim(LR, "the link register")?;
+        let slot = self.flavor.convention.toc_slot();
+        self.put_constant(r12, addr.get());
+        self.put(insn::store(Gpr::TOC, Gpr::SP, slot, Width::B8));
+        if self.flavor.convention == Convention::V1 {
+            self.put(insn::load(Gpr::TOC, r12, 8, Width::B8, Extension::Zero));
+            self.put(insn::load(r12, r12, 0, Width::B8, Extension::Zero));
+        }
+        self.put(insn::mtctr(r12));
+        self.put(insn::BCTRL);
+        self.put(insn::load_toc(slot));
+        Ok(())
+    }
+
+    fn ret(&mut self) {
+        self.put(insn::BLR);
+    }
+
+    fn trap(&mut self) {
+        self.put(insn::ILLEGAL);
+    }
+}
+
+impl Emitter<'_> {
+    pub(super) fn put(&mut self, word: u32) {
+        self.flavor.put(word, &mut self.code.bytes);
+    }
+
+    /// Notes that a register is written, and keeps it from being taken.
+    pub(super) fn clobber(&mut self, reg: DwarfReg) {
+        self.free = self.free.without(reg);
+        self.code.clobbers = self.code.clobbers.with(reg);
+    }
+
+    /// A free register of that number.
+    pub(super) fn claim(&mut self, reg: DwarfReg, purpose: &'static str) -> Result<(), Refusal> {
+        match self.free.contains(reg) {
+            true => {
+                self.clobber(reg);
+                Ok(())
+            }
+            false => Err(Refusal::NoScratch(purpose)),
+        }
+    }
+
+    /// Branches; a far form goes through a free register and CTR.
+    pub(super) fn put_branch(&mut self, kind: BranchKind, dest: Dest, detail: u8) {
+        let scratch = match dest {
+            Dest::Addr(_) if self.free.contains(CTR) => self.any_free(),
+            Dest::Addr(_) | Dest::Label(_) | Dest::End => None,
+        };
+        self.code.branch_with(kind, dest, scratch, detail.into());
+    }
+
+    fn check_direct_moves(&self, width: Width) -> Result<(), Refusal> {
+        if width != Width::B8 {
+            return Err(Refusal::Unusable(
+                "less than 8 bytes between a general and a vector register",
+            ));
+        }
+        if !self.flavor.has_isa_2_07() {
+            return Err(Refusal::Unusable(
+                "a move between a general and a vector register, which older processors of big-endian systems lack",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The operand for a memory address. `aligned`: the displacement must be a multiple of 4. `temp` may be
+    /// clobbered; else a register is taken where one is needed.
+    pub(super) fn address(
+        &mut self,
+        address: Address,
+        aligned: bool,
+        temp: Option<Gpr>,
+    ) -> Result<Mem, Refusal> {
+        let temp = temp.filter(|temp| temp.0 != 0);
+        match address.base {
+            Base::Reg(reg) => self.near(Self::gpr(reg)?, address.disp, aligned, temp),
+            Base::Slot { reg, disp } => {
+                let slot = self.near(Self::gpr(reg)?, disp, true, temp)?;
+                let base = match (temp, slot.base == Self::gpr(reg)?) {
+                    (Some(temp), _) => temp,
+                    (None, false) => slot.base,
+                    (None, true) => self.take("a base that has been spilled")?,
+                };
+                self.put(insn::load(base, slot.base, slot.disp, Width::B8, Extension::Zero));
+                self.near(base, address.disp, aligned, Some(base))
+            }
+            Base::Absolute(base) => {
+                let target = base.wrapping_add_signed(i64::from(address.disp));
+                let low = match target as i16 {
+                    low if aligned && low % 4 != 0 => 0,
+                    low => low,
+                };
+                let base = self.temp(temp, "a fixed address")?;
+                self.put_constant(base, target.wrapping_sub(low as u64));
+                Ok(Mem { base, disp: low })
+            }
+        }
+    }
+
+    fn temp(&mut self, temp: Option<Gpr>, purpose: &'static str) -> Result<Gpr, Refusal> {
+        match temp {
+            Some(temp) => Ok(temp),
+            None => self.take(purpose),
+        }
+    }
+
+    /// `[base + disp]` with a displacement that instructions have.
+    fn near(&mut self, base: Gpr, disp: i32, aligned: bool, temp: Option<Gpr>) -> Result<Mem, Refusal> {
+        let fits = i16::try_from(disp).ok();
+        if let Some(disp) = fits.filter(|disp| base.0 != 0 && !(aligned && disp % 4 != 0)) {
+            return Ok(Mem { base, disp });
+        }
+        let to = self.temp(temp, "a displacement that no instruction has, or a base in r0")?;
+        match constant::split(i64::from(disp)) {
+            Some((high, low)) if base.0 != 0 && !(aligned && low % 4 != 0) => {
+                self.put(insn::addis(to, base, high));
+                Ok(Mem { base: to, disp: low })
+            }
+            _ => {
+                self.put_sum(to, base, i64::from(disp))?;
+                Ok(Mem { base: to, disp: 0 })
+            }
+        }
+    }
+
+    /// `to = from + value`. `to` may be `from`.
+    pub(super) fn put_sum(&mut self, to: Gpr, from: Gpr, value: i64) -> Result<(), Refusal> {
+        if value == 0 {
+            if to != from {
+                self.put(insn::mr(to, from));
+            }
+            return Ok(());
+        }
+        // A base in r0 means 0, but it can be copied first.
+        let base = match from.0 {
+            0 if to.0 != 0 => {
+                self.put(insn::mr(to, from));
+                to
+            }
+            _ => from,
+        };
+        match constant::split(value).filter(|_| base.0 != 0) {
+            Some((0, low)) => self.put(insn::addi(to, base, low)),
+            Some((high, 0)) => self.put(insn::addis(to, base, high)),
+            Some((high, low)) => {
+                self.put(insn::addis(to, base, high));
+                // `to` is r0 only if it is read as a base: then the sum is made the other way.
+                match to.0 {
+                    0 => return self.put_low_sum(low),
+                    _ => self.put(insn::addi(to, to, low)),
+                }
+            }
+            None => {
+                let addend = match to == base {
+                    true => self.take("a number to add that no instruction has")?,
+                    false => to,
+                };
+                self.put_constant(addend, value as u64);
+                self.put(insn::add(to, base, addend));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to r0.
+    fn put_low_sum(&mut self, low: i16) -> Result<(), Refusal> {
+        let addend = self.take("a number to add to r0")?;
+        self.put(insn::li(addend, low));
+        self.put(insn::add(Gpr(0), Gpr(0), addend));
+        Ok(())
+    }
+
+    /// A constant stays one if it can be added at once.
+    fn addend(&mut self, src: Value, width: Width) -> Result<Addend, Refusal> {
+        Ok(match src {
+            Value::Imm(value) => {
+                let value = immediate(value, width)?;
+                match constant::split(value) {
+                    Some(_) => Addend::Imm(value),
+                    None => Addend::Reg(self.in_temp(src, width, Extension::Zero, "a 64-bit immediate")?),
+                }
+            }
+            Value::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
+            Value::Mem(_) | Value::Frame { .. } => {
+                let purpose = ADDEND;
+                Addend::Reg(self.in_temp(src, width, Extension::Zero, purpose)?)
+            }
+        })
+    }
+
+    fn put_addend(&mut self, sum: Gpr, addend: Addend) -> Result<(), Refusal> {
+        match addend {
+            Addend::Imm(value) => self.put_sum(sum, sum, value),
+            Addend::Reg(reg) => {
+                self.put(insn::add(sum, sum, reg));
+                Ok(())
+            }
+        }
+    }
+
+    /// A register with the address itself.
+    fn exact(&mut self, address: Address) -> Result<Gpr, Refusal> {
+        let to = self.take("the address of an atomic addition")?;
+        let mem = self.address(address, false, Some(to))?;
+        self.put_sum(to, mem.base, i64::from(mem.disp))?;
+        Ok(to)
+    }
+}
+
+/// What is added to memory.
+#[derive(Clone, Copy)]
+enum Addend {
+    /// Fits `addis` and `addi`.
+    Imm(i64),
+    Reg(Gpr),
+}

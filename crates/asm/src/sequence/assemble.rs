@@ -1,0 +1,502 @@
+//! From a sequence and a site to bytes.
+
+use alloc::vec::Vec;
+
+use llvm_stackmaps::addr::{CodeAddr, CodeRange, Len};
+use patchpoint_isa::SiteName;
+use patchpoint_isa::{Declared, RegSet, SiteContext, SiteKind, Vouched, conventions};
+
+use super::builder::{Operation, Sequence};
+use super::layout::{self, Fill, Layout, Mark, Unreachable};
+use super::operand::Target;
+use super::resolve::Resolver;
+use super::scratch::Free;
+use crate::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
+use crate::backend_of;
+use crate::error::{Error, Result};
+use crate::op::{Dest, Label, Op};
+
+/// What a site offers to the sequences that are written there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// The site's ramp for [`Target::Miss`].
+    pub miss: Option<CodeAddr>,
+    /// The site's ramp for [`Target::Deopt`].
+    pub deopt: Option<CodeAddr>,
+}
+
+impl Environment {
+    /// The address of a target outside of the sequence, where there is one.
+    #[inline]
+    #[must_use]
+    pub const fn address(&self, target: Target) -> Option<CodeAddr> {
+        match target {
+            Target::Miss => self.miss,
+            Target::Deopt => self.deopt,
+            Target::Addr(addr) => Some(addr.get()),
+            Target::End | Target::Label(_) => None,
+        }
+    }
+}
+
+/// Code that stands outside its site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StubCode {
+    /// Where it was assembled for.
+    pub addr: CodeAddr,
+    /// The code.
+    pub bytes: Vec<u8>,
+}
+
+/// A sequence assembled for one site.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// The bytes of the site: exactly as many as are reserved.
+    pub code: Vec<u8>,
+    /// The rest of the sequence, where the reserved bytes did not suffice. [`code`](Self::code) jumps there.
+    pub stub: Option<StubCode>,
+    /// What the sequence is allowed to do. The jump to the stub is not among its targets.
+    pub declared: Declared,
+    /// Registers that the sequence writes, and those that its calls lose.
+    pub clobbers: RegSet,
+    /// Offsets in the site to which calls in it return, ascending, other than its end.
+    pub landings: Vec<u32>,
+    /// The length of the code in the site without nops.
+    pub used: Len,
+}
+
+impl Assembled {
+    /// The reserved bytes that are nops.
+    #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "it never does")]
+    pub fn slack(&self) -> Len {
+        let reserved = Len::of(&self.code).expect("the code is as long as the site, whose length is a `Len`");
+        Len::new(reserved.get().saturating_sub(self.used.get()))
+    }
+}
+
+/// A sequence assembled as a stub of its own, to which the caller leads.
+#[derive(Clone, Debug)]
+pub struct Stub {
+    /// The code. Where the sequence does not leave otherwise, it ends by a jump to the end of the site.
+    pub code: StubCode,
+    /// What the sequence is allowed to do.
+    pub declared: Declared,
+    /// Registers that the sequence writes, and those that its calls lose.
+    pub clobbers: RegSet,
+}
+
+/// Whether a sequence fits into the reserved bytes.
+#[derive(Clone, Debug)]
+pub enum Fit {
+    /// It fits.
+    InPlace(Assembled),
+    /// It needs a stub near the site, see [`assemble_out_of_line`].
+    OutOfLine {
+        /// The most bytes that the stub can need, wherever in reach of a jump from the site it stands.
+        stub_len: Len,
+    },
+}
+
+/// Assembles a sequence for a site: in place if it fits there.
+///
+/// # Errors
+/// [`Error::SequenceTooLong`] if it does not fit and either a stub is forbidden or there is no room for the
+/// jump to it; otherwise what the sequence asks for cannot be had at the site, and the error names the
+/// operation and the reason.
+pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) -> Result<Fit> {
+    let job = Job::new(sequence, site, env)?;
+    let mut lowered = job.lower(Origin::At(site.addr))?;
+    let room = job.room();
+    let fill = lowered.final_call.map(|at| Fill {
+        at,
+        until: room.get(),
+    });
+    let returns = core::mem::take(&mut lowered.returns);
+    let vouched = core::mem::take(&mut lowered.vouched);
+    let mut layout = job.layout(&mut lowered, fill);
+    let fits = layout.choose_forms().map_err(|e| job.unreachable(e));
+    let used = Len::new(layout.len());
+    if fits.is_ok() && used <= room {
+        let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
+        layout.write(&mut code).map_err(|e| job.unreachable(e))?;
+        // A call returns to what restores the registers that it loses.
+        let (_, restored) = job.backend.landing();
+        let offsets = returns
+            .iter()
+            .map(|mark| layout.end_offset(*mark).saturating_sub(restored.len() as u32));
+        let landings = offsets
+            .filter(|offset| *offset < site.shape.reserved().get())
+            .collect();
+        lowered.declared.vouched = declared_at(&layout, site.addr, &vouched);
+        layout::pad(site.arch, site.landings, site.shape.reserved(), false, &mut code);
+        return Ok(Fit::InPlace(Assembled {
+            code,
+            stub: None,
+            declared: lowered.declared,
+            clobbers: lowered.code.clobbers,
+            landings,
+            used,
+        }));
+    }
+    fits?;
+    job.check_room_for_jump(used)?;
+    Ok(Fit::OutOfLine {
+        stub_len: job.stub_len()?,
+    })
+}
+
+/// Assembles a sequence for a site into a stub at `stub`, to which the code in place jumps, and which ends
+/// by a jump to the end of the site unless the sequence leaves otherwise.
+///
+/// # Errors
+/// As [`assemble`]; besides [`Error::StubOutOfReach`].
+pub fn assemble_out_of_line(
+    sequence: &Sequence,
+    site: &SiteContext<'_>,
+    env: &Environment,
+    stub: CodeAddr,
+) -> Result<Assembled> {
+    let job = Job::new(sequence, site, env)?;
+    let jump = job.jump_to(stub);
+    let used = Len::new(job.backend.branch_len(&jump, jump.form));
+    job.check_room_for_jump(used)?;
+    if !job.backend.reaches(&jump, jump.form, site.addr.get(), stub.get()) {
+        return Err(Error::StubOutOfReach {
+            site: SiteName::of(site),
+            stub,
+        });
+    }
+    let body = job.stub(stub)?;
+    let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
+    job.backend
+        .put_branch(&jump, site.addr.get(), stub.get(), &mut code);
+    layout::pad(site.arch, site.landings, site.shape.reserved(), true, &mut code);
+    Ok(Assembled {
+        code,
+        stub: Some(body.code),
+        declared: body.declared,
+        clobbers: body.clobbers,
+        landings: Vec::new(),
+        used,
+    })
+}
+
+/// Assembles a sequence as a stub at `at`, to which the caller leads by means of its own. Operands are
+/// those of the site.
+///
+/// # Errors
+/// As [`assemble`].
+pub fn assemble_stub(
+    sequence: &Sequence,
+    site: &SiteContext<'_>,
+    env: &Environment,
+    at: CodeAddr,
+) -> Result<Stub> {
+    Job::new(sequence, site, env)?.stub(at)
+}
+
+/// The most bytes that [`assemble_stub`] can need in reach of a jump from the site.
+///
+/// # Errors
+/// As [`assemble`].
+pub fn stub_len(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) -> Result<Len> {
+    Job::new(sequence, site, env)?.stub_len()
+}
+
+/// One sequence at one site.
+struct Job<'s, 'a> {
+    sequence: &'s Sequence,
+    site: &'s SiteContext<'a>,
+    env: &'s Environment,
+    backend: &'static dyn Backend,
+    /// The end of the site.
+    end: CodeAddr,
+}
+
+/// Where a site starts, ends and is returned to must be where instructions can be.
+fn check_unit(site: &SiteContext<'_>, unit: u32) -> Result<()> {
+    let whole = |what, value: u64| match value % u64::from(unit.max(1)) {
+        0 => Ok(()),
+        _ => Err(Error::NotWholeInstructions {
+            site: SiteName::of(site),
+            what,
+            value,
+            unit,
+        }),
+    };
+    whole("address", site.addr.get())?;
+    whole("reserved length", site.shape.reserved().get().into())?;
+    site.landings
+        .iter()
+        .try_for_each(|landing| whole("landing", u64::from(*landing)))
+}
+
+/// Encoded operations whose branches have no form yet.
+struct Lowered {
+    code: Code,
+    labels: Vec<(Label, Mark)>,
+    declared: Declared,
+    /// The positions behind calls.
+    returns: Vec<Mark>,
+    /// The bytes that are vouched for: from, to, and what they write.
+    vouched: Vec<(Mark, Mark, RegSet)>,
+    /// Where the call starts that is the last operation.
+    final_call: Option<Mark>,
+}
+
+/// The ranges that are vouched for, of code that starts at `start`.
+fn declared_at(layout: &Layout<'_>, start: CodeAddr, vouched: &[(Mark, Mark, RegSet)]) -> Vec<Vouched> {
+    let ranges = vouched.iter().filter_map(|&(from, to, writes)| {
+        let (from, to) = (layout.offset(from), layout.end_offset(to));
+        let range = CodeRange::new(start.plus(Len::new(from))?, to.checked_sub(from)?.into())?;
+        Some(Vouched { range, writes })
+    });
+    ranges.collect()
+}
+
+impl<'s, 'a> Job<'s, 'a> {
+    fn new(sequence: &'s Sequence, site: &'s SiteContext<'a>, env: &'s Environment) -> Result<Self> {
+        let backend = backend_of(site.arch);
+        let end = site
+            .addr
+            .get()
+            .wrapping_add(u64::from(site.shape.reserved().get()));
+        check_unit(site, backend.unit())?;
+        let job = Self {
+            sequence,
+            site,
+            env,
+            backend,
+            end: CodeAddr::new(end),
+        };
+        if site.shape.kind() == SiteKind::Shadow && job.reaches_end() {
+            return Err(Error::ShadowFallsThrough {
+                site: SiteName::of(site),
+            });
+        }
+        Ok(job)
+    }
+
+    /// Whether control can get to the end of the site.
+    fn reaches_end(&self) -> bool {
+        let to_end = |operation: &Operation| match operation {
+            Operation::Branch { target, .. } | Operation::Jump(target) => *target == Target::End,
+            _ => false,
+        };
+        self.falls_through() || self.sequence.operations().iter().any(to_end)
+    }
+
+    /// Whether control goes on behind the last operation.
+    fn falls_through(&self) -> bool {
+        match self.sequence.operations().last() {
+            Some(Operation::Jump(target)) => *target == Target::End,
+            Some(Operation::Return | Operation::Trap) => false,
+            _ => true,
+        }
+    }
+
+    /// The bytes in place that code may use which goes on at the end of the site: those before the first landing and what
+    /// belongs to it.
+    fn room(&self) -> Len {
+        let lead = self.backend.landing().0.len() as u32;
+        match self.site.landings.is_empty() {
+            true => self.room_to_leave(),
+            false => Len::new(self.room_to_leave().get().saturating_sub(lead)),
+        }
+    }
+
+    /// The bytes in place that a jump away may use: those before the first landing.
+    fn room_to_leave(&self) -> Len {
+        let reserved = self.site.shape.reserved();
+        let first = self.site.landings.first().copied();
+        first.map_or(reserved, |first| Len::new(first).min(reserved))
+    }
+
+    fn jump_to(&self, stub: CodeAddr) -> Branch {
+        Branch {
+            at: 0,
+            kind: BranchKind::Jump,
+            dest: Dest::Addr(stub),
+            scratch: None,
+            form: Form::Near,
+            detail: 0,
+            op: 0,
+        }
+    }
+
+    fn check_room_for_jump(&self, in_place: Len) -> Result<()> {
+        let jump = self.jump_to(self.site.addr);
+        let jump = Len::new(self.backend.branch_len(&jump, Form::Near));
+        let stub_fits = jump <= self.room_to_leave();
+        if stub_fits && !self.sequence.is_in_place_only() {
+            return Ok(());
+        }
+        let needed = if self.sequence.is_in_place_only() {
+            in_place
+        } else {
+            in_place.min(jump)
+        };
+        Err(Error::SequenceTooLong {
+            site: SiteName::of(self.site),
+            needed,
+            available: self.room(),
+            reserved: self.site.shape.reserved(),
+            stub_would_fit: stub_fits,
+        })
+    }
+
+    fn lower(&self, origin: Origin) -> Result<Lowered> {
+        let registers = conventions::of(self.site.arch);
+        let free = Free::new(self.sequence, self.site, registers);
+        let mut resolver = Resolver::new(self.site, registers, self.env, free, self.sequence);
+        let mut lowered = Lowered {
+            code: Code::new(origin),
+            labels: Vec::new(),
+            declared: Declared::default(),
+            returns: Vec::new(),
+            vouched: Vec::new(),
+            final_call: None,
+        };
+        let last = self.last_operation();
+        for (index, operation) in self.sequence.operations().iter().enumerate() {
+            resolver.op = index as u32;
+            lowered.code.op = index as u32;
+            let here = Mark::here(&lowered.code);
+            let Some(op) = resolver.resolve(operation)? else {
+                self.bind(operation, here, &mut lowered, resolver.op)?;
+                continue;
+            };
+            if matches!(op, Op::Jump(Dest::End)) && last == Some(index) && self.falls_through() {
+                continue;
+            }
+            let free = resolver.free();
+            self.backend
+                .emit(&op, free, &mut lowered.code)
+                .map_err(|r| self.refused(r, resolver.op))?;
+            if let Operation::Vouched { writes, .. } = operation {
+                let range = (here, Mark::here(&lowered.code), *writes);
+                lowered.vouched.push(range);
+                lowered.code.clobbers = lowered.code.clobbers.union(*writes);
+            }
+            if matches!(op, Op::Call(_)) {
+                lowered.returns.push(Mark::here(&lowered.code));
+                lowered.final_call = (last == Some(index)).then_some(here);
+                lowered.code.clobbers = lowered.code.clobbers.union(self.lost(operation));
+            }
+        }
+        if self.falls_through() {
+            resolver.fall_through()?;
+        }
+        lowered.declared = resolver.declared;
+        Ok(lowered)
+    }
+
+    /// The index of the last operation that is no label.
+    fn last_operation(&self) -> Option<usize> {
+        self.sequence
+            .operations()
+            .iter()
+            .rposition(|op| !matches!(op, Operation::Bind(_)))
+    }
+
+    /// The registers that a call loses.
+    fn lost(&self, call: &Operation) -> RegSet {
+        let registers = conventions::of(self.site.arch);
+        if call.follows_c() {
+            registers.lost_in_c_call
+        } else {
+            registers.lost_in_any_call
+        }
+    }
+
+    fn bind(&self, operation: &Operation, here: Mark, lowered: &mut Lowered, op: u32) -> Result<()> {
+        let Operation::Bind(label) = operation else {
+            return Ok(());
+        };
+        if lowered.labels.iter().any(|(bound, _)| bound == label) {
+            return Err(Error::LabelBoundTwice {
+                site: SiteName::of(self.site),
+                op,
+                label: label.get(),
+            });
+        }
+        lowered.labels.push((*label, here));
+        Ok(())
+    }
+
+    fn layout<'l>(&self, lowered: &'l mut Lowered, fill: Option<Fill>) -> Layout<'l> {
+        Layout {
+            arch: self.site.arch,
+            backend: self.backend,
+            code: &mut lowered.code,
+            labels: &lowered.labels,
+            end: self.end,
+            fill,
+            before: Vec::new(),
+        }
+    }
+
+    /// Lowers the sequence with the jump back.
+    fn lower_stub(&self, origin: Origin) -> Result<Lowered> {
+        let mut lowered = self.lower(origin)?;
+        if self.falls_through() {
+            lowered.code.branch(BranchKind::Jump, Dest::End, None);
+        }
+        Ok(lowered)
+    }
+
+    fn stub(&self, at: CodeAddr) -> Result<Stub> {
+        let mut lowered = self.lower_stub(Origin::At(at))?;
+        let vouched = core::mem::take(&mut lowered.vouched);
+        let mut layout = self.layout(&mut lowered, None);
+        layout.choose_forms().map_err(|e| self.unreachable(e))?;
+        let mut bytes = Vec::with_capacity(layout.len() as usize);
+        layout.write(&mut bytes).map_err(|e| self.unreachable(e))?;
+        lowered.declared.vouched = declared_at(&layout, at, &vouched);
+        Ok(Stub {
+            code: StubCode { addr: at, bytes },
+            declared: lowered.declared,
+            clobbers: lowered.code.clobbers,
+        })
+    }
+
+    fn stub_len(&self) -> Result<Len> {
+        let mut lowered = self.lower_stub(Origin::Near(self.site.addr))?;
+        let mut layout = self.layout(&mut lowered, None);
+        layout.choose_forms().map_err(|e| self.unreachable(e))?;
+        let len = layout.len();
+        Ok(Len::new(len.saturating_add(lowered.code.extra)))
+    }
+
+    fn refused(&self, refusal: Refusal, op: u32) -> Error {
+        let site = SiteName::of(self.site);
+        match refusal {
+            Refusal::NoScratch(purpose) => Error::NoScratch { site, op, purpose },
+            Refusal::Unusable(why) => Error::OperandUnusable { site, op, why },
+            Refusal::Immediate { value, width } => Error::ImmediateTooWide {
+                site,
+                op,
+                value,
+                width: width.bytes(),
+            },
+        }
+    }
+
+    fn unreachable(&self, why: Unreachable) -> Error {
+        let site = SiteName::of(self.site);
+        match why {
+            Unreachable::Target { op, from, target } => Error::TargetOutOfReach {
+                site,
+                op,
+                from,
+                target,
+            },
+            Unreachable::Label { op, label } => Error::LabelUnbound {
+                site,
+                op,
+                label: label.get(),
+            },
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Where everything stands: the forms of the branches, the nops, the distances.
+//!
+//! Branches start in their shortest form; as long as one does not reach its target it grows to the next.
+//! Growing only moves targets further away or, where nops fill the room before a final call, closer, and
+//! forms never shrink again: so this ends, at the latest when all branches have their longest form.
+
+use alloc::vec::Vec;
+
+use llvm_stackmaps::addr::{CodeAddr, Len};
+use patchpoint_isa::{Arch, nops};
+
+use crate::backend::{Backend, Branch, Code, Form, Origin};
+use crate::backend_of;
+use crate::op::{Dest, Label};
+
+/// A position in the code: bytes, and branches, before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark {
+    pub(super) bytes: u32,
+    pub(super) branches: u32,
+}
+
+impl Mark {
+    /// The current end of the code.
+    pub(super) fn here(code: &Code) -> Self {
+        Self {
+            bytes: code.at(),
+            branches: code.branches.len() as u32,
+        }
+    }
+}
+
+/// Nops inside the code, before a final call, so that its return address is at `until`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    pub(super) at: Mark,
+    pub(super) until: u32,
+}
+
+/// Why the code cannot be laid out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unreachable {
+    /// An instruction of that operation does not reach.
+    Target { op: u32, from: CodeAddr, target: CodeAddr },
+    /// An operation branches to a label that is not bound.
+    Label { op: u32, label: Label },
+}
+
+pub(super) struct Layout<'l> {
+    pub(super) arch: Arch,
+    pub(super) backend: &'static dyn Backend,
+    pub(super) code: &'l mut Code,
+    pub(super) labels: &'l [(Label, Mark)],
+    /// The address of the end of the site.
+    pub(super) end: CodeAddr,
+    pub(super) fill: Option<Fill>,
+    /// The bytes of the branches before each branch and, last, of all of them.
+    pub(super) before: Vec<u32>,
+}
+
+impl Layout<'_> {
+    fn start(&self) -> u64 {
+        match self.code.origin {
+            Origin::At(addr) | Origin::Near(addr) => addr.get(),
+        }
+    }
+
+    /// The length without nops, in the present forms.
+    pub(super) fn len(&self) -> u32 {
+        self.code
+            .at()
+            .saturating_add(self.branches_len(self.code.branches.len()))
+    }
+
+    #[inline]
+    fn branches_len(&self, count: usize) -> u32 {
+        let before = self.before.get(count);
+        *before.expect("`measure` has added up every branch")
+    }
+
+    /// Adds up the branches in their present forms.
+    fn measure(&mut self) {
+        self.before.clear();
+        self.before.reserve(self.code.branches.len() + 1);
+        let mut sum = 0u32;
+        for branch in &self.code.branches {
+            self.before.push(sum);
+            sum = sum.saturating_add(self.backend.branch_len(branch, branch.form));
+        }
+        self.before.push(sum);
+    }
+
+    fn nops(&self) -> u32 {
+        self.fill.map_or(0, |fill| fill.until.saturating_sub(self.len()))
+    }
+
+    /// The offset of a position from the start; behind the nops if they stand there.
+    #[inline]
+    pub(super) fn offset(&self, mark: Mark) -> u32 {
+        let nops = match self.fill {
+            Some(fill) if mark >= fill.at => self.nops(),
+            _ => 0,
+        };
+        let before = self.branches_len(mark.branches as usize);
+        mark.bytes.saturating_add(before).saturating_add(nops)
+    }
+
+    /// The offset of the end of what stands before a position: before the nops if they stand there.
+    #[inline]
+    pub(super) fn end_offset(&self, mark: Mark) -> u32 {
+        let offset = self.offset(mark);
+        match self.fill {
+            Some(fill) if mark == fill.at => offset.saturating_sub(self.nops()),
+            _ => offset,
+        }
+    }
+
+    /// The offset of the instruction of the branch at `index`.
+    fn branch_offset(&self, index: usize, branch: &Branch) -> u32 {
+        self.offset(Mark {
+            bytes: branch.at,
+            branches: index as u32,
+        })
+    }
+
+    #[inline]
+    fn target(&self, branch: &Branch) -> Result<u64, Unreachable> {
+        match branch.dest {
+            Dest::Addr(addr) => Ok(addr.get()),
+            Dest::End => Ok(self.end.get()),
+            Dest::Label(label) => {
+                let bound = self.labels.iter().find(|(bound, _)| *bound == label);
+                let (_, mark) = bound.ok_or(Unreachable::Label { op: branch.op, label })?;
+                Ok(self.start().wrapping_add(u64::from(self.offset(*mark))))
+            }
+        }
+    }
+
+    /// Chooses the forms. Where the code's place is not known yet, those that reach from anywhere near.
+    pub(super) fn choose_forms(&mut self) -> Result<(), Unreachable> {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            self.measure();
+            for index in 0..self.code.branches.len() {
+                changed |= self.grow(index)?;
+            }
+        }
+        let far = self
+            .code
+            .branches
+            .iter()
+            .filter(|branch| branch.form == Form::Far);
+        let clobbers = far.filter_map(|branch| branch.scratch).collect();
+        self.code.clobbers = self.code.clobbers.union(clobbers);
+        Ok(())
+    }
+
+    /// Grows the branch at `index` until it reaches; whether it grew.
+    fn grow(&mut self, index: usize) -> Result<bool, Unreachable> {
+        let branch = self.code.branches.get(index).copied();
+        let branch = branch.expect("`choose_forms` goes through the branches that there are");
+        let mut form = branch.form;
+        let from = self
+            .start()
+            .wrapping_add(u64::from(self.branch_offset(index, &branch)));
+        let target = self.target(&branch)?;
+        while !self.fits(&branch, form, from, target) {
+            form = match form {
+                Form::Short => Form::Near,
+                Form::Near => Form::Far,
+                Form::Far => {
+                    let (from, target) = (CodeAddr::new(from), CodeAddr::new(target));
+                    return Err(Unreachable::Target {
+                        op: branch.op,
+                        from,
+                        target,
+                    });
+                }
+            };
+        }
+        let grown = self.code.branches.get_mut(index);
+        grown.expect("the branch that was read").form = form;
+        Ok(form != branch.form)
+    }
+
+    fn fits(&self, branch: &Branch, form: Form, from: u64, target: u64) -> bool {
+        match (self.code.origin, branch.dest) {
+            (Origin::At(_), _) | (_, Dest::Label(_)) => self.backend.reaches(branch, form, from, target),
+            (Origin::Near(_), Dest::End) => form == Form::Near,
+            (Origin::Near(_), Dest::Addr(_)) => match form {
+                Form::Short => false,
+                Form::Near => branch.scratch.is_none(),
+                Form::Far => true,
+            },
+        }
+    }
+
+    /// Writes the code with its branches.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>) -> Result<(), Unreachable> {
+        self.resolve_pc_relative()?;
+        let mut written = 0;
+        let mut filled = false;
+        for (index, branch) in self.code.branches.iter().enumerate() {
+            self.fill_before(
+                Mark {
+                    bytes: branch.at,
+                    branches: index as u32,
+                },
+                &mut filled,
+                &mut written,
+                out,
+            );
+            self.copy(written..branch.at, out);
+            written = branch.at;
+            let from = self.start().wrapping_add(out.len() as u64);
+            self.backend.put_branch(branch, from, self.target(branch)?, out);
+        }
+        let end = Mark::here(self.code);
+        self.fill_before(end, &mut filled, &mut written, out);
+        self.copy(written..self.code.at(), out);
+        Ok(())
+    }
+
+    /// Writes the nops before a final call once their place has come.
+    fn fill_before(&self, next: Mark, filled: &mut bool, written: &mut u32, out: &mut Vec<u8>) {
+        if let Some(fill) = self.fill.filter(|fill| !*filled && next >= fill.at) {
+            self.copy(*written..fill.at.bytes, out);
+            *written = fill.at.bytes;
+            nops::put(self.arch, self.nops(), out);
+            *filled = true;
+        }
+    }
+
+    fn copy(&self, range: core::ops::Range<u32>, out: &mut Vec<u8>) {
+        let bytes = self.code.bytes.get(range.start as usize..range.end as usize);
+        out.extend_from_slice(bytes.expect("branches and marks stand in the code, in its order"));
+    }
+
+    fn resolve_pc_relative(&mut self) -> Result<(), Unreachable> {
+        let fixups = core::mem::take(&mut self.code.pc_relative);
+        for fixup in &fixups {
+            let branches = self.code.branches.partition_point(|branch| branch.at <= fixup.at);
+            let offset = self.offset(Mark {
+                bytes: fixup.at,
+                branches: branches as u32,
+            });
+            let at = self.start().wrapping_add(u64::from(offset));
+            let distance = fixup
+                .target
+                .wrapping_sub(at)
+                .wrapping_sub(u64::from(fixup.to_end)) as i64;
+            let Ok(distance) = i32::try_from(distance) else {
+                let (from, target) = (CodeAddr::new(at), CodeAddr::new(fixup.target));
+                return Err(Unreachable::Target {
+                    op: fixup.op,
+                    from,
+                    target,
+                });
+            };
+            let at = fixup.at as usize;
+            let field = self.code.bytes.get_mut(at..at + 4);
+            let field = field.expect("a relative operand is noted with its four bytes in the code");
+            field.copy_from_slice(&distance.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Appends nops up to `until`, so that one starts at each landing, or what else has to stand there. Where `left`, the
+/// code that is there never gets to its end, and needs nothing that leads it over a landing.
+pub(super) fn pad(arch: Arch, landings: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
+    let from = left.then_some(out.len());
+    let mut pad_to = |offset: u32, behind: [&[u8]; 2]| {
+        let len = u64::from(offset.min(until.get())).saturating_sub(out.len() as u64);
+        nops::put(arch, len as u32, out);
+        out.extend(behind.iter().copied().flatten());
+    };
+    for landing in landings {
+        let (mut before, behind) = backend_of(arch).landing();
+        if from == usize::try_from(*landing).ok() {
+            before.clear();
+        }
+        pad_to(landing.saturating_sub(before.len() as u32), [&before, &behind]);
+    }
+    pad_to(until.get(), [&[], &[]]);
+}

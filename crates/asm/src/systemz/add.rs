@@ -1,0 +1,121 @@
+//! Additions.
+
+use super::emit::Emitter;
+use super::insn::{self, Mem};
+use super::regs::Gpr;
+use crate::backend::{Refusal, immediate};
+use crate::lower::Lower;
+use crate::op::{Address, Extension, Value, Width};
+
+impl Emitter<'_> {
+    /// Adds what one instruction can add to all 64 bits.
+    pub(super) fn add_in_one(
+        &mut self,
+        to: Gpr,
+        by: Value,
+        width: Width,
+        extension: Extension,
+    ) -> Result<bool, Refusal> {
+        let (add, add_memory) = match (width, extension) {
+            (Width::B8, _) => (insn::AGR, insn::AG),
+            (Width::B4, Extension::Sign) => (insn::AGFR, insn::AGF),
+            (Width::B4, Extension::Zero) => (insn::ALGFR, insn::ALGF),
+            _ => return Ok(false),
+        };
+        match by {
+            Value::Reg(by) => {
+                let by = Self::gpr(by)?;
+                self.put(add.of(to, by));
+            }
+            Value::Mem(address) => {
+                let by = self.address(address)?;
+                add_memory.put(to.0, by, &mut self.code.bytes);
+            }
+            Value::Imm(_) | Value::Frame { .. } => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Adds a constant to all 64 bits.
+    pub(super) fn add_imm(&mut self, reg: Gpr, value: u64) -> Result<(), Refusal> {
+        let signed = value as i64;
+        if let Ok(imm) = i16::try_from(signed) {
+            self.put(insn::AGHI.of(reg.0, imm as u16));
+        } else if let Ok(imm) = i32::try_from(signed) {
+            self.put(insn::AGFI.of(reg.0, imm as u32));
+        } else if let Ok(imm) = u32::try_from(value) {
+            self.put(insn::ALGFI.of(reg.0, imm));
+        } else if let Ok(imm) = u32::try_from(value.wrapping_neg()) {
+            self.put(insn::SLGFI.of(reg.0, imm));
+        } else {
+            let temp = self.take("a 64-bit immediate")?;
+            temp.put_constant(value, &mut self.code.bytes);
+            self.put(insn::AGR.of(reg, temp));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_value_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+        if let Value::Imm(value) = src {
+            if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
+                return Ok(());
+            }
+        }
+        let purpose = "a value to add to memory";
+        if let (Width::B1, Value::Mem(_) | Value::Frame { .. }) = (width, src) {
+            let src = self.in_temp(src, width, Extension::Zero, purpose)?;
+            let to = self.address(to)?;
+            return self.add_byte(to, |emitter, sum| emitter.put(insn::AR.of(sum.0, src.0)));
+        }
+        match (width, src) {
+            (Width::B1, Value::Reg(reg)) => {
+                let (src, to) = (Self::gpr(reg)?, self.address(to)?);
+                self.add_byte(to, |emitter, sum| emitter.put(insn::AR.of(sum.0, src.0)))
+            }
+            (Width::B1, Value::Imm(value)) => {
+                let (imm, to) = (immediate(value, width)? as u16, self.address(to)?);
+                self.add_byte(to, |emitter, sum| emitter.put(insn::AHI.of(sum.0, imm)))
+            }
+            _ => {
+                if let Value::Reg(reg) = src {
+                    Self::gpr(reg)?;
+                }
+                let sum = self.in_temp(src, width, Extension::Sign, purpose)?;
+                let to = self.address(to)?;
+                let add = match width {
+                    Width::B8 => insn::AG,
+                    Width::B4 => insn::A,
+                    Width::B1 | Width::B2 => insn::AH,
+                };
+                add.put(sum.0, to, &mut self.code.bytes);
+                self.store_gpr(to, sum, width);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds without a register, where there is an instruction for it.
+    pub(super) fn add_imm_to_mem(&mut self, to: Address, value: i64, width: Width) -> Result<bool, Refusal> {
+        let insn = match width {
+            Width::B1 | Width::B2 => return Ok(false),
+            Width::B4 => insn::ASI,
+            Width::B8 => insn::AGSI,
+        };
+        let Ok(value) = i8::try_from(value) else {
+            return Ok(false);
+        };
+        let to = self.address(to)?;
+        let to = self.plain(to);
+        insn.put(to, value as u8, &mut self.code.bytes);
+        Ok(true)
+    }
+
+    /// No instruction adds a byte in memory.
+    fn add_byte(&mut self, to: Mem, add: impl FnOnce(&mut Self, Gpr)) -> Result<(), Refusal> {
+        let sum = self.take("a byte to add to")?;
+        insn::LLGC.put(sum.0, to, &mut self.code.bytes);
+        add(self, sum);
+        self.store_gpr(to, sum, Width::B1);
+        Ok(())
+    }
+}

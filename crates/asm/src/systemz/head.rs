@@ -1,0 +1,117 @@
+//! Heads: the one instruction of a live site that is exchanged.
+//!
+//! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be fetched piecemeal, so
+//! a store must change no more than one part of it that is fetched at once. A head therefore is always `brcl 15`,
+//! and what changes is its distance, an aligned word; where there is nothing to do it leads to the instruction
+//! behind it. It stands 2 bytes into a doubleword, so that one store holds it.
+
+use llvm_stackmaps::addr::{CodeAddr, Len};
+
+use super::insn::BRCL;
+use crate::live::{Head, HeadBytes, NoHead};
+
+/// The length of every head.
+pub(super) const LEN: u32 = 6;
+/// What one store changes.
+const WORD: u64 = 8;
+/// Where in it a head starts.
+const INTO: u64 = 2;
+/// Always.
+const MASK: u8 = 15;
+
+/// Where the head of the site at `addr` stands: as early as it can. Any site of 12 bytes at an even address has one.
+pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+    let lead = INTO.wrapping_sub(addr.get()) % WORD;
+    if lead % 2 != 0 {
+        // No instruction is at an odd address, so there is no length that would do.
+        return Err(NoHead {
+            needed: Len::new(u32::MAX),
+        });
+    }
+    // At most 6.
+    Head::within(addr, len, Len::new(lead as u32), Len::new(LEN))
+}
+
+/// The head that goes on behind itself.
+pub(super) fn nop() -> HeadBytes {
+    HeadBytes::new(&BRCL.of(MASK, LEN / 2))
+}
+
+/// The head that jumps to `to`, if it reaches.
+pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
+    let distance = to.distance_from(head.addr);
+    let halfwords = i32::try_from(distance / 2).ok().filter(|_| distance % 2 == 0)?;
+    Some(HeadBytes::new(&BRCL.of(MASK, halfwords as u32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use patchpoint_isa::Arch;
+
+    use super::*;
+    use crate::backend_of;
+
+    #[test]
+    fn every_even_address_and_length_gets_one_aligned_word_or_a_refusal() {
+        let (mut planned, mut refused) = (0, 0);
+        for at in (0..64).step_by(2) {
+            for len in (0..=64).step_by(2) {
+                let site = 0x7f00_0000_1000 + at;
+                match plan(CodeAddr::new(site), Len::new(len)) {
+                    Ok(head) => {
+                        let first = head.addr.get();
+                        assert_eq!((first + 2) % 4, 0, "the distance is aligned");
+                        assert_eq!(first / 8, (first + 5) / 8, "one doubleword holds it");
+                        assert_eq!(first - site, u64::from(head.offset.get()));
+                        assert!(head.offset.get() + LEN <= len && head.len == Len::new(LEN));
+                        planned += 1;
+                    }
+                    Err(NoHead { needed }) => {
+                        assert!(len < 12 && len < needed.get(), "{site:#x} {len} {needed:?}");
+                        assert!(plan(CodeAddr::new(site), needed).is_ok());
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(planned >= 32 * 27 && refused >= 32 * 3);
+        assert!(plan(CodeAddr::new(0x1001), Len::new(64)).is_err());
+        assert!(plan(CodeAddr::new(u64::MAX - 1), Len::new(64)).is_err());
+    }
+
+    #[test]
+    fn armed_sites_are_nops_around_one_head() {
+        let live = backend_of(Arch::SystemZ);
+        for at in (0..16).step_by(2) {
+            for len in (12..=40).step_by(2) {
+                let site = CodeAddr::new(0x7f00_0000_1000 + at);
+                let head = live.plan_head(site, Len::new(len)).unwrap();
+                let jump = live.jump(head, CodeAddr::new(0x7f00_1000_0000)).unwrap();
+                for bytes in [live.nop(head), jump] {
+                    let armed = head.armed(Arch::SystemZ, Len::new(len), bytes);
+                    assert_eq!(armed.len(), len as usize);
+                    assert_eq!(head.of_site(&armed), Some(bytes));
+                    let at = head.offset.as_usize();
+                    for nops in [&armed[..at], &armed[at + LEN as usize..]] {
+                        let whole = patchpoint_verify::original(Arch::SystemZ, site, nops).unwrap();
+                        assert_eq!(whole, patchpoint_verify::Original::Nops);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn jumps_reach_four_gib() {
+        let head = plan(CodeAddr::new(0x10_0000_0002), Len::new(6)).unwrap();
+        let to = |to| jump(head, CodeAddr::new(to)).map(|head| head.to_vec());
+        assert_eq!(
+            to(0x11_0000_0000),
+            Some([0xc0, 0xf4, 0x7f, 0xff, 0xff, 0xff].to_vec())
+        );
+        assert_eq!(to(0x11_0000_0002), None);
+        assert_eq!(to(0xf_0000_0002), Some([0xc0, 0xf4, 0x80, 0, 0, 0].to_vec()));
+        assert_eq!(to(0xf_0000_0000), None);
+        assert_eq!(to(0x10_0000_1001), None, "an odd address");
+    }
+}

@@ -1,0 +1,94 @@
+//! Addresses as the formats take them.
+//!
+//! Displacements beyond 20 bits, fixed addresses and bases that have been spilled go through a register; so
+//! does a base in r0, which instructions read as zero.
+
+use llvm_stackmaps::addr::DwarfReg;
+
+use super::emit::Emitter;
+use super::insn::{self, Mem};
+use super::regs::{ADDRESS_ORDER, Gpr};
+use crate::backend::Refusal;
+use crate::lower::Lower;
+use crate::op::{Address, Base};
+
+const LONG: core::ops::Range<i32> = -(1 << 19)..1 << 19;
+
+impl Emitter<'_> {
+    fn take_address(&mut self, purpose: &'static str) -> Result<Gpr, Refusal> {
+        self.take_first(&ADDRESS_ORDER, purpose)
+    }
+
+    /// The operand for a memory address; may take a register. It has an index only where it took the base.
+    pub(super) fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
+        let disp = address.disp;
+        match address.base {
+            Base::Reg(reg) => self.based(Self::gpr(reg)?, disp),
+            Base::Slot { reg, disp: slot } => {
+                let base = self.spilled(reg, slot)?;
+                Ok(self.in_reach(base, disp))
+            }
+            Base::Absolute(base) => self.absolute(base.wrapping_add_signed(i64::from(disp))),
+        }
+    }
+
+    fn based(&mut self, base: Gpr, disp: i32) -> Result<Mem, Refusal> {
+        if base == Gpr(0) {
+            let copy = self.take_address("a base in r0")?;
+            self.put(insn::LGR.of(copy, base));
+            return Ok(self.in_reach(copy, disp));
+        }
+        if LONG.contains(&disp) {
+            return Ok(Mem::base(base, disp));
+        }
+        let far = self.take_address("a displacement beyond 512 KiB")?;
+        far.put_constant(i64::from(disp) as u64, &mut self.code.bytes);
+        Ok(Mem {
+            base: Some(far),
+            index: Some(base),
+            disp: 0,
+        })
+    }
+
+    /// The displacement from a register that may be changed.
+    fn in_reach(&mut self, base: Gpr, disp: i32) -> Mem {
+        if LONG.contains(&disp) {
+            return Mem::base(base, disp);
+        }
+        self.put(insn::AGFI.of(base.0, disp as u32));
+        Mem::base(base, 0)
+    }
+
+    /// Loads a base that has been spilled.
+    fn spilled(&mut self, reg: DwarfReg, slot: i32) -> Result<Gpr, Refusal> {
+        let free = self.free;
+        let slot = self.based(Self::gpr(reg)?, slot)?;
+        // What led to the slot is free again, and may become the base itself.
+        self.free = free;
+        let base = self.take_address("a base that has been spilled")?;
+        insn::LG.put(base.0, slot, &mut self.code.bytes);
+        Ok(base)
+    }
+
+    fn absolute(&mut self, target: u64) -> Result<Mem, Refusal> {
+        if let Some(disp) = i32::try_from(target as i64).ok().filter(|d| LONG.contains(d)) {
+            return Ok(Mem {
+                base: None,
+                index: None,
+                disp,
+            });
+        }
+        let base = self.take_address("a fixed address")?;
+        base.put_constant(target, &mut self.code.bytes);
+        Ok(Mem::base(base, 0))
+    }
+
+    /// The same address for a format without an index.
+    pub(super) fn plain(&mut self, mem: Mem) -> Mem {
+        let (Some(base), Some(_)) = (mem.base, mem.index) else {
+            return mem;
+        };
+        insn::LA.put(base.0, mem, &mut self.code.bytes);
+        Mem::base(base, 0)
+    }
+}

@@ -1,0 +1,118 @@
+//! Instructions executed elsewhere than where they stood.
+//!
+//! Branches are made longer where the distance needs it, and operands relative to the instruction pointer are
+//! adjusted; what would change its meaning is refused.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
+    InstructionBlock,
+};
+
+use llvm_stackmaps::addr::CodeAddr;
+
+use crate::error::{Error, Result};
+
+/// The longer form of a jump: the instruction and its address.
+const LONGEST_JUMP: u64 = 6 + 8;
+/// What a branch can grow to when it is moved: a short branch over an indirect one and its address.
+const LONGEST_BRANCH: u64 = 2 + 2 + 6 + 8;
+/// The encoder aligns the addresses that far branches need.
+const ALIGNMENT: u64 = 7;
+
+/// A length that the relocated instructions and the jump behind them do not exceed.
+pub(crate) fn bound(addr: CodeAddr, bytes: &[u8]) -> u64 {
+    let moved: u64 = Decoder::with_ip(64, bytes, addr.get(), DecoderOptions::NONE)
+        .iter()
+        .map(|instruction| longest(&instruction))
+        .sum();
+    moved + LONGEST_JUMP + ALIGNMENT
+}
+
+/// The length that an instruction can have elsewhere. The encoder may add a prefix to one that refers to memory.
+fn longest(instruction: &Instruction) -> u64 {
+    let len = instruction.len() as u64 + 1;
+    if is_near_branch(instruction) {
+        len.max(LONGEST_BRANCH)
+    } else {
+        len
+    }
+}
+
+/// The instructions of `bytes` as they are executed at `at`, and a jump to what followed them.
+pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
+    let refused = |reason| Error::Relocation { addr, at, reason };
+    let end = addr.get().wrapping_add(bytes.len() as u64);
+    let mut instructions: Vec<_> = Decoder::with_ip(64, bytes, addr.get(), DecoderOptions::NONE)
+        .iter()
+        .collect();
+    for instruction in &instructions {
+        check(instruction, &instructions, addr.get()..end).map_err(refused)?;
+    }
+    if let Some(code) = as_they_are(at, &instructions, bytes, end) {
+        return Ok(code);
+    }
+    // Part of the block, because the encoder puts the addresses that far branches need behind it.
+    let on =
+        Instruction::with_branch(Code::Jmp_rel32_64, end).map_err(|error| refused(format!("{error}")))?;
+    instructions.push(on);
+    let block = InstructionBlock::new(&instructions, at.get());
+    BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)
+        .map(|code| code.code_buffer)
+        .map_err(|error| refused(format!("{error}")))
+}
+
+/// Nothing but instructions that are the same everywhere, such as the nops of most patchpoints: their bytes and a jump to
+/// `end`, without encoding them anew.
+fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Vec<u8>> {
+    let moves = |one: &Instruction| one.is_ip_rel_memory_operand() || is_near_branch(one);
+    if instructions.iter().any(moves) {
+        return None;
+    }
+    let next = at.get().wrapping_add(bytes.len() as u64 + 5);
+    let distance = i32::try_from(end.wrapping_sub(next) as i64).ok()?;
+    Some([bytes, &[0xe9], &distance.to_le_bytes()].concat())
+}
+
+/// Whether an instruction means the same elsewhere.
+fn check(
+    instruction: &Instruction,
+    all: &[Instruction],
+    range: core::ops::Range<u64>,
+) -> core::result::Result<(), String> {
+    let ip = instruction.ip();
+    if instruction.is_invalid() {
+        return Err(format!("no instruction at {ip:#x}, or cut off at the end"));
+    }
+    if instruction.is_ip_rel_memory_operand() && range.contains(&instruction.ip_rel_memory_address()) {
+        return Err(format!(
+            "the instruction at {ip:#x} reads the bytes that are replaced"
+        ));
+    }
+    if is_near_branch(instruction) {
+        let target = instruction.near_branch_target();
+        if range.contains(&target) && !all.iter().any(|other| other.ip() == target) {
+            return Err(format!(
+                "the branch at {ip:#x} goes into an instruction at {target:#x}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_near_branch(instruction: &Instruction) -> bool {
+    use iced_x86::OpKind;
+    matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch
+            | FlowControl::ConditionalBranch
+            | FlowControl::Call
+            | FlowControl::XbeginXabortXend
+    ) && matches!(
+        instruction.op0_kind(),
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
+    )
+}
