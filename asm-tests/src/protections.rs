@@ -1,23 +1,32 @@
-//! The list of the engine's protections: what each is, how to take it out, and which test then fails.
+//! The engine's protections: where each stands, how to take it out, and which test then fails.
 //!
-//! The list stands in `protections/`, one text file per topic. An entry:
+//! A protection is marked where it stands, by a comment with its name above its first line:
+//!
+//! ```text
+//!     // protection: compare-before
+//!     self.compare(Side::Old)?;
+//! ```
+//!
+//! What it protects and how it is taken out stands in `protections/`, one text file per topic. An entry:
 //!
 //! ```text
 //! == compare-before
 //! What is protected, in a sentence or two.
 //! test: -p patchpoint --lib engine::tests::faults
 //! within: 60
-//! file: src/engine/write.rs
-//!  a line that stays
-//! -a line that goes
-//! +a line that comes
+//! lines: 1
+//! +    let _ = Self::compare;
 //! ```
 //!
-//! Every line after `file:` up to the next empty line begins with one character that says what becomes of it, as in
-//! a diff: blank, `-` or `+`. The lines that stay and go together must be in the file exactly once. An entry
-//! may change several places: more lines of `file:`. Without `within:` a test that runs longer than
-//! [`PATIENCE`] counts as hung. Lines that begin with `#` between entries are remarks.
+//! `lines` says how many lines behind the mark go, other marks not counted; those that begin with `+` come in their place. Where
+//! a protection stands in several places, `lines` is there once for each, and the marks of the second, the third ... are
+//! `compare-before (2)`, `compare-before (3)`. Without `within:` a test that runs longer than [`PATIENCE`] counts as hung.
+//! Lines that begin with `#` between entries are remarks.
+//!
+//! A test of every run compares the marks with the list, and shows that what goes and what comes open and close the same
+//! brackets: so it notices most changes of the code that want a change of the list.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -50,15 +59,23 @@ pub struct Test {
     pub filters: Vec<String>,
 }
 
-/// A change to one file.
+/// A change at one mark.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
-    /// The file, from the root of the repository.
-    pub file: String,
-    /// Whole lines that are there, exactly once.
-    pub old: String,
+    /// What the mark says.
+    pub mark: String,
+    /// How many lines behind it go.
+    pub lines: usize,
     /// The lines that take their place.
     pub new: String,
+}
+
+/// What stands before the name in a mark.
+const MARK: &str = "// protection: ";
+
+/// What a line marks, if it is a mark.
+fn marked(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix(MARK)
 }
 
 /// What is wrong with the list.
@@ -119,18 +136,83 @@ impl Edit {
     ///
     /// # Errors
     ///
-    /// When the old lines are not there exactly once.
+    /// The mark is not in the text, or fewer lines are behind it; or what goes and what comes have not the same brackets.
     pub fn apply(&self, text: &str) -> Result<String, Problem> {
-        // Whole lines: from one line's end to another's.
-        let (text, old) = (format!("\n{text}"), format!("\n{}", self.old));
-        let times = text.match_indices(&old).count();
-        if times != 1 || self.old.is_empty() {
-            let (file, old) = (&self.file, &self.old);
-            return Err(Problem(format!("{file} has these lines {times} times:\n{old}")));
+        let wrong = |what: &str| Problem(format!("{}: {what}", self.mark));
+        let mut lines = text.split_inclusive('\n');
+        let mut changed = String::new();
+        let is_mark = |line: &str| marked(line).map(str::trim_end) == Some(&self.mark);
+        loop {
+            let line = lines.next().ok_or_else(|| wrong("there is no such mark"))?;
+            changed.push_str(line);
+            if is_mark(line) {
+                break;
+            }
         }
-        let changed = text.replacen(&old, &format!("\n{}", self.new), 1);
-        Ok(changed.strip_prefix('\n').unwrap_or(&changed).to_owned())
+        // Other marks may stand between this one and the code, and in the code.
+        let mut gone = String::new();
+        let mut code = lines.clone().filter(|line| marked(line).is_none());
+        for _ in 0..self.lines {
+            gone.push_str(
+                code.next()
+                    .ok_or_else(|| wrong("too few lines are behind the mark"))?,
+            );
+        }
+        if brackets(&gone) != brackets(&self.new) {
+            return Err(wrong(&format!(
+                "what goes and what comes have not the same brackets:\n{gone}--\n{}",
+                self.new
+            )));
+        }
+        changed.push_str(&self.new);
+        let mut left = self.lines;
+        for line in lines {
+            let goes = left > 0 && marked(line).is_none();
+            left -= usize::from(goes);
+            if !goes {
+                changed.push_str(line);
+            }
+        }
+        Ok(changed)
     }
+}
+
+/// How many brackets of each kind are opened beyond those that are closed.
+fn brackets(text: &str) -> [isize; 3] {
+    let count = |bracket| text.matches(bracket).count() as isize;
+    [('(', ')'), ('[', ']'), ('{', '}')].map(|(open, close)| count(open) - count(close))
+}
+
+/// Every mark in the sources under a root, with its file.
+///
+/// # Errors
+///
+/// A folder or a file cannot be read, or a mark is there twice.
+pub fn marks(root: &Path) -> Result<BTreeMap<String, PathBuf>, Problem> {
+    let mut marks = BTreeMap::new();
+    for folder in ["src", "crates"] {
+        marks_under(&root.join(folder), &mut marks)?;
+    }
+    Ok(marks)
+}
+
+fn marks_under(folder: &Path, marks: &mut BTreeMap<String, PathBuf>) -> Result<(), Problem> {
+    let cannot = |error: std::io::Error| Problem(format!("{}: {error}", folder.display()));
+    for entry in std::fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.is_dir() {
+            marks_under(&path, marks)?;
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).map_err(cannot)?;
+            for mark in text.lines().filter_map(marked) {
+                if let Some(other) = marks.insert(mark.to_owned(), path.clone()) {
+                    let (one, other) = (path.display(), other.display());
+                    return Err(Problem(format!("{mark} is marked in {other} and in {one}")));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where the list is.
@@ -185,26 +267,33 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Protection>, Problem> {
         } else if line.is_empty() {
             in_edit = false;
         } else if !in_edit && line.starts_with('#') {
-        } else if let Some(file) = line.strip_prefix("file: ") {
+        } else if let Some(lines) = line.strip_prefix("lines: ") {
             let one = all.last_mut().ok_or_else(|| wrong("no entry has begun"))?;
+            let mark = match one.edits.len() {
+                0 => one.name.clone(),
+                before => format!("{} ({})", one.name, before + 1),
+            };
             one.edits.push(Edit {
-                file: file.to_owned(),
-                ..Edit::default()
+                mark,
+                lines: lines.parse().map_err(|_| wrong("no number"))?,
+                new: String::new(),
             });
             in_edit = true;
         } else {
             let one = all.last_mut().ok_or_else(|| wrong("no entry has begun"))?;
             let edit = one.edits.last_mut().filter(|_| in_edit);
             match edit {
-                Some(edit) => edit
-                    .add(line)
-                    .ok_or_else(|| wrong("neither ' ' nor '-' nor '+'"))?,
+                Some(edit) => {
+                    let new = line.strip_prefix('+').ok_or_else(|| wrong("no '+'"))?;
+                    edit.new.push_str(new);
+                    edit.new.push('\n');
+                }
                 None => one.add(line).ok_or_else(|| wrong("not understood"))?,
             }
         }
     }
     let incomplete = |one: &&Protection| {
-        let changes = |edit: &Edit| !edit.old.is_empty() && edit.old != edit.new;
+        let changes = |edit: &Edit| edit.lines > 0 || !edit.new.is_empty();
         one.test.target.is_empty() || one.edits.is_empty() || !one.edits.iter().all(changes)
     };
     match all.iter().find(incomplete) {
@@ -228,24 +317,6 @@ impl Protection {
     }
 }
 
-impl Edit {
-    fn add(&mut self, line: &str) -> Option<()> {
-        let (sides, text) = match (line.get(..1)?, line.get(1..)?) {
-            (" ", text) => ([true, true], text),
-            ("-", text) => ([true, false], text),
-            ("+", text) => ([false, true], text),
-            _ => return None,
-        };
-        for (side, takes) in [&mut self.old, &mut self.new].into_iter().zip(sides) {
-            if takes {
-                side.push_str(text);
-                side.push('\n');
-            }
-        }
-        Some(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,17 +329,13 @@ It says
 what.
 test: -p patchpoint --test name some filter
 within: 5
-file: a
- stays
--    goes
+lines: 1
 +    comes
 
 == two
 test: -p patchpoint --lib some
-file: b
--goes
-file: c
--goes
+lines: 2
+lines: 0
 +
 ";
 
@@ -290,37 +357,55 @@ file: c
         );
         assert_eq!(test.filters, ["some"]);
         assert_eq!(one.test.filters, ["some", "filter"]);
-        assert_eq!(one.edits[0].old, "stays\n    goes\n");
-        assert_eq!(one.edits[0].new, "stays\n    comes\n");
+        let edits = [&one.edits[0], &two.edits[0], &two.edits[1]];
+        let edits = edits.map(|edit| (&*edit.mark, edit.lines, &*edit.new));
+        assert_eq!(
+            edits,
+            [("one", 1, "    comes\n"), ("two", 2, ""), ("two (2)", 0, "\n")]
+        );
         assert_eq!((two.edits.len(), two.within), (2, PATIENCE));
-        assert_eq!(two.edits[1].new, "\n");
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
         for wrong in [
             "words before an entry",
-            "== no-test\nfile: a\n-x",
+            "== no-test\nlines: 1",
             "== no-change\ntest: -p patchpoint --lib some",
-            "== nothing-changes\ntest: -p patchpoint --lib some\nfile: a\n x",
-            "== no-filter\ntest: -p patchpoint --lib\nfile: a\n-x",
-            "== no-mark\ntest: -p patchpoint --lib some\nfile: a\nx",
+            "== nothing-changes\ntest: -p patchpoint --lib some\nlines: 0",
+            "== no-filter\ntest: -p patchpoint --lib\nlines: 1",
+            "== no-plus\ntest: -p patchpoint --lib some\nlines: 1\nx",
+            "== no-number\ntest: -p patchpoint --lib some\nlines: one",
         ] {
             assert!(read("list", wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_change_is_of_whole_lines_that_are_there_once() {
-        let edit = |old: &str| Edit {
-            old: old.into(),
-            new: "new\n".into(),
-            ..Edit::default()
+    fn a_change_is_of_the_lines_behind_its_mark() {
+        let edit = |mark: &str, lines, new: &str| Edit {
+            mark: mark.into(),
+            lines,
+            new: new.into(),
         };
-        assert_eq!(edit("a\n").apply("a\nb\n").unwrap(), "new\nb\n");
-        assert_eq!(edit("b\n").apply("a\nb\nab\n").unwrap(), "a\nnew\nab\n");
-        assert!(edit("a\n").apply("a\nb\na\n").is_err());
-        assert!(edit("c\n").apply("a\nb\n").is_err());
-        assert!(edit("").apply("a\n").is_err());
+        let text = "a\n  // protection: one\n  // protection: two\n  b(\n  // protection: three\n  c)\nd\n";
+        let gone = edit("one", 2, "  new\n").apply(text).unwrap();
+        let marks = "  // protection: two\n  // protection: three\n";
+        assert_eq!(gone, format!("a\n  // protection: one\n  new\n{marks}d\n"));
+        let added = edit("three", 0, "  e()\n").apply(text).unwrap();
+        assert!(
+            added.ends_with("  // protection: three\n  e()\n  c)\nd\n"),
+            "{added}"
+        );
+        assert!(edit("two", 3, "").apply(text).is_ok());
+        for wrong in [
+            edit("two", 1, "  new\n"),
+            edit("two", 1, ""),
+            edit("two", 4, ""),
+            edit("tw", 2, ""),
+            edit("four", 1, ""),
+        ] {
+            assert!(wrong.apply(text).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -199,7 +199,7 @@ fn what_compiled_code_calls_sees_who_called_it() {
     // SAFETY: no other thread executes the code.
     let engine = engine(false, unsafe { SingleThreaded::promise() });
     let leaves = register_leaves(&engine);
-    for name in ["leaf", "framed", "entered"] {
+    for name in ["leaf", "framed"] {
         engine.invalidate(&leaves.function(name).unwrap()).unwrap();
     }
     let entry = engine.sites(100).unwrap()[0].clone();

@@ -101,6 +101,7 @@ pub(super) fn stack_unit(arch: Arch) -> u64 {
 impl<'f> Frame<'f> {
     /// Goes on as if nothing had happened, with the registers as they are in this frame now: behind an inline
     /// cache's site, or with the instructions that stood at an invalidated one.
+    // protection: answers-are-of-one-frame
     pub fn resume(&self) -> Answer<'f> {
         Self::answer(Exit::Resume)
     }
@@ -114,6 +115,7 @@ impl<'f> Frame<'f> {
     ///
     /// # Errors
     /// Only the live registers were saved. The thread has a shadow stack.
+    // protection: promises-are-unsafe
     pub unsafe fn continue_at(&self, at: CodeAddr) -> Result<Answer<'f>> {
         // SAFETY: the caller promises the same.
         unsafe { self.continue_with_stack(at, self.stack_pointer()) }
@@ -173,6 +175,7 @@ impl<'f> Frame<'f> {
     }
 
     fn must_be_whole(&self) -> Result<()> {
+        // protection: lean-frames-are-not-left
         match self.captured.is_whole() {
             true => Ok(()),
             false => Err(Error::FrameNotWhole {
@@ -221,6 +224,7 @@ impl<'f> Frame<'f> {
         let (id, addr, lowest) = (self.site.id, self.site.addr, self.stack_pointer());
         self.must_be_whole()?;
         let beyond = |window: CodeRange| stack_pointer > window.end().get();
+        // protection: stack-pointer-only-moves-up
         if stack_pointer < lowest
             || self.window.is_some_and(beyond)
             || stack_pointer % stack_unit(self.site.arch) != 0

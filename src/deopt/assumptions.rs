@@ -104,6 +104,7 @@ impl Assumptions {
         }
         let on: Vec<Assumption> = on.into_iter().map(Into::into).collect();
         let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Standing::Broken));
+        // protection: broken-assumptions-stay-broken
         if let Some(broken) = on.iter().find(broken) {
             return Err(Error::AssumptionBroken {
                 function: function.name().into(),
@@ -145,6 +146,7 @@ impl Assumptions {
                 Ok(receipt)
             }
             Err(error) => {
+                // protection: failed-break-can-be-repeated
                 *standing = Standing::Holds(functions);
                 Err(error)
             }
@@ -176,6 +178,7 @@ impl Assumptions {
         };
         for standing in known.values_mut() {
             if let Standing::Holds(functions) = standing {
+                // protection: forgotten-modules-of-assumptions
                 functions.retain(|function| function.module().id() != module);
             }
         }

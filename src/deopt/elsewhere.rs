@@ -73,6 +73,7 @@ impl Contexts {
         let Some((role, site)) = self.known.lock().get(&exit.context).cloned() else {
             return Ok(None);
         };
+        // protection: remote-frames-are-on-their-stack
         check(exit)?;
         let (raw, save) = (exit.raw as *mut RawState, exit.save as *mut u8);
         // SAFETY: both are on the stack and apart, as was checked; that is mapped here, its thread waits, and nobody

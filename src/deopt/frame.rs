@@ -213,6 +213,7 @@ impl<'f> Frame<'f> {
             }
         }
         let (mut bytes, mut width) = self.captured.read(reg);
+        // protection: stack-pointer-is-not-written
         if reg == state::STACK_POINTER {
             width = 0;
         }
@@ -393,6 +394,7 @@ impl<'f> Frame<'f> {
             Place::Register { reg, bit_offset } if value.size() <= location.size => {
                 self.write_register(reg, bit_offset, value)
             }
+            // protection: values-fit-their-locations
             Place::Indirect { reg, offset } if value.size() <= location.size => {
                 let before = before_low(location.size, value.size());
                 let to = self.address(reg, offset)?.wrapping_add(before);

@@ -47,6 +47,7 @@ impl NewFrame<'_, '_> {
             size: self.size,
         };
         let start = offset as usize;
+        // protection: new-frames-keep-their-bounds
         let room = self.size as usize + CALLEE_AREA;
         let place = self.replacement.bytes.get_mut(..room);
         let place = place.and_then(|place| place.get_mut(start..start.checked_add(size)?));

@@ -308,6 +308,7 @@ impl Caller<'_> {
     /// [`Error::CallerValue`]: the record has no such location, it is in a register that is not known, or larger than a value
     /// can be.
     pub fn read(&self, location: Location) -> Result<Value> {
+        // protection: callers-values-are-their-records
         self.must_have(location)?;
         self.read_known(location)
     }

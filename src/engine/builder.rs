@@ -140,6 +140,7 @@ impl Builder {
     /// Takes what the other process has for what was not given, and refuses what does not work there.
     #[cfg(all(feature = "remote", target_os = "linux"))]
     fn prepare_for(&mut self, elsewhere: super::elsewhere::Elsewhere) -> Result<There> {
+        // protection: remote-worlds-of-this-process-are-refused
         if self.world.as_ref().is_some_and(|world| world.stops_anywhere()) {
             return Err(Error::NotElsewhere {
                 what: "a world that stops the threads of this process anywhere",

@@ -79,6 +79,7 @@ impl Drop for Prepared<'_> {
     /// What is there was never committed: nothing leads to it, and nobody was told of it.
     fn drop(&mut self) {
         if let Some(work) = &mut self.work {
+            // protection: stubs-of-dropped-transactions-are-freed
             work.release(&self.engine.shared);
         }
     }
@@ -89,17 +90,20 @@ impl Work {
     fn commit(self: Box<Self>, shared: &Shared, states: &mut States) -> Boxed<Receipt> {
         let mut work = self;
         let since = shared.observers.now();
+        // protection: barrier-is-checked-before-writing
         let checked = shared.publisher.check(work.level);
         if let Err(error) = checked {
             work.release(shared);
             return Err(shared.refused(states, error, since).into());
         }
         if since.is_some() {
+            // protection: code-is-told-before-it-is-reached
             shared.tell_made(&work);
         }
         // From here on threads may go where it leads. If the world or a memory panics, nobody knows which of the
         // sites lead there: everything stays, for good.
         let mut work = ManuallyDrop::new(work);
+        // protection: panics-free-nothing-in-use
         if work.write_all(shared, states).is_err() {
             let error = work.fail(shared, states, since);
             let made = ManuallyDrop::into_inner(work).take_made();
@@ -110,6 +114,7 @@ impl Work {
             sites: work.items.len(),
             invalidated: mem::take(&mut work.invalidated),
         };
+        // protection: observers-are-told-of-what-is-final
         work.install(states);
         let replaced = work.has_code.then(|| work.settle(shared, states));
         states.leave(ManuallyDrop::into_inner(work));
@@ -144,7 +149,9 @@ impl Work {
     fn write_all(&mut self, shared: &Shared, states: &States) -> Outcome {
         if self.has_traps {
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
+            // protection: trap-is-current-before-it-is-noted
             self.check_current(states)?;
+            // protection: trap-is-noted-before-it-is-written
             let noted = live::note_traps(&shared.publisher, &self.exchanges);
             self.found.check(noted)?;
         }
@@ -156,6 +163,7 @@ impl Work {
 
     /// Exchanges the heads of a transaction that has only live sites, and publishes once.
     fn write_live(&mut self, shared: &Shared, states: &States) -> Outcome {
+        // protection: live-current-before-the-exchange
         self.check_current(states)?;
         self.time.take();
         let _writing = Writing::enter();
@@ -163,6 +171,7 @@ impl Work {
         live::exchange(publisher, self)?;
         let done = live::publish(publisher, self);
         if done.is_err() {
+            // protection: live-failure-after-exchange-takes-back
             live::undo(publisher, self);
         }
         done
@@ -192,6 +201,7 @@ impl Work {
                 // Not while the world is stopped: the thread that forks may be one of those that were.
                 Ok(()) if forks => fork_took_too_long = !gate::wait(),
                 Ok(()) => return written,
+                // protection: toggle-needs-a-stopped-world
                 Err(error) => return self.found.check(Err(self.name_site(error))),
             }
         }
@@ -200,6 +210,7 @@ impl Work {
     /// What happens while the world is stopped. It neither allocates nor frees: see [`super::fault`].
     fn write_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Outcome {
         // Not before: only now does no thread start to run code that had not been run.
+        // protection: stopped-before-the-check
         self.check_current(states)?;
         // Here, as behind the serialization nothing else goes on beside it.
         self.time.take();
@@ -207,6 +218,7 @@ impl Work {
         live::exchange(publisher, self)?;
         let written = self.write(stopped, publisher);
         if written.is_err() {
+            // protection: live-goes-back-with-the-quiescent
             live::undo(publisher, self);
         }
         written
@@ -215,7 +227,9 @@ impl Work {
     /// Whether every site is still as it was when this was prepared: not changed, and not run where landings would
     /// have had to be kept for that.
     fn check_current(&mut self, states: &States) -> Outcome {
+        // protection: sites-still-current
         let is_current = self.parts.iter().all(|part| is_current(part, states));
+        // protection: not-run-is-checked-at-commit
         if is_current && !self.not_run.iter().any(Module::may_have_run) {
             return Ok(());
         }
@@ -291,9 +305,12 @@ impl Work {
     #[cold]
     fn fail(&mut self, shared: &Shared, states: &mut States, time: Option<Instant>) -> Error {
         let error = fault::explain(self);
+        // protection: lost-sites-are-refused
         self.mark_lost(states);
         match self.exposed {
+            // protection: live-stub-of-a-taken-back-head-is-retired
             true => live::retire(self, states, time),
+            // protection: trap-of-a-refused-invalidation-is-forgotten
             false => live::forget_traps(&shared.publisher, self),
         }
         error
@@ -334,6 +351,8 @@ fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
         let range = from_addr.and_then(|from| CodeRange::new(from, len.into()));
         let range = range.expect("a site's bytes have addresses");
         let inside = landings.iter().filter(|at| (from..to).contains(*at));
+        // protection: stop-is-told-of-landings
+        // protection: stop-takes-landings-only
         Some(Vacated::landing_at(range, inside.map(|at| at - from)))
     });
     let stub = old.and_then(|old| old.stub.as_ref()).filter(|stub| !stub.calls);

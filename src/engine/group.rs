@@ -305,6 +305,7 @@ impl<M: Held> Group<M> {
         match (holds(write.side(Side::Old)), self.good) {
             (true, true) => None,
             (true, false) => Some(Fate::OldNotExecutable),
+            // protection: fates-are-looked-up
             (false, _) if holds(write.side(Side::New)) => Some(Fate::New),
             (false, _) => Some(Fate::Unknown),
         }

@@ -97,6 +97,7 @@ impl Journal {
     /// Keeps a change, in the place of the oldest if the ring is full.
     #[inline]
     fn keep(&mut self, (number, time): (u64, CoarseTime), record: &Record<'_>) {
+        // protection: journal-is-bounded
         if self.ring.len() < self.capacity {
             self.ring.push(Kept::of(number, time, record));
             return;

@@ -99,6 +99,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
 
 fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, status: Status) -> Result<Len> {
     let site = preparation.site;
+    // protection: in-place-sequences-are-refused
     if sequence.is_in_place_only() {
         return Err(Error::LiveInPlace { site: site.name() });
     }
@@ -213,12 +214,14 @@ pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
 
 #[inline(never)]
 fn exchange_some(publisher: &Publisher, work: &mut Work) -> Outcome {
+    // protection: live-old-bytes-are-compared
     work.compare_live(Side::Old)?;
     work.found.check(publisher.maintain(&work.outside))?;
     let _stage = latency::enter(Stage::Write);
     for (at, exchange) in work.exchanges.iter().enumerate() {
         if let Err(cause) = exchange.make() {
             let noted = work.found.note(Fault::Refused(cause));
+            // protection: live-failure-takes-the-others-back
             undo_some(publisher, work, at, Level::Eventual);
             return Err(noted);
         }
@@ -231,6 +234,7 @@ fn exchange_some(publisher: &Publisher, work: &mut Work) -> Outcome {
 pub(super) fn publish(publisher: &Publisher, work: &mut Work) -> Outcome {
     let published = publisher.publish(&work.ranges, work.level);
     work.found.check(published)?;
+    // protection: live-exchange-is-read-back
     work.compare_live(Side::New)
 }
 
@@ -287,6 +291,7 @@ impl HeadExchange {
         let word = CodeAddr::new(addr.get() & !7);
         let into = addr.distance_from(word) as usize;
         assert!(
+            // protection: a-head-lies-in-one-quadword
             old.len() == new.len() && into + new.len() <= 8,
             "a head lies in one quadword, see `Backend::plan_head`"
         );

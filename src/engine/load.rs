@@ -200,6 +200,7 @@ impl Engine {
         self.check_here()?;
         self.check_arch(graph.arch())?;
         if let Some(limit) = self.shared.image_limit {
+            // protection: engines-pass-their-limit-on
             graph.set_size_limit(limit);
         }
         let linked = image::link(graph, passes, &self.shared.arena, lookup).await?;
@@ -216,6 +217,7 @@ impl Engine {
             .iter()
             .filter(|segment| segment.kind == SegmentKind::Code);
         let code: Vec<_> = code.map(|segment| segment.range).collect();
+        // protection: reused-memory-is-published-to-all-threads
         self.shared.publisher.publish_placed(&code, placed.is_reused())?;
         Ok(Code {
             image: image.image,
@@ -236,6 +238,7 @@ impl Engine {
     /// works, or was asked for, and the engine's world [stops threads anywhere](crate::publish::World::stops_anywhere).
     pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
         self.check_here()?;
+        // protection: remote-code-of-this-process-is-refused
         if self.shared.is_elsewhere {
             return Err(Error::NotElsewhere {
                 what: "code of this process",
@@ -345,6 +348,7 @@ impl Engine {
         let strategy = |area: &CodeArea| area.memory().strategy();
         let allocates = |area: &&CodeArea| strategy(area) == Strategy::Toggle;
         match areas.iter().find(allocates) {
+            // protection: no-toggle-while-threads-stand-anywhere
             Some(area) if self.shared.stops_anywhere => Err(Error::MemoryAllocates {
                 range: area.range(),
                 strategy: strategy(area).name(),
@@ -478,6 +482,7 @@ impl<'e> Registration<'e> {
     ///
     /// # Errors
     /// As [`Engine::register`].
+    // protection: told-of-code-is-unsafe
     pub unsafe fn register<S: IntoShape>(self, shape: impl FnMut(&Candidate<'_>) -> S) -> Result<Module> {
         let Self {
             engine,
@@ -523,13 +528,16 @@ impl<'e> Registration<'e> {
         }
         let shared = &engine.shared;
         shared.with_states(|states| {
+            // protection: live-modules-are-found-armed
             shared.table.read().check(&module)?;
             if live {
+                // protection: refused-arming-registers-nothing
                 live::arm(shared, states, &module)?;
             }
             // Whoever finds the module may run it: it is armed, and its stubs are known.
             shared.tell_registered(&module, states);
             // Nobody else inserts one without the lock: it is as it was checked.
+            // protection: live-modules-are-found-armed (2)
             Ok(shared.change_table(|table| table.insert(module.clone()))?)
         })?;
         Ok(module)

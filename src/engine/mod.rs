@@ -181,6 +181,7 @@ impl Engine {
     /// Not generic: what a patch does is compiled here, as one unit, and not where it is called.
     fn patch_record(&self, id: RecordId, sequence: &Sequence) -> Result<Receipt> {
         let sites = self.sites_of(id)?.into_iter();
+        // protection: every-site-of-an-id
         self.change(sites.map(|site| (site, Change::Patch(sequence), IfInvalid::Leave)))
     }
 
@@ -201,6 +202,7 @@ impl Engine {
         &self,
         changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
     ) -> Result<Receipt> {
+        // protection: one-lock-over-a-patch
         self.shared
             .with_states(|states| prepare::prepare(self, states, changes, false)?.commit_with(states))
     }
@@ -333,6 +335,7 @@ impl Engine {
     pub(crate) fn counter(&self) -> Result<Counter> {
         self.check_here()?;
         match self.shared.is_elsewhere {
+            // protection: remote-counters-are-shared
             true => self.shared.counters.make(&self.shared.arena),
             false => Ok(Counter::own()),
         }
@@ -403,7 +406,9 @@ impl Engine {
         let shared = &self.shared;
         shared.with_states(|states| {
             if states.retired.has_fresh() {
+                // protection: barrier-before-an-epoch
                 shared.publisher.publish(&[], Level::Immediate)?;
+                // protection: reports-before-the-retirement-do-not-count
                 states.retired.stamp(shared.epochs.advance());
             }
             let passed = states.retired.take_passed(shared.epochs.passed());
@@ -459,6 +464,7 @@ impl Engine {
     /// by asking threads rather than promised.
     pub fn unregister(&self, module: Module, drained: &Drained) -> Result<()> {
         // What was found out about some ranges says nothing of a module, to which its functions still lead.
+        // protection: unregister-needs-a-promise
         if let Some(area) = module.areas().first().filter(|_| !drained.is_promise()) {
             return Err(Error::NotDrained { range: area.range() });
         }
@@ -494,6 +500,7 @@ impl Shared {
         if module.is_live() {
             module
                 .sites()
+                // protection: trap-goes-with-its-module
                 .for_each(|site| live::forget_trap(&self.publisher, &site));
         }
         let since = (Moment::now(), self.observers.now());
@@ -504,6 +511,7 @@ impl Shared {
             };
             slots.extend(code.slots);
             for stub in code.stubs {
+                // protection: what-an-exit-resumes-to-outlives-its-module
                 match stub.is_led_to() {
                     // By an exit that is retired: it goes with that.
                     true => {

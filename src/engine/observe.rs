@@ -260,6 +260,7 @@ impl Observers {
         self.teller.store(this_thread(), Ordering::Relaxed);
         for observer in &self.all {
             // What an observer leaves broken is its own.
+            // protection: observers-do-not-unwind-through-the-engine
             let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
             if let Err(panic) = told {
                 self.panic.lock().get_or_insert(panic);
@@ -281,6 +282,7 @@ impl Observers {
     }
 
     /// What an observer has panicked with since this was last asked.
+    // protection: observers-are-told-of-what-is-final (2)
     fn take_panic(&self) -> Option<Panic> {
         self.panic.lock().take()
     }
@@ -309,8 +311,10 @@ impl Shared {
     /// In an observer that this engine is telling.
     #[inline]
     pub(super) fn lock(&self) -> Result<MutexGuard<'_, States>> {
+        // protection: fork-engine-is-refused-before-its-lock
         self.check_here()?;
         Ok(self.states.try_lock().unwrap_or_else(|| {
+            // protection: observers-do-not-wait-for-themselves
             self.observers.refuse_own();
             self.states.lock()
         }))

@@ -37,6 +37,7 @@ pub(super) fn prepare<'e, 's>(
     let mut work = states.room();
     let collected = collect(&mut work, shared, states, changes, drained);
     if let Err(error) = collected.and_then(|()| work.seal(states, shared.level)) {
+        // protection: stubs-of-refused-transactions-are-freed
         work.release(shared);
         return Err(shared.refused(states, error, since).into());
     }
@@ -85,11 +86,13 @@ fn collect<'s>(
                 unchanged += 1;
                 shared.release(made.ramps, made.stub);
             }
+            // protection: a-site-that-is-named-is-meant
             Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
                 shared.release(made.ramps, made.stub);
                 work.invalidated.push(site);
             }
             Err(error) => {
+                // protection: stubs-of-refused-changes-are-freed
                 shared.release(made.ramps, made.stub);
                 return Err(error);
             }
@@ -97,6 +100,7 @@ fn collect<'s>(
     }
     match work.invalidated.first() {
         // Nothing of what was asked for can be done.
+        // protection: nothing-valid-is-an-error
         Some(site) if work.items.is_empty() && unchanged == 0 => {
             Err(Error::SiteInvalidated { site: site.name() })
         }
@@ -191,6 +195,7 @@ impl<'a> Preparation<'a> {
         // While its code has not been run, none are in force yet.
         made.until_run = has_landings && !may_have_run;
         if has_landings && may_have_run {
+            // protection: landings-stay-in-force
             made.landings = old.all_landings();
         }
         Self {
@@ -214,6 +219,7 @@ impl<'a> Preparation<'a> {
     fn change(&mut self, change: Change<&Sequence>) -> Result<Option<Len>> {
         let status = self.state.standing.status;
         match change {
+            // protection: invalidation-is-idempotent
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
             Change::Retarget(to) if status == Status::Patched => {
@@ -228,6 +234,7 @@ impl<'a> Preparation<'a> {
             }
             _ => state::check_changeable(self.site, status)?,
         }
+        // protection: call-sites-are-only-led
         if self.state.lasting.is_call {
             return calls::change(self, change).map(Some);
         }
@@ -328,6 +335,7 @@ impl<'a> Preparation<'a> {
     fn restore(&mut self) -> Result<Len> {
         let lasting = &self.state.lasting;
         let returns = state::returns_of(self.site, &lasting.displaced)?;
+        // protection: restore-keeps-landings
         state::check_keeps_landings(self.site, &lasting.original, &returns, &self.made.landings)?;
         self.put(&lasting.original, &returns);
         self.stand_for(Status::Original, None);
@@ -363,6 +371,7 @@ impl<'a> Preparation<'a> {
             bytes: &stub.bytes,
         });
         let stage = latency::enter(Stage::Verify);
+        // protection: checked-by-the-checker
         let checked = verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
         stage.end();
         // Of what the bytes do, the checker is believed.
@@ -374,7 +383,9 @@ impl<'a> Preparation<'a> {
                 .declared
                 .targets
                 .iter()
+                // protection: stub-with-an-unknown-end-calls
                 .any(|t| t.on_return != OnReturn::Never);
+            // protection: stub-is-filled-before-the-head
             self.shared.stubs.fill(&stub.slot, &code.bytes)?;
             stub.code = code.bytes;
         }
@@ -422,6 +433,7 @@ impl<'a> Preparation<'a> {
         let leads_to = stub.map(|stub| stub.leads_to());
         let mut made = self.made.ramps.iter_mut();
         if let Some(made) = made.find(|made| made.slot.addr() == ramp) {
+            // protection: what-an-exit-resumes-to-stays
             made.resumes_in = leads_to;
         }
         Ok(ramp)
@@ -488,6 +500,7 @@ impl<'a> Preparation<'a> {
                 Ok(at)
             }
             Err(error) => {
+                // protection: ramp-that-cannot-be-made-is-freed
                 self.shared.stubs.discard(slot);
                 Err(error)
             }

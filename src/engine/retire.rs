@@ -161,6 +161,7 @@ impl<T: Retirable> Limbo<T> {
 
     /// Takes out what every thread has left.
     pub(super) fn take_passed(&mut self, passed: Passed) -> Vec<T> {
+        // protection: stub-stays-while-it-is-executed
         self.take(|one| matches!(one.until, Until::Passed(epoch, rest) if passed.has(epoch, rest)))
     }
 
@@ -185,6 +186,7 @@ impl<T: Retirable> Limbo<T> {
                 return taken;
             }
             taken.extend(free.into_iter().map(|mut one| {
+                // protection: exits-go-with-what-they-lead-to
                 one.item.let_go();
                 one.item
             }));

@@ -209,6 +209,7 @@ impl Standing {
 impl SiteState {
     /// The state of a site that has not been changed yet.
     fn unchanged(site: &Site) -> Result<Self> {
+        // protection: old-bytes-are-compared-before-the-first-patch
         let displaced = site.displaced();
         let returns = returns_of(site, displaced)?;
         let original = displaced.get(..site.reserved().as_usize());
@@ -367,6 +368,7 @@ impl States {
 
     /// Gives a site its state.
     pub(super) fn insert(&mut self, key: SiteKey, mut state: SiteState) -> Place {
+        // protection: state-of-the-successor
         state.version = self.next_version();
         let place = match self.free.pop() {
             Some(given_up) => {
@@ -397,6 +399,7 @@ impl States {
         let place = *self.by_site.get(&site.key())?;
         let state = self.at(place).expect("a listed site has a state");
         let module = &state.lasting.module;
+        // protection: state-of-another-engine
         module.is_same(site.module()).then_some(place)
     }
 
@@ -430,10 +433,12 @@ impl States {
     pub(super) fn lose(&mut self, place: Place, ramps: &mut Vec<Ramp>, stub: Option<Box<Stub>>) {
         let version = self.next_version();
         let state = self.written(place);
+        // protection: prepared-before-a-loss
         state.version = version;
         state.standing.status = Status::Lost;
         state.standing.generation += 1;
         state.lasting.ramps.append(ramps);
+        // protection: stub-of-a-lost-site-is-kept
         state.lasting.doubtful = stub;
     }
 
@@ -459,6 +464,7 @@ impl States {
     /// there into its place.
     #[inline]
     pub(super) fn exchange(&mut self, place: Place, standing: &mut Box<Standing>, version: u64) {
+        // protection: what-was-written-has-a-state
         let state = self.written(place);
         state.version = version;
         std::mem::swap(&mut state.standing, standing);
@@ -494,6 +500,7 @@ impl States {
     /// Lets go of what commits have left over: they hold modules and memories.
     pub(super) fn let_go(&mut self) {
         self.file_leftovers();
+        // protection: room-holds-no-memory
         self.spare = None;
     }
 
@@ -557,6 +564,7 @@ impl States {
 impl Drop for States {
     /// Freeing a list by its first member recurs, as often as it is long.
     fn drop(&mut self) {
+        // protection: leftovers-are-freed-one-by-one
         self.file_leftovers();
     }
 }
@@ -607,7 +615,9 @@ pub(super) fn check_keeps_landings(
 pub(super) fn check_changeable(site: &Site, status: Status) -> Result<()> {
     match status {
         Status::Original | Status::Patched => Ok(()),
+        // protection: invalidation-is-sticky
         Status::Invalidated => Err(Error::SiteInvalidated { site: site.name() }),
+        // protection: redirection-is-for-good
         Status::Redirected => Err(Error::SiteRedirected { site: site.name() }),
         Status::Lost => Err(Error::SiteLost { site: site.name() }),
     }

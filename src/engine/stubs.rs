@@ -22,6 +22,7 @@ impl Engine {
         let shared = &self.shared;
         shared.check_here()?;
         shared.check_registered(site)?;
+        // protection: call-sites-publish-no-stubs
         if site.shape().kind() == SiteKind::Call {
             return Err(Error::CallSiteOnly { site: site.name() });
         }

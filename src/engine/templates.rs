@@ -149,6 +149,7 @@ impl Templates {
         let guess = self.learnt.get(last.get() as usize);
         let is_it =
             |learnt: &&Learnt| learnt.kind == kind && learnt.sequence.outline().words() == outline.words();
+        // protection: guessed-templates-are-looked-at
         guess.filter(is_it).or_else(|| self.find((kind, outline), last))
     }
 
@@ -225,6 +226,7 @@ impl Templates {
         };
         match of_kind.get_mut(words) {
             // A template of long branches may be learnt at another site.
+            // protection: short-branches-are-not-learnt
             Some(Known::Noted) if leads_near(site.range(), sequence, environment) => {}
             Some(known @ Known::Noted) => {
                 *known = Known::Varies;

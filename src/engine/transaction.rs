@@ -139,6 +139,7 @@ impl<'e> Transaction<'e> {
         let before = self.changes.len();
         let sites = function.sites().filter(Site::is_recorded);
         self.add_all(sites, || Change::Invalidate, IfInvalid::Refuse)?;
+        // protection: an-invalidation-of-nothing-is-refused
         match self.changes.len() == before {
             true => Err(Error::NothingToInvalidate {
                 function: function.name().into(),
@@ -172,6 +173,7 @@ impl<'e> Transaction<'e> {
         let sequence = Sequence::new().jump(target);
         let entries: Vec<Site> = function
             .sites()
+            // protection: marks-are-no-entries
             .filter(|site| site.shape().kind() == SiteKind::Entry)
             .collect();
         if entries.is_empty() {
@@ -244,6 +246,7 @@ impl<'e> Transaction<'e> {
         let before = self.changes.len();
         for site in sites {
             if let Err(error) = self.add(site, change(), if_invalid) {
+                // protection: what-is-refused-is-not-in-the-transaction
                 for (site, ..) in self.changes.drain(before..) {
                     self.sites.remove(&site.key());
                 }
@@ -264,6 +267,7 @@ impl<'e> Transaction<'e> {
             }
             _ => self.sites.insert(key),
         };
+        // protection: one-change-of-a-site
         if !is_new {
             return Err(Error::SiteTwice { site: site.name() });
         }
@@ -291,11 +295,13 @@ impl<'e> Transaction<'e> {
             return Err(Error::WorldDoesNotLook.into());
         }
         // A proof that was found out holds for what nothing leads to; something leads to sites.
+        // protection: a-proof-is-used-up
         let promised = self.drained.take().is_some_and(|drained| drained.is_promise());
         let drained = promised || self.quiescent;
         let changes = self.changes.iter();
         let changes = changes.map(|(site, change, if_invalid)| (site.clone(), change.lend(), *if_invalid));
         let mut prepared = prepare::prepare(self.engine, states, changes, drained)?;
+        // protection: immediate-on-request
         if self.immediate {
             prepared.be_immediate();
         }
@@ -310,6 +316,7 @@ impl<'e> Transaction<'e> {
     /// [`Error::RollBackFailed`].
     pub fn commit(&mut self) -> Result<Receipt> {
         let engine = self.engine;
+        // protection: one-lock-over-prepare-and-write
         let receipt = engine
             .shared
             .with_states(|states| self.prepare_with(states)?.commit_with(states))?;

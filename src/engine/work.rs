@@ -138,11 +138,15 @@ impl OldStub {
     pub(super) fn of(old: &Standing, new: &Standing, is_live: bool) -> Self {
         match &old.stub {
             None => Self::None,
+            // protection: stub-of-an-invalidated-site-is-kept
             Some(_) if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
             // Threads that execute quiescent modules need not report.
+            // protection: reports-are-of-live-modules
             Some(stub) if !is_live && (stub.calls || stub.is_led_to()) => Self::Retired(Until::Drained),
             Some(_) if !is_live => Self::Freed,
+            // protection: stub-that-calls-waits-for-quiescence
             Some(stub) if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
+            // protection: live-replaced-stub-is-retired
             Some(_) => Self::Retired(Until::Reported(Rest::Checkpoint)),
         }
     }
@@ -295,6 +299,7 @@ impl Work {
             _ => Kind::Both,
         };
         self.level = match (self.kind, ends) {
+            // protection: invalidation-is-immediate
             (Kind::Live, true) => Level::Immediate,
             (Kind::Live, false) => Level::Eventual,
             (Kind::Quiescent | Kind::Both, _) => stopped,
@@ -339,6 +344,7 @@ impl Work {
                 site: item.site.key(),
                 addr: write.at,
                 // What has been replaced is in its place.
+                // protection: journal-has-both-sides
                 generation: part.standing.generation + 1,
                 became: item.status,
                 before: write.side(Side::Old),
@@ -374,6 +380,7 @@ impl Work {
         ranges.clear();
         outside.clear();
         not_run.clear();
+        // protection: room-has-no-changes
         items.clear();
         found.clear();
         (self.has_traps, self.has_code, self.exposed) = (false, false, false);

@@ -81,15 +81,18 @@ struct Writing<'a> {
 impl Writing<'_> {
     #[inline]
     fn run<M: Held>(mut self, (groups, writes): (&mut [Group<M>], &[Write])) -> Outcome {
+        // protection: old-bytes-are-compared
         compare(groups, writes, Side::Old, self.found)?;
         self.begin(groups, writes)?;
         let written = self.write(groups, writes);
         if written.is_err() {
+            // protection: failed-write-is-rolled-back
             self.roll_back(groups, writes, Open::Yes);
             return written;
         }
         let done = self.finish(groups, writes);
         if done.is_err() {
+            // protection: failed-end-is-rolled-back
             self.roll_back(groups, writes, Open::No);
         }
         done
@@ -100,6 +103,7 @@ impl Writing<'_> {
         self.end(groups)?;
         let published = self.publisher.publish(self.ranges, self.level);
         self.found.check(published)?;
+        // protection: new-bytes-are-read-back
         compare(groups, writes, Side::New, self.found)
     }
 
@@ -108,6 +112,7 @@ impl Writing<'_> {
         let _stage = latency::enter(Stage::Permission);
         for (at, group) in groups.iter().enumerate() {
             if let Err(cause) = group.memory().begin(&group.runs, self.stopped) {
+                // protection: unopened-groups-are-closed
                 self.close_unwritten(groups.iter().take(at), writes);
                 return self.found.check(Err(cause));
             }
@@ -156,6 +161,7 @@ impl Writing<'_> {
     #[cold]
     fn roll_back<M: Held>(&mut self, groups: &mut [Group<M>], writes: &[Write], open: Open) {
         restore(groups, writes, open, self.stopped);
+        // protection: roll-back-publishes
         let published = self.publisher.publish_again(self.ranges, self.level);
         for group in &*groups {
             set_fates(self.items, group, writes, |write| match &published {
@@ -173,6 +179,7 @@ impl Writing<'_> {
 /// All groups are written before the first ends: two memories may share a page.
 fn restore<M: Held>(groups: &mut [Group<M>], writes: &[Write], open: Open, stopped: &Stopped) {
     for group in groups.iter_mut() {
+        // protection: roll-back-opens-again
         group.good = open == Open::Yes || group.memory().begin(&group.runs, stopped).is_ok();
     }
     for group in groups.iter().filter(|group| group.good) {
@@ -182,6 +189,7 @@ fn restore<M: Held>(groups: &mut [Group<M>], writes: &[Write], open: Open, stopp
         }
     }
     for group in groups.iter_mut().filter(|group| group.good) {
+        // protection: roll-back-closes
         group.good = group.memory().end(&group.runs).is_ok();
     }
 }

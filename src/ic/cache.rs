@@ -214,6 +214,7 @@ impl Inner {
     ) -> Result<Option<Next>> {
         let all_misses = cell.misses.load(Ordering::Relaxed);
         let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
+        // protection: one-entry-of-all-who-miss
         if self.is_dead() || all_misses < self.patient_until || self.entries.iter().any(known) {
             return Ok(None);
         }
@@ -368,6 +369,7 @@ impl Inner {
     /// The site refused what was planned, and stayed as it was. What it has refused once it will refuse again, so the
     /// next tries come ever later.
     pub(super) fn refused(&mut self, cell: &Cell, why: Error) {
+        // protection: dead-caches-learn-nothing
         if is_final(&why) {
             self.die(cell);
         } else {

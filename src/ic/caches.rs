@@ -318,6 +318,7 @@ impl Shared {
         let _writing = Writing::enter();
         let mut bound = self.engine.write();
         match &*bound {
+            // protection: one-engine-for-caches
             Some(known) if !known.names(engine) => Err(Error::CacheEngine { site: site.name() }),
             Some(_) => Ok(()),
             None => {
@@ -362,8 +363,10 @@ impl Shared {
         };
         // A retraction that comes now finds the site, and waits for the lock; one that came before is seen.
         for key in &entry.keys {
+            // protection: entry-is-indexed
             self.index(*key, [cell.site.addr()]);
         }
+        // protection: lookup-before-a-retraction
         if self.retractions.load(Ordering::SeqCst) != seen {
             return;
         }
@@ -416,6 +419,7 @@ impl Shared {
         loop {
             match self.try_change(&engine, &mut locked, &plan) {
                 // A site was invalidated in between: the others are changed without it.
+                // protection: retraction-goes-on-without-the-dead
                 Err(error) if is_final(&error) => {
                     let before = locked.len();
                     locked.retain_mut(|(cell, inner)| inner.check_alive(cell, &engine));
@@ -436,6 +440,7 @@ impl Shared {
     ) -> Result<Retracted> {
         let mut planned = Vec::new();
         let mut transaction = engine.transaction();
+        // protection: retraction-is-immediate
         transaction.immediate();
         for (cell, inner) in locked.iter_mut().filter(|(_, inner)| !inner.is_dead()) {
             if let Some(next) = plan(cell, inner)? {
@@ -500,6 +505,7 @@ unsafe impl Exits for CacheExits {
 
     fn forget(&self, module: ModuleId) {
         self.ramps.forget(module);
+        // protection: caches-go-with-their-module
         self.caches.forget(module);
     }
 }

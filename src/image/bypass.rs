@@ -87,6 +87,8 @@ fn look_through(
             let Some((to, replaced)) = target.filter(|(to, _)| *to != start) else {
                 continue;
             };
+            // protection: calls-with-an-edge-bypass-nothing
+            // protection: what-no-edge-tells-of
             if to != first && !(first..last).any(|at| edges.contains(&at)) {
                 let caller = graph.symbols().get(function.symbol.index());
                 found.push(Bypass {

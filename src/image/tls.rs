@@ -68,6 +68,7 @@ struct Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         // SAFETY: nobody refers to it any more.
+        // protection: copies-end-with-threads
         unsafe { self.free() };
     }
 }
@@ -99,6 +100,7 @@ impl Control {
         if known != 0 {
             return known;
         }
+        // protection: copies-of-what-was-unloaded
         let new = NEXT.fetch_add(1, Ordering::Relaxed);
         // The number is all that threads tell each other.
         let given = self

@@ -28,6 +28,7 @@ pub enum Ask {
 impl Ask {
     const fn candidates(self) -> &'static [Strategy] {
         match self {
+            // protection: auto-falls-back
             Self::Auto => &[Strategy::ProcMem, Strategy::Toggle],
             Self::ProcMem => &[Strategy::ProcMem],
             Self::Toggle => &[Strategy::Toggle],

@@ -42,6 +42,7 @@ impl Alias {
     /// The distance from an executed address to its writable view, and the check that there is one.
     #[inline]
     pub(super) fn writable(&self, at: CodeAddr, len: usize) -> Result<u64> {
+        // protection: fork-alias-is-refused
         self.check_here()?;
         self.writable_here(at, len)
     }
@@ -49,6 +50,7 @@ impl Alias {
     /// The same in a process that has a writable view.
     #[inline]
     fn writable_here(&self, at: CodeAddr, len: usize) -> Result<u64> {
+        // protection: alias-in-its-range
         check_within(self.mapping.rx(), at, len)?;
         Ok(self.mapping.writable(at))
     }
@@ -110,6 +112,7 @@ unsafe impl CodeMemory for Alias {
 
     #[inline]
     fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
+        // protection: fork-alias-begin-is-refused
         self.check_here()?;
         for run in runs {
             check_within(self.mapping.rx(), run.range().start(), run.range().len() as usize)?;
@@ -129,6 +132,7 @@ unsafe impl CodeMemory for Alias {
     #[inline]
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
         check_within(self.mapping.rx(), at, into.len())?;
+        // protection: fork-without-a-copy-is-not-read
         self.check_readable()?;
         // SAFETY: within the executed view, which is readable; writers hold the engine's lock, as the caller
         // does.
@@ -188,6 +192,7 @@ unsafe impl LiveMemory for Alias {
 
     #[inline]
     fn exchange(&self, word: CodeAddr, old: [u8; 8], new: [u8; 8]) -> Result<()> {
+        // protection: exchange-is-aligned
         if word.get() % 8 != 0 {
             return Err(Error::NoAtomicStore {
                 strategy: Strategy::Alias.name(),
@@ -198,6 +203,7 @@ unsafe impl LiveMemory for Alias {
         }
         let to = self.writable(word, 8)?;
         // SAFETY: within the writable view and aligned: both views start at a page.
+        // protection: head-is-one-store
         unsafe { raw::exchange(to, old, new) }.map_err(|found| Error::WordChanged {
             at: word,
             expected: old,

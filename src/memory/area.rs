@@ -24,6 +24,7 @@ impl CodeArea {
     /// [`Error::OutsideMemory`] when it does not.
     pub fn new(range: CodeRange, memory: &Arc<dyn CodeMemory>) -> Result<Self> {
         let (at, len, whole) = (range.start(), range.len(), memory.range());
+        // protection: functions-lie-in-their-memory
         if !whole.contains_bytes(at, len) {
             return Err(Error::OutsideMemory {
                 at,
@@ -92,6 +93,7 @@ impl CodeArea {
     }
 
     /// The memory, for who writes what has been checked.
+    // protection: code-memory-is-not-handed-out
     pub(crate) const fn memory(&self) -> &Arc<dyn CodeMemory> {
         &self.memory
     }

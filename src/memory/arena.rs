@@ -297,11 +297,14 @@ impl Drop for Held {
         for room in self.code.drain(..) {
             // Whatever still jumps there traps. In a fork's child this is refused, and the parent's code is
             // kept.
+            // protection: freed-code-traps
             if fill_with_traps(&alias, room).is_ok() {
+                // protection: room-is-given-back
                 self.chunk.free_code.lock().give(room);
             }
         }
         for room in self.data.drain(..).filter(|room| !room.is_empty()) {
+            // protection: data-is-given-back
             self.chunk.free_data(room);
         }
     }
@@ -323,6 +326,7 @@ const TRAPS: [u8; 4] = if cfg!(target_arch = "aarch64") {
 /// Fills a range of code, a multiple of 4 bytes, with instructions that trap.
 pub(super) fn fill_with_traps(alias: &Alias, range: CodeRange) -> Result<()> {
     let traps = TRAPS.repeat(256);
+    // protection: freed-code-traps (2)
     let mut at = range.start();
     while at < range.end() {
         let left = (range.end().get() - at.get()) as usize;
@@ -331,6 +335,7 @@ pub(super) fn fill_with_traps(alias: &Alias, range: CodeRange) -> Result<()> {
         alias.write(at, bytes)?;
         at = CodeAddr::new(at.get() + bytes.len() as u64);
     }
+    // protection: memory-given-back-is-maintained
     alias.maintain(range);
     Ok(())
 }
@@ -391,11 +396,13 @@ impl Placement {
             let pages = CodeRange::new(segment.range.start(), page_multiple(segment.range.len()));
             let pages = pages.expect("a segment has whole pages");
             if !pages.is_empty() {
+                // protection: read-only-data-is-read-only
                 self.held.chunk.seal_data(pages)?;
             }
         }
         let alias = self.held.alias();
         let code = |segment: &&Segment| segment.kind == SegmentKind::Code && !segment.range.is_empty();
+        // protection: placed-code-is-maintained
         for segment in self.held.segments.iter().filter(code) {
             alias.maintain(segment.range);
         }

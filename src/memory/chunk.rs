@@ -136,11 +136,13 @@ impl Drop for DoubleMapping {
         // From here on no fork copies it.
         self.view = None;
         // A fork's child does not have this view, and may have mapped something else there.
+        // protection: fork-child-unmaps-nothing-of-others
         if self.birth.is_here() {
             if let Some(elsewhere) = &self.elsewhere {
                 elsewhere.unmap(self.reservation.whole);
             }
             // SAFETY: mapped by us, and this was the last owner.
+            // protection: writable-view-is-unmapped
             unsafe { sys::unmap(self.writable(self.rx.start()), self.rx.len()) };
         } else if !has_copy {
             // Nor the other, then.
@@ -169,6 +171,7 @@ impl Drop for Reservation {
         let lost = self.lost.load(Ordering::Relaxed);
         if lost < self.whole.len() {
             // SAFETY: reserved by us, and this was the last owner.
+            // protection: reservation-is-unmapped
             unsafe { sys::unmap(self.whole.start().get() + lost, self.whole.len() - lost) };
         }
     }

@@ -207,6 +207,7 @@ impl Mapped {
         if range.is_empty() || start % page != 0 || len % page != 0 || view == View::Read {
             return Err(Errno(libc::EINVAL));
         }
+        // protection: remote-unsealed-files-are-refused
         if !sys::is_sealed_for(file, view, len) {
             return Err(Errno(libc::EPERM));
         }

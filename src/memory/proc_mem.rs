@@ -64,6 +64,7 @@ impl ProcMem {
         for at in first_of_each {
             let mut same = [0];
             memory.read(at, &mut same)?;
+            // protection: proc-mem-probes-each-mapping
             memory.write(at, &same).map_err(|_| {
                 refused(
                     "the system refuses to write it (a shared mapping, or proc_mem.force_override is off)",
@@ -88,6 +89,7 @@ fn first_bytes(range: CodeRange) -> core::result::Result<Vec<CodeAddr>, &'static
         if found.start as u64 > covered {
             return Err("a part of it is not mapped");
         }
+        // protection: procmem-takes-only-code
         if region.protection() != Protection::READ_EXECUTE {
             return Err("a part of it is not mapped read-execute");
         }
@@ -113,6 +115,7 @@ unsafe impl CodeMemory for ProcMem {
     }
 
     fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
+        // protection: fork-proc-mem-begin-is-refused
         if !self.birth.is_here() {
             return Err(Error::Forked { memory: self.range });
         }
@@ -122,7 +125,9 @@ unsafe impl CodeMemory for ProcMem {
     }
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        // protection: proc-mem-in-its-range
         check_within(self.range, at, bytes.len())?;
+        // protection: fork-proc-mem-is-refused
         if !self.birth.is_here() {
             return Err(Error::Forked { memory: self.range });
         }
@@ -164,6 +169,7 @@ unsafe impl LiveMemory for ProcMem {
         self.write(at, bytes)
     }
 
+    // protection: proc-mem-exchanges-nothing
     fn exchange(&self, word: CodeAddr, _old: [u8; 8], _new: [u8; 8]) -> Result<()> {
         check_within(self.range, word, 8)?;
         Err(Error::NoAtomicStore {

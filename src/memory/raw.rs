@@ -22,6 +22,7 @@ pub(super) unsafe fn store(at: u64, bytes: &[u8]) {
         // Perhaps at the end of a mapping, where there is no quadword to merge into.
         return;
     }
+    // protection: small-write-is-one-store
     if (at & 7) as usize + bytes.len() <= 8 {
         // SAFETY: the caller's promise.
         return unsafe { merge(at, bytes) };
@@ -90,6 +91,7 @@ pub(super) unsafe fn exchange(at: u64, old: [u8; 8], new: [u8; 8]) -> Result<(),
     // AcqRel: what the new head leads to was written before, and must be seen before.
     match word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(()),
+        // protection: exchange-compares
         Err(found) => Err(found.to_ne_bytes()),
     }
 }

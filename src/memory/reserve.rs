@@ -74,6 +74,7 @@ fn candidates(reach: Reach, len: u64) -> impl Iterator<Item = CodeAddr> {
         .flat_map(move |k| [above.checked_add(k * step), below.checked_sub(k * step)])
         .flatten()
         .map(CodeAddr::new)
+        // protection: placed-in-the-window
         .filter(move |at| within.contains_bytes(*at, len))
 }
 

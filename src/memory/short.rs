@@ -40,6 +40,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
                 *to = *first;
             }
             if let (Some(to), Some(last)) = (to.last_chunk_mut(), last) {
+                // protection: every-byte-is-copied
                 *to = *last;
             }
         }
@@ -51,6 +52,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
 #[inline]
 pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
     match (a.len(), b.len()) {
+        // protection: lists-of-other-lengths-differ
+        // protection: every-byte-is-compared
         (16..=32, 16..=32) => a.len() == b.len() && ends(a) == ends(b),
         _ => same_longer(a, b),
     }

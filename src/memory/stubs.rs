@@ -147,6 +147,7 @@ impl StubPool {
         let in_reach = state
             .slabs
             .iter_mut()
+            // protection: stub-within-reach
             .filter(|slab| reserve::allows(reach, slab.range));
         let found = in_reach
             .map(|slab| slab.free.take(need, GRANULE, slab.range))
@@ -242,6 +243,7 @@ impl StubPool {
     /// [`Error::NotDrained`] if the proof is about other bytes; [`Error::OutsideMemory`] for a slot of another pool;
     /// [`Error::EngineForked`] in a fork's child. The slot is lost then.
     pub fn free(&self, slot: StubSlot, drained: &Drained) -> Result<()> {
+        // protection: stub-freed-after-a-drain-only
         if !slot.is_drained(drained) {
             return Err(Error::NotDrained { range: slot.range() });
         }

@@ -48,6 +48,7 @@ pub struct Toggle {
 }
 
 impl Toggle {
+    // protection: toggle-is-not-live
     /// Registers memory that is mapped read-execute, all with the same flags.
     ///
     /// That it is so is checked where the system shows it (on Linux, in `/proc`), and believed elsewhere.
@@ -91,6 +92,7 @@ impl Toggle {
                 "register the parts with different flags each by itself",
             )
         })?;
+        // protection: toggle-tries-a-scratch-page
         sys::try_toggle().map_err(|_| {
             refused(
                 "the system does not let a writable page become executable (PR_SET_MDWE, SELinux execmem)",
@@ -108,6 +110,7 @@ impl Toggle {
 
     fn set(&self, run: CodeRange, writable: bool) -> core::result::Result<(), Errno> {
         let protection = if writable {
+            // protection: toggle-is-never-writable-and-executable
             Protection::READ_WRITE
         } else {
             Protection::READ_EXECUTE
@@ -149,6 +152,7 @@ impl Toggle {
                 Err(errno) => {
                     first.get_or_insert(errno);
                     lost.push(run);
+                    // protection: toggle-closes-all-it-can
                 }
             }
         }
@@ -176,6 +180,7 @@ fn check_read_execute(pages: CodeRange) -> core::result::Result<(), &'static str
         if found.start as u64 > covered {
             return Err("a part of it is not mapped");
         }
+        // protection: toggle-needs-read-execute
         if region.protection() != Protection::READ_EXECUTE {
             return Err("a part of it is not mapped read-execute");
         }
@@ -201,8 +206,10 @@ unsafe impl CodeMemory for Toggle {
     }
 
     fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
+        // protection: fork-toggle-is-refused
         self.check_here()?;
         for run in runs.iter().map(|run| run.range()) {
+            // protection: toggle-begins-in-its-pages
             check_within(self.pages, run.start(), run.len() as usize)?;
         }
         for (done, run) in runs.iter().enumerate() {
@@ -210,6 +217,7 @@ unsafe impl CodeMemory for Toggle {
                 continue;
             };
             // Also the run that was refused: a run over several mappings may be half changed.
+            // protection: toggle-takes-back-a-refused-begin
             self.close(runs.iter().take(done + 1).map(|run| run.range()))?;
             return Err(Error::SystemCall {
                 call: "mprotect to read-write",
@@ -226,9 +234,11 @@ unsafe impl CodeMemory for Toggle {
     }
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        // protection: toggle-in-its-range
         check_within(self.range, at, bytes.len())?;
         self.check_here()?;
         let len = bytes.len() as u64;
+        // protection: toggle-writes-open-pages-only
         if len > 0 && !self.is_open(at, len) {
             return Err(Error::PageNotOpen { at, len });
         }

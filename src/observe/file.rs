@@ -16,6 +16,7 @@ use std::path::Path;
 pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     // The standard library opens everything close-on-exec.
     let mut new = options.clone();
+    // protection: observed-files-are-made
     new.create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     match new.open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -28,6 +29,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let found = file.metadata()?;
     // SAFETY: takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };
+    // protection: observed-files-are-this-users
     if !found.is_file() || found.uid() != user || found.nlink() != 1 {
         let why = "there is something that is no plain file of this user's alone: take it away";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));

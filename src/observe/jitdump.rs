@@ -60,6 +60,7 @@ impl JitDump {
         let path = folder.as_ref().join(format!("jit-{}.dump", std::process::id()));
         let arch = Arch::host().ok_or(io::ErrorKind::Unsupported)?;
         let mut file = file::open(&path, OpenOptions::new().read(true).write(true))?;
+        // protection: observed-dumps-have-one-writer
         if !file::lock(&file)? {
             let why = "another JitDump of this process writes there: clone that, or take another folder";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));

@@ -98,6 +98,7 @@ impl<M: MemoryManager> MemoryManager for Unwound<M> {
     }
 
     fn deallocate(&self, finalized: Self::Finalized) -> Result<(), M::Error> {
+        // protection: unwind-information-is-taken-back
         drop(finalized.sections);
         self.0.deallocate(finalized.memory)
     }
@@ -110,6 +111,7 @@ fn describes_code(frame: &EhFrame) -> bool {
         let length = u32::from_ne_bytes(*length) as usize;
         match (after.split_at_checked(length), after.first_chunk::<4>()) {
             // A common entry has 0 there (LSB, "Exception Frames").
+            // protection: unwind-information-of-functions
             (Some(_), Some(id)) if length >= 4 && *id != [0; 4] => return true,
             (Some((_, behind)), _) if length > 0 => rest = behind,
             _ => return false,

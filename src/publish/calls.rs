@@ -107,6 +107,7 @@ impl Held<'_> {
     /// Waits until nobody executes, and fails if somebody still does then, or may return to what is to be vacated.
     fn check(&self, vacated: &[Vacated], began: Instant, until: Instant) -> Result<()> {
         let mut state = self.calls.state.lock();
+        // protection: remote-stops-wait-for-calls
         while let Some(thread) = state.executes() {
             if self.calls.changed.wait_until(&mut state, until).timed_out() && state.executes().is_some() {
                 let waited_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -128,6 +129,7 @@ impl Call<'_> {
     /// The thread is about to execute again.
     pub(crate) fn go_on(&self) {
         let mut state = self.calls.state.lock();
+        // protection: remote-stops-hold-calls-back
         while state.held {
             self.calls.changed.wait(&mut state);
         }
@@ -172,6 +174,7 @@ impl State {
     fn check(&self, vacated: &[Vacated]) -> Result<()> {
         self.threads.iter().try_for_each(|(thread, at)| match at {
             At::Executes => Ok(()),
+            // protection: remote-stops-look-at-stacks
             At::Waits(frames) => frames.check(*thread, vacated),
         })
     }

@@ -134,6 +134,7 @@ impl Epochs {
     /// What every attached thread has passed.
     pub(crate) fn passed(&self) -> Passed {
         let least = |passed: Passed, seen: &Arc<Seen>| Passed {
+            // protection: epoch-waits-for-every-thread
             checkpoint: passed.checkpoint.min(seen.checkpoint.load(Ordering::Acquire)),
             quiescent: passed.quiescent.min(seen.quiescent.load(Ordering::Acquire)),
         };
@@ -194,6 +195,7 @@ impl Participant {
     pub(crate) fn report(&self, rest: Rest) {
         let now = self.now();
         self.seen.checkpoint.store(now, Ordering::Release);
+        // protection: epoch-tells-rests-apart
         if rest == Rest::Quiescent {
             self.seen.quiescent.store(now, Ordering::Release);
         }
@@ -215,6 +217,7 @@ impl Participant {
 impl Drop for Participant {
     fn drop(&mut self) {
         self.epochs
+            // protection: detached-participants-are-forgotten
             .with_threads(|threads| threads.retain(|seen| !Arc::ptr_eq(seen, &self.seen)));
     }
 }
@@ -231,6 +234,7 @@ pub struct ThreadHandle {
 impl ThreadHandle {
     pub(crate) fn new(epochs: &Epochs) -> Self {
         let participant = epochs.attach();
+        // protection: serialize-when-attached
         serialize();
         Self {
             participant,
@@ -275,8 +279,10 @@ pub struct Offline<'h> {
 
 impl Drop for Offline<'_> {
     fn drop(&mut self) {
+        // protection: offline-ends
         self.handle.participant.online(self.rest);
         // What this core has fetched may be older than what the others have published meanwhile.
+        // protection: serialize-when-online-again
         serialize();
     }
 }

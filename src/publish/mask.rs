@@ -57,6 +57,7 @@ pub(super) fn become_that_of(handler: &libc::sigaction, signal: libc::c_int, con
             unsafe { libc::sigaddset(&raw mut mask, other) };
         }
     }
+    // protection: trap-handler-may-trap
     if handler.sa_flags & libc::SA_NODEFER == 0 {
         // SAFETY: as above.
         unsafe { libc::sigaddset(&raw mut mask, signal) };

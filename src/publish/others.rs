@@ -42,6 +42,7 @@ impl Others {
 
     #[cfg(target_os = "linux")]
     fn fall_back(refused: Errno) -> Self {
+        // protection: signals-where-there-is-no-membarrier
         match Signals::install() {
             Ok(signals) => Self::Signals { signals, refused },
             Err(errno) => Self::Refused {

@@ -73,6 +73,7 @@ impl Publisher {
     /// [`Error::NoBarrier`] for [`Level::Immediate`] where other threads cannot be made to serialize.
     pub fn check(&self, level: Level) -> Result<()> {
         match (level, &self.way) {
+            // protection: no-barrier-is-a-refusal
             (Level::Immediate, Way::Here(Others::Refused { call, errno })) => Err(no_barrier(call, *errno)),
             (_, Way::Elsewhere(elsewhere)) => elsewhere.check(level),
             _ => Ok(()),
@@ -146,9 +147,11 @@ impl Publisher {
         stage.end();
         let _stage = latency::enter(Stage::Serialize);
         // Also at Immediate: the barrier may leave out the thread that asks, when it is the only one.
+        // protection: serialize-after-writing
         serialize();
         match level {
             Level::Eventual => Ok(()),
+            // protection: immediate-has-a-barrier
             Level::Immediate => serialize_others(others),
         }
     }

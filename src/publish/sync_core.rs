@@ -15,6 +15,7 @@ pub(super) struct SyncCore(());
 impl SyncCore {
     /// Registers the process, and tries the barrier once.
     pub(super) fn register() -> Result<Self, Errno> {
+        // protection: membarrier-is-probed
         imp::membarrier(imp::REGISTER)?;
         imp::membarrier(imp::SYNC_CORE)?;
         Ok(Self(()))
@@ -24,6 +25,7 @@ impl SyncCore {
     pub(super) fn issue(self) -> Result<(), Errno> {
         match imp::membarrier(imp::SYNC_CORE) {
             // Not registered: a fork's child need not inherit that.
+            // protection: fork-child-registers-its-barrier
             Err(Errno(libc::EPERM)) => Self::register().map(drop),
             other => other,
         }

@@ -32,8 +32,10 @@ impl Turns {
             let owner = &self.owner;
             match owner.compare_exchange(0, this, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(Turn { of: self }),
+                // protection: two-stops-take-turns
                 Err(found) if found == this => {}
                 // The parent's, at the moment of the fork.
+                // protection: fork-during-a-stop
                 Err(found) => {
                     let _ = owner.compare_exchange(found, 0, Ordering::Relaxed, Ordering::Relaxed);
                 }
@@ -48,6 +50,7 @@ impl Turns {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        // protection: turn-is-released
         self.of.owner.store(0, Ordering::Release);
     }
 }

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 /// send::<patchpoint::publish::Stopped>();
 /// ```
 pub struct Stopped {
+    // protection: stopped-stays-on-its-thread
     not_send: PhantomData<*mut ()>,
 }
 
@@ -100,7 +101,9 @@ impl Drained {
     pub(crate) fn covers(&self, stub: CodeRange, retired: Option<Moment>) -> bool {
         self.found.as_ref().is_none_or(|found| {
             let mut ranges = found.ranges.iter();
+            // protection: drain-proves-what-was-retired-before
             retired.is_some_and(|retired| retired < found.began)
+                // protection: drain-proves-what-was-asked
                 && ranges.any(|range| range.contains_bytes(stub.start(), stub.len()))
         })
     }

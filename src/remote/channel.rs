@@ -88,6 +88,7 @@ impl Channel {
     /// What the other side answers to what was said last.
     pub(super) fn hear_answer(&mut self, patience: Option<Duration>) -> Result<Message, Lost> {
         match self.hear(patience)? {
+            // protection: remote-answers-have-their-number
             (message, None) if self.heard == self.sequence => Ok(message),
             (_, Some(_)) => Err(Lost::Wrong("an answer with a descriptor")),
             _ => Err(Lost::Wrong("an answer to another request")),

@@ -307,6 +307,7 @@ impl Shared {
             .filter_map(Weak::upgrade)
             .for_each(|socket| socket.end());
         if let Some(child) = self.child.lock().as_mut() {
+            // protection: remote-a-silent-executor-ends
             if end(child, Duration::ZERO) {
                 self.ended.store(true, Ordering::Release);
             }
@@ -372,6 +373,7 @@ impl Shared {
     }
 
     fn is_here(&self) -> bool {
+        // protection: remote-a-child-leaves-the-executor-alone
         self.process == std::process::id()
     }
 

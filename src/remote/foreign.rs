@@ -33,6 +33,7 @@ impl Process {
     /// [`Error::ForeignRange`]: the code is not mapped there, can be written or not be executed, or is shared with other
     /// processes; [`Error::ForeignEngine`] for an engine of something else; as [`Engine::adopt_with`].
     pub fn adopt(&self, engine: &Engine, code: AdoptedCode) -> Result<Code> {
+        // protection: foreign-engines-stop-its-threads
         if !self.has(engine.arena()) {
             return Err(Error::ForeignEngine { process: self.id() });
         }

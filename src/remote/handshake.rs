@@ -66,7 +66,9 @@ pub(super) struct Nonces {
 impl Nonces {
     fn mac(&self, side: Side, token: &Token) -> Hmac<Sha256> {
         let mac = Hmac::<Sha256>::new_from_slice(token.bytes()).expect("a key of any length");
+        // protection: remote-proofs-have-a-side
         mac.chain_update(side.label())
+            // protection: remote-proofs-are-of-one-connection
             .chain_update(self.controller)
             .chain_update(self.executor)
     }
@@ -106,6 +108,7 @@ pub(super) struct Handshake {
 impl Handshake {
     /// With who has connected; `None` if that is another user.
     pub(super) fn with(socket: Socket) -> Option<Self> {
+        // protection: remote-other-users-are-no-executors
         (socket.is_of_this_user() == Ok(true)).then(|| Self {
             socket: Arc::new(socket),
             since: Instant::now(),
@@ -131,6 +134,7 @@ impl Handshake {
                     Ok(nonces) => self.nonces = Some(nonces),
                     Err(_) => return Outcome::Failed,
                 },
+                // protection: remote-token-is-asked-for
                 (Some(nonces), Message::Proof { proof }) if nonces.check(Side::Executor, token, &proof) => {
                     return Outcome::Proved;
                 }
@@ -141,6 +145,7 @@ impl Handshake {
 
     fn challenge(&self, executor: [u8; 32], token: &Token) -> Result<Nonces, Trouble> {
         let nonces = Nonces {
+            // protection: remote-nonces-are-new
             controller: secret()?,
             executor,
         };
@@ -184,6 +189,7 @@ impl From<Trouble> for Unproven {
 /// The executor's side: returns when the controller has proved itself, and has been sent the proof that this side knows
 /// the token. Waits until it says something.
 pub(super) fn introduce(socket: &Socket, token: &Token) -> Result<(), Unproven> {
+    // protection: remote-other-users-are-no-controllers
     if !socket.is_of_this_user()? {
         return Err(Unproven::Stranger("it is another user"));
     }
@@ -202,6 +208,7 @@ pub(super) fn introduce(socket: &Socket, token: &Token) -> Result<(), Unproven> 
         controller: nonce,
         executor,
     };
+    // protection: remote-controllers-prove-themselves
     if !nonces.check(Side::Controller, token, &proof) {
         return Err(Unproven::Stranger("it does not know the token"));
     }

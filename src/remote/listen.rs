@@ -138,6 +138,7 @@ impl Listener {
         let mut under_way = self.take_turn(until).ok_or_else(silent)?;
         loop {
             if let Some(proved) = self.go_on(&mut under_way) {
+                // protection: remote-others-are-not-forgotten
                 drop(under_way);
                 return Executor::greet(proved.socket, None, self.options);
             }
@@ -199,6 +200,7 @@ impl Listener {
             };
             if under_way.len() >= MOST {
                 let mute = under_way.iter().position(Handshake::is_mute);
+                // protection: remote-strangers-make-room
                 under_way.remove(mute.unwrap_or(0));
             }
             under_way.push(one);

@@ -158,6 +158,7 @@ impl Serving {
 
     fn answer(&mut self, message: Message, file: Option<OwnedFd>) -> Result<Answer> {
         Ok(match (message, file) {
+            // protection: remote-descriptors-are-closed
             (Message::Map { at, view }, Some(file)) => self.map(at, view, &file),
             (Message::Thread { stack }, Some(file)) => self.start(stack, file),
             (_, Some(_)) | (Message::Map { .. } | Message::Thread { .. }, None) => {
@@ -333,6 +334,7 @@ fn execute(socket: Socket, mappings: &Mappings, symbols: &HashMap<String, CodeAd
         let Ok((Message::Call { at, args }, None)) = heard else {
             return;
         };
+        // protection: remote-calls-lead-into-code
         let answer = match may_call(at, mappings, symbols) {
             true => {
                 // What this core has fetched may be older than what the controller has written.

@@ -67,6 +67,7 @@ pub(super) fn register_or<S: IntoShape>(
                 .get_mut(function as usize)
                 .is_some_and(|seen| std::mem::replace(seen, true))
             {
+                // protection: functions-are-described-once
                 refused(twice(&parts, function).into())?;
                 continue;
             }
@@ -225,6 +226,7 @@ impl Found {
             let reserved = shapes
                 .get(usize::from(site.shape))
                 .map_or(Len::default(), CallShape::reserved);
+            // protection: sites-do-not-overlap
             if !next.addr.is_within(site.addr, reserved) {
                 return true;
             }
@@ -272,6 +274,7 @@ impl Found {
                     return true;
                 }
             };
+            // protection: scalable-vectors-are-refused
             let Some(at) = found else {
                 return true;
             };
@@ -477,6 +480,7 @@ fn candidate<'a>(
     code: &'a [u8],
 ) -> Result<Candidate<'a>> {
     let (offset, len) = (record.offset(), function.len);
+    // protection: record-within-its-function
     if offset.get() > len.get() {
         return Err(Error::RecordOutsideFunction {
             site: record_name(function, &record),
@@ -502,6 +506,7 @@ fn candidate<'a>(
 
 /// Sites of the C convention are filled for that of the architecture, not for that of Windows.
 fn audit_convention(parts: &ModuleParts, shape: CallShape, name: impl Fn() -> Box<SiteName>) -> Result<()> {
+    // protection: sites-of-windows-are-refused
     if parts.windows && shape.convention() == Convention::C {
         return Err(Error::SiteConvention { site: name() });
     }
@@ -560,6 +565,7 @@ fn audit_extent(
     next: Option<FnOffset>,
 ) -> Result<()> {
     let reserved = shape.reserved();
+    // protection: reserved-bytes-are-not-none
     if reserved.get() == 0 {
         return Err(Error::SiteEmpty {
             site: candidate.name(),
@@ -578,6 +584,7 @@ fn audit_extent(
     }
     let start = u64::from(candidate.offset().get());
     let end = start + u64::from(reserved.get());
+    // protection: site-within-its-function
     if end > u64::from(function.len.get()) {
         return Err(Error::SiteOutsideFunction {
             site: candidate.name(),
@@ -586,6 +593,7 @@ fn audit_extent(
         });
     }
     match next {
+        // protection: site-before-the-next-record
         Some(next) if u64::from(next.get()) < end => Err(Error::SiteOverlapsRecord {
             site: candidate.name(),
             reserved,
@@ -597,11 +605,13 @@ fn audit_extent(
 
 /// The record has the locations that the shape speaks of.
 fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
+    // protection: overflowed-records-are-no-sites
     if candidate.record().may_be_overflow() {
         return Err(Error::RecordOverflowed {
             site: candidate.name(),
         });
     }
+    // protection: registers-that-exits-lose-are-refused
     if let Some(register) = verify::not_kept(candidate.arch, &candidate.record()) {
         let name = register_name(candidate.arch, register);
         return Err(Error::RegisterNotKept {
@@ -620,6 +630,7 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     }
     let locations = candidate.record().locations();
     let needed = u64::from(shape.has_result()) + u64::from(shape.arg_count());
+    // protection: shapes-fit-their-records
     if (locations.len() as u64) < needed {
         return Err(Error::TooFewLocations {
             site: candidate.name(),
@@ -643,6 +654,7 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
 fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u8]> {
     let (site, reserved) = (|| candidate.name(), shape.reserved());
     let len = match shape.kind() {
+        // protection: shadows-are-displaced-whole
         SiteKind::Shadow => covering(candidate, reserved),
         _ => reserved.as_usize(),
     };
@@ -654,6 +666,7 @@ fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u
             reserved,
             why: error.to_string(),
         })?;
+    // protection: patchpoints-are-llvms
     if shape.kind() == SiteKind::Patchpoint && matches!(original, Original::Instructions { .. }) {
         return Err(Error::NotLlvmPatchpoint {
             site: site(),
@@ -714,10 +727,12 @@ fn audit_entry(
         });
     };
     if spec.offset.get() > 0 {
+        // protection: entries-are-asked-where-they-are
         spec.check_start(parts.arch, &function, &code.of(&function)?, name)?;
     }
     match verify::original(parts.arch, addr, &bytes) {
         Ok(Original::Nops) => found.push(Entry::new(spec.id, addr, None, index, 0), spec.shape, &bytes),
+        // protection: entries-are-nops
         _ => Err(Error::EntryNotNops {
             site: name(),
             reserved,

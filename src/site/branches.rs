@@ -38,6 +38,7 @@ pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBy
     // Functions may overlap: each byte is looked at once, from the last start before it, where an instruction begins.
     let functions = (0..parts.functions.len() as u32).filter_map(|index| parts.functions.get(index));
     let mut functions = functions
+        // protection: other-functions-branch-into-no-site
         .filter_map(|function| part_of(parts, &function))
         .peekable();
     let mut patchpoints = sites.filter(|site| site.is_patchpoint).peekable();
@@ -67,6 +68,7 @@ pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBy
 pub(super) fn first_into(branches: &[Branch], site: &Range<u64>) -> Option<Branch> {
     let after = branches.partition_point(|branch| branch.to.get() <= site.start);
     let branch = branches.get(after)?;
+    // protection: sites-hold-no-branch-target
     (branch.to.get() < site.end).then_some(*branch)
 }
 

@@ -42,6 +42,7 @@ impl Callees {
 /// Whether the last instruction, of RISC-V, links through ra, or not at all.
 fn links_as_usual(bytes: &[u8]) -> bool {
     let last = bytes.last_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+    // protection: call-sites-link-as-usual
     matches!(last >> 7 & 31, 0 | 1)
 }
 
@@ -54,6 +55,7 @@ fn leaves(arch: Arch, area: &CodeArea, addr: CodeAddr, bytes: &[u8]) -> bool {
     let mut next = [0; 4];
     let behind = addr.plus(Len::new(bytes.len() as u32));
     let read = behind.is_some_and(|behind| area.memory().read(behind, &mut next).is_ok());
+    // protection: toc-restored-behind-a-call
     read && next == restore && calls::links(arch, bytes)
 }
 
@@ -67,6 +69,7 @@ pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> 
     };
     let (index, function) = index
         .and_then(|index| Some((index, parts.functions.get(index)?)))
+        // protection: call-sites-are-in-functions
         .ok_or_else(outside)?;
     let area = CodeArea::containing(&parts.areas, *addr).ok_or_else(outside)?;
     let mut bytes = vec![0; len.as_usize()];

@@ -125,6 +125,7 @@ impl<'a> Candidate<'a> {
                 why,
             })
         };
+        // protection: a-statepoint-has-no-length
         if self.is_statepoint() {
             return ambiguous("the record is one of a statepoint, whose offset is where a call returns to");
         }
@@ -140,6 +141,7 @@ impl<'a> Candidate<'a> {
             );
         }
         match self.addr.plus(end) {
+            // protection: guessed-lengths-are-certain
             Some(after) if after.get() % 16 != 0 => Ok(end),
             _ => ambiguous("the nops end at a multiple of 16 and may belong to an alignment"),
         }

@@ -77,6 +77,7 @@ impl<'a> FunctionCode<'a> {
     fn run(&self, function: &FunctionView<'_>) -> Option<&Run> {
         let start = function.addr.get();
         let after = self.runs.partition_point(|run| run.start <= start);
+        // protection: functions-that-overlap-are-read-once
         let run = after.checked_sub(1).and_then(|before| self.runs.get(before))?;
         (function.len.get() > 0 && start < run.end && area(self.parts, function).is_some()).then_some(run)
     }

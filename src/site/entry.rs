@@ -103,6 +103,7 @@ impl EntrySpec {
         };
         let prologue = prologue(arch, before);
         if let Some(at) = first_effect(arch, function.addr, before, prologue.len()) {
+            // protection: entries-are-at-the-entry
             return Err(refused(at, "runs before it"));
         }
         let start = function.addr.at(self.offset);
@@ -116,6 +117,7 @@ impl EntrySpec {
         let outline = Outline::of(arch, function.addr, code, &[]);
         let mut branches = outline.branches();
         match branches.find(|(_, to)| is_inside(*to) && Some(*to) != local) {
+            // protection: entries-are-not-branched-to
             Some((from, _)) => Err(refused(CodeAddr::new(from.start), "leads there")),
             None => Ok(()),
         }

@@ -209,6 +209,7 @@ impl Functions {
             .filter(|kept| addr.is_within(kept.addr, kept.len))
         {
             Some(_) => last,
+            // protection: the-function-of-an-address-may-start-earlier
             None => self.sorted().ends.last_before(last, addr.get())?,
         };
         Some(index as u32)

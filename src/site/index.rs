@@ -110,6 +110,7 @@ impl Index {
     fn home(&self, number: u64) -> usize {
         let [mask, factor] = self.secret;
         // Numbers at equal distances still are so after the first time, by some factors in a few crowds.
+        // protection: numbers-stand-in-no-crowds
         let hash = folded_product(folded_product(number ^ mask, factor), 0x9e37_79b9_7f4a_7c15);
         // Less than the number of lines.
         ((u128::from(hash) * self.lines.len() as u128) >> 64) as usize
@@ -134,6 +135,7 @@ impl Index {
                     let slot = found.trailing_zeros() as usize;
                     *found &= *found - 1;
                     let place = *line.places.get(slot)?;
+                    // protection: vacant-entries-have-no-number
                     if !place.is_vacant() {
                         return Some((at * LINE + slot, place));
                     }
@@ -258,6 +260,7 @@ impl Index {
             };
             // How far it stands behind its home, and how far behind the gap.
             let behind = |from: usize| self.wrapped(next + self.capacity() - from);
+            // protection: indexes-have-no-gaps
             if behind(self.home(entry.number) * LINE) >= behind(gap) {
                 self.set(gap, entry);
                 gap = next;

@@ -199,6 +199,7 @@ impl Sites {
     pub(super) fn containing(&self, all: &[Kept], first: u32, addr: CodeAddr) -> Option<u32> {
         let before = match self.bases.is_empty() {
             true => starting_by(behind(all, first), self.base, addr),
+            // protection: sites-count-from-their-own-base
             false => self.starting_by(all, first, addr),
         };
         let index = before.checked_sub(1)? + first;

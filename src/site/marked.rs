@@ -223,6 +223,7 @@ impl<'a> Marked<'a> {
             .expect("bytes that were read have addresses");
         let after = self.records.partition_point(|record| *record <= mark.at);
         match self.records.get(after) {
+            // protection: marks-hold-no-record
             Some(record) if *record < end => Err(Error::SiteOverlapsRecord {
                 site: self.name(mark),
                 reserved,
@@ -254,6 +255,7 @@ impl<'a> Marked<'a> {
             reserved,
             why,
         };
+        // protection: marks-start-with-an-instruction
         if self.decoded.splits(mark.at) {
             return Err(undecodable("it starts inside of an instruction".into()));
         }
@@ -261,6 +263,7 @@ impl<'a> Marked<'a> {
             .get(..reserved.as_usize() + LONGEST_INSTRUCTION)
             .unwrap_or(rest);
         let ends = verify::boundaries(self.parts.arch, mark.at, seen);
+        // protection: marks-take-whole-instructions
         let end = ends.into_iter().find(|end| *end >= reserved.get());
         let end = end.unwrap_or(reserved.get()) as usize;
         let bytes = rest.get(..end).expect("an instruction ends in what was decoded");

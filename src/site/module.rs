@@ -372,6 +372,7 @@ impl Function {
     /// run: return addresses may then point into its sites.
     #[must_use]
     pub fn entry(&self) -> CodeAddr {
+        // protection: asking-for-an-entry-means-running
         self.module.0.may_have_run.store(true, Ordering::Release);
         self.range().map_or(CodeAddr::default(), |range| range.pointer)
     }

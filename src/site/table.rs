@@ -118,6 +118,7 @@ impl SiteTable {
     /// [`Error::CodeAlreadyRegistered`].
     pub(crate) fn check(&self, module: &Module) -> Result<()> {
         for range in module.areas().iter().map(CodeArea::range) {
+            // protection: code-is-registered-once
             if let Some(other) = self.overlapping(range) {
                 return Err(Error::CodeAlreadyRegistered { range, other });
             }
@@ -169,6 +170,7 @@ impl SiteTable {
             self.ranges.remove(&area.range().start());
         }
         for (granule, _) in granules(module) {
+            // protection: lookups-lose-one-module
             self.by_granule.remove(granule, |site| site.module == place);
         }
         let mut ids: Vec<RecordId> = module.ids().map(|(id, _)| id).collect();
@@ -247,6 +249,7 @@ impl SiteTable {
     /// The place of this very module.
     fn place_of(&self, module: &Module) -> Option<u32> {
         let (place, known) = self.module_with(module.id())?;
+        // protection: site-of-another-engine
         known.is_same(module).then_some(place)
     }
 

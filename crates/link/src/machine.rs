@@ -25,6 +25,7 @@ pub(crate) fn of_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Arc
         (elf::EM_RISCV, false) => unsupported("a RISC-V object for 16 registers (RVE)".into()),
         // Without a version, it is the one that goes with the byte order.
         (elf::EM_PPC64, true) if flags & POWERPC_ABI <= 1 => Ok(Arch::PowerPc64),
+        // protection: conventions-of-powerpc-are-told-apart
         (elf::EM_PPC64, true) if flags & POWERPC_ABI == 2 => Ok(Arch::PowerPc64ElfV2),
         (elf::EM_PPC64, false) if matches!(flags & POWERPC_ABI, 0 | 2) => Ok(Arch::PowerPc64Le),
         _ => {

@@ -244,6 +244,7 @@ impl Layout<'_> {
     /// Checks the graph and finds what is derived from its edges, if a pass has changed it.
     fn recheck(&mut self) -> Result<()> {
         if self.graph.changed {
+            // protection: changes-are-checked-after-allocation
             self.graph.check()?;
             self.graph.descriptors = Descriptors::find(&self.graph);
             self.graph.pairs = Pairs::find(&self.graph)?;

@@ -134,6 +134,7 @@ impl<M: MemoryManager> Held<'_, M> {
 impl<M: MemoryManager> Drop for Held<'_, M> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
+            // protection: memory-is-abandoned
             self.manager.abandon(memory);
         }
     }

@@ -27,11 +27,13 @@ pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) 
         let kept = bytes.iter().zip(distance);
         kept.map(|(byte, distance)| byte & !distance).collect()
     };
+    // protection: calls-stay-calls
     if kept(old) != kept(new) {
         return Err(refused("more than the distance of a call changes"));
     }
     let (was, is) = (branch(site, old), branch(site, new));
     match (was, is) {
+        // protection: calls-lead-where-they-are-to
         (Some((was, _)), Some((is, target))) if was == is && target == to.get() => Ok(()),
         (Some(_), Some(_)) => Err(refused("the call does not lead where it should")),
         _ => Err(refused("its bytes are no call")),

@@ -35,11 +35,13 @@ impl Constants {
 
     /// What holds on either way.
     pub(super) fn and(self, other: Self) -> Self {
+        // protection: checker-constants-hold-on-both-ways
         self.keep(|(reg, value)| other.get(reg) == Some(value))
     }
 
     /// What holds after an instruction.
     pub(super) fn after(self, facts: &Facts) -> Self {
+        // protection: checker-indirect
         let kept = self.without(facts.writes);
         let new = match facts.constant {
             None => None,

@@ -31,6 +31,7 @@ pub fn check_exchange(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<
     let (first, last) = (*differing.start(), *differing.end());
     let before = containing(site, old, first)?.ok_or_else(|| refused("the old bytes do not decode"))?;
     let after = containing(site, new, first)?.ok_or_else(|| refused("the new bytes do not decode"))?;
+    // protection: constant-tail
     if (before.addr, before.len) != (after.addr, after.len) || last >= before.end() {
         return Err(refused("more than one instruction changes"));
     }
@@ -41,6 +42,7 @@ pub fn check_exchange(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<
         new: bytes_of(site, new, &after),
         differing,
     };
+    // protection: exchangeable-instructions-only
     (isa(site.arch).exchange)(&exchange).map_err(refused)
 }
 
@@ -72,6 +74,7 @@ pub fn check_trap(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> 
     let at = site.addr.get();
     let one_store = at / 8 == at.wrapping_add(trap.len() as u64 - 1) / 8;
     let (kept, rest) = (old.get(trap.len()..), new.strip_prefix(trap));
+    // protection: trap-replaces-an-instruction-only
     if !one_store || kept.is_none() || kept != rest {
         return Err(not_a_trap(site));
     }

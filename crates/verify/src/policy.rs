@@ -28,6 +28,7 @@ impl Policy {
             (SiteKind::Entry, _) => (abi.scratch_at_entry.difference(recorded.values), abi.returned),
             (SiteKind::Shadow, _) => (abi.scratch.difference(recorded.values), RegSet::EMPTY),
             // Nobody has told what is live: everything is.
+            // protection: marks-keep-registers
             (SiteKind::Marked | SiteKind::Call, _) => (RegSet::EMPTY, RegSet::EMPTY),
             (SiteKind::Patchpoint, Convention::AnyReg) => (
                 abi.scratch_at_any_reg.difference(recorded.values),
@@ -68,10 +69,12 @@ pub fn callee_saved(arch: Arch) -> RegSet {
 fn free_at_c(site: &SiteContext<'_>, abi: &Abi, recorded: &Recorded) -> RegSet {
     let kept = match site.trust_live_outs {
         true => RegSet::EMPTY,
+        // protection: checker-callee-saved-are-live-out
         false => abi.callee_saved,
     };
     abi.known
         .difference(recorded.values)
+        // protection: checker-live-outs
         .difference(recorded.live_outs)
         .difference(abi.frame)
         .difference(kept)
@@ -149,6 +152,7 @@ impl Recorded {
             if index == 0 && result_first {
                 self.result = RegSet::of(&[reg]);
             } else {
+                // protection: checker-recorded-values
                 self.values = self.values.with(reg);
             }
         }

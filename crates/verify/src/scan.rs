@@ -15,6 +15,7 @@ pub(super) const fn signed(value: u32, bits: u32) -> i64 {
 pub(super) fn words(code: &[u8], word: impl Fn([u8; 4]) -> u32, mut each: impl FnMut(usize, u32) -> usize) {
     let mut at = 0;
     while let Some(bytes) = code.get(at..).and_then(|rest| rest.first_chunk()) {
+        // protection: branches-are-found-behind-unknown-instructions
         at += each(at, word(*bytes));
     }
 }

@@ -51,6 +51,7 @@ fn stored(store: StackStore, before: State) -> Option<(i64, i64)> {
     let (from, to) = match store {
         StackStore::Range(from, to) => (from, to),
         StackStore::Indexed { index, disp, size } => {
+            // protection: checker-adds-up-indexes
             let from = disp.checked_add(before.known.get(index)? as i64)?;
             (from, from.checked_add(size)?)
         }
@@ -107,6 +108,7 @@ impl<'a> Walk<'a> {
 
     fn decode(&mut self, code: &'a [u8], stubs: &[Chunk<'a>]) -> Result<()> {
         let needed = self.site.shape.reserved();
+        // protection: checker-exact-length
         if code.len() as u64 != u64::from(needed.get()) || code.is_empty() {
             return Err(Error::Length {
                 site: SiteName::of(self.site),
@@ -124,6 +126,7 @@ impl<'a> Walk<'a> {
 
     fn decode_part(&mut self, addr: CodeAddr, bytes: &'a [u8]) -> Result<()> {
         let start = addr.get();
+        // protection: checker-stubs-do-not-overlap
         let free = |end: &u64| self.parts.iter().all(|p| *end <= p.start || p.end <= start);
         let Some(end) = start.checked_add(bytes.len() as u64).filter(free) else {
             return Err(Error::Overlap {
@@ -142,6 +145,7 @@ impl<'a> Walk<'a> {
             last: self.code.len(),
         });
         decoded.map_err(|fault| {
+            // protection: checker-undecodable
             let at = self.describe(fault.addr);
             match fault.cut_off {
                 true => Error::CutOff { at },
@@ -180,6 +184,7 @@ impl<'a> Walk<'a> {
 
     fn check_landing(&self, landing: u32) -> Result<()> {
         let site = || SiteName::of(self.site);
+        // protection: checker-shadows-have-no-landings
         if self.site.shape.kind().displaces() {
             return Err(Error::ShadowLanding {
                 site: site(),
@@ -192,6 +197,7 @@ impl<'a> Walk<'a> {
             true => self.returned_to(addr),
             false => self.boundary(addr),
         };
+        // protection: checker-landing-is-a-boundary
         let Some(at) = at.filter(|_| inside) else {
             return Err(Error::Landing {
                 site: site(),
@@ -200,6 +206,7 @@ impl<'a> Walk<'a> {
         };
         let tail = self.code.get(at..self.site_end());
         let tail = tail.expect("an instruction of the site is before the site's end");
+        // protection: checker-landing-tail
         match tail.iter().find(|f| !f.nop) {
             None => Ok(()),
             Some(f) => Err(Error::LandingTail {
@@ -256,6 +263,7 @@ impl<'a> Walk<'a> {
         };
         let joined = match *slot {
             None => state,
+            // protection: checker-stack-joins
             Some(before) if before.depth != state.depth => {
                 return Err(Error::StackJoin {
                     at: self.at(to),
@@ -281,14 +289,17 @@ impl<'a> Walk<'a> {
         let (Some(&facts), Some(&Some(before))) = (self.code.get(index), self.states.get(index)) else {
             return Ok(());
         };
+        // protection: checker-refused-instructions
         if let Some(what) = facts.refused {
             return Err(Error::Refused {
                 at: self.at(index),
                 what,
             });
         }
+        // protection: checker-clobbers
         self.check_writes(index, facts.writes)?;
         self.check_flags(index, &facts)?;
+        // protection: checker-red-zone
         self.check_store(index, &facts, before)?;
         let after = State {
             depth: self.moved(index, &facts, before.depth)?,
@@ -324,6 +335,7 @@ impl<'a> Walk<'a> {
 
     /// At a marked site somebody may look at flags of arithmetic later.
     fn check_flags(&self, index: usize, facts: &Facts) -> Result<()> {
+        // protection: marks-keep-flags
         match facts.flags && self.site.shape.kind() == SiteKind::Marked {
             true => Err(Error::Flags { at: self.at(index) }),
             false => Ok(()),
@@ -350,6 +362,7 @@ impl<'a> Walk<'a> {
         };
         match moved {
             None => Err(Error::StackLost { at: self.at(index) }),
+            // protection: checker-stack-is-not-popped
             Some(depth) if depth > 0 => Err(Error::StackPopped {
                 at: self.at(index),
                 by: depth,
@@ -381,6 +394,7 @@ impl<'a> Walk<'a> {
 
     fn check_level(&self, index: usize, depth: i64) -> Result<()> {
         match depth {
+            // protection: checker-stack-balance
             0 => Ok(()),
             _ => Err(Error::StackExit {
                 at: self.at(index),
@@ -401,11 +415,13 @@ impl<'a> Walk<'a> {
         }
         match number {
             0 => self.leave_by_end(index, state),
+            // protection: checker-stubs-do-not-run-off
             _ => Err(Error::StubEnd { at: self.at(index) }),
         }
     }
 
     fn leave_by_end(&self, index: usize, state: State) -> Result<()> {
+        // protection: checker-shadow-does-not-reach-its-end
         if self.site.shape.kind() == SiteKind::Shadow {
             return Err(Error::ShadowEnd { at: self.at(index) });
         }
@@ -417,6 +433,7 @@ impl<'a> Walk<'a> {
         if let Some(target) = self.boundary(to).filter(|target| self.may_enter(index, *target)) {
             return self.join(index, target, state);
         }
+        // protection: checker-boundaries
         if self.is_inside(to) {
             return Err(self.inside(index, to));
         }
@@ -433,6 +450,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.check_level(index, state.depth)?;
+        // protection: checker-values-for-ramps
         self.check_kept(index, state.written, self.policy.kept_for_ramps)?;
         self.check_kept(index, state.written, self.policy.kept_for_the_function)
     }
@@ -456,6 +474,7 @@ impl<'a> Walk<'a> {
         let abi = &self.isa.abi;
         let lost = match on_return {
             OnReturn::Never => {
+                // protection: checker-calls-that-never-return
                 return Err(Error::CallNever {
                     at: self.at(index),
                     target: CodeAddr::new(to),
@@ -465,7 +484,9 @@ impl<'a> Walk<'a> {
             OnReturn::FollowsC => abi.known.difference(abi.callee_saved).difference(abi.frame),
         };
         // A site that has a result expects a call to deliver it, declared or not.
+        // protection: checker-calls-lose-registers
         self.check_writes(index, lost.difference(self.policy.result))?;
+        // protection: checker-stack-alignment
         if on_return == OnReturn::FollowsC && state.depth % abi.stack_align != 0 {
             // Only a C patchpoint comes here, and LLVM aligns the stack for its call.
             return Err(Error::StackAlign {
@@ -478,6 +499,7 @@ impl<'a> Walk<'a> {
     }
 
     fn ret(&self, index: usize, plain: bool, state: State) -> Result<()> {
+        // protection: checker-returns
         if self.site.shape.kind() != SiteKind::Entry || !plain {
             return Err(Error::Return { at: self.at(index) });
         }
@@ -496,6 +518,7 @@ impl<'a> Walk<'a> {
     /// What is declared of a target: at least one contract; all of them bind.
     fn contracts(&self, index: usize, to: u64) -> Result<impl Iterator<Item = OnReturn> + use<'a>> {
         let declared: &'a Declared = self.declared;
+        // protection: checker-declared-targets
         let of = move || declared.targets.iter().filter(move |t| t.addr.get() == to);
         match of().next() {
             None => Err(Error::Undeclared {

@@ -46,6 +46,7 @@ fn retargets(exchange: &Exchange<'_>) -> bool {
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     if retargets(exchange) {
         let end = exchange.before.end();
+        // protection: checker-call-distances-lie-in-one-word
         return match (end - 4) / 8 == (end - 1) / 8 {
             true => Ok(()),
             false => Err("the changed distance crosses an 8-byte boundary"),
@@ -56,6 +57,7 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     if before.len != 5 || !may(before) || !may(exchange.after) {
         return Err("an instruction changes that is no 5-byte nop or jump");
     }
+    // protection: checker-head-crosses-no-boundary
     if before.addr / 8 != (before.end() - 1) / 8 {
         return Err("the changed instruction crosses an 8-byte boundary");
     }

@@ -62,6 +62,7 @@ pub(crate) fn memory(chunk: u64) -> impl MemoryManager<Error = patchpoint::Error
     // SAFETY: what an arena finalizes is memory of this process, which holds the bytes until it is dropped, and [`start`] is only
     // called with code whose memory is kept. That unwind information describes the code that it came with is what the
     // user of `patchpoint link FILES` asserts, as of the code.
+    // protection: exceptions-find-their-way
     #[cfg(target_os = "linux")]
     let arena = unsafe { patchpoint::observe::Unwound::new(arena) };
     arena

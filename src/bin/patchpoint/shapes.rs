@@ -234,6 +234,7 @@ impl Shapes {
                         None => format!("no record has ID {id}"),
                     };
                     match file {
+                        // protection: a-shape-of-no-record-is-refused
                         None => return Err(problem(why)),
                         Some(_) => unused.push((place, why)),
                     }
@@ -318,6 +319,7 @@ impl Shapes {
             let bytes = record.reserved()?.get();
             return Ok(Known::Site(only_length(bytes, patchpoint), Source::Recorded));
         }
+        // protection: two-at-one-address-are-not-inferred
         if matches.is_shared(&record.record()) {
             return Ok(Known::NoLength(format!(
                 "another record begins at the same address, and at most one of them reserves bytes: tell them, by --ir, --shape \

@@ -20,8 +20,10 @@ use patchpoint_asm::backend::Backend;
 use patchpoint_asm::x86_64::X86_64;
 
 /// `lea rsp, [rsp - 128]`
+// protection: ramp-skips-the-red-zone
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 /// `lea rsp, [rsp + 136]`: the context and the red zone.
+// protection: ramp-skips-the-red-zone (2)
 const DROP: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 136, 0, 0, 0];
 /// Opcodes of `push [rip + disp32]`, `call [rip + disp32]`, `jmp [rip + disp32]`.
 const PUSH: [u8; 2] = [0xff, 0x35];

@@ -63,6 +63,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
     if let Err(error) = done {
         // A site that did not get its bytes back leads to its stubs still: they stay, for good.
         if !matches!(error, Error::RollBackFailed { .. }) {
+            // protection: arming-gives-back-its-stubs
             arming.iter_mut().for_each(|arming| arming.discard(shared));
         }
         return Err(error);
@@ -81,6 +82,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
 
 /// Everything about the arming of a site that can be refused.
 fn plan(shared: &Shared, site: Site) -> Result<Arming> {
+    // protection: armed-before-it-runs
     if site.module().may_have_run() {
         return Err(Error::ArmedTooLate { site: site.name() });
     }
@@ -94,6 +96,7 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
     let original: Arc<[u8]> = site.read()?.into();
     let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
         Original::Nops => (None, live.nop(head)),
+        // protection: displaced-original-is-kept
         Original::LlvmCall { .. } | Original::Instructions { .. } => {
             displace(shared, &site, head, &original)?
         }
@@ -134,6 +137,7 @@ fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<
     let live = live.ok_or_else(|| refused("it is no LiveMemory".into()))?;
     let mut bytes = [0; 8];
     live.read(word, &mut bytes)?;
+    // protection: memory-must-be-live
     live.exchange(word, bytes, bytes)
         .map_err(|error| refused(error.to_string()))
 }
@@ -178,6 +182,7 @@ fn write(arming: &[Arming]) -> Result<()> {
 #[cold]
 fn take_back<'a>(written: impl Iterator<Item = &'a Arming>, cause: Error) -> Error {
     let lost: Vec<_> = written
+        // protection: arming-fails-whole
         .filter(|done| write_one(done, &done.original).is_err())
         .map(|done| (*done.site.name(), Fate::Unknown))
         .collect();

@@ -22,6 +22,7 @@ use crate::verify;
 pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence>) -> Result<Len> {
     match change {
         Change::Invalidate => invalidate(preparation),
+        // protection: shadow-is-invalidated-only
         Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(_) => {
             Err(Error::ShadowNotArmed {
                 site: preparation.site.name(),
@@ -83,7 +84,9 @@ pub(in crate::engine) fn forget_traps(publisher: &Publisher, work: &Work) {
         let site = exchange.range.start();
         let ramps = work.items.get(exchange.item).map(|item| item.ramps.as_slice());
         let is_own = |ramp| ramps.is_some_and(|own| own.iter().any(|own| own.slot.addr() == ramp));
+        // protection: trap-of-another-is-kept
         let noted = exchange.trap.filter(|ramp| leads_to(site) == Some(*ramp));
+        // protection: trap-that-was-seen-is-kept
         if noted.is_some_and(is_own) {
             forget(publisher, site);
         }

@@ -22,6 +22,7 @@ impl Process {
             // No ranges have no memory.
             None => CodeRange::default(),
         };
+        // protection: foreign-code-is-mapped-so
         ranges.iter().try_for_each(|range| self.0.check_code(*range))?;
         let process = Arc::clone(&self.0);
         Ok(Arc::new(ForeignMemory { process, range }))

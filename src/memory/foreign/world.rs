@@ -76,6 +76,7 @@ impl ForeignWorld {
         let registers = system::registers(thread);
         let registers =
             registers.map_err(|errno| self.0.refused("the registers of a thread were read", errno))?;
+        // protection: foreign-threads-are-looked-for
         look::check(&self.0, thread, &registers, vacated)
     }
 }
@@ -100,6 +101,7 @@ unsafe impl World for ForeignWorld {
 /// Nothing is mapped in the process.
 impl Mapping for Shared {
     fn map(&self, _: CodeRange, _: View, _: std::os::fd::OwnedFd) -> Result<bool> {
+        // protection: foreign-nothing-is-mapped
         Err(Error::NotElsewhere {
             what: "memory for loaded code, a stub or a ramp",
             mend: "use quiescent modules of adopted code, and sequences without exits that fit in their sites",

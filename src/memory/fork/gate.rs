@@ -63,6 +63,7 @@ impl Writing {
     pub(crate) fn try_enter() -> Option<Self> {
         let gate = gate();
         // Acquire: what a fork's copy reads has been read before this writes.
+        // protection: fork-is-waited-for-by-a-transaction
         match gate.fetch_add(1, Ordering::Acquire) & FORKING {
             0 => Some(Self(gate)),
             _ => Self::leave_at_once(gate),
@@ -72,6 +73,7 @@ impl Writing {
     /// Nothing was written: the fork sees somebody for a moment, and looks again.
     #[cold]
     fn leave_at_once(gate: &'static AtomicU32) -> Option<Self> {
+        // protection: who-is-refused-leaves
         drop(Self(gate));
         None
     }
@@ -96,6 +98,7 @@ impl Writing {
     /// Goes in whatever is under way: the fork's child gets no code.
     #[cold]
     pub(crate) fn enter_anyway() -> Self {
+        // protection: fork-that-was-not-waited-for-has-no-copy
         BROKEN.store(true, Ordering::SeqCst);
         let gate = gate();
         gate.fetch_add(1, Ordering::Acquire);
@@ -107,6 +110,7 @@ impl Drop for Writing {
     #[inline]
     fn drop(&mut self) {
         if self.0.fetch_sub(1, Ordering::Release) & !FORKING == 0 {
+            // protection: a-child-knows-no-writer
             was_not_inside(self.0);
         }
     }

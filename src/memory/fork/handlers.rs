@@ -130,6 +130,7 @@ fn prepare() {
     // A writer may have to stop this thread, so signals are not blocked while it is waited for.
     let mask = loop {
         let mask = block_signals();
+        // protection: fork-waits-for-a-transaction
         if gate::is_empty() {
             break mask;
         }
@@ -182,6 +183,7 @@ extern "C" fn in_child() {
             return;
         }
         if let Some(copies) = copies.filter(|_| !gate::was_broken()) {
+            // protection: fork-child-has-a-copy
             views::map_copies(&copies, parent);
         }
         set_mask(&kept_mask());

@@ -184,6 +184,7 @@ fn copy_into_file(len: u64) -> Result<OwnedFd, sys::Refused> {
             .min(node.len.load(Ordering::Relaxed));
         sys::copy_into(&file, from, used, to).map_err(|errno| ("pwrite", errno))?;
     }
+    // protection: fork-copy-is-sealed
     sys::seal_copy(&file)?;
     Ok(file)
 }

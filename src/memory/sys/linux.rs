@@ -128,6 +128,8 @@ pub(in crate::memory) unsafe fn unmap(at: u64, len: u64) {
 pub(in crate::memory) type Refused = (&'static str, Errno);
 
 /// What nobody can take off a file of code: its writable view is the last, and its length stays.
+// protection: executed-view-is-not-writable (2)
+// protection: seal-future-write
 const CODE_SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | LENGTH_SEALS;
 /// The same for a file that may be written: a process that shortens it would kill whoever reads it.
 const LENGTH_SEALS: i32 = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
@@ -141,6 +143,7 @@ pub(in crate::memory) unsafe fn map_twice(rx: u64, len: u64) -> Result<u64, Refu
     let (file, rw) = code_file(len)?;
     // SAFETY: the caller owns the range.
     match unsafe { map_view(rx, len, View::Execute, &file) } {
+        // protection: seal-before-the-executed-view (2)
         Ok(()) => Ok(rw),
         Err(errno) => {
             // SAFETY: mapped above, seen by nobody.
@@ -170,6 +173,7 @@ pub(crate) enum View {
 /// The range lies in a reservation of the caller's and nothing refers to it.
 pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &OwnedFd) -> Outcome<()> {
     let prot = match view {
+        // protection: executed-view-is-not-writable
         View::Execute => libc::PROT_READ | libc::PROT_EXEC,
         #[cfg(feature = "remote")]
         View::Read => libc::PROT_READ,
@@ -180,6 +184,7 @@ pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &O
     unsafe { map(At::Over(at), len, prot, libc::MAP_SHARED, Some(file)) }?;
     match view {
         // What is written to the file must not reach a fork's child.
+        // protection: fork-child-has-no-executed-view
         View::Execute => keep_from_children(at, len),
         #[cfg(feature = "remote")]
         View::Read => keep_from_children(at, len),
@@ -203,9 +208,11 @@ pub(in crate::memory) fn code_file(len: u64) -> Result<(OwnedFd, u64), Refused> 
     let finish = || {
         // A child after fork must not write the parent's code, so it does not get this view.
         // SAFETY: the range was mapped above; the advice changes nothing in this process.
+        // protection: fork-child-has-no-writable-view
         if unsafe { libc::madvise(pointer(rw), len as usize, libc::MADV_DONTFORK) } != 0 {
             return Err(("madvise", last_errno()));
         }
+        // protection: seal-before-the-executed-view
         seal(&file, CODE_SEALS)
     };
     match finish() {
@@ -230,6 +237,7 @@ fn seal(file: &OwnedFd, seals: i32) -> Result<(), Refused> {
     // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
         0 => Ok(()),
+        // protection: seal-is-demanded
         _ => Err(("fcntl(F_ADD_SEALS)", last_errno())),
     }
 }
@@ -312,6 +320,7 @@ pub(in crate::memory) fn page_wiped_by_fork() -> Option<NonNull<u8>> {
     }
     .ok()?;
     // SAFETY: the page was mapped above; the advice changes nothing in this process.
+    // protection: fork-mark-is-wiped
     if unsafe { libc::madvise(pointer(page), len as usize, libc::MADV_WIPEONFORK) } != 0 {
         // SAFETY: mapped above, seen by nobody.
         unsafe { unmap(page, len) };

@@ -42,6 +42,7 @@ struct Folder {
 impl Folder {
     /// Makes one; fails if there is anything of that name.
     fn new(path: PathBuf) -> Result<Self, Errno> {
+        // protection: remote-the-place-is-private
         DirBuilder::new().mode(0o700).create(&path).map_err(errno)?;
         Ok(Self {
             path,

@@ -75,6 +75,7 @@ fn uniform_bti(smaps: &str, pages: CodeRange) -> Option<bool> {
         if let Some(flags) = line.strip_prefix("VmFlags:") {
             if current.is_some_and(|range: CodeRange| range.overlaps(pages)) {
                 let bti = flags.split_whitespace().any(|flag| flag == "bt");
+                // protection: toggle-keeps-the-flags-of-pages
                 if seen.is_some_and(|before| before != bti) {
                     return None;
                 }

@@ -199,6 +199,7 @@ impl Socket {
     /// Receives a message that is there already; `None` if there is none yet. It may have no descriptors: with such it is
     /// refused, and they are not even opened, which is right for somebody of whom nothing is known.
     pub(crate) fn receive_bare(&self, into: &mut [u8]) -> Result<Option<usize>, Trouble> {
+        // protection: remote-strangers-open-nothing
         match self.try_receive(into, libc::MSG_DONTWAIT, 0) {
             Ok((len, _)) => Ok(Some(len)),
             Err(Trouble::Late | Trouble::Refused(Errno(libc::EINTR))) => Ok(None),
@@ -229,6 +230,8 @@ impl Socket {
         // SAFETY: the kernel has filled the header in, and nobody has looked at it yet.
         let mut files = unsafe { received_files(&message) };
         let file = files.pop();
+        // protection: remote-truncated-messages-are-refused
+        // protection: remote-more-descriptors-are-refused
         if !files.is_empty() || message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
             return Err(Trouble::TooLong);
         }
@@ -268,6 +271,7 @@ unsafe fn received_files(message: &libc::msghdr) -> SmallVec<[OwnedFd; 1]> {
             let head = unsafe { libc::CMSG_LEN(0) } as usize;
             let len: usize = entry.cmsg_len as _;
             let count = len.saturating_sub(head) / size_of::<RawFd>();
+            // protection: remote-more-descriptors-are-closed
             for index in 0..count {
                 // SAFETY: the entry has as many descriptors, by its length; they are ours from now on.
                 let file = unsafe {

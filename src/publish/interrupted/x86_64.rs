@@ -39,6 +39,7 @@ pub(in crate::publish) fn registers(context: &libc::ucontext_t) -> [u64; GENERAL
 /// Where the trap is, if a signal with this code is one: the counter is behind it, and its code is `SI_KERNEL`. What was
 /// sent by kill or by single steps is none.
 pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
+    // protection: single-steps-are-not-swallowed
     (code == libc::SI_KERNEL).then(|| counter.wrapping_sub(1))
 }
 

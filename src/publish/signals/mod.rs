@@ -53,6 +53,7 @@ impl Turn {
                 Ok(_) => return Ok(Self),
                 Err(owner) if owner == this => {}
                 // The parent's, at the moment of the fork.
+                // protection: fork-during-a-barrier-by-signals
                 Err(owner) => {
                     let _ = OWNER.compare_exchange(owner, 0, Ordering::Relaxed, Ordering::Relaxed);
                 }
@@ -67,6 +68,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        // protection: signals-turn-is-released
         OWNER.store(0, Ordering::Release);
     }
 }
@@ -100,6 +102,7 @@ impl Signals {
         loop {
             let number = BATCHES.fetch_add(1, Ordering::Relaxed) + 1;
             let asked = self.ask(over, number)?;
+            // protection: signals-look-for-new-threads
             if asked == over {
                 return Ok(());
             }
@@ -139,6 +142,7 @@ impl Signals {
         let slots = all.take(slots.end).skip(slots.start);
         let mut look = Instant::now() + Duration::from_millis(2);
         for (thread, slot) in slots {
+            // protection: signals-reach-every-thread
             while slot.load(Ordering::Acquire) != number {
                 let now = Instant::now();
                 if now >= look {

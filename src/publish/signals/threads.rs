@@ -65,6 +65,7 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         // SAFETY: opened by us, and closed once.
+        // protection: signals-close-their-descriptors
         unsafe { libc::close(self.0) };
     }
 }
@@ -153,6 +154,7 @@ fn read_status(status: &[u8], signal: libc::c_int) -> Whereabouts {
         Some(b'Z' | b'X' | b'x') => Whereabouts::Held,
         // In the kernel, which looks for signals before it returns. Interruptible sleep is not among these:
         // the signal ends it, so that the thread will answer.
+        // protection: signals-acknowledge-after-serializing
         Some(b'D' | b'T' | b't') if !is_blocked => Whereabouts::Held,
         _ => Whereabouts::MayExecute,
     }

@@ -77,6 +77,7 @@ impl Drop for Closed {
 /// Waits until threads may attach. After the thread's slot is visible: then either the asker sees the slot, or
 /// this sees that the world is stopped.
 pub(super) fn wait_until_open() {
+    // protection: fork-while-attaching-is-closed
     while DOOR.is_closed_for(registry::this_process()) {
         std::thread::yield_now();
     }
@@ -207,6 +208,7 @@ impl Round {
             let now = Instant::now();
             let look_for_exited = now >= look;
             for asked in self.asked.iter_mut().filter(|asked| !asked.answered) {
+                // protection: exited-threads-are-not-waited-for
                 if asked.poll() || (look_for_exited && asked.has_gone()) {
                     asked.answered = true;
                 }
@@ -216,6 +218,7 @@ impl Round {
             }
             match self.asked.iter().find(|asked| !asked.answered) {
                 None => break,
+                // protection: silent-threads-are-named
                 Some(silent) if now >= deadline => return Outcome::Silent(silent.tid),
                 Some(_) => std::thread::yield_now(),
             }
@@ -232,6 +235,7 @@ impl Drop for Round {
     fn drop(&mut self) {
         let mut in_use = false;
         for asked in &mut self.asked {
+            // protection: stop-releases-threads
             in_use |= !asked.release();
         }
         if in_use {
@@ -352,6 +356,7 @@ fn answer(slot: &Slot, context: &interrupted::Context) {
     slot.found.store(kind, Ordering::Relaxed);
     slot.at.store(at, Ordering::Relaxed);
     serialize();
+    // protection: stop-parks-threads
     if take(TAKEN, ANSWERED) && parks {
         park(slot, number << 2 | ANSWERED);
     }

@@ -58,6 +58,7 @@ fn held(vacated: &[Vacated], at: u64, strip: fn(u64) -> u64) -> Found {
     let is_start = |part: &Vacated| part.range().start().get() == at;
     match returns_into(vacated, strip(at)) {
         true => Found::Returns(strip(at)),
+        // protection: stop-knows-stubs-in-registers
         false if vacated.iter().any(is_start) => Found::Executes(at),
         false => Found::Outside,
     }
@@ -80,17 +81,20 @@ pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
 ///
 /// As for [`look`].
 unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vacated]) -> Found {
+    // protection: drain-looks-at-the-counter
     if inside(vacated, place.pc) {
         return Found::Executes(place.pc);
     }
     if vacated.is_empty() {
         return Found::Outside;
     }
+    // protection: drain-looks-at-registers
     let mut registers = place.registers.iter().map(|at| held(vacated, *at, strip));
     if let Some(found) = registers.find(|found| *found != Found::Outside) {
         return found;
     }
     if !(place.low..place.high).contains(&place.sp) {
+        // protection: drain-knows-the-stack
         return Found::Elsewhere(place.sp);
     }
     // The red zone holds no return address, but may hold one that is about to be jumped to.
@@ -98,12 +102,15 @@ unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vaca
     while at.saturating_add(8) <= place.high {
         // SAFETY: an aligned word of the thread's stack, at or just below its stack pointer or above it.
         let word = unsafe { (at as *const u64).read_volatile() };
+        // protection: signed-return-addresses-are-found
         let unsigned = strip(word);
+        // protection: drain-walks-return-addresses
         if returns_into(vacated, unsigned) {
             return Found::Returns(unsigned);
         }
         // The first byte of a range is nothing to return to, but may be where a handler interrupted the thread.
         // SAFETY: as above; the words around are checked against the bounds inside.
+        // protection: drain-looks-into-interrupted-frames
         if inside(vacated, word) && unsafe { is_saved_counter(at, place) } {
             return Found::Executes(word);
         }

@@ -34,8 +34,10 @@ pub struct SignalAttached {
 
 fn attach() -> Result<SignalAttached> {
     let slot = registry::attach()?;
+    // protection: stop-keeps-threads-from-attaching
     ask::wait_until_open();
     // What was published to the threads that were attached before is not published to this one.
+    // protection: serialize-when-attached-to-a-world
     serialize();
     Ok(SignalAttached {
         slot,

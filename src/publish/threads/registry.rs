@@ -60,6 +60,7 @@ pub(super) fn this_thread() -> libc::pid_t {
 pub(super) fn slots() -> impl Iterator<Item = &'static Slot> {
     let pid = this_process();
     all().filter(move |slot| {
+        // protection: fork-child-has-no-attached-threads
         slot.tid.load(Ordering::Acquire) > FREE && slot.pid.load(Ordering::Relaxed) == pid
     })
 }
@@ -108,6 +109,7 @@ pub(super) fn attach() -> Result<&'static Slot> {
 pub(super) fn detach(slot: &Slot) {
     let here = slot.pid.load(Ordering::Relaxed) == this_process();
     if here && slot.depth.fetch_sub(1, Ordering::Relaxed) == 1 {
+        // protection: detached-threads-are-not-asked
         slot.tid.store(FREE, Ordering::Release);
     }
 }

@@ -64,6 +64,7 @@ fn disposition(signal: libc::c_int) -> Option<libc::sigaction> {
 /// Whether nobody else handles the signal.
 fn is_available(signal: libc::c_int) -> bool {
     let ours = ask::on_signal as *const () as libc::sighandler_t;
+    // protection: foreign-signals-are-left-alone
     disposition(signal).is_some_and(|found| found.sa_sigaction == libc::SIG_DFL || found.sa_sigaction == ours)
 }
 

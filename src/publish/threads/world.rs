@@ -120,13 +120,16 @@ impl SignalWorld {
     /// [`Error::ThreadInside`] when the time is over, [`Error::ThreadElsewhere`], [`Error::ThreadSilent`].
     pub fn drained(&self, ranges: &[CodeRange]) -> Result<Drained> {
         let vacated: Box<[Vacated]> = ranges.iter().copied().map(Vacated::anywhere).collect();
+        // protection: drain-begins-before-it-asks
         let began = Moment::now();
+        // protection: drain-looks-at-its-own-stack-too
         self.check_self(&vacated)?;
         self.until_outside(|| {
             let _turn = self.turn()?;
             let mut round = Round::new(Action::Report, &vacated, self.signal);
             self.judge(round.run(Instant::now() + self.patience), &vacated)
         })?;
+        // protection: drain-begins-before-it-asks (2)
         Ok(Drained::found(ranges, began))
     }
 
@@ -220,12 +223,14 @@ impl SignalWorld {
 // Two callers take turns. Every thread serializes at the end of the handler.
 unsafe impl World for SignalWorld {
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
+        // protection: drain-looks-at-its-own-stack
         self.check_self(vacated)?;
         self.until_outside(|| {
             let _turn = self.turn()?;
             let _closed = Closed::close();
             let mut round = Round::new(Action::Park, vacated, self.signal);
             let outcome = round.run(Instant::now() + self.patience);
+            // protection: inside-is-refused
             if matches!(outcome, Outcome::AllOutside) {
                 // SAFETY: what the implementation's comment says.
                 work(&unsafe { Stopped::promise() });

@@ -51,6 +51,7 @@ fn install_for(signal: libc::c_int, place: &AtomicPtr<libc::sigaction>) -> Resul
         return Ok(());
     }
     // One that was installed after ours and hands on to it must not be handed on to by ours: that would go round.
+    // protection: trap-handler-does-not-go-round
     if place.load(Ordering::Acquire).is_null() {
         place.store(Box::into_raw(Box::new(before)), Ordering::Release);
     } else {
@@ -60,9 +61,11 @@ fn install_for(signal: libc::c_int, place: &AtomicPtr<libc::sigaction>) -> Resul
     // SAFETY: all zeros is a valid action: default disposition, empty mask.
     let mut ours = unsafe { ours.assume_init() };
     ours.sa_sigaction = this();
+    // protection: trap-handler-uses-the-alternate-stack
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (before.sa_flags & libc::SA_RESTART);
     // On a small alternate stack there is room for one frame, not for that of a profiler on top of it. The mask of the
     // handler before is for that handler, and set when it is called.
+    // protection: trap-handler-lets-profilers-wait
     ours.sa_mask = mask::while_handling();
     action(signal, &raw const ours)
         .map(drop)
@@ -84,6 +87,7 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, frame: *m
     let trap = interrupted::trapped_at(interrupted::counter(context), code);
     if let Some(ramp) = trap.and_then(|at| TABLE.find(at)) {
         TAKEN.fetch_add(1, Ordering::Relaxed);
+        // protection: trap-leads-to-its-ramp
         interrupted::set_counter(context, ramp);
         return;
     }
@@ -101,13 +105,17 @@ fn hand_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     };
     match before.sa_sigaction {
         // A breakpoint cannot be ignored: the kernel kills for it even then.
+        // protection: ignored-traps-that-were-sent-stay-ignored
         libc::SIG_IGN if !is_fault(info) => {}
+        // protection: foreign-breakpoint-kills
         libc::SIG_DFL | libc::SIG_IGN => die(signal),
         // It wanted to be called once.
+        // protection: trap-handler-before-is-called-once
         _ if before.sa_flags & libc::SA_RESETHAND != 0 && WAS_CALLED.swap(true, Ordering::Relaxed) => {
             die(signal)
         }
         handler => {
+            // protection: trap-handler-before-has-its-own-mask
             mask::become_that_of(before, signal, context);
             call(handler, before.sa_flags, (signal, info, context));
         }
@@ -123,10 +131,12 @@ fn call(
     if flags & libc::SA_SIGINFO != 0 {
         // SAFETY: with this flag, the address is that of such a function.
         let handler = unsafe { std::mem::transmute::<usize, InfoHandler>(handler) };
+        // protection: trap-handler-chains
         handler(signal, info, context);
     } else {
         // SAFETY: without the flag, the address is that of such a function.
         let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
+        // protection: trap-handler-chains-the-old-form
         handler(signal);
     }
 }

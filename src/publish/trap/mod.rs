@@ -110,6 +110,7 @@ impl Traps {
     pub unsafe fn arm(&self, memory: &dyn LiveMemory, at: CodeAddr, ramp: CodeAddr) -> Result<()> {
         // SAFETY: the caller promises the same.
         unsafe { self.set(at, ramp) };
+        // protection: trap-write-that-is-refused-leaves-no-note
         exchange(memory, at).inspect_err(|_| self.clear(at))
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use asm_tests::protections::Protection;
+use asm_tests::protections::{Protection, marks};
 
 use crate::Result;
 
@@ -49,9 +49,13 @@ impl Tree {
     /// Takes a protection out, as long as the result lives.
     pub fn take_out(&self, one: &Protection) -> Result<Taken> {
         let mut taken = Taken(Vec::new());
+        let marks = marks(&self.root)?;
         for edit in &one.edits {
-            let path = self.root.join(&edit.file);
-            let before = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", edit.file))?;
+            let path = marks.get(&edit.mark);
+            let path = path
+                .ok_or_else(|| format!("nothing is marked as {}", edit.mark))?
+                .clone();
+            let before = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             let after = edit.apply(&before)?;
             fs::write(&path, after)?;
             taken.0.push((path, before));

@@ -87,6 +87,7 @@ impl Flavor {
     /// specification of ELFv2 is written for 2.07, but musl and the BSDs use it without (LLVM's default processor for them
     /// is `ppc64`).
     const fn has_isa_2_07(self) -> bool {
+        // protection: no-newer-instructions-than-promised
         matches!(self.endian, Endian::Little)
     }
 }

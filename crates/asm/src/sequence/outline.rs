@@ -36,6 +36,7 @@ pub struct Outline {
 #[inline]
 pub(super) fn assign<A: Array<Item: Copy>>(list: &mut SmallVec<A>, items: &[A::Item]) {
     match list.len() == items.len() {
+        // protection: lists-are-assigned-whole
         true => list.copy_from_slice(items),
         false => *list = SmallVec::from_slice(items),
     }

@@ -38,7 +38,9 @@ impl Variant {
         if !self.like.is_same(like) {
             self.like = like.clone();
         }
+        // protection: what-stands-is-its-own-sequence
         assign(&mut self.values, &outline.values);
+        // protection: what-stands-has-its-own-targets
         assign(&mut self.targets, &outline.targets);
     }
 

@@ -90,6 +90,7 @@ pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
 }
 
 fn put_far(kind: BranchKind, branch: &Branch, to: u64, out: &mut Vec<u8>) {
+    // protection: a-branch-that-cannot-be-is-not-left-out
     let scratch = scratch(branch).expect("`reaches` has found the register of a far branch");
     if let BranchKind::JumpIf(cond) = kind {
         out.extend_from_slice(&[0x70 | code(cond.negated()), far_len(branch) as u8]);

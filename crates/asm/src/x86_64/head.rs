@@ -22,6 +22,7 @@ const WORD: u64 = 8;
 /// Where the head of the site at `addr` stands: as early as it can. Any site of 9 bytes has one.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
     let into = addr.get() % WORD;
+    // protection: head-within-one-quadword
     let lead = match into + u64::from(LEN) <= WORD {
         true => 0,
         false => WORD - into,

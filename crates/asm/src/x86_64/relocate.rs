@@ -50,6 +50,7 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
         .iter()
         .collect();
     for instruction in &instructions {
+        // protection: displaced-code-means-the-same
         check(instruction, &instructions, addr.get()..end).map_err(refused)?;
     }
     if let Some(code) = as_they_are(at, &instructions, bytes, end) {

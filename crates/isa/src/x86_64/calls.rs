@@ -27,5 +27,6 @@ pub(super) fn set_distance(bytes: &mut [u8], distance: i64) -> Option<()> {
 pub(super) fn operand(addr: CodeAddr, len: usize) -> Option<Range<usize>> {
     let at = |offset: usize| addr.get().wrapping_add(offset as u64);
     let start = len.checked_sub(4)?;
+    // protection: call-distances-lie-in-one-word
     (at(start) / 8 == at(len - 1) / 8).then_some(start..len)
 }

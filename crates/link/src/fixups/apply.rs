@@ -275,6 +275,7 @@ impl Linker<'_, '_> {
     }
 
     fn check(&self, section: &Section<'_>, edge: &Edge, place: u64, fit: Fit, value: u64) -> Result<()> {
+        // protection: truncated-relocations
         let Err(misfit) = fit.check(value) else {
             return Ok(());
         };

@@ -169,6 +169,7 @@ impl<'a, 'data> Linker<'a, 'data> {
             image_base: lowest.unwrap_or(0),
         };
         if let Some(base) = linker.defined_image_base() {
+            // protection: the-image-base-can-be-defined
             linker.image_base = base;
         }
         linker
@@ -222,6 +223,7 @@ impl Layout<'_> {
                     "the segment's end is behind the end of the address space",
                 ));
             };
+            // protection: small-code-lies-low
             if self.reach() == Reach::Low2GiB && end > 1 << 31 {
                 let reason = "the object has 32-bit addresses: place it below 2 GiB, or compile it with \
                               -relocation-model=pic or -code-model=large";
@@ -231,6 +233,7 @@ impl Layout<'_> {
                 .iter()
                 .any(|(other, other_end)| start < *other_end && *other < end)
             {
+                // protection: segments-do-not-overlap
                 return Err(misplaced(kind, "it overlaps another segment"));
             }
             ranges.push((start, end));
@@ -241,6 +244,7 @@ impl Layout<'_> {
                 .get(request.kind)
                 .get()
                 .saturating_add(u64::from(request.size.get()));
+            // protection: segments-reach-each-other
             request.size.get() != 0 && end - lowest >= 1 << 31
         });
         far.map_or(Ok(()), |far| {
@@ -287,6 +291,7 @@ fn code_of(segments: &[Segment]) -> Vec<CodeRange> {
 /// Repeats a unit over all bytes.
 fn fill_with(bytes: &mut [u8], unit: &[u8]) {
     if let [byte] = unit {
+        // protection: padding-traps
         return bytes.fill(*byte);
     }
     for bytes in bytes.chunks_mut(unit.len().max(1)) {
@@ -355,6 +360,7 @@ impl Linker<'_, '_> {
     }
 
     pub(crate) fn link(&self) -> Result<LinkedImage> {
+        // protection: missing-symbols-are-errors
         self.check_missing()?;
         let mut buffers = SegmentKind::ALL.map(|kind| alloc::vec![0; self.layout.filled_len(kind)]);
         let written = self.write_sections(&mut buffers)?;

@@ -101,6 +101,7 @@ pub(crate) fn zeros(section: &Section<'_>) -> Result<()> {
         section.role,
         SectionRole::Data | SectionRole::ReadOnly | SectionRole::Ignored
     );
+    // protection: code-has-its-bytes
     if section.is_zero_filled() && (!may || is_table) {
         return Err(refuse(
             &section.name,

@@ -206,6 +206,7 @@ impl<'data> Graph<'data> {
         };
         let [our, their] = [self.leader(ours), theirs.leader(group)];
         match choose_one((ours.selection, our), (group.selection, their)) {
+            // protection: one-of-several-groups
             Ok(Chosen::First) => Ok(Fate::Dropped),
             Ok(Chosen::Second) => Ok(Fate::Replacing(index)),
             Err(Conflict::Twice) => Err(Error::SymbolDuplicate {
@@ -346,10 +347,12 @@ impl<'data> Graph<'data> {
         if gone.sections.is_empty() {
             return;
         }
+        // protection: no-unwind-information-for-what-is-left-out
         self.discard_from_tables(gone);
         for symbol in self.symbols.iter_mut().filter(|symbol| gone.holds(symbol)) {
             symbol.definition = if symbol.is_shared() {
                 // Not weakly: what is kept must have it, as nothing may lead to 0 that led to code.
+                // protection: what-is-left-out-is-not-weak
                 symbol.strength = Strength::Reference;
                 Definition::Undefined { weak: false }
             } else {
@@ -360,6 +363,7 @@ impl<'data> Graph<'data> {
             if gone.sections.contains(&id) {
                 section.take_out();
             } else if is_descriptors(&section.name) {
+                // protection: descriptors-of-what-is-left-out
                 section.edges.retain(|edge| !gone.describes((id, edge.offset)));
             }
         }
@@ -378,6 +382,7 @@ impl<'data> Graph<'data> {
         }
         self.descriptors = Descriptors::default();
         let ids = (0..self.sections.len() as u32).map(SectionId);
+        // protection: no-records-for-what-is-left-out
         let live: Vec<bool> = ids.map(|id| !gone.sections.contains(&id)).collect();
         self.cut_tables(tables, &live);
     }
@@ -421,10 +426,12 @@ fn choose_one(
         Some(Selection::SameSize) if ours.0 != theirs.0 => {
             Err(Conflict::Differ("their sizes are not the same"))
         }
+        // protection: groups-that-differ
         Some(Selection::ExactMatch) if ours != theirs => {
             Err(Conflict::Differ("their bytes are not the same"))
         }
         Some(Selection::SameSize | Selection::ExactMatch) => Ok(Chosen::First),
+        // protection: the-largest-group
         Some(Selection::Largest) if theirs.0 > ours.0 => Ok(Chosen::Second),
         Some(Selection::Largest) => Ok(Chosen::First),
         None => Err(Conflict::Differ("each is to be chosen by another rule")),
@@ -461,6 +468,7 @@ impl Members {
     /// # Errors
     /// It is in another one.
     pub(crate) fn add(&mut self, id: SectionId, name: &str) -> Result<()> {
+        // protection: a-section-is-in-one-group
         if self.0.insert(id) {
             return Ok(());
         }

@@ -89,6 +89,7 @@ impl<'data> Graph<'data> {
         self.index();
         harness.index();
         let plan = self.plan(&harness)?;
+        // protection: variables-that-share-a-section
         self.check_variables(&plan.replaced)?;
         let choice = self.choose(&harness)?;
         self.bases(
@@ -164,6 +165,7 @@ impl<'data> Graph<'data> {
             if is_local && harness.names.contains_key(&symbol.name) {
                 found
                     .entry(&*symbol.name)
+                    // protection: a-local-name-of-two-files
                     .and_modify(|local: &mut Local| *local = Local::Two(local.first(), id))
                     .or_insert(Local::One(id));
             }

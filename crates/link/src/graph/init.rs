@@ -119,6 +119,7 @@ impl Lists {
         });
         // 0 and -1 stand at the ends of `.ctors`, and 0 for functions that are nowhere.
         let mut functions: Vec<u64> = words.filter(|word| !matches!(*word, 0 | u64::MAX)).collect();
+        // protection: old-constructors-backwards
         if list.backwards {
             functions.reverse();
         }
@@ -128,6 +129,7 @@ impl Lists {
     /// All constructors and all destructors, each in the order in which to call them.
     pub(crate) fn in_order(mut self) -> (Vec<CodeAddr>, Vec<CodeAddr>) {
         // Those of one rank stay as they are.
+        // protection: constructors-by-priority
         self.0.sort_by_key(|(list, _)| list.rank);
         let of = |time| -> Vec<CodeAddr> {
             let lists = self.0.iter().filter(|(list, _)| list.time == time);
@@ -136,6 +138,7 @@ impl Lists {
                 .collect()
         };
         let mut after = of(Time::After);
+        // protection: destructors-backwards
         after.reverse();
         (of(Time::Before), after)
     }

@@ -35,6 +35,7 @@ impl<'data> Graph<'data> {
     /// Whether the other graph is for the same architecture and of the same format; one without files is of any.
     pub(crate) fn check_arch(&self, other: &Graph<'_>) -> Result<()> {
         let first = |graph: &Graph<'_>| graph.file_name(0).to_owned();
+        // protection: objects-are-for-one-architecture
         if other.arch != self.arch {
             return Err(Error::ObjectsDiffer {
                 first: first(self),
@@ -44,6 +45,7 @@ impl<'data> Graph<'data> {
             });
         }
         let both = !self.files.is_empty() && !other.files.is_empty();
+        // protection: formats-are-not-mixed
         if both && other.format != self.format {
             return Err(Error::ObjectFormatsDiffer {
                 first: first(self),
@@ -70,6 +72,7 @@ impl<'data> Graph<'data> {
         self.alternates.append(&mut other.alternates);
         let included = other.included.iter().filter_map(|id| ids.get(id.index()));
         self.included.extend(included);
+        // protection: maps-of-what-loses
         self.stay_with_losers(&ids, &bases);
         for mut section in other.sections {
             section.file = bases.file_of(section.file);
@@ -81,6 +84,7 @@ impl<'data> Graph<'data> {
             for edge in &mut section.edges {
                 let own = SymbolId(edge.target.0.saturating_add(bases.symbol));
                 edge.target = match self.symbols.get(own.index()) {
+                    // protection: maps-of-what-lost
                     Some(symbol) if describes_code && symbol.is_in_file(section.file) => own,
                     // The reader has checked the index.
                     _ => ids.get(edge.target.index()).copied().unwrap_or(edge.target),
@@ -141,6 +145,7 @@ impl<'data> Graph<'data> {
             let Some(first) = id.and_then(|id| self.symbols.get(id.index())) else {
                 continue;
             };
+            // protection: duplicates-are-refused
             if first.strength == Strength::Strong && !choice.replaces(first) {
                 return Err(Error::SymbolDuplicate {
                     symbol: symbol.name.clone().into_owned(),
@@ -180,6 +185,7 @@ impl<'data> Graph<'data> {
                     Definition::Section(..) | Definition::Absolute(_)
                 )
             {
+                // protection: alternate-names-count
                 symbol.definition = default.definition;
                 symbol.strength = Strength::Weak;
                 (symbol.size, symbol.function, symbol.file) = (default.size, default.function, default.file);
@@ -267,6 +273,7 @@ impl Symbol<'_> {
             // It needs no room.
             other.definition = Definition::Undefined { weak: true };
         }
+        // protection: hidden-stays-hidden
         self.scope = scope;
         other.scope = Scope::Local;
     }

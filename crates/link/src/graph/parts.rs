@@ -247,6 +247,7 @@ pub(crate) fn mend_frames(section: &mut Section<'_>, endian: Endian, parts: &[Pa
         let id_at = part.start + WORD;
         if read_word(&section.bytes, endian, id_at) == Some(id_at - common.start) {
             let distance = cuts.moved(id_at) - cuts.moved(common.start);
+            // protection: unwind-information-finds-its-other-half
             write_word(section.bytes.to_mut(), endian, id_at, distance);
         }
     }
@@ -279,6 +280,7 @@ pub(crate) fn mend_maps(
             }
         }
         write_word(&mut bytes, endian, start + FUNCTIONS_AT, functions);
+        // protection: a-stack-map-without-the-dead-says-so
         write_word(&mut bytes, endian, start + RECORDS_AT, records);
     }
     Some(bytes)

@@ -46,6 +46,7 @@ impl Graph<'_> {
         if let Some(root) = missing.into_iter().min() {
             return Err(Error::RootUndefined { symbol: root.into() });
         }
+        // protection: included-symbols-are-kept
         for id in &self.included {
             if let Some(named) = marks.named.get_mut(id.index()) {
                 *named = true;
@@ -66,6 +67,7 @@ impl Graph<'_> {
 
     fn sweep(&mut self, live: &[bool], named: &[bool]) {
         let is_live = |id: SectionId| live.get(id.index()) == Some(&true);
+        // protection: pruned-tables-are-forgotten
         self.tables.retain(is_live);
         for (symbol, named) in self.symbols.iter_mut().zip(named) {
             match symbol.definition {
@@ -168,6 +170,7 @@ impl<'a, 'data> Marks<'a, 'data> {
             if matches!(section.role, SectionRole::EhFrame | SectionRole::StackMaps) {
                 match Table::of(graph, index, section) {
                     Some(table) => marks.add(index, table),
+                    // protection: what-is-not-understood-is-kept
                     None => marks.waiting.push(id),
                 }
             }
@@ -209,6 +212,7 @@ impl<'a, 'data> Marks<'a, 'data> {
             });
             for id in group.into_iter().flat_map(Group::sections) {
                 self.group.remove(id);
+                // protection: groups-are-kept-whole
                 self.waiting.push(*id);
             }
             for (table, part) in self.parts.get(&id).cloned().into_iter().flatten() {
@@ -244,8 +248,10 @@ impl<'a, 'data> Marks<'a, 'data> {
                 *named = true;
             }
             let tables = self.graph.tables_of(edge);
+            // protection: tables-live-with-their-users
             self.waiting.extend(tables.into_iter().flatten());
             let bounded = self.bounded.get(&edge.target);
+            // protection: bounds-keep-sections
             self.waiting.extend(bounded.into_iter().flatten());
             let symbol = self.graph.symbols.get(target);
             if let Some(Definition::Section(id, _)) = symbol.map(|symbol| symbol.definition) {

@@ -293,6 +293,7 @@ impl<'data> Graph<'data> {
     pub(crate) fn check_tables(&self) -> Result<()> {
         let outside = |(id, offset): Spot, size: u32| {
             let room = self.section(id).map_or(0, |section| section.size);
+            // protection: entries-and-stubs-lie-in-sections
             offset.checked_add(size).is_none_or(|end| end > room)
         };
         let entries = self

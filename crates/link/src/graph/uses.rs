@@ -67,6 +67,7 @@ impl Ways {
             if let (true, Some(way)) = (is_table, named) {
                 edge.target = way.from;
             }
+            // protection: unwind-information-of-what-is-replaced
             if is_table || !is_use(edge) {
                 continue;
             }
@@ -111,6 +112,7 @@ fn own_addend(arch: Arch, edge: &Edge, from_code: bool) -> Option<i64> {
         Formula::Relative | Formula::Branch | Formula::BranchNoToc | Formula::Page if from_code => {
             Some(match arch {
                 // From the end of the field, which in calls, jumps and instructions that load an address is the instruction's.
+                // protection: uses-by-way-of-sections
                 Arch::X86_64 => -4,
                 // From the start of the instruction, 2 bytes before the field.
                 Arch::SystemZ => 2,

@@ -249,6 +249,7 @@ impl Places {
                 .iter()
                 .filter_map(|id| Some((id.index(), graph.section(*id)?)))
         };
+        // protection: arrays-are-aligned-as-their-strictest-part
         let mut first = sections().map(|(_, section)| section.align).max();
         for (index, section) in sections() {
             let place = self.place(index, section, first.take().unwrap_or(section.align))?;
@@ -300,6 +301,7 @@ impl Places {
     fn requests(&self) -> Result<[SegmentRequest; 3]> {
         let total = self.segments.iter().map(|segment| segment.size).sum();
         let [code, read_only, data] = &self.segments;
+        // protection: images-have-a-limit
         if total > code.limit {
             return Err(code.too_large(total));
         }
@@ -324,9 +326,12 @@ impl<'data> Graph<'data> {
     /// The image would be larger than its [limit](Self::set_size_limit); a relocation that comes in a pair has no other half; what was changed in the graph
     /// does not hold together.
     pub fn layout(mut self) -> Result<Layout<'data>> {
+        // protection: bounds-are-defined
         let rows = self.define_bounds()?;
         self.use_alternates();
+        // protection: later-passes-get-entries
         self.complete_tables()?;
+        // protection: changes-are-checked-at-layout
         self.check()?;
         self.place_commons()?;
         self.descriptors = Descriptors::find(&self);
@@ -380,6 +385,7 @@ impl<'data> Layout<'data> {
         let mut own = segments.filter(|(request, _)| request.kind == kind);
         own.next().map_or(0, |(request, filled)| match kind {
             SegmentKind::Code => request.size.as_usize(),
+            // protection: zeros-are-left-to-the-memory
             SegmentKind::ReadOnly | SegmentKind::Data => Len::new(filled).as_usize(),
         })
     }

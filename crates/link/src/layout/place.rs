@@ -28,6 +28,7 @@ impl Layout<'_> {
         let (Some(section), Some(place)) = (section, place) else {
             return Err(misplaced("it has no place in a segment"));
         };
+        // protection: moved-sections-are-aligned
         if offset.get() % section.align.max(1) != 0 {
             return Err(misplaced("the offset is not a multiple of its alignment"));
         }
@@ -72,6 +73,7 @@ impl Layout<'_> {
             .collect();
         placed.sort_unstable();
         for (first, second) in placed.iter().zip(placed.iter().skip(1)) {
+            // protection: moved-sections-do-not-overlap
             if first.0 == second.0 && second.1 < first.2 {
                 let offset = Len::new(u32::try_from(second.1).unwrap_or(u32::MAX));
                 return Err(self.misplaced(second.3, offset, "it overlaps the section before it"));

@@ -55,6 +55,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
     reader.symbols(&mut graph)?;
     reader.groups(&mut graph)?;
     reader.edges(&mut graph)?;
+    // protection: one-file-keeps-one-group-of-a-name
     graph.choose_among_own()?;
     align::carry_out(&mut graph)?;
     Ok(graph)
@@ -131,6 +132,7 @@ impl<'data> Reader<'data> {
             about_code: linked,
             about: (linked && link > 0).then_some(SectionId(link)),
             // Nobody names what is called by itself.
+            // protection: constructors-are-roots
             retained: flags & u64::from(elf::SHF_GNU_RETAIN) != 0 || list.is_some(),
             list,
         };
@@ -139,6 +141,7 @@ impl<'data> Reader<'data> {
         }
         section.align = alignment(&section.name, header.sh_addralign.get(self.endian))?;
         section.size = checks::size(size)?;
+        // protection: descriptors-are-those-of-elf-v1
         self.check_convention(&section)?;
         section.bytes = Cow::Borrowed(
             header
@@ -210,6 +213,7 @@ impl<'data> Reader<'data> {
             return Ok(Definition::Absolute(0));
         }
         match raw.st_type() {
+            // protection: indirect-functions
             elf::STT_GNU_IFUNC => {
                 return Ok(Definition::Refused(
                     "it is an indirect function, whose resolver must run first: load the resolver by itself, call it, and let \
@@ -223,6 +227,7 @@ impl<'data> Reader<'data> {
             {
                 return Ok(Definition::Refused("it is thread-local"));
             }
+            // protection: thread-local-definitions
             elf::STT_TLS => return Err(self.thread_local(raw, index, name)),
             _ => {}
         }
@@ -340,6 +345,7 @@ impl<'data> Reader<'data> {
         let number = raw.r_type(self.endian, false);
         let Some(relocation) = Relocation::from_elf(self.arch, number) else {
             let (relocation, reason) = relocation::why_refused(self.arch, number);
+            // protection: thread-local-uses
             if reason == relocation::TLS {
                 let place = format!("{relocation} at {}+{:#x}", section.name, offset);
                 let symbol = symbols.get(raw.r_sym(self.endian, false) as usize);
@@ -391,6 +397,7 @@ fn role(
     if has(elf::SHF_COMPRESSED) {
         return Err(refuse(name, "it is compressed: write it uncompressed"));
     }
+    // protection: no-parts-of-functions
     if [".init", ".fini"].contains(&name) {
         return Err(refuse(
             name,

@@ -60,6 +60,7 @@ fn is_pair(page: &Edge, low: &Edge) -> bool {
 fn register(code: &Code<'_, '_>, at: u32) -> Option<u32> {
     let (page, load) = (code.word(at)?, code.word(at.checked_add(4)?)?);
     let register = page & REGISTER;
+    // protection: relaxation-of-one-register
     let alike = load & REGISTER == register && load >> 5 & REGISTER == register;
     // As a base, 31 is the stack pointer.
     let found =

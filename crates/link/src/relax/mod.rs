@@ -140,6 +140,7 @@ impl Plain {
     }
 
     fn target(&self, resolved: &Resolved<'_>, symbol: SymbolId) -> Option<u64> {
+        // protection: relaxation-reads-changed-entries
         let plain = self.0.get(symbol.index()) == Some(&true);
         plain
             .then(|| resolved.symbol_addr(symbol))?

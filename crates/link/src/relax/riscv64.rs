@@ -45,6 +45,7 @@ pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Ch
         };
         let loads = lows.get(&upper.offset).map_or(&[][..], Vec::as_slice);
         let distance = target.wrapping_sub(code.place(upper.offset));
+        // protection: relaxation-within-a-section
         let relaxable = !code.shared.contains(&(code.id, upper.offset))
             && is_auipc(code, upper)
             && marked.contains(&upper.offset)

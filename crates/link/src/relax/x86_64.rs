@@ -63,6 +63,7 @@ fn to_distance(
     let distance = target
         .wrapping_add(TO_NEXT as u64)
         .wrapping_sub(code.place(field));
+    // protection: relaxation-within-reach
     Fit::signed(32).check(distance).ok()?;
     match code.bytes(start)? {
         [0xff, 0x15] => changes.bytes(start, &[0x67, 0xe8]),

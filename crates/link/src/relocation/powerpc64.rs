@@ -62,6 +62,7 @@ table! {
     R_PPC64_ADDR16_LO: Absolute, LO, Fit::ANY;
     R_PPC64_ADDR16_HI: Absolute, HI, FIT_HI;
     R_PPC64_ADDR16_HA: Absolute, HA, FIT_HA;
+    // protection: absolute-branches-have-a-range
     R_PPC64_ADDR14: Absolute, BD, Fit::signed(16).zeros(2);
     R_PPC64_REL24: Branch, LI, Fit::signed(26).zeros(2);
     R_PPC64_REL14: Relative, BD, Fit::signed(16).zeros(2);

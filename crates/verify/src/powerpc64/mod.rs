@@ -417,6 +417,7 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
         sides.all(|facts| facts.len == 4 && is(facts))
     };
     let plain = |facts: &Facts| facts.nop || matches!(facts.flow, Flow::Jump(Dest::Address(_)));
+    // protection: calls-exchange-for-calls
     match both(plain) || both(|facts| matches!(facts.flow, Flow::Call(Dest::Address(_)))) {
         true => Ok(()),
         false => Err("an instruction changes that is no nop or direct jump, nor a direct call in both"),
@@ -430,6 +431,7 @@ fn leaving(convention: &Convention, register: DwarfReg, end: &[u32], addr: u64, 
     let (save, rest) = bytes.split_at_checked(4)?;
     let (address, last) = rest.split_at_checked(middle)?;
     let exact = last.len() == 4 * end.len()
+        // protection: toc-saved-by-a-stub
         && convention.starts_with(save, &[SAVE + convention.slot])
         && convention.starts_with(last, end);
     let mut code = Vec::new();

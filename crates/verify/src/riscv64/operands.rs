@@ -72,6 +72,7 @@ fn gather(half: u16, bits: &[(u16, u16)]) -> i64 {
 /// The same where the last of them is the sign.
 fn signed(half: u16, bits: &[(u16, u16)]) -> i64 {
     let (value, sign) = (gather(half, bits), bits.last().map_or(0, |(_, to)| *to));
+    // protection: numbers-of-short-instructions-have-a-sign
     if value >> sign & 1 == 1 {
         value - (2 << sign)
     } else {

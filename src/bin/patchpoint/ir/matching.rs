@@ -31,6 +31,7 @@ impl Mangling {
     fn names(self, symbol: &str) -> impl Iterator<Item = String> {
         let plain = match self {
             Self::None => Some(symbol),
+            // protection: symbols-of-mach-o-have-a-sign
             Self::Underscore => symbol.strip_prefix('_'),
         };
         let plain = plain.map(str::to_owned);
@@ -282,6 +283,7 @@ impl Program {
         let mut function = self.functions.get(home);
         loop {
             if let Some(function) = function {
+                // protection: inlined-calls-count
                 open.extend(function.refers_to.iter().map(String::as_str));
                 if function.calls_unknown && !unknown {
                     unknown = true;
@@ -344,6 +346,7 @@ impl Records<'_> {
                 lines.join(", ")
             )));
         };
+        // protection: records-of-several-shapes-are-refused
         if fitting.iter().all(|call| call.meaning == first.meaning) {
             return Ok(verdict_of(first));
         }
@@ -418,6 +421,7 @@ impl Records<'_> {
     /// Whether the records are those of the function's calls, one by one. In a block LLVM keeps their order, for each may do
     /// anything; and where a function is one block, none is left out or written twice.
     fn in_order(&self, function: &Function) -> bool {
+        // protection: order-is-that-of-one-block
         function.straight
             && function.calls.len() == self.records.len()
             && self.records.is_sorted_by_key(Record::offset)

@@ -356,6 +356,7 @@ fn site(
                     Meaning::Shape(shape(CallShape::any_reg(bytes)))
                 }
                 None | Some("ccc" | "cc 0") => Meaning::Shape(shape(CallShape::c(bytes))),
+                // protection: other-conventions-are-not-c
                 Some(other) => Meaning::Convention(other.to_owned()),
             };
         }

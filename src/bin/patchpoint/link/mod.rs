@@ -106,6 +106,7 @@ fn tell(link: &Link) -> Result<Story<'_>, Problem> {
     // The passes have run where linking has succeeded.
     let linked = linked.ok_or_else(|| Problem::Run("was not linked".to_owned()))?;
     let status = match program {
+        // protection: a-failing-check-keeps-the-program-from-running
         Some(program) if linked.all_hold() => Some(run(link, program)?),
         _ => None,
     };
@@ -124,6 +125,7 @@ fn read_checks(file: &str, names: &[String]) -> Result<Checks, Problem> {
         names => names.iter().map(String::as_str).collect(),
     };
     let checks = Check::all(&String::from_utf8_lossy(&bytes), &names);
+    // protection: a-file-without-checks-is-no-success
     if checks.is_empty() {
         return Err(Problem::NoChecks(names.join(" or ")).of(file));
     }
@@ -183,12 +185,14 @@ fn load(
         call::load_library(library).map_err(|why| Problem::SharedLibrary(why).of(library))?;
     }
     match Arch::host() {
+        // protection: foreign-code-is-not-executed
         Some(host) if host == graph.arch() => {}
         host => return Err(Problem::Foreign(graph.arch(), host)),
     }
     let linked = link_into(&call::memory(CHUNK), graph, passes, lookup)
         .map_err(|error| undefined(error, ", or the object that defines it"))?;
     // What the program asks for at the process's end is called in it then.
+    // protection: code-stays-until-the-process-ends
     std::mem::forget(linked.memory);
     Ok(linked.image)
 }
@@ -209,6 +213,7 @@ fn check_defines(link: &Link, graph: &mut Graph<'_>) -> Result<(), Problem> {
             .find(&told.name)
             .and_then(|id| graph.symbols().get(id.index()));
         if found.is_some_and(|symbol| !matches!(symbol.definition(), Definition::Undefined { .. })) {
+            // protection: definitions-that-would-not-count-are-refused
             return Err(Problem::DefinedTwice(told.name.clone()));
         }
     }

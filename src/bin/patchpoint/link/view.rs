@@ -127,6 +127,7 @@ impl Target for View<'_> {
             None => self
                 .unmentioned(name)
                 .ok_or_else(|| Unknown::Symbol(name.to_owned())),
+            // protection: names-of-several-symbols-are-refused
             Some(addr) if addrs.all(|other| other == addr) => Ok(addr),
             Some(_) => Err(Unknown::Symbols(name.to_owned())),
         }

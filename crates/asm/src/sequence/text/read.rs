@@ -450,6 +450,7 @@ impl<'t> Reader<'t> {
             _ => {
                 let mut before = Self { ..*self };
                 let number = self.number(TARGET)?;
+                // protection: text-promises-nothing
                 return before.promise().map(|()| Target::to(CodeAddr::new(number)));
             }
         };

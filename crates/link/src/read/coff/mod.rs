@@ -84,6 +84,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         reader.groups(&mut graph)?;
         reader.edges(&mut graph)?;
         reader.directives(&mut graph)?;
+        // protection: one-file-keeps-one-comdat-of-a-name
         graph.choose_among_own()?;
         tie_unwind_tables(&mut graph);
         Ok(graph)

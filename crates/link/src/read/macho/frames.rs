@@ -49,6 +49,7 @@ pub(crate) fn complete(graph: &mut Graph<'_>, places: &Places) -> Result<()> {
         };
         frames.read()?;
         let (mut found, folded) = (frames.found, frames.folded);
+        // protection: frames-of-macho-lead-to-functions
         section.edges.append(&mut found);
         for (offset, value) in folded {
             let field = section.bytes.to_mut().get_mut(offset as usize..);
@@ -130,6 +131,7 @@ impl<'a> Frames<'a, '_> {
             let mut entry = self.cursor(start, end);
             entry.check_end()?;
             let back = entry.word()?;
+            // protection: a-pointer-to-a-cie-may-be-relocated
             let back = self.told(start, back);
             if back == 0 {
                 let (common, personality) = self.common(entry)?;

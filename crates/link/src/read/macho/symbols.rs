@@ -42,6 +42,7 @@ impl<'data> Reader<'data> {
                 symbols.push(symbol);
                 continue;
             }
+            // protection: external-symbols-have-names
             if symbol.name.is_empty() && raw.n_type() & N_EXT != 0 {
                 let reason = format!(
                     "that of symbol {}, which others may name, is empty",

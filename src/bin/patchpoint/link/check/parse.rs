@@ -161,6 +161,7 @@ impl<'t> Parser<'t> {
 
     fn expr(&mut self) -> Parsed<Expr<'t>> {
         self.depth += 1;
+        // protection: checks-are-nested-to-a-bound
         if self.depth > DEEPEST {
             return Err(self.wrong(self.at, Why::TooDeep));
         }
