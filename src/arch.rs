@@ -12,7 +12,7 @@
 pub use patchpoint_asm::{Cond, Extension, Label, Width};
 pub use patchpoint_isa::{
     Arch, CallShape, Convention, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext, SiteKind, Vouched,
-    aarch64, powerpc64, registers, riscv64, systemz, x86_64,
+    aarch64, instructions, powerpc64, registers, riscv64, systemz, x86_64,
 };
 #[cfg(feature = "std")]
 pub(crate) use patchpoint_isa::{calls, conventions, exchange};

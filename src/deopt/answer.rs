@@ -14,7 +14,7 @@ use super::lay::Laying;
 use super::replace::{Replaced, Replacement, Saved};
 use super::value::Value;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
-use crate::arch::Arch;
+use crate::arch::conventions;
 use crate::error::{Error, Result};
 
 /// Whether a frame's caller finds the register as it left it.
@@ -88,14 +88,6 @@ pub enum ReturnValue {
     /// A vector (xmm0, ymm0 or zmm0; v0; v2 of PowerPC64; v24 of SystemZ): as many bytes as the value has; the rest of
     /// the register stays.
     Vector(Value),
-}
-
-/// What the stack pointer is a multiple of between any two instructions of code that keeps to the conventions.
-pub(super) fn stack_unit(arch: Arch) -> u64 {
-    match arch {
-        Arch::X86_64 | Arch::SystemZ => 8,
-        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 | Arch::RiscV64 => 16,
-    }
 }
 
 impl<'f> Frame<'f> {
@@ -227,7 +219,7 @@ impl<'f> Frame<'f> {
         // protection: stack-pointer-only-moves-up
         if stack_pointer < lowest
             || self.window.is_some_and(beyond)
-            || stack_pointer % stack_unit(self.site.arch) != 0
+            || stack_pointer % conventions::of(self.site.arch).stack_unit != 0
         {
             return Err(Error::FrameStackPointer {
                 id,

@@ -33,13 +33,13 @@ use alloc::vec::Vec;
 
 use super::Frame;
 use super::NewFrame;
-use super::answer::{Brand, CallerState, is_restored, stack_unit};
+use super::answer::{Brand, CallerState, is_restored};
 use super::host::{CALLEE_AREA, RETURN_ADDRESS_SIZE, own_return_slot, state, toc_keeper};
 use super::stack::lowest_of_this_thread;
 use super::unwind::UnwindInfo;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg, RecordId};
-use crate::arch::Arch;
+use crate::arch::{Arch, conventions};
 use crate::error::{Error, Result};
 use crate::site::Function;
 use crate::stackmap::StackSize;
@@ -288,7 +288,7 @@ impl<'f> Replacement<'f> {
                 "the function outside it has not saved its return address, so it calls nobody yet",
             ));
         }
-        if size % stack_unit(self.arch) != 0 {
+        if size % conventions::of(self.arch).stack_unit != 0 {
             return Err(refused(
                 "its size is no multiple of what the stack pointer is one of",
             ));

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Edge, FunctionPlace, Graph, Interposed, Replaced, Section, SectionId};
 use crate::addr::CodeAddr;
-use crate::arch::Arch;
+use crate::arch::{Arch, instructions};
 use crate::verify::Outline;
 
 /// A call or jump that leads to what was replaced, as there is no edge to lead elsewhere.
@@ -76,7 +76,7 @@ fn look_through(
             continue;
         };
         let addr = CodeAddr::new(BASE + u64::from(start));
-        let known = instructions(arch, addr, bytes);
+        let known = starts(arch, addr, bytes);
         for (from, to) in Outline::of(arch, addr, bytes, &known).branches() {
             let offset = |addr: u64| u32::try_from(addr.wrapping_sub(BASE)).ok();
             let (Some(first), Some(last)) = (offset(from.start), offset(from.end)) else {
@@ -104,26 +104,11 @@ fn look_through(
 }
 
 /// Where instructions start, for the decoder to go on behind what it does not know. Nobody knows on x86-64.
-fn instructions(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<CodeAddr> {
+fn starts(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<CodeAddr> {
     let (mut starts, mut at) = (Vec::new(), 0);
-    while let Some(first) = bytes.get(at) {
+    while let Some(len) = bytes.get(at..).and_then(|rest| instructions::len(arch, rest)) {
         starts.push(CodeAddr::new(addr.get() + at as u64));
-        at += match arch {
-            Arch::X86_64 => break,
-            Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 4,
-            Arch::RiscV64 => {
-                if first & 3 == 3 {
-                    4
-                } else {
-                    2
-                }
-            }
-            Arch::SystemZ => match first >> 6 {
-                0 => 2,
-                3 => 6,
-                _ => 4,
-            },
-        };
+        at += len;
     }
     starts
 }

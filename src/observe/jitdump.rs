@@ -137,7 +137,7 @@ fn header(arch: Arch) -> Vec<u8> {
         MAGIC,
         VERSION,
         HEADER_LEN,
-        names::elf_machine(arch).into(),
+        arch.elf_machine().into(),
         0,
         std::process::id(),
     ];

@@ -2,7 +2,6 @@
 
 use crate::addr::CodeRange;
 #[cfg(target_os = "linux")]
-use crate::arch::Arch;
 use crate::engine::Placed;
 use crate::site::{Function, Module};
 
@@ -46,17 +45,4 @@ fn one_line(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect()
-}
-
-/// The number of an architecture in ELF headers (System V gABI, e_machine).
-#[cfg(target_os = "linux")]
-pub(super) const fn elf_machine(arch: Arch) -> u16 {
-    use object::elf;
-    match arch {
-        Arch::X86_64 => elf::EM_X86_64,
-        Arch::AArch64 => elf::EM_AARCH64,
-        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => elf::EM_PPC64,
-        Arch::SystemZ => elf::EM_S390,
-        Arch::RiscV64 => elf::EM_RISCV,
-    }
 }

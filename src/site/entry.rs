@@ -9,9 +9,9 @@
 
 use super::functions::FunctionView;
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
+use crate::arch::instructions::Prologue;
 use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result, SiteName};
-use crate::stackmap::Endian;
 use crate::verify::{self, Original, Outline};
 
 /// Declares reserved bytes at the start of a function, such as the nops that LLVM emits for
@@ -101,7 +101,7 @@ impl EntrySpec {
             at,
             why,
         };
-        let prologue = prologue(arch, before);
+        let prologue = Prologue::of(arch, before);
         if let Some(at) = first_effect(arch, function.addr, before, prologue.len()) {
             // protection: entries-are-at-the-entry
             return Err(refused(at, "runs before it"));
@@ -111,7 +111,10 @@ impl EntrySpec {
         let is_inside = |to| function.addr.get() < to && to <= start.get();
         // Behind that is the local entry, to which the function itself may branch: as a call does.
         let local = match prologue {
-            Prologue::Toc => function.addr.plus(Len::new(8)).map(CodeAddr::get),
+            Prologue::Toc => function
+                .addr
+                .plus(Len::new(prologue.len() as u32))
+                .map(CodeAddr::get),
             Prologue::None | Prologue::LandingPad => None,
         };
         let outline = Outline::of(arch, function.addr, code, &[]);
@@ -121,59 +124,6 @@ impl EntrySpec {
             Some((from, _)) => Err(refused(CodeAddr::new(from.start), "leads there")),
             None => Ok(()),
         }
-    }
-}
-
-/// What a function may begin with that changes nothing for a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Prologue {
-    None,
-    /// Where indirect branches may lead. Four bytes on every architecture.
-    LandingPad,
-    /// The TOC pointer is made of the function's address. A caller that has it jumps over these eight bytes.
-    Toc,
-}
-
-impl Prologue {
-    const fn len(self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::LandingPad => 4,
-            Self::Toc => 8,
-        }
-    }
-}
-
-/// What a function begins with whose first bytes these are.
-fn prologue(arch: Arch, code: &[u8]) -> Prologue {
-    let word = |at: usize| {
-        let bytes = code.get(at..)?.first_chunk::<4>()?;
-        Some(match arch.endian() {
-            Endian::Big => u32::from_be_bytes(*bytes),
-            Endian::Little => u32::from_le_bytes(*bytes),
-        })
-    };
-    let is_pad = |pad: fn(u32) -> bool| match word(0).is_some_and(pad) {
-        true => Prologue::LandingPad,
-        false => Prologue::None,
-    };
-    match arch {
-        // endbr64 (Intel SDM volume 2).
-        Arch::X86_64 => is_pad(|word| word == 0xfa1e_0ff3),
-        // bti, in four forms (Arm ARM, C6.2).
-        Arch::AArch64 => is_pad(|word| word & 0xffff_ff3f == 0xd503_241f),
-        // lpad, which is auipc x0 (RISC-V CFI, Zicfilp).
-        Arch::RiscV64 => is_pad(|word| word & 0xfff == 0x17),
-        // addis r2, r12 or lis r2; addi r2, r2 (ELFv2 ABI, 2.3.2.1).
-        Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
-            let high = word(0).map(|word| word & 0xffff_0000);
-            let low = word(4).map(|word| word & 0xffff_0000);
-            match (high, low) {
-                (Some(0x3c4c_0000 | 0x3c40_0000), Some(0x3842_0000)) => Prologue::Toc,
-                _ => Prologue::None,
-            }
-        }
-        Arch::PowerPc64 | Arch::SystemZ => Prologue::None,
     }
 }
 

@@ -80,6 +80,12 @@ impl Arch {
         matches!(self.endian(), Endian::Big)
     }
 
+    /// Its number in ELF headers (System V gABI, `e_machine`).
+    #[must_use]
+    pub fn elf_machine(self) -> u16 {
+        self.isa().elf_machine()
+    }
+
     /// Whether this is 64-bit PowerPC, of whichever byte order and conventions.
     #[must_use]
     #[inline]

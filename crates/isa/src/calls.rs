@@ -20,6 +20,13 @@ pub fn around(arch: Arch, bytes: &[u8], offset: usize, addend: i64) -> Option<Ra
     (addend == plain && range.end <= bytes.len()).then_some(range)
 }
 
+/// What relocations of calls, jumps and instructions that load an address add to the distance of their field from the symbol: it
+/// counts from the end of the instruction on x86-64, from its start on SystemZ, 2 bytes before the field.
+#[must_use]
+pub fn addend(arch: Arch) -> i64 {
+    arch.isa().branch_addend()
+}
+
 /// Where the call or jump at `addr`, which is all of `bytes`, leads.
 #[must_use]
 pub fn target(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Option<CodeAddr> {

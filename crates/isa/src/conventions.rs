@@ -36,6 +36,8 @@ pub struct Registers {
     pub vectors: RegSet,
     /// The stack pointer.
     pub stack_pointer: DwarfReg,
+    /// What the stack pointer is a multiple of between any two instructions of code that keeps to the conventions.
+    pub stack_unit: u64,
     /// Bytes from the stack pointer to the first stack argument, at a call before it is executed.
     pub stack_args: i32,
     /// The same at the first instruction of a function.

@@ -6,6 +6,7 @@ use core::ops::Range;
 use llvm_stackmaps::addr::CodeAddr;
 
 use crate::conventions::Registers;
+use crate::instructions::Prologue;
 use crate::registers::{RegisterName, Run};
 
 /// One architecture.
@@ -21,6 +22,20 @@ pub(crate) trait Isa: Sync {
     /// Its registers as its calling conventions use them.
     fn registers(&self) -> &'static Registers;
 
+    /// What the lengths of all instructions are multiples of.
+    fn instruction_unit(&self) -> u32;
+
+    /// The length of an instruction with that first byte, where it tells.
+    fn instruction_len(&self, first: u8) -> Option<usize>;
+
+    /// What a function begins with that changes nothing.
+    fn prologue(&self, _code: &[u8]) -> Prologue {
+        Prologue::None
+    }
+
+    /// Its number in ELF headers.
+    fn elf_machine(&self) -> u16;
+
     /// Appends `len` bytes of nops, as few instructions as there can be.
     fn put_nops(&self, len: u32, out: &mut Vec<u8>);
 
@@ -29,6 +44,11 @@ pub(crate) trait Isa: Sync {
 
     /// Whether the instruction may be exchanged while threads execute either.
     fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool;
+
+    /// What is added to a distance from its field for one from where the processor counts.
+    fn branch_addend(&self) -> i64 {
+        0
+    }
 
     /// The bytes of the call or jump whose operand a relocation at `offset` fills, and what such a relocation adds to its
     /// symbol.

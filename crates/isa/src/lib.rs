@@ -12,7 +12,7 @@
 //! # Who uses what
 //!
 //! The checker (`patchpoint-verify`) uses the vocabulary and the contract, which are at the crate's root and in [`registers`]. It
-//! uses none of the facts in [`calls`], [`conventions`], [`exchange`] and [`nops`], by which the assembler and the engine go: it
+//! uses none of the facts in [`calls`], [`conventions`], [`exchange`], [`instructions`] and [`nops`], by which the assembler and the engine go: it
 //! has its own, so that a mistake in either is found by the other.
 //!
 //! # Structure
@@ -50,6 +50,7 @@ mod context;
 pub mod conventions;
 mod dispatch;
 pub mod exchange;
+pub mod instructions;
 mod isa;
 pub mod nops;
 pub mod powerpc64;

@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter, Mnemonic};
 use patchpoint::addr::CodeAddr;
-use patchpoint::arch::Arch;
+use patchpoint::arch::{Arch, instructions};
 use patchpoint::stackmap::Endian;
 use patchpoint::verify;
 
@@ -79,18 +79,9 @@ fn decode_x86_64(bytes: &[u8], offset: u64) -> Vec<Instruction> {
     decoded
 }
 
-/// The length of the instruction at the start of `bytes`.
+/// The length of the instruction at the start of `bytes`; one byte where nobody knows.
 fn unit(arch: Option<Arch>, bytes: &[u8]) -> usize {
-    match (arch, bytes) {
-        // Anything but 11 in the two lowest bits marks a compressed instruction.
-        (Some(Arch::RiscV64), [first, ..]) if first & 3 != 3 => 2,
-        // The two highest bits give the length.
-        (Some(Arch::SystemZ), [0..=0x3f, ..]) => 2,
-        (Some(Arch::SystemZ), [0x40..=0xbf, ..]) => 4,
-        (Some(Arch::SystemZ), _) => 6,
-        (Some(_), _) => 4,
-        (None, _) => 1,
-    }
+    arch.and_then(|arch| instructions::len(arch, bytes)).unwrap_or(1)
 }
 
 fn plain(arch: Option<Arch>, endian: Endian, bytes: &[u8], offset: u64, is_cut: bool) -> Instruction {

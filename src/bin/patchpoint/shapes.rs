@@ -10,7 +10,7 @@ use std::str::FromStr;
 use object::BinaryFormat;
 use patchpoint::CallShape;
 use patchpoint::addr::CodeAddr;
-use patchpoint::arch::{Arch, SiteKind};
+use patchpoint::arch::{Arch, SiteKind, instructions};
 use patchpoint::site::Candidate;
 use patchpoint::verify;
 
@@ -240,7 +240,7 @@ impl Shapes {
                     }
                 }
             }
-            let unit = unit(code.image.arch);
+            let unit = instructions::unit(code.image.arch);
             if let Some(bytes) = told.shape.bytes().filter(|bytes| bytes % unit != 0) {
                 return Err(problem(format!(
                     "no site has {}: instructions of {} are multiples of {unit}",
@@ -336,15 +336,6 @@ impl Shapes {
                  {id}=none"
             )),
         })
-    }
-}
-
-/// What all lengths are multiples of.
-fn unit(arch: Arch) -> u32 {
-    match arch {
-        Arch::AArch64 | Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 4,
-        Arch::SystemZ | Arch::RiscV64 => 2,
-        _ => 1,
     }
 }
 

@@ -3,7 +3,6 @@
 use object::elf;
 use object::write::elf::{FileHeader, SectionHeader, Sym, Writer};
 
-use super::super::names::elf_machine;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::arch::Arch;
 use crate::stackmap::Endian;
@@ -113,7 +112,7 @@ impl File<'_> {
             abi_version: 0,
             // Its addresses are final.
             e_type: elf::ET_EXEC,
-            e_machine: elf_machine(self.arch),
+            e_machine: self.arch.elf_machine(),
             e_entry: 0,
             // Of PowerPC64: the version of the ABI.
             e_flags: match self.arch {

@@ -1,6 +1,6 @@
 //! AArch64.
 //!
-//! Sources: Arm Architecture Reference Manual for A-profile (DDI 0487), C6.2 (B, BL, BRK, NOP) and B2.2.5 (exchanges);
+//! Sources: Arm Architecture Reference Manual for A-profile (DDI 0487), C6.2 (B, BL, BRK, BTI, NOP) and B2.2.5 (exchanges);
 //! Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), 6; DWARF for the Arm 64-bit Architecture (AADWARF64),
 //! 4.1 (register numbers).
 
@@ -13,15 +13,21 @@ pub use registers::*;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use llvm_stackmaps::Endian;
 use llvm_stackmaps::addr::CodeAddr;
 
-use crate::calls::whole_word;
+use crate::calls::{whole_word, word};
 use crate::conventions::Registers;
+use crate::instructions::Prologue;
 use crate::isa::Isa;
 use crate::registers::{RegisterName, Run};
 
 /// `nop`
 const NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
+
+/// `bti`, and the bits that say for which branches it is.
+const BTI: u32 = 0xd503_241f;
+const BTI_TARGETS: u32 = 0xc0;
 
 pub(crate) struct AArch64;
 
@@ -36,6 +42,22 @@ impl Isa for AArch64 {
 
     fn registers(&self) -> &'static Registers {
         &registers::REGISTERS
+    }
+
+    fn instruction_unit(&self) -> u32 {
+        4
+    }
+
+    fn instruction_len(&self, _: u8) -> Option<usize> {
+        Some(4)
+    }
+
+    fn prologue(&self, code: &[u8]) -> Prologue {
+        Prologue::pad_if(word(Endian::Little, code).is_some_and(|word| word & !BTI_TARGETS == BTI))
+    }
+
+    fn elf_machine(&self) -> u16 {
+        183
     }
 
     fn put_nops(&self, len: u32, out: &mut Vec<u8>) {

@@ -69,6 +69,7 @@ pub(super) static REGISTERS: Registers = Registers {
     float_result: V0,
     vectors: RegSet::numbered(64, 95),
     stack_pointer: SP,
+    stack_unit: 16,
     stack_args: 0,
     stack_args_at_entry: 0,
 };

@@ -66,6 +66,7 @@ pub(super) const ELF_V2: Registers = Registers {
     float_result: F1,
     vectors: VECTORS,
     stack_pointer: R1,
+    stack_unit: 16,
     stack_args: 32 + 64,
     stack_args_at_entry: 32 + 64,
 };

@@ -12,10 +12,12 @@ pub use registers::*;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use llvm_stackmaps::Endian;
 use llvm_stackmaps::addr::CodeAddr;
 
-use crate::calls::whole_word;
+use crate::calls::{whole_word, word};
 use crate::conventions::Registers;
+use crate::instructions::Prologue;
 use crate::isa::Isa;
 use crate::registers::Run;
 
@@ -23,6 +25,9 @@ use crate::registers::Run;
 const NOP: [u8; 4] = 0x0000_0013_u32.to_le_bytes();
 /// `c.nop`
 const SHORT_NOP: [u8; 2] = 0x0001_u16.to_le_bytes();
+
+/// `lpad` (Zicfilp), which is `auipc x0`: the bits without its label.
+const LPAD: u32 = 0x17;
 
 pub(crate) struct RiscV64;
 
@@ -33,6 +38,22 @@ impl Isa for RiscV64 {
 
     fn registers(&self) -> &'static Registers {
         &registers::REGISTERS
+    }
+
+    fn instruction_unit(&self) -> u32 {
+        2
+    }
+
+    fn instruction_len(&self, first: u8) -> Option<usize> {
+        Some(if first & 3 == 3 { 4 } else { 2 })
+    }
+
+    fn prologue(&self, code: &[u8]) -> Prologue {
+        Prologue::pad_if(word(Endian::Little, code).is_some_and(|word| word & 0xfff == LPAD))
+    }
+
+    fn elf_machine(&self) -> u16 {
+        243
     }
 
     fn put_nops(&self, len: u32, out: &mut Vec<u8>) {

@@ -55,6 +55,7 @@ pub(super) static REGISTERS: Registers = Registers {
     float_result: FA0,
     vectors: RegSet::numbered(32, 63),
     stack_pointer: SP,
+    stack_unit: 16,
     stack_args: 0,
     stack_args_at_entry: 0,
 };

@@ -35,6 +35,22 @@ impl Isa for SystemZ {
         &registers::REGISTERS
     }
 
+    fn instruction_unit(&self) -> u32 {
+        2
+    }
+
+    fn instruction_len(&self, first: u8) -> Option<usize> {
+        Some(match first >> 6 {
+            0 => 2,
+            3 => 6,
+            _ => 4,
+        })
+    }
+
+    fn elf_machine(&self) -> u16 {
+        22
+    }
+
     fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
         nops::put(len, out);
     }
@@ -45,6 +61,10 @@ impl Isa for SystemZ {
 
     fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
         exchange::allowed(old, new)
+    }
+
+    fn branch_addend(&self) -> i64 {
+        2
     }
 
     fn call_around(&self, bytes: &[u8], offset: usize) -> Option<(Range<usize>, i64)> {

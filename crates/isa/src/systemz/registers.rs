@@ -72,6 +72,7 @@ pub(super) static REGISTERS: Registers = Registers {
     float_result: F0,
     vectors: VECTORS,
     stack_pointer: R15,
+    stack_unit: 8,
     stack_args: 160,
     stack_args_at_entry: 160,
 };

@@ -17,8 +17,12 @@ use core::ops::Range;
 use llvm_stackmaps::addr::CodeAddr;
 
 use crate::conventions::Registers;
+use crate::instructions::Prologue;
 use crate::isa::Isa;
 use crate::registers::{RegisterName, Run};
+
+/// `endbr64`
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 pub(crate) struct X86_64;
 
@@ -35,6 +39,22 @@ impl Isa for X86_64 {
         &registers::REGISTERS
     }
 
+    fn instruction_unit(&self) -> u32 {
+        1
+    }
+
+    fn instruction_len(&self, _: u8) -> Option<usize> {
+        None
+    }
+
+    fn prologue(&self, code: &[u8]) -> Prologue {
+        Prologue::pad_if(code.starts_with(&ENDBR64))
+    }
+
+    fn elf_machine(&self) -> u16 {
+        62
+    }
+
     fn put_nops(&self, len: u32, out: &mut Vec<u8>) {
         nops::put(len, out);
     }
@@ -45,6 +65,10 @@ impl Isa for X86_64 {
 
     fn exchangeable(&self, old: &[u8], new: &[u8]) -> bool {
         exchange::allowed(old, new)
+    }
+
+    fn branch_addend(&self) -> i64 {
+        -4
     }
 
     fn call_around(&self, bytes: &[u8], offset: usize) -> Option<(Range<usize>, i64)> {

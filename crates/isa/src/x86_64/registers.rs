@@ -89,6 +89,7 @@ pub(super) static REGISTERS: Registers = Registers {
     float_result: XMM0,
     vectors: VECTORS,
     stack_pointer: RSP,
+    stack_unit: 8,
     stack_args: 0,
     stack_args_at_entry: 8,
 };

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use patchpoint_isa::Arch;
+use patchpoint_isa::{Arch, calls};
 
 use crate::graph::descriptors::Spot;
 use crate::graph::harness::Replaced;
@@ -110,14 +110,8 @@ fn own_addend(arch: Arch, edge: &Edge, from_code: bool) -> Option<i64> {
         Formula::Absolute | Formula::FromGot => Some(0),
         // From data, distances may count from elsewhere than their places.
         Formula::Relative | Formula::Branch | Formula::BranchNoToc | Formula::Page if from_code => {
-            Some(match arch {
-                // From the end of the field, which in calls, jumps and instructions that load an address is the instruction's.
-                // protection: uses-by-way-of-sections
-                Arch::X86_64 => -4,
-                // From the start of the instruction, 2 bytes before the field.
-                Arch::SystemZ => 2,
-                _ => 0,
-            })
+            // protection: uses-by-way-of-sections
+            Some(calls::addend(arch))
         }
         _ => None,
     }
