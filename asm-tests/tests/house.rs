@@ -268,3 +268,75 @@ fn a_cycle_is_found() {
     let cycle = modules(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]);
     assert_eq!(cycle.cycle().unwrap(), ["b", "c", "b"]);
 }
+
+/// What an architecture is called in code, each by all of its names.
+const ARCHITECTURES: [&[&str]; 5] = [
+    &["X86_64", "\"x86_64\""],
+    &["AArch64", "Aarch64", "\"aarch64\""],
+    &["PowerPc64", "\"powerpc64\""],
+    &["SystemZ", "\"s390x\""],
+    &["RiscV64", "\"riscv64\""],
+];
+
+/// The files outside of architectures' own that name nearly all of them: where another is to be named, too.
+fn that_name_architectures(folder: &Path, found: &mut BTreeSet<String>) {
+    const OWN: [&str; 5] = ["x86_64", "aarch64", "powerpc64", "systemz", "riscv64"];
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if OWN.contains(&name) || is_of_tests(name) || name.ends_with("_tests") {
+            continue;
+        }
+        if path.is_dir() {
+            that_name_architectures(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let code = without_tests(&fs::read_to_string(&path).unwrap());
+            let named = ARCHITECTURES
+                .iter()
+                .filter(|names| names.iter().any(|name| code.contains(name)));
+            if named.count() >= 4 {
+                let path = path.strip_prefix(root()).unwrap();
+                found.insert(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+}
+
+/// The files that the page names: those of a table's row, in the room that stands in it or above it.
+fn on_the_page(page: &str) -> BTreeSet<String> {
+    let mut files = BTreeSet::new();
+    let mut room = String::new();
+    for row in page.lines().filter(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let quoted = |cell: &str| cell.strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
+        match *cells {
+            [head, _, named, _] => {
+                if let Some(head) = quoted(head) {
+                    room = head + "/";
+                }
+                files.extend(quoted(named).map(|file| format!("{room}{file}")));
+            }
+            [named, _] => files.extend(quoted(named)),
+            _ => {}
+        }
+    }
+    files
+}
+
+#[test]
+fn the_page_for_another_architecture_names_its_places() {
+    let page = fs::read_to_string(root().join("guide/adding-an-architecture.md")).unwrap();
+    let mut found = BTreeSet::new();
+    for folder in ["src", "crates", "asm-tests/src"] {
+        that_name_architectures(&root().join(folder), &mut found);
+    }
+    let listed = on_the_page(&page);
+    let missing: Vec<&String> = found.difference(&listed).collect();
+    let stale: Vec<&String> = listed.difference(&found).collect();
+    assert!(
+        missing.is_empty() && stale.is_empty(),
+        "not on the page: {missing:?}; on the page, but naming no architectures: {stale:?}"
+    );
+    println!("{} files name all architectures", found.len());
+    assert!(found.len() > 10, "{found:?}");
+}
