@@ -129,7 +129,7 @@ impl PowerPc64 {
             Arch::PowerPc64 => Some(&BIG_V1),
             Arch::PowerPc64ElfV2 => Some(&BIG_V2),
             Arch::PowerPc64Le => Some(&LITTLE),
-            Arch::X86_64 | Arch::AArch64 | Arch::SystemZ | Arch::RiscV64 => None,
+            _ => None,
         }
     }
 
