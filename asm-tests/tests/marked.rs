@@ -12,7 +12,7 @@ use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::image::Object;
 use patchpoint::metadata::{Shape, Width};
 use patchpoint::site::{Marks, Survey, survey_with};
-use patchpoint::{CallShape, Error, stackmap, verify};
+use patchpoint::{CallShape, Error, stackmap};
 
 const OBJECTS: [(Arch, &[u8]); 7] = [
     (
@@ -313,7 +313,7 @@ mod running {
         assert!(
             matches!(
                 error,
-                Error::Check(verify::Error::Clobber { register: "r11", .. })
+                Error::Check(patchpoint::verify::Error::Clobber { register: "r11", .. })
             ),
             "{error}"
         );
@@ -321,7 +321,7 @@ mod running {
         for changes in [&[0x83, 0x07, 1][..], &[0x83, 0xff, 1]] {
             let error = refused(Sequence::new().raw(changes));
             assert!(
-                matches!(error, Error::Check(verify::Error::Flags { .. })),
+                matches!(error, Error::Check(patchpoint::verify::Error::Flags { .. })),
                 "{error}"
             );
         }
