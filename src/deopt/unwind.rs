@@ -164,6 +164,14 @@ impl UnwindInfo {
         self.row(pc).map(drop)
     }
 
+    /// Whether something is said of the frame at `pc`; whether that is understood is found out when it is asked for.
+    pub(super) fn covers(&self, pc: CodeAddr) -> bool {
+        match &self.0 {
+            Source::Section(section) => section.offset_of(pc).is_some(),
+            Source::Conventional(functions) => functions.row(pc).is_ok(),
+        }
+    }
+
     /// Whether a frame at `pc` can be left with all registers of its caller.
     pub(super) fn check_leavable(&self, pc: CodeAddr) -> Result<()> {
         let row = self.row(pc)?;
@@ -251,19 +259,22 @@ impl Section {
         })
     }
 
+    /// Where the entry is that covers an address.
+    fn offset_of(&self, pc: CodeAddr) -> Option<EhFrameOffset> {
+        let after = self.index.partition_point(|(start, _, _)| *start <= pc.get());
+        let (_, end, offset) = self.index.get(after.checked_sub(1)?)?;
+        (pc.get() < *end).then_some(EhFrameOffset(*offset))
+    }
+
     fn entry<'a>(
         &self,
         section: &EhFrame<Slice<'a>>,
         bases: &BaseAddresses,
         pc: CodeAddr,
     ) -> Result<Fde<'a>> {
-        let after = self.index.partition_point(|(start, _, _)| *start <= pc.get());
-        let found = after.checked_sub(1).and_then(|last| self.index.get(last));
-        let (_, _, offset) = found
-            .filter(|(_, end, _)| pc.get() < *end)
-            .ok_or(Error::UnwindMissing { pc })?;
+        let offset = self.offset_of(pc).ok_or(Error::UnwindMissing { pc })?;
         section
-            .fde_from_offset(bases, EhFrameOffset(*offset), EhFrame::cie_from_offset)
+            .fde_from_offset(bases, offset, EhFrame::cie_from_offset)
             .map_err(|error| Error::UnwindFormat {
                 addr: self.addr,
                 reason: format!("{error}"),

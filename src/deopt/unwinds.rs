@@ -1,6 +1,6 @@
 //! The unwind information of modules, each read once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use crate::site::{Module, ModuleId, UnwindBy};
 
 /// Unwind information by module.
 #[derive(Default)]
-pub(super) struct Unwinds(Mutex<HashMap<ModuleId, Arc<[Arc<UnwindInfo>]>>>);
+pub(super) struct Unwinds(Mutex<BTreeMap<ModuleId, Arc<[Arc<UnwindInfo>]>>>);
 
 /// What a module has.
 fn infos(module: &Module) -> Result<Arc<[Arc<UnwindInfo>]>> {
@@ -41,7 +41,7 @@ impl Unwinds {
                 known.entry(module.id()).or_insert(infos)
             }
         };
-        Ok(infos.iter().find(|info| info.can_return(pc).is_ok()).cloned())
+        Ok(infos.iter().find(|info| info.covers(pc)).cloned())
     }
 
     pub(super) fn forget(&self, module: ModuleId) {

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::vec::Vec;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
@@ -238,8 +239,9 @@ fn unit(kind: SegmentKind) -> u64 {
 #[derive(Debug)]
 struct Held {
     chunk: Arc<Chunk>,
-    segments: Vec<Segment>,
-    code: Vec<CodeRange>,
+    // Stubs, of which there are many, have one segment, of code.
+    segments: SmallVec<[Segment; 1]>,
+    code: SmallVec<[CodeRange; 1]>,
     data: Vec<CodeRange>,
     /// Where some of the code is, there was other code before.
     is_reused: bool,
@@ -250,17 +252,17 @@ impl Held {
     fn take(chunk: &Arc<Chunk>, needs: &[SegmentNeed], within: CodeRange) -> Result<Option<Self>> {
         let mut held = Self {
             chunk: Arc::clone(chunk),
-            segments: Vec::new(),
-            code: Vec::new(),
+            segments: SmallVec::new(),
+            code: SmallVec::new(),
             data: Vec::new(),
             is_reused: false,
         };
         for need in needs {
             let unit = unit(need.kind);
             let len = need.len.next_multiple_of(unit);
-            let (free, taken) = match need.kind {
-                SegmentKind::Code => (&chunk.free_code, &mut held.code),
-                SegmentKind::ReadOnly | SegmentKind::Data => (&chunk.free_data, &mut held.data),
+            let free = match need.kind {
+                SegmentKind::Code => &chunk.free_code,
+                SegmentKind::ReadOnly | SegmentKind::Data => &chunk.free_data,
             };
             let Some(room) = free.lock().take(len, need.align.max(unit), within) else {
                 return Ok(None);
@@ -269,7 +271,10 @@ impl Held {
                 let end = room.end().get();
                 held.is_reused |= room.start().get() < chunk.unused.fetch_max(end, Ordering::Relaxed);
             }
-            taken.push(room);
+            match need.kind {
+                SegmentKind::Code => held.code.push(room),
+                SegmentKind::ReadOnly | SegmentKind::Data => held.data.push(room),
+            }
             if need.kind == SegmentKind::Code {
                 chunk.use_code(room.end());
             }
