@@ -112,7 +112,7 @@ impl Work {
         }
         let receipt = Receipt {
             sites: work.items.len(),
-            invalidated: mem::take(&mut work.invalidated),
+            invalidated: work.invalidated.take(),
         };
         // protection: observers-are-told-of-what-is-final
         work.install(states);

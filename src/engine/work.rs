@@ -18,6 +18,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::LeftAlone;
 use super::fault::Found;
 use super::group::Groups;
 use super::journal::{Journal, Record};
@@ -199,7 +200,7 @@ pub(super) struct Work {
     /// Modules whose code must not have been run yet.
     pub(super) not_run: Vec<Module>,
     /// Sites that were left as they are, as they have been invalidated.
-    pub(super) invalidated: Vec<Site>,
+    pub(super) invalidated: LeftAlone,
     pub(super) items: Vec<Item>,
     pub(super) found: Found,
     /// Whether a commit that has failed had exchanged heads before: threads may be where they led.
@@ -233,7 +234,7 @@ impl Default for Work {
             has_traps: false,
             has_code: false,
             not_run: Vec::new(),
-            invalidated: Vec::new(),
+            invalidated: None,
             items: Vec::new(),
             found: Found::default(),
             exposed: false,

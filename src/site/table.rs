@@ -216,7 +216,8 @@ impl SiteTable {
     }
 
     /// The sites with that ID, in order of registration.
-    #[inline]
+    // As a call of its own it would copy the sites once more.
+    #[inline(always)]
     pub(crate) fn by_id(&self, id: RecordId) -> Sites {
         let site = |place: &Place| self.module(place.module).handle(place.index);
         match self.by_id.get(id.get()).map(Holder::from) {
