@@ -204,33 +204,42 @@ fn stubs_are_where_short_jumps_reach_them() {
         let (low, high) = (slot.addr().min(code.start()), slot.range().end().max(code.end()));
         high.get() - low.get() > SHORT
     };
-    // As many stubs as fit between what is mapped all around, behind so many pages that are not.
-    let fits = |holes: u64, stubs: u32| {
+    // A page with so many pages behind it that are not mapped, and mapped ones all around.
+    let hole = |pages: u64| {
         let room = Foreign::new(1024);
         let (page, middle) = (sys::page_size(), plus(room.range.start(), 512 * sys::page_size()));
+        // SAFETY: pages of the test's.
+        unsafe { sys::unmap(middle.get() + page, pages * page) };
+        (CodeRange::new(middle, page).unwrap(), room)
+    };
+    let near = |code, within| Reach::Near { code, within };
+    // As many stubs as fit there.
+    let fits = |pages: u64, stubs: u32| {
         let arena = Arena::new(SHORT / 4);
         // There is room in this chunk, but it is too far away.
-        let _elsewhere = arena.place(&[code_need(64)], Reach::Anywhere).unwrap();
-        // SAFETY: pages of the test's.
-        unsafe { sys::unmap(middle.get() + page, holes * page) };
+        let _far_chunk = arena.place(&[code_need(64)], Reach::Anywhere).unwrap();
+        let (code, _room) = hole(pages);
         let pool = StubPool::new(arena, SHORT);
-        let code = CodeRange::new(middle, page).unwrap();
         (0..stubs).all(|_| !far(&pool.alloc(Len::new(1024), code).unwrap(), code))
     };
-    // In a child of one thread, so that nothing else is mapped there.
+    // The stub of code that fills its chunk.
+    let beside = || {
+        let (page, _room) = hole(511);
+        let arena = Arena::new(SHORT / 4);
+        let filled = arena
+            .place(&[code_need(SHORT / 4 - 4096)], near(page, SHORT))
+            .unwrap();
+        let code = sub(filled.segments()[0].range, 0, 64);
+        let pool = StubPool::new(arena, SHORT);
+        !far(&pool.alloc(Len::new(1024), code).unwrap(), code)
+    };
+    // In children of one thread, so that nothing else is mapped there.
     assert!(in_child(|| fits(511, 200)), "more than a slab, and than a chunk");
     assert!(
         in_child(|| fits(8, 10)),
         "where there is no room for a usual chunk"
     );
-    let arena = Arena::new(SHORT / 4);
-    let filled = arena
-        .place(&[code_need(SHORT / 4 - 4096)], Reach::Anywhere)
-        .unwrap();
-    let code = sub(filled.segments()[0].range, 0, 64);
-    let pool = StubPool::new(arena, SHORT);
-    // In the same chunk.
-    assert!(!far(&pool.alloc(Len::new(1024), code).unwrap(), code));
+    assert!(in_child(beside), "beside code that fills its chunk");
 }
 
 #[test]
