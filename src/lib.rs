@@ -64,7 +64,7 @@
 //!
 //! println!("{}", engine.plan(78, &hit)?); // address, slack, disassembly before and after
 //! engine.invalidate(&get)?;
-//! assert_eq!(engine.patch(78, &hit)?.invalidated().len(), 1); // for good
+//! assert_eq!(engine.patch(78, &hit)?.invalidated, 1); // for good
 //! # Ok::<(), patchpoint::Error>(())
 //! ```
 //!

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::memory::StubSlot;
 use crate::memory::fork::gate::{self, Writing};
 use crate::publish::{Level, Moment, Stopped, Vacated};
-use crate::site::Module;
+use crate::site::{Module, Site};
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
 /// reachable. Displayed, it shows each site with its slack and its disassembly before and after.
@@ -40,6 +40,12 @@ impl<'e> Prepared<'e> {
 
     pub(super) fn work(&self) -> Option<&Work> {
         self.work.as_deref()
+    }
+
+    /// Sites of an ID that will be left as they are, as they have been invalidated.
+    #[must_use]
+    pub fn invalidated(&self) -> &[Site] {
+        self.work().map_or(&[], |work| &work.invalidated)
     }
 
     /// Makes the commit wait for all threads. Where the world is stopped they wait for it already.
@@ -68,7 +74,7 @@ impl<'e> Prepared<'e> {
             Some(work) if !work.items.is_empty() => work.commit(&engine.shared, states),
             Some(work) => Ok(Receipt {
                 sites: 0,
-                invalidated: work.invalidated,
+                invalidated: work.invalidated.len(),
             }),
             None => Ok(Receipt::default()),
         }
@@ -112,7 +118,7 @@ impl Work {
         }
         let receipt = Receipt {
             sites: work.items.len(),
-            invalidated: work.invalidated.take(),
+            invalidated: work.invalidated.len(),
         };
         // protection: observers-are-told-of-what-is-final
         work.install(states);

@@ -140,25 +140,13 @@ struct Shared {
 }
 
 /// What a committed transaction has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
     /// How many sites were written. Sites that already were as asked for are not.
     pub sites: usize,
-    invalidated: LeftAlone,
-}
-
-/// Sites that were left as they are. There hardly ever are any, and each change hands this on twice: it is one word, and to drop
-/// none takes one comparison.
-#[allow(clippy::rc_buffer)]
-type LeftAlone = Option<Arc<Vec<Site>>>;
-
-impl Receipt {
-    /// Sites of an ID that were left as they are, as they have been invalidated.
-    #[must_use]
-    pub fn invalidated(&self) -> &[Site] {
-        self.invalidated.as_deref().map_or(&[], Vec::as_slice)
-    }
+    /// How many sites of an ID were left as they are, as they have been invalidated. [`Prepared::invalidated`] names them.
+    pub invalidated: usize,
 }
 
 impl Engine {
@@ -182,7 +170,7 @@ impl Engine {
     }
 
     /// Writes the sequence into every valid site with that ID. Those that have been invalidated stay so, and the
-    /// [receipt](Receipt::invalidated) names them.
+    /// [receipt](Receipt::invalidated) counts them.
     ///
     /// # Errors
     /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
@@ -228,7 +216,7 @@ impl Engine {
     }
 
     /// Puts the original bytes back into every valid site with that ID. Those that have been invalidated stay so, and the
-    /// [receipt](Receipt::invalidated) names them.
+    /// [receipt](Receipt::invalidated) counts them.
     ///
     /// # Errors
     /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].

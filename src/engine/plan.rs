@@ -21,7 +21,7 @@ impl fmt::Display for Prepared<'_> {
         let Some(work) = self.work() else {
             return Ok(());
         };
-        for site in work.invalidated.iter().flat_map(|left| left.iter()) {
+        for site in &work.invalidated {
             writeln!(f, "{}: invalidated, stays as it is", site.name())?;
         }
         for (number, ((item, part), write)) in work.both().zip(work.groups.writes()).enumerate() {

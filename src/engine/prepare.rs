@@ -89,7 +89,7 @@ fn collect<'s>(
             // protection: a-site-that-is-named-is-meant
             Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
                 shared.release(made.ramps, made.stub);
-                Arc::make_mut(work.invalidated.get_or_insert_default()).push(site);
+                work.invalidated.push(site);
             }
             Err(error) => {
                 // protection: stubs-of-refused-changes-are-freed
@@ -98,7 +98,7 @@ fn collect<'s>(
             }
         }
     }
-    match work.invalidated.as_deref().and_then(|left| left.first()) {
+    match work.invalidated.first() {
         // Nothing of what was asked for can be done.
         // protection: nothing-valid-is-an-error
         Some(site) if work.items.is_empty() && unchanged == 0 => {

@@ -76,7 +76,7 @@ impl<S: Borrow<Sequence>> Change<S> {
 /// changes.patch(78, hit)?;
 /// changes.invalidate(function)?;
 /// let receipt = changes.commit()?;
-/// println!("{} sites changed, {} were invalid", receipt.sites, receipt.invalidated().len());
+/// println!("{} sites changed, {} were invalid", receipt.sites, receipt.invalidated);
 /// # Ok(())
 /// # }
 /// ```

@@ -18,7 +18,6 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LeftAlone;
 use super::fault::Found;
 use super::group::Groups;
 use super::journal::{Journal, Record};
@@ -200,7 +199,7 @@ pub(super) struct Work {
     /// Modules whose code must not have been run yet.
     pub(super) not_run: Vec<Module>,
     /// Sites that were left as they are, as they have been invalidated.
-    pub(super) invalidated: LeftAlone,
+    pub(super) invalidated: Vec<Site>,
     pub(super) items: Vec<Item>,
     pub(super) found: Found,
     /// Whether a commit that has failed had exchanged heads before: threads may be where they led.
@@ -234,7 +233,7 @@ impl Default for Work {
             has_traps: false,
             has_code: false,
             not_run: Vec::new(),
-            invalidated: None,
+            invalidated: Vec::new(),
             items: Vec::new(),
             found: Found::default(),
             exposed: false,
@@ -368,6 +367,7 @@ impl Work {
             ranges,
             outside,
             not_run,
+            invalidated,
             items,
             found,
             room,
@@ -381,6 +381,7 @@ impl Work {
         ranges.clear();
         outside.clear();
         not_run.clear();
+        invalidated.clear();
         // protection: room-has-no-changes
         items.clear();
         found.clear();
