@@ -119,6 +119,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, sta
         clobbers: body.clobbers,
         landings: Vec::new(),
         used: head.end(),
+        holes: Vec::new(),
     };
     lead(preparation, head, addr, assembled)?;
     preparation.stand_for(status, Some(sequence));
@@ -141,6 +142,7 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
         clobbers: RegSet::EMPTY,
         landings: Vec::new(),
         used: head.end(),
+        holes: Vec::new(),
     };
     lead(preparation, head, ramp, assembled)?;
     let standing = preparation.standing_sequence();

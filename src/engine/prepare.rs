@@ -261,7 +261,7 @@ impl<'a> Preparation<'a> {
             let new = self.made.new.get_or_insert_default();
             let asked = sequence.outline();
             let filled = templates.fill(
-                (kind, asked, &self.state.lasting.learnt),
+                (kind, asked, &self.state.lasting.template),
                 self.state.lasting.range,
                 &environment,
                 &mut new.bytes,
@@ -279,7 +279,7 @@ impl<'a> Preparation<'a> {
         let _stage = latency::enter(Stage::Assemble);
         if let Some(kind) = kind.filter(|_| self.made.stub.is_none()) {
             let mut templates = self.templates.borrow_mut();
-            templates.learn((kind, sequence), self.site, &environment, &assembled);
+            templates.keep((kind, sequence), self.site, &environment, &assembled);
         }
         self.put(&assembled.code, &assembled.landings);
         self.stand_for(status, Some(sequence));

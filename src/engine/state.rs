@@ -114,8 +114,8 @@ pub(super) struct Lasting {
     pub(super) is_call: bool,
     /// The number of its kind, if it has one: see [`super::templates`].
     pub(super) kind: OnceCell<Option<u32>>,
-    /// Which code was filled into it last, by its number there.
-    pub(super) learnt: Cell<u32>,
+    /// The number of the template that was filled last for it.
+    pub(super) template: Cell<u32>,
 }
 
 /// Out-of-line code of a sequence.
@@ -244,7 +244,7 @@ impl SiteState {
                 live,
                 is_call: site.shape().kind() == SiteKind::Call,
                 kind: OnceCell::new(),
-                learnt: Cell::default(),
+                template: Cell::default(),
             }),
         }
     }

@@ -1,16 +1,16 @@
-//! Sequences that were assembled and checked before, to be filled in with other values.
+//! Templates: sequences that were assembled and checked once for a kind of site, and are filled with other values.
 //!
-//! Problem: most patches put a sequence of a kind that was put before, with another class or field, into a site that is like
-//! another; assembling and checking it anew is most of what such a patch takes. Approach: what a sequence is without its
-//! values ([`Outline`]), and what a site is without its address, together name a template. The first such patch is only
-//! noted; the second learns: it assembles the sequence once more with other values of the same classes, and finds by
-//! the difference which value is in which field that the checker leaves open. From then on a patch fills these
-//! fields, and the checker [admits](Template::admits) the result, field by field, before it is written.
+//! Problem: most patches put a sequence into a site that has been put before, with another class or field, into a site that
+//! is like this one; assembling and checking it anew is most of what such a patch takes. Approach: what a sequence is without
+//! its values ([`Outline`]), and what a site is without its address, together name a template. The second such patch
+//! makes it: it assembles the sequence; the encoder says which bytes hold which value ([`Hole`](crate::sequence::Hole)), and where the
+//! checker leaves these bytes open, the code is kept as a template. From then on a patch fills the holes, and the
+//! checker [admits](verify::Template::admits) the result, hole by hole, before it is written.
 //!
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those for which its code was
-//! checked, word by word, and that have no landings to keep. Each value that may vary has a field, each open field a
-//! value or a target; a sequence for which that cannot be found out is assembled each time. What cannot be filled
-//! (a value that its field does not hold, a target out of reach, or so near that a branch there is short) is assembled,
+//! checked, word by word, and that have no return offsets to keep. Each value that may vary has a hole, and each open field
+//! is a hole; a sequence for which that does not hold is assembled each time. What cannot be filled
+//! (a value that its hole does not hold, a target out of reach, or so near that a branch there is short) is assembled,
 //! too; what was filled and is not admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and
 //! [`SEQUENCES`] sequences are known.
 
@@ -26,10 +26,10 @@ use crate::arch::{SiteContext, SiteKind};
 use crate::error::{Result, SiteName};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
-use crate::sequence::{self, Assembled, Environment, Fit, Outline, Sequence, Target};
+use crate::sequence::{self, Assembled, Environment, Holds, Outline, Sequence, Target};
 use crate::site::Site;
 use crate::stackmap::{Constants, Location, Place};
-use crate::verify::{self, Content, Field, Template};
+use crate::verify::{self, Content, Field};
 
 /// How many kinds of sites are told apart; sites of further kinds are assembled for each time.
 const SITES: usize = 4096;
@@ -43,7 +43,7 @@ pub(super) struct Templates {
     sites: HashMap<Box<[u64]>, u32>,
     /// Of each kind, what is known of sequences, by the words of their outlines.
     known: Vec<HashMap<Box<[u64]>, Known, BuildHasherDefault<WordHasher>>>,
-    learnt: Vec<Learnt>,
+    templates: Vec<Template>,
     /// How many sequences are known.
     len: usize,
     /// Damages what was filled: a test of what finds it.
@@ -55,32 +55,33 @@ pub(super) struct Templates {
 
 /// What is known of a sequence at a kind of site.
 enum Known {
-    /// It was assembled once.
+    /// It was assembled once. To make its template then would be a third of a patch that may be the only one: 1.1 us of 3.0.
     Noted,
     /// It has to be assembled each time.
     Varies,
-    /// It has this number.
-    Learnt(u32),
+    /// Its template has this number.
+    Template(u32),
 }
 
-/// Code that can be filled.
-struct Learnt {
+/// Code with holes.
+struct Template {
     /// The kind of sites for which it was assembled.
     kind: u32,
-    template: Template,
-    /// The sequence of which it was learnt.
+    /// The checker's view of it, in which the holes are open.
+    checked: verify::Template,
+    /// The sequence of which it was made.
     sequence: Sequence,
-    /// What is in each open field.
-    sources: SmallVec<[From; 4]>,
+    /// What is in each hole.
+    sources: SmallVec<[FilledFrom; 4]>,
     /// Offsets to which calls of the code return.
     returns: Vec<u32>,
     /// The length of the code without nops.
     used: Len,
 }
 
-/// What an open field is filled from.
+/// What a hole is filled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum FilledFrom {
     /// The value of that number.
     Value { number: usize, signed: bool },
     /// The distance to the target of that number.
@@ -143,27 +144,28 @@ impl Templates {
         Some(number)
     }
 
-    /// What has been learnt of a sequence at a kind of site. It is often that of which the number was `last`.
+    /// The template of a sequence at a kind of site. It is often that of which the number was `last`.
     #[inline]
-    fn learnt(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Learnt> {
-        let guess = self.learnt.get(last.get() as usize);
-        let is_it =
-            |learnt: &&Learnt| learnt.kind == kind && learnt.sequence.outline().words() == outline.words();
+    fn template(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
+        let guess = self.templates.get(last.get() as usize);
+        let is_it = |template: &&Template| {
+            template.kind == kind && template.sequence.outline().words() == outline.words()
+        };
         // protection: guessed-templates-are-looked-at
         guess.filter(is_it).or_else(|| self.find((kind, outline), last))
     }
 
     #[inline(never)]
-    fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Learnt> {
+    fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
         let known = self.known.get(kind as usize)?.get(outline.words())?;
-        let Known::Learnt(number) = *known else {
+        let Known::Template(number) = *known else {
             return None;
         };
         last.set(number);
-        self.learnt.get(number as usize)
+        self.templates.get(number as usize)
     }
 
-    /// Makes the code of a sequence at `range`, a site of that kind, if it has been learnt and can be filled. `last` is of the
+    /// Makes the code of a sequence at `range`, a site of that kind, if there is a template that can be filled. `last` is of the
     /// site.
     ///
     /// # Errors
@@ -177,7 +179,7 @@ impl Templates {
         into: &mut Bytes,
         name: impl Fn() -> Box<SiteName>,
     ) -> Result<Option<Filled<'_>>> {
-        let Some(learnt) = self.learnt((kind, outline), last) else {
+        let Some(template) = self.template((kind, outline), last) else {
             return Ok(None);
         };
         if outline.targets().len() > 1 && !are_apart(outline.targets(), environment) {
@@ -188,19 +190,19 @@ impl Templates {
             targets: outline.targets(),
             environment,
         };
-        if learnt.fill(range.start(), asked, into).is_none() {
+        if template.fill(range.start(), asked, into).is_none() {
             return Ok(None);
         }
         #[cfg(test)]
         self.damage(into);
         let _stage = latency::enter(Stage::Verify);
-        if !learnt.admits(range, into, asked) {
+        if !template.admits(range, into, asked) {
             return Err(verify::Error::Filled { site: name() }.into());
         }
         Ok(Some(Filled {
-            like: &learnt.sequence,
-            returns: &learnt.returns,
-            used: learnt.used,
+            like: &template.sequence,
+            returns: &template.returns,
+            used: template.used,
         }))
     }
 
@@ -212,8 +214,8 @@ impl Templates {
         }
     }
 
-    /// Notes that the sequence was assembled and checked; the second time, learns to fill it.
-    pub(super) fn learn(
+    /// Notes that the sequence was assembled and checked; the second time, keeps its code as a template if it can be one.
+    pub(super) fn keep(
         &mut self,
         (kind, sequence): (u32, &Sequence),
         site: &Site,
@@ -225,18 +227,18 @@ impl Templates {
             return;
         };
         match of_kind.get_mut(words) {
-            // A template of long branches may be learnt at another site.
-            // protection: short-branches-are-not-learnt
+            // Where a branch is short, the sequence may have a template at another site.
+            // protection: short-branches-are-in-no-template
             Some(Known::Noted) if leads_near(site.range(), sequence, environment) => {}
             Some(known @ Known::Noted) => {
                 *known = Known::Varies;
                 let site = site.context(&[]);
-                if let Some(learnt) = Learnt::of((kind, sequence), &site, environment, assembled) {
-                    *known = Known::Learnt(self.learnt.len() as u32);
-                    self.learnt.push(learnt);
+                if let Some(template) = Template::of((kind, sequence), &site, environment, assembled) {
+                    *known = Known::Template(self.templates.len() as u32);
+                    self.templates.push(template);
                 }
             }
-            Some(Known::Varies | Known::Learnt(_)) => {}
+            Some(Known::Varies | Known::Template(_)) => {}
             None => self.note(kind, words),
         }
     }
@@ -245,7 +247,7 @@ impl Templates {
         if self.len >= SEQUENCES {
             self.len = 0;
             self.known.iter_mut().for_each(HashMap::clear);
-            self.learnt.clear();
+            self.templates.clear();
         }
         if let Some(of_kind) = self.known.get_mut(kind as usize) {
             self.len += 1;
@@ -257,6 +259,12 @@ impl Templates {
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(super) fn filled(&self) -> usize {
         self.filled.get()
+    }
+
+    /// How many templates there are.
+    #[cfg(all(test, target_arch = "x86_64"))]
+    pub(super) fn made(&self) -> usize {
+        self.templates.len()
     }
 
     /// How many sequences are known.
@@ -275,93 +283,86 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// What has to be in a field.
+    /// What has to be in a hole.
     #[inline]
-    fn content(self, from: From) -> Option<Content> {
-        Some(match from {
-            From::Value { number, signed } => Content::Value {
+    fn content(self, source: FilledFrom) -> Option<Content> {
+        Some(match source {
+            FilledFrom::Value { number, signed } => Content::Value {
                 value: *self.values.get(number)?,
                 signed,
             },
-            From::Target(number) => Content::Target(self.environment.address(*self.targets.get(number)?)?),
+            FilledFrom::Target(number) => {
+                Content::Target(self.environment.address(*self.targets.get(number)?)?)
+            }
         })
     }
 }
 
-impl Learnt {
-    /// Finds out where the values are, by assembling with others.
+impl Template {
+    /// Keeps those fields open that the encoder says are holes. `None` if the checker closes one of them, or a value that
+    /// may vary has none.
     fn of(
         (kind, sequence): (u32, &Sequence),
         site: &SiteContext<'_>,
         environment: &Environment,
         assembled: &Assembled,
     ) -> Option<Self> {
-        let (values, targets) = (sequence.outline().values(), sequence.outline().targets());
-        if !are_apart(targets, environment) {
+        let outline = sequence.outline();
+        if !are_apart(outline.targets(), environment) {
             return None;
         }
-        let others = others(values)?;
-        let other = assemble_like(assembled, &sequence.with(&others, targets), site, environment)?;
-        let both = [(values, &assembled.code[..]), (&others[..], &other[..])];
-        let source = |field: &Field| match field.branch_end {
-            Some(_) => {
-                let to = CodeAddr::new(field.leads_to(&assembled.code, site.addr)?);
-                let leads_there = |target: &Target| environment.address(*target) == Some(to);
-                targets.iter().position(leads_there).map(From::Target)
-            }
-            None => value(*field, both),
+        let mut checked = verify::Template::of(site, &assembled.code, &assembled.declared)?;
+        let source = |field: &Field| {
+            let is_it = |hole: &&sequence::Hole| {
+                (hole.at as usize, hole.len as usize) == (field.at, field.len)
+                    && matches!(hole.holds, Holds::Target(_)) == field.branch_end.is_some()
+            };
+            let hole = assembled.holes.iter().find(is_it)?;
+            source(hole.holds, field, outline, &assembled.code)
         };
-        let mut template = Template::of(site, &assembled.code, &assembled.declared)?;
-        template.keep(&assembled.code, |field| source(field).is_some());
-        let learnt = Self {
+        checked.keep(&assembled.code, |field| source(field).is_some());
+        let sources: SmallVec<[FilledFrom; 4]> = checked.fields().iter().filter_map(source).collect();
+        let has = |holds: Holds| {
+            sources.iter().any(|source| match (*source, holds) {
+                (FilledFrom::Value { number, .. }, Holds::Value(value)) => number == value,
+                (FilledFrom::Target(number), Holds::Target(target)) => number == target,
+                _ => false,
+            })
+        };
+        let mut values = outline.values().iter().enumerate();
+        let mut targets = 0..outline.targets().len();
+        // protection: each-value-has-a-hole
+        let is_whole = values.all(|(number, value)| is_fixed(*value) || has(Holds::Value(number)))
+            && targets.all(|number| has(Holds::Target(number)));
+        let varies = |hole: &&sequence::Hole| match hole.holds {
+            Holds::Value(number) => !outline.values().get(number).is_some_and(|value| is_fixed(*value)),
+            Holds::Target(_) => true,
+        };
+        // protection: each-hole-is-open
+        let is_whole = is_whole && assembled.holes.iter().filter(varies).count() == sources.len();
+        is_whole.then(|| Self {
             kind,
-            sources: template.fields().iter().filter_map(source).collect(),
-            template,
+            sources,
+            checked,
             sequence: sequence.clone(),
             returns: assembled.landings.clone(),
             used: assembled.used,
-        };
-        (learnt.has_fields_for(both) && learnt.gives(both, site.addr, environment)).then_some(learnt)
-    }
-
-    /// Whether each value that varies has a field.
-    fn has_fields_for(&self, [(values, _), (others, _)]: Both<'_>) -> bool {
-        let has_field = |number| {
-            let is_from = |from: &From| matches!(from, From::Value { number: n, .. } if *n == number);
-            self.sources.iter().any(is_from)
-        };
-        let mut pairs = values.iter().zip(others).enumerate();
-        pairs.all(|(number, (value, other))| value == other || has_field(number))
-    }
-
-    /// Whether filling makes both codes, at the address for which they were assembled, and both may be written.
-    fn gives(&self, both: Both<'_>, at: CodeAddr, environment: &Environment) -> bool {
-        both.iter().all(|(values, code)| {
-            let asked = Wanted {
-                values,
-                targets: self.sequence.outline().targets(),
-                environment,
-            };
-            let mut filled = Bytes::new();
-            let is_filled = self.fill(at, asked, &mut filled).is_some();
-            let range = CodeRange::new(at, code.len() as u64);
-            is_filled && filled[..] == **code && range.is_some_and(|range| self.admits(range, code, asked))
         })
     }
 
     /// Whether the code may be written, and is what was asked for: see [`Template::admits`].
     #[inline]
     fn admits(&self, site: CodeRange, code: &[u8], asked: Wanted<'_>) -> bool {
-        let contents = self.sources.iter().map(|from| asked.content(*from));
-        self.template.admits(site, code, contents)
+        let contents = self.sources.iter().map(|source| asked.content(*source));
+        self.checked.admits(site, code, contents)
     }
 
-    /// Makes the code for a site at that address; `None` if a field cannot hold what has to be there, or
+    /// Makes the code for a site at that address; `None` if a hole cannot hold what has to be there, or
     /// is not in the code.
     fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
-        short::assign(code, self.template.code());
-        for (field, from) in self.template.fields().iter().zip(&self.sources) {
-            match asked.content(*from)? {
+        short::assign(code, self.checked.code());
+        for (field, source) in self.checked.fields().iter().zip(&self.sources) {
+            match asked.content(*source)? {
                 Content::Value { value, signed } => {
                     if !field.can_hold(value, signed) {
                         return None;
@@ -397,53 +398,26 @@ fn leads_near(site: CodeRange, sequence: &Sequence, environment: &Environment) -
     })
 }
 
-/// Another value for each that may be another, no two alike.
-fn others(values: &[u64]) -> Option<SmallVec<[u64; 6]>> {
-    let mut others = SmallVec::new();
-    for value in values {
-        let class = sequence::class(*value);
-        if sequence::is_single(class) {
-            others.push(*value);
-            continue;
+/// Whether a value is alone in its class, so that a sequence with another has another outline.
+fn is_fixed(value: u64) -> bool {
+    sequence::is_single(sequence::class(value))
+}
+
+/// What a field is filled from that the encoder says holds that; `None` if it does not hold all of the value, which then
+/// has to be encoded.
+fn source(holds: Holds, field: &Field, outline: &Outline, code: &[u8]) -> Option<FilledFrom> {
+    match holds {
+        Holds::Target(number) => Some(FilledFrom::Target(number)),
+        Holds::Value(number) => {
+            let value = *outline.values().get(number)?;
+            let holds_it = |signed: &bool| field.read(code, *signed) == Some(value);
+            let signed = [true, false]
+                .into_iter()
+                .find(holds_it)
+                .filter(|_| !is_fixed(value))?;
+            Some(FilledFrom::Value { number, signed })
         }
-        let mut candidates = (1..128).flat_map(|by| [value.wrapping_add(by), value.wrapping_sub(by)]);
-        let is_new = |other: &u64| !others.contains(other) && !values.contains(other);
-        let other = candidates.find(|other| sequence::class(*other) == class && is_new(other))?;
-        others.push(other);
     }
-    Some(others)
-}
-
-/// The code of a sequence that is assembled and checked as another was, in place and with the same returns.
-fn assemble_like(
-    assembled: &Assembled,
-    sequence: &Sequence,
-    site: &SiteContext<'_>,
-    environment: &Environment,
-) -> Option<Vec<u8>> {
-    let Ok(Fit::InPlace(other)) = sequence::assemble(sequence, site, environment) else {
-        return None;
-    };
-    let checked = verify::check(site, &other.code, &[], &other.declared).ok()?;
-    let is_alike = (other.used, &checked.landings) == (assembled.used, &assembled.landings);
-    is_alike.then_some(other.code)
-}
-
-/// The codes of a sequence with two lots of values.
-type Both<'a> = [(&'a [u64], &'a [u8]); 2];
-
-/// The value that is in a field, both times.
-fn value(field: Field, both: Both<'_>) -> Option<From> {
-    let [(values, code), (others, other)] = both;
-    let pairs = values.iter().zip(others).enumerate();
-    let mut varying = pairs.filter(|(_, (value, other))| value != other);
-    varying.find_map(|(number, (value, another))| {
-        let holds = |signed: &bool| {
-            field.read(code, *signed) == Some(*value) && field.read(other, *signed) == Some(*another)
-        };
-        let signed = [true, false].into_iter().find(holds)?;
-        Some(From::Value { number, signed })
-    })
 }
 
 /// All of a site that assembling and checking look at, but for its address, its landings and its name.

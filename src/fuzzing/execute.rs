@@ -390,6 +390,7 @@ fn nothing() -> Assembled {
         clobbers: RegSet::EMPTY,
         landings: Vec::new(),
         used: crate::addr::Len::new(0),
+        holes: Vec::new(),
     }
 }
 

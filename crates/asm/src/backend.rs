@@ -9,8 +9,9 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg, Len};
 use patchpoint_isa::RegSet;
 
+use crate::hole::Hole;
 use crate::live::{Head, HeadBytes, NoHead};
-use crate::op::{Base, Cond, Dest, Extension, Op, Width};
+use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
 
 /// Why an architecture cannot encode an operation. The caller knows the site and the operation's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,8 @@ pub struct Code {
     pub branches: Vec<Branch>,
     /// The operands that are relative to the instruction, in their order.
     pub pc_relative: Vec<PcRelative>,
+    /// Where values of the sequence are in `bytes`.
+    pub holes: Vec<Hole>,
     /// Bytes by which the code may become longer once it is known where it stands.
     pub extra: u32,
     /// Registers written so far.
@@ -138,6 +141,7 @@ impl Code {
             bytes: Vec::with_capacity(64),
             branches: Vec::new(),
             pc_relative: Vec::new(),
+            holes: Vec::new(),
             extra: 0,
             clobbers: RegSet::EMPTY,
             op: 0,
@@ -150,6 +154,15 @@ impl Code {
     pub fn at(&self) -> u32 {
         // A sequence of 4 GiB would not have been accepted.
         self.bytes.len() as u32
+    }
+
+    /// Says that the last bytes are the value of that number, if it is one.
+    #[inline]
+    pub(crate) fn end_is(&mut self, len: u32, number: Option<ValueNumber>) {
+        if let Some(number) = number {
+            let hole = Hole::of_value(self.bytes.len(), len, number);
+            self.holes.push(hole);
+        }
     }
 
     /// Appends a branch, which `scratch` may be clobbered for.
@@ -201,6 +214,11 @@ pub trait Backend: Sync {
     /// # Panics
     /// It does not: see [`reaches`](Self::reaches).
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>);
+
+    /// How many bytes at the end of `branch`, in its form, are its distance, if that is a [hole](crate::hole).
+    fn distance_len(&self, _branch: &Branch) -> Option<u32> {
+        None
+    }
 
     /// What stands around an address to which a thread may return although its call is gone: the bytes before
     /// the address, and those from it on. Together they do nothing for who comes from above.

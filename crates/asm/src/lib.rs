@@ -78,6 +78,7 @@ pub mod aarch64;
 pub mod backend;
 mod dispatch;
 mod error;
+pub mod hole;
 pub mod live;
 mod lower;
 pub mod op;

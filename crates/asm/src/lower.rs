@@ -11,7 +11,7 @@ use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
 use crate::backend::{Code, Refusal, extended, immediate};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Op, Value, Width};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Op, Value, ValueNumber, Width};
 
 /// A register as instructions name it: a general one, or one of floating-point numbers or vectors.
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ pub(crate) fn check_float(width: Width, extension: Extension) -> Result<(), Refu
 /// The same comparison, with a constant only where both are constants or on the right.
 pub(crate) fn constant_last(cond: Cond, lhs: Value, rhs: Value) -> (Cond, Value, Value) {
     match (lhs, rhs) {
-        (Value::Imm(_), Value::Reg(_) | Value::Mem(_) | Value::Frame { .. }) => (cond.swapped(), rhs, lhs),
+        (Value::Imm(..), Value::Reg(_) | Value::Mem(_) | Value::Frame { .. }) => (cond.swapped(), rhs, lhs),
         _ => (cond, lhs, rhs),
     }
 }
@@ -139,8 +139,8 @@ pub(crate) trait Lower: Sized {
     /// Copies the low bytes of a register and extends them.
     fn copy(&mut self, dst: Self::Gpr, src: Self::Gpr, width: Width, extension: Extension);
 
-    /// Makes a register hold a constant.
-    fn put_constant(&mut self, dst: Self::Gpr, value: u64);
+    /// Makes a register hold a constant, which is the value of that number.
+    fn put_constant(&mut self, dst: Self::Gpr, value: u64, number: Option<ValueNumber>);
 
     /// Loads and extends.
     fn load(
@@ -181,12 +181,12 @@ pub(crate) trait Lower: Sized {
     fn put_float_constant(
         &mut self,
         dst: Self::Float,
-        value: u64,
+        (value, number): (u64, Option<ValueNumber>),
         width: Width,
         extension: Extension,
     ) -> Result<(), Refusal> {
         let purpose = "a constant for a floating-point or vector register";
-        let bits = self.in_temp(Value::Imm(value), width, extension, purpose)?;
+        let bits = self.in_temp(Value::Imm(value, number), width, extension, purpose)?;
         self.mov_to_float(dst, bits, width)
     }
 
@@ -216,8 +216,8 @@ pub(crate) trait Lower: Sized {
                 }
                 Named::Float(src) => self.mov_from_float(dst, src, width, extension),
             },
-            Value::Imm(value) => {
-                self.put_constant(dst, extended(value, width, extension)?);
+            Value::Imm(value, number) => {
+                self.put_constant(dst, extended(value, width, extension)?, number);
                 Ok(())
             }
             Value::Mem(src) => self.load(dst, src, width, extension),
@@ -241,8 +241,8 @@ pub(crate) trait Lower: Sized {
                 Named::Float(src) => self.copy_float(dst, src),
             },
             Value::Mem(src) => self.load_float(dst, src, width),
-            Value::Imm(0) if self.clear_float(dst, width) => Ok(()),
-            Value::Imm(value) => self.put_float_constant(dst, value, width, extension),
+            Value::Imm(0, _) if self.clear_float(dst, width) => Ok(()),
+            Value::Imm(value, number) => self.put_float_constant(dst, (value, number), width, extension),
             Value::Frame { .. } => Err(Refusal::Unusable(
                 "an address for a floating-point or vector register",
             )),
@@ -258,7 +258,13 @@ pub(crate) trait Lower: Sized {
     fn store_float(&mut self, to: Self::Mem, src: Self::Float, width: Width);
 
     /// Stores a constant, if there is an instruction for it.
-    fn store_constant(&mut self, _to: Self::Mem, _value: i64, _width: Width) -> bool {
+    fn store_constant(
+        &mut self,
+        _to: Self::Mem,
+        _value: i64,
+        _number: Option<ValueNumber>,
+        _width: Width,
+    ) -> bool {
         false
     }
 
@@ -274,9 +280,9 @@ pub(crate) trait Lower: Sized {
                     return Ok(());
                 }
             },
-            Value::Imm(value) => {
+            Value::Imm(value, number) => {
                 let constant = immediate(value, width)?;
-                if self.store_constant(to, constant, width) {
+                if self.store_constant(to, constant, number, width) {
                     return Ok(());
                 }
                 self.in_temp(src, width, Self::STORED, "an immediate to store")?
@@ -293,7 +299,7 @@ pub(crate) trait Lower: Sized {
     // ---- arithmetic ----
 
     /// Adds a constant to all of a register.
-    fn add_constant(&mut self, to: Self::Gpr, by: u64) -> Result<(), Refusal>;
+    fn add_constant(&mut self, to: Self::Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), Refusal>;
 
     /// Adds a value that is no constant as it is, if there is an instruction for it.
     fn add_directly(
@@ -317,8 +323,8 @@ pub(crate) trait Lower: Sized {
     ) -> Result<(), Refusal> {
         let reg = Self::gpr(dst)?;
         self.written(dst)?;
-        if let Value::Imm(value) = src {
-            return self.add_constant(reg, extended(value, width, extension)?);
+        if let Value::Imm(value, number) = src {
+            return self.add_constant(reg, extended(value, width, extension)?, number);
         }
         if !self.add_directly(reg, src, width, extension)? {
             let by = self.in_temp(src, width, extension, ADDEND)?;
@@ -328,17 +334,17 @@ pub(crate) trait Lower: Sized {
     }
 
     /// Keeps the bits of the mask.
-    fn and(&mut self, reg: Self::Gpr, mask: u64) -> Result<(), Refusal>;
+    fn and(&mut self, reg: Self::Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), Refusal>;
 
     /// Shifts by 0 to 63 bits: `how` is a shift.
     fn shift(&mut self, reg: Self::Gpr, how: Bits) -> Result<(), Refusal>;
 
     /// Changes all bits of `dst`.
-    fn bits(&mut self, dst: DwarfReg, what: Bits) -> Result<(), Refusal> {
+    fn bits(&mut self, dst: DwarfReg, what: Bits, number: Option<ValueNumber>) -> Result<(), Refusal> {
         let reg = Self::gpr(dst)?;
         self.written(dst)?;
         match what {
-            Bits::And(mask) => self.and(reg, mask),
+            Bits::And(mask) => self.and(reg, mask, number),
             Bits::Left(_) | Bits::Right(_) | Bits::RightSigned(_) => self.shift(reg, what),
         }
     }
@@ -383,7 +389,7 @@ pub(crate) trait Lower: Sized {
                 width,
                 extension,
             } => self.add_to_reg(dst, src, width, extension)?,
-            Op::Bits { dst, what } => self.bits(dst, what)?,
+            Op::Bits { dst, what, number } => self.bits(dst, what, number)?,
             Op::AddToMem {
                 to,
                 src,

@@ -194,6 +194,11 @@ pub enum Base {
     Absolute(u64),
 }
 
+/// Which of its sequence's values a constant or a displacement is: its number among those of the
+/// [`Outline`](crate::sequence::Outline). By it the encoder tells where in the code it has put the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueNumber(pub u32);
+
 /// A memory address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -201,6 +206,8 @@ pub struct Address {
     pub base: Base,
     /// The distance from there, in bytes.
     pub disp: i32,
+    /// Which value of the sequence the distance is, if it is just that.
+    pub number: Option<ValueNumber>,
 }
 
 /// A value that an operation reads.
@@ -208,8 +215,8 @@ pub struct Address {
 pub enum Value {
     /// In a register.
     Reg(DwarfReg),
-    /// Known.
-    Imm(u64),
+    /// Known, and which value of the sequence it is, if it is one.
+    Imm(u64, Option<ValueNumber>),
     /// In memory.
     Mem(Address),
     /// The address of a stack slot.
@@ -219,6 +226,14 @@ pub enum Value {
         /// The distance of the slot, in bytes.
         disp: i32,
     },
+}
+
+impl Value {
+    /// A constant that is none of the sequence's values.
+    #[must_use]
+    pub const fn imm(value: u64) -> Self {
+        Self::Imm(value, None)
+    }
 }
 
 /// A resolved operation.
@@ -231,8 +246,8 @@ pub enum Op<'a> {
     Store { to: Address, src: Value, width: Width },
     /// Adds the low `width` bytes of `src`, extended, to all of `dst`.
     AddToReg { dst: DwarfReg, src: Value, width: Width, extension: Extension },
-    /// Changes all bits of `dst`, a general register. Shifts are by less than 64.
-    Bits { dst: DwarfReg, what: Bits },
+    /// Changes all bits of `dst`, a general register. Shifts are by less than 64. A mask is the value of that number.
+    Bits { dst: DwarfReg, what: Bits, number: Option<ValueNumber> },
     /// Adds `src` to memory.
     AddToMem { to: Address, src: Value, width: Width, atomic: bool },
     /// Branches if the condition holds between the low `width` bytes of the values.

@@ -124,7 +124,7 @@ impl Writer {
         // What is live has been stored.
         let mut free = registers.caller_saved.union(registers.special);
         for (reg, value) in registers.int_args.iter().zip([
-            Value::Imm(context),
+            Value::imm(context),
             Value::Frame {
                 reg: registers.stack_pointer,
                 disp: plan.header as i32,
@@ -165,6 +165,7 @@ impl Writer {
         Address {
             base: Base::Reg(self.stack_pointer),
             disp: (header + slot.offset) as i32,
+            number: None,
         }
     }
 

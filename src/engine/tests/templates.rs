@@ -3,7 +3,8 @@
 use super::*;
 use crate::arch::{Cond, OnReturn, SiteContext};
 use crate::engine::state::RampKind;
-use crate::sequence::{self, Environment, Field, Fit, Target};
+use crate::engine::templates::Templates;
+use crate::sequence::{self, Environment, Field, Fit, Holds, Hole, Target};
 
 /// A function whose site has room for an inline cache, and a record.
 fn roomy(id: u64, record: RecordSpec) -> Written {
@@ -159,7 +160,7 @@ fn what_leads_near_is_filled_where_the_assembler_takes_a_long_branch() {
             .guard_eq(u32::at(arg(0), 0), 0x1234, nowhere(to))
             .load(result(), u64::at(arg(0), 0x100))
     };
-    // What is near first does not keep what is far from being learnt.
+    // What is near first does not keep what is far from having a template.
     for distance in [3, 4, 5, 1000] {
         lab.engine.patch_site(site, &leading(distance)).unwrap();
     }
@@ -180,6 +181,54 @@ fn hit(shape: u32, at: i32) -> Sequence {
     Sequence::new()
         .guard_eq(u32::at(arg(0), 0), shape, Target::Miss)
         .load(result(), u64::at(arg(0), at))
+}
+
+#[test]
+fn what_the_checker_keeps_closed_is_no_hole() {
+    let all = sites(&[usual()]);
+    let (lab, site) = (&all.lab, &all.sites[0]);
+    lab.engine.patch_site(site, &hit(0x1234, 0x140)).unwrap();
+    let (context, environment) = (site.context(&[]), environment(&lab.engine, site));
+    let made = |change: fn(&mut Vec<Hole>)| {
+        let sequence = hit(0x1234, 0x140);
+        let Ok(Fit::InPlace(mut assembled)) = sequence::assemble(&sequence, &context, &environment) else {
+            panic!()
+        };
+        change(&mut assembled.holes);
+        let mut templates = Templates::default();
+        let kind = templates.site(&context).unwrap();
+        for _ in 0..2 {
+            templates.keep((kind, &sequence), site, &environment, &assembled);
+        }
+        templates.made()
+    };
+    assert_eq!(made(|_| {}), 1);
+    // An opcode.
+    assert_eq!(
+        made(|holes| holes.push(Hole {
+            at: 0,
+            len: 1,
+            holds: Holds::Value(1)
+        })),
+        0
+    );
+    assert_eq!(
+        made(|holes| holes.push(Hole {
+            at: 0,
+            len: 1,
+            holds: Holds::Target(0)
+        })),
+        0
+    );
+    // A value and a target that are nowhere.
+    assert_eq!(
+        made(|holes| holes.retain(|hole| hole.holds != Holds::Value(1))),
+        0
+    );
+    assert_eq!(
+        made(|holes| holes.retain(|hole| hole.holds != Holds::Target(0))),
+        0
+    );
 }
 
 fn filled(engine: &Engine) -> usize {

@@ -9,7 +9,7 @@ use super::regs::{Hw, SCRATCH_ORDER, hw};
 use super::{branch, constant};
 use crate::backend::{BranchKind, Code, Refusal, extended, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Value, Width};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
 
 pub(super) struct Emitter<'c> {
     pub(super) code: &'c mut Code,
@@ -69,7 +69,7 @@ impl Lower for Emitter<'_> {
         insn::mov(dst, src, width, extension, &mut self.code.bytes);
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64) {
+    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
         constant::put(dst, value, &mut self.code.bytes);
     }
 
@@ -131,14 +131,14 @@ impl Lower for Emitter<'_> {
         insn::store_vector(to, src, width, &mut self.code.bytes);
     }
 
-    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
+    fn store_constant(&mut self, to: Mem, value: i64, _: Option<ValueNumber>, width: Width) -> bool {
         if value == 0 {
             insn::store(to, Source::ZERO, width, &mut self.code.bytes);
         }
         value == 0
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         self.put_sum(to, to.into(), by as i64)
     }
 
@@ -170,13 +170,13 @@ impl Lower for Emitter<'_> {
         );
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         match (mask, Logical::new(mask)) {
             (u64::MAX, _) => {}
             (0, _) => constant::put(reg, 0, &mut self.code.bytes),
             (_, Some(mask)) => insn::and_imm(reg, reg, mask, &mut self.code.bytes),
             (_, None) => {
-                let mask = Value::Imm(mask);
+                let mask = Value::imm(mask);
                 let mask = self.in_temp(mask, Width::B8, Extension::Zero, "a mask that does not fit")?;
                 insn::and(reg, reg, mask, &mut self.code.bytes);
             }
@@ -189,7 +189,7 @@ impl Lower for Emitter<'_> {
             Bits::Left(by) => (insn::lsl, by),
             Bits::Right(by) => (insn::lsr, by),
             Bits::RightSigned(by) => (insn::asr, by),
-            Bits::And(mask) => return self.and(reg, mask),
+            Bits::And(mask) => return self.and(reg, mask, None),
         };
         let by = Shift::new(by).ok_or(Refusal::Unusable("a shift by more than 63 bits"))?;
         if by.get() != 0 {
@@ -211,7 +211,7 @@ impl Lower for Emitter<'_> {
     fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
         let to = self.pointer(to)?;
         let src = match src {
-            Value::Imm(value) => match Imm12::new(immediate(value, width)?.unsigned_abs()) {
+            Value::Imm(value, _) => match Imm12::new(immediate(value, width)?.unsigned_abs()) {
                 Some(_) => src,
                 None => self.as_register(src, width)?,
             },
@@ -282,7 +282,7 @@ impl Emitter<'_> {
     /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
     fn add_value(&mut self, sum: Gpr, src: Value, width: Width) -> Result<(), Refusal> {
         let reg = match src {
-            Value::Imm(value) => return self.put_sum(sum, sum.into(), immediate(value, width)?),
+            Value::Imm(value, _) => return self.put_sum(sum, sum.into(), immediate(value, width)?),
             Value::Reg(reg) => Self::gpr(reg)?,
             Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
         };
@@ -317,7 +317,7 @@ impl Emitter<'_> {
             )?,
         };
         match rhs {
-            Value::Imm(value) => return self.compare_imm(lhs, value, width, extension),
+            Value::Imm(value, _) => return self.compare_imm(lhs, value, width, extension),
             Value::Reg(reg) => insn::cmp(lhs, Self::gpr(reg)?, width, extension, &mut self.code.bytes),
             Value::Mem(_) | Value::Frame { .. } => {
                 let rhs = self.in_temp(rhs, width, extension, "a second value to compare")?;

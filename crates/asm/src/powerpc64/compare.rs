@@ -112,7 +112,7 @@ impl Emitter<'_> {
     }
 
     fn rhs(&mut self, rhs: Value, cond: Cond, width: Width) -> Result<Rhs, Refusal> {
-        if let Value::Imm(value) = rhs {
+        if let Value::Imm(value, _) = rhs {
             let value = extended(value, width, extension(cond))?;
             // Whether words are equal is a matter of their bits: a negative one is one of the signed form.
             let signed = match (cond, width) {
@@ -137,7 +137,7 @@ impl Emitter<'_> {
         let temp = self.take("the difference of two values")?;
         let small = |value: u64| immediate(value, width).map(|value| i16::try_from(1 - i128::from(value)));
         let mut difference = match (lhs, rhs) {
-            (Value::Reg(reg), Value::Imm(value)) if is_general(reg) => {
+            (Value::Reg(reg), Value::Imm(value, _)) if is_general(reg) => {
                 let reg = Self::gpr(reg)?;
                 if let (Width::B8, Ok(by), true) = (width, small(value)?, reg != Gpr(0)) {
                     self.put(insn::addi(temp, reg, by));
@@ -155,7 +155,7 @@ impl Emitter<'_> {
                 self.put(insn::xor(temp, temp, Self::gpr(reg)?));
                 temp
             }
-            (one, Value::Imm(value)) => {
+            (one, Value::Imm(value, _)) => {
                 self.value_to_gpr(temp, one, width, Extension::Zero)?;
                 self.put_difference(temp, temp, value, width)?
             }
@@ -183,7 +183,7 @@ impl Emitter<'_> {
                 true => self.take("a 64-bit immediate")?,
                 false => temp,
             };
-            self.put_constant(other, value);
+            self.put_constant(other, value, None);
             self.put(insn::xor(temp, from, other));
             return Ok(temp);
         };

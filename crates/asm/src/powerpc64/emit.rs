@@ -9,7 +9,7 @@ use super::regs::{CR0, CTR, Hw, LR, R12, SCRATCH_ORDER, XER, hw};
 use super::{Convention, Flavor};
 use crate::backend::{BranchKind, Code, Refusal, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, check_float};
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, Width};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
 
 /// A base that is not r0, and a displacement.
 #[derive(Clone, Copy)]
@@ -87,7 +87,7 @@ impl Lower for Emitter<'_> {
         self.put(insn::extend(dst, src, width, extension));
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64) {
+    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
         constant::load(dst, value).put(self.flavor, &mut self.code.bytes);
     }
 
@@ -161,7 +161,7 @@ impl Lower for Emitter<'_> {
                 Named::Float(_) => self.in_temp(Value::Reg(src), width, Extension::Zero, purpose)?,
             },
             // Constants are shorter with their sign, loads without.
-            Value::Imm(_) => self.in_temp(src, width, Extension::Sign, purpose)?,
+            Value::Imm(..) => self.in_temp(src, width, Extension::Sign, purpose)?,
             Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, purpose)?,
         };
         let to = self.memory(to, width)?;
@@ -169,7 +169,7 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         self.put_sum(to, to, by as i64)
     }
 
@@ -187,7 +187,7 @@ impl Lower for Emitter<'_> {
         self.put(insn::add(to, to, by));
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         if mask == u64::MAX {
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl Lower for Emitter<'_> {
                 63 - mask.trailing_zeros().min(63) as u8,
             ));
         } else {
-            let value = Value::Imm(mask);
+            let value = Value::imm(mask);
             let mask = self.in_temp(
                 value,
                 Width::B8,
@@ -220,7 +220,7 @@ impl Lower for Emitter<'_> {
 
     fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
         let word = match how {
-            Bits::And(mask) => return self.and(reg, mask),
+            Bits::And(mask) => return self.and(reg, mask, None),
             Bits::Left(0) | Bits::Right(0) | Bits::RightSigned(0) => return Ok(()),
             Bits::Left(by) => insn::rldicr(reg, reg, by & 63, 63 - (by & 63)),
             Bits::Right(by) => insn::rldicl(reg, reg, 64 - (by & 63), by & 63),
@@ -256,6 +256,7 @@ impl Lower for Emitter<'_> {
             Address {
                 base: Base::Reg(reg),
                 disp: 0,
+                ..
             } => Self::gpr(reg)?,
             _ => self.exact(to)?,
         };
@@ -306,7 +307,7 @@ impl Lower for Emitter<'_> {
         self.claim(CTR, "the count register, through which functions are called")?;
         self.claim(LR, "the link register")?;
         let slot = self.flavor.convention.toc_slot();
-        self.put_constant(r12, addr.get());
+        self.put_constant(r12, addr.get(), None);
         self.put(insn::store(Gpr::TOC, Gpr::SP, slot, Width::B8));
         if self.flavor.convention == Convention::V1 {
             self.put(insn::load(Gpr::TOC, r12, 8, Width::B8, Extension::Zero));
@@ -400,7 +401,7 @@ impl Emitter<'_> {
                     low => low,
                 };
                 let base = self.temp(temp, "a fixed address")?;
-                self.put_constant(base, target.wrapping_sub(low as u64));
+                self.put_constant(base, target.wrapping_sub(low as u64), None);
                 Ok(Mem { base, disp: low })
             }
         }
@@ -464,7 +465,7 @@ impl Emitter<'_> {
                     true => self.take("a number to add that no instruction has")?,
                     false => to,
                 };
-                self.put_constant(addend, value as u64);
+                self.put_constant(addend, value as u64, None);
                 self.put(insn::add(to, base, addend));
             }
         }
@@ -482,7 +483,7 @@ impl Emitter<'_> {
     /// A constant stays one if it can be added at once.
     fn addend(&mut self, src: Value, width: Width) -> Result<Addend, Refusal> {
         Ok(match src {
-            Value::Imm(value) => {
+            Value::Imm(value, _) => {
                 let value = immediate(value, width)?;
                 match constant::split(value) {
                     Some(_) => Addend::Imm(value),

@@ -8,7 +8,7 @@ use super::regs::{GP, Hw, RA, SCRATCH_ORDER, SP, TP, ZERO, hw};
 use super::{branch, constant};
 use crate::backend::{BranchKind, Code, Refusal, extended, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Value, Width};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
 
 pub(super) struct Emitter<'c> {
     pub(super) code: &'c mut Code,
@@ -69,7 +69,7 @@ impl Lower for Emitter<'_> {
         insn::mov(dst, src, width, extension, &mut self.code.bytes);
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64) {
+    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
         constant::put(dst, value, &mut self.code.bytes);
     }
 
@@ -133,14 +133,14 @@ impl Lower for Emitter<'_> {
         insn::store_float(to, src, width, &mut self.code.bytes);
     }
 
-    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
+    fn store_constant(&mut self, to: Mem, value: i64, _: Option<ValueNumber>, width: Width) -> bool {
         if value == 0 {
             insn::store(to, Gpr::ZERO, width, &mut self.code.bytes);
         }
         value == 0
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         self.put_sum(to, to, by as i64)
     }
 
@@ -161,7 +161,7 @@ impl Lower for Emitter<'_> {
         insn::add(to, to, by, &mut self.code.bytes);
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         if let Some(imm) = Imm12::new(mask as i64) {
             insn::and_imm(reg, reg, imm, &mut self.code.bytes);
             return Ok(());
@@ -179,7 +179,7 @@ impl Lower for Emitter<'_> {
                 .into_iter()
                 .for_each(|shift| shift(reg, reg, by, &mut self.code.bytes)),
             _ => {
-                let mask = Value::Imm(mask);
+                let mask = Value::imm(mask);
                 let mask = self.in_temp(mask, Width::B8, Extension::Zero, "a mask that does not fit")?;
                 insn::and(reg, reg, mask, &mut self.code.bytes);
             }
@@ -192,7 +192,7 @@ impl Lower for Emitter<'_> {
             Bits::Left(by) => (insn::shift_left, by),
             Bits::Right(by) => (insn::shift_right, by),
             Bits::RightSigned(by) => (insn::shift_right_signed, by),
-            Bits::And(mask) => return self.and(reg, mask),
+            Bits::And(mask) => return self.and(reg, mask, None),
         };
         let by = Shift::new(by).ok_or(Refusal::Unusable("a shift by more than 63 bits"))?;
         if by.get() != 0 {
@@ -274,7 +274,7 @@ impl Emitter<'_> {
     /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
     fn add_value(&mut self, sum: Gpr, src: Value, width: Width) -> Result<(), Refusal> {
         let reg = match src {
-            Value::Imm(value) => return self.put_sum(sum, sum, immediate(value, width)?),
+            Value::Imm(value, _) => return self.put_sum(sum, sum, immediate(value, width)?),
             _ => self.as_register(src, width)?,
         };
         insn::add(sum, sum, reg, &mut self.code.bytes);
@@ -285,7 +285,7 @@ impl Emitter<'_> {
     fn as_register(&mut self, src: Value, width: Width) -> Result<Gpr, Refusal> {
         match src {
             Value::Reg(reg) => Self::gpr(reg),
-            Value::Imm(value) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
+            Value::Imm(value, _) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
             _ => self.in_temp(src, width, Extension::Sign, ADDEND),
         }
     }
@@ -293,8 +293,8 @@ impl Emitter<'_> {
     /// A register that holds the value, extended to all 64 bits.
     fn comparable(&mut self, value: Value, width: Width, extension: Extension) -> Result<Gpr, Refusal> {
         match value {
-            Value::Imm(value) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
-            Value::Imm(value) => {
+            Value::Imm(value, _) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
+            Value::Imm(value, _) => {
                 let reg = self.take("a constant to compare with")?;
                 constant::put(reg, extended(value, width, extension)?, &mut self.code.bytes);
                 Ok(reg)

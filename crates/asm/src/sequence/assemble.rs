@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, CodeRange, Len};
 use patchpoint_isa::SiteName;
 use patchpoint_isa::{Declared, RegSet, SiteContext, SiteKind, Vouched, conventions};
+use smallvec::SmallVec;
 
 use super::builder::{Operation, Sequence};
 use super::layout::{self, Fill, Layout, Mark, Unreachable};
@@ -14,6 +15,7 @@ use super::scratch::Free;
 use crate::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
 use crate::backend_of;
 use crate::error::{Error, Result};
+use crate::hole::Hole;
 use crate::op::{Dest, Label, Op};
 
 /// What a site offers to the sequences that are written there.
@@ -63,6 +65,8 @@ pub struct Assembled {
     pub landings: Vec<u32>,
     /// The length of the code in the site without nops.
     pub used: Len,
+    /// Where values and targets of the sequence are in [`code`](Self::code). None where there is a stub.
+    pub holes: Vec<Hole>,
 }
 
 impl Assembled {
@@ -119,7 +123,9 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
     let used = Len::new(layout.len());
     if fits.is_ok() && used <= room {
         let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
-        layout.write(&mut code).map_err(|e| job.unreachable(e))?;
+        let holes = layout
+            .write(&job.targets(), &mut code)
+            .map_err(|e| job.unreachable(e))?;
         // A call returns to what restores the registers that it loses.
         let (_, restored) = job.backend.landing();
         let offsets = returns
@@ -137,6 +143,7 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
             clobbers: lowered.code.clobbers,
             landings,
             used,
+            holes,
         }));
     }
     fits?;
@@ -179,6 +186,7 @@ pub fn assemble_out_of_line(
         clobbers: body.clobbers,
         landings: Vec::new(),
         used,
+        holes: Vec::new(),
     })
 }
 
@@ -311,6 +319,12 @@ impl<'s, 'a> Job<'s, 'a> {
         let reserved = self.site.shape.reserved();
         let first = self.site.landings.first().copied();
         first.map_or(reserved, |first| Len::new(first).min(reserved))
+    }
+
+    /// Where the sequence's targets are.
+    fn targets(&self) -> SmallVec<[Option<CodeAddr>; 2]> {
+        let targets = self.sequence.outline().targets().iter();
+        targets.map(|target| self.env.address(*target)).collect()
     }
 
     fn jump_to(&self, stub: CodeAddr) -> Branch {
@@ -452,7 +466,7 @@ impl<'s, 'a> Job<'s, 'a> {
         let mut layout = self.layout(&mut lowered, None);
         layout.choose_forms().map_err(|e| self.unreachable(e))?;
         let mut bytes = Vec::with_capacity(layout.len() as usize);
-        layout.write(&mut bytes).map_err(|e| self.unreachable(e))?;
+        layout.write(&[], &mut bytes).map_err(|e| self.unreachable(e))?;
         lowered.declared.vouched = declared_at(&layout, at, &vouched);
         Ok(Stub {
             code: StubCode { addr: at, bytes },

@@ -11,6 +11,7 @@ use patchpoint_isa::{Arch, nops};
 
 use crate::backend::{Backend, Branch, Code, Form, Origin};
 use crate::backend_of;
+use crate::hole::{Holds, Hole};
 use crate::op::{Dest, Label};
 
 /// A position in the code: bytes, and branches, before it.
@@ -196,9 +197,19 @@ impl Layout<'_> {
         }
     }
 
-    /// Writes the code with its branches.
-    pub(super) fn write(&mut self, out: &mut Vec<u8>) -> Result<(), Unreachable> {
+    /// Writes the code with its branches, and says where its holes are. `targets` has the addresses of the sequence's
+    /// targets.
+    pub(super) fn write(
+        &mut self,
+        targets: &[Option<CodeAddr>],
+        out: &mut Vec<u8>,
+    ) -> Result<Vec<Hole>, Unreachable> {
         self.resolve_pc_relative()?;
+        let mut holes = Vec::new();
+        for hole in self.code.holes.iter() {
+            let at = self.offset(self.mark_at(hole.at));
+            holes.push(Hole { at, ..*hole });
+        }
         let mut written = 0;
         let mut filled = false;
         for (index, branch) in self.code.branches.iter().enumerate() {
@@ -215,11 +226,31 @@ impl Layout<'_> {
             written = branch.at;
             let from = self.start().wrapping_add(out.len() as u64);
             self.backend.put_branch(branch, from, self.target(branch)?, out);
+            let Dest::Addr(to) = branch.dest else {
+                continue;
+            };
+            let number = targets.iter().position(|target| *target == Some(to));
+            if let (Some(number), Some(len)) = (number, self.backend.distance_len(branch)) {
+                holes.push(Hole {
+                    at: (out.len() as u32).saturating_sub(len),
+                    len,
+                    holds: Holds::Target(number),
+                });
+            }
         }
         let end = Mark::here(self.code);
         self.fill_before(end, &mut filled, &mut written, out);
         self.copy(written..self.code.at(), out);
-        Ok(())
+        Ok(holes)
+    }
+
+    /// The position of a byte of the instructions.
+    fn mark_at(&self, at: u32) -> Mark {
+        let branches = self.code.branches.partition_point(|branch| branch.at <= at);
+        Mark {
+            bytes: at,
+            branches: branches as u32,
+        }
     }
 
     /// Writes the nops before a final call once their place has come.
@@ -240,11 +271,7 @@ impl Layout<'_> {
     fn resolve_pc_relative(&mut self) -> Result<(), Unreachable> {
         let fixups = core::mem::take(&mut self.code.pc_relative);
         for fixup in &fixups {
-            let branches = self.code.branches.partition_point(|branch| branch.at <= fixup.at);
-            let offset = self.offset(Mark {
-                bytes: fixup.at,
-                branches: branches as u32,
-            });
+            let offset = self.offset(self.mark_at(fixup.at));
             let at = self.start().wrapping_add(u64::from(offset));
             let distance = fixup
                 .target

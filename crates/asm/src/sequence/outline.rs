@@ -3,8 +3,8 @@
 //! Problem: a runtime patches the same inline cache again and again, each time with another class and another field.
 //! Approach: an [`Outline`] is the operations as words, in which each constant and each displacement is only a class,
 //! and beside them the values, and the targets in the order of their first use. What assembling makes of two
-//! sequences with the same words, at sites that differ in their address only, should differ in the fields for values and
-//! distances only. This is not relied upon: whoever uses it finds the fields out by assembling, and checks what it fills.
+//! sequences with the same words, at sites that differ in their address only, differs in its [holes](crate::hole)
+//! only. Whoever fills them checks the result nevertheless.
 //!
 //! Invariants: the words, the values and the targets together say all of the sequence. A class is such that the encodings of its
 //! values are alike in every immediate: one for each width in which a value is a signed or an unsigned number, and of

@@ -10,7 +10,7 @@ use patchpoint_isa::{Arch, Convention, SiteContext, SiteKind};
 use super::operand::{Mem, Operand, Source};
 use super::resolve::Resolver;
 use crate::error::{Error, Result};
-use crate::op::{Address, Base, Value};
+use crate::op::{Address, Base, Value, ValueNumber};
 use crate::op::{Extension, Width};
 
 /// A resolved value with the number of its bytes that are defined; `None` if all are.
@@ -83,11 +83,12 @@ impl Resolver<'_, '_> {
         })
     }
 
-    pub(super) fn operand(&self, operand: Operand) -> Result<Known> {
+    /// `number` is that of an operand that is one of the sequence's values.
+    pub(super) fn operand(&self, operand: Operand, number: Option<ValueNumber>) -> Result<Known> {
         let known = match operand {
             Operand::Reg(reg) => Known::all(Value::Reg(reg)),
             Operand::Temp => Known::all(Value::Reg(self.temp()?)),
-            Operand::Imm(value) => Known::all(Value::Imm(value)),
+            Operand::Imm(value) => Known::all(Value::Imm(value, number)),
             Operand::Result | Operand::FloatResult => {
                 let size = self.written_size(operand);
                 Known {
@@ -109,7 +110,7 @@ impl Resolver<'_, '_> {
         let reg = match known.value {
             Value::Reg(reg) | Value::Frame { reg, .. } => Some(reg),
             Value::Mem(address) => address.base.reg(),
-            Value::Imm(_) => None,
+            Value::Imm(..) => None,
         };
         let gone = match operand {
             Operand::Arg(_) | Operand::FloatArg(_) | Operand::Live(_) | Operand::Location(_) => {
@@ -167,7 +168,11 @@ impl Resolver<'_, '_> {
             return self.missing("argument", n, count);
         };
         let base = Base::Reg(self.registers.stack_pointer);
-        Ok(Known::all(Value::Mem(Address { base, disp })))
+        Ok(Known::all(Value::Mem(Address {
+            base,
+            disp,
+            number: None,
+        })))
     }
 
     fn float_arg(&self, n: u32) -> Result<Known> {
@@ -219,15 +224,16 @@ impl Resolver<'_, '_> {
                 let address = Address {
                     base: Base::Reg(reg),
                     disp: offset,
+                    number: None,
                 };
                 Known {
                     value: Value::Mem(address),
                     size,
                 }
             }
-            Place::Constant { value } => Known::all(Value::Imm(i64::from(value) as u64)),
+            Place::Constant { value } => Known::all(Value::imm(i64::from(value) as u64)),
             Place::ConstantIndex { index } => match self.site.constants.get(index) {
-                Some(value) => Known::all(Value::Imm(value)),
+                Some(value) => Known::all(Value::imm(value)),
                 None => return self.missing("constant", index, self.site.constants.len()),
             },
         })
@@ -259,8 +265,8 @@ impl Resolver<'_, '_> {
         (!vector).then_some(location.size)
     }
 
-    fn address(&self, mem: &Mem) -> Result<Address> {
-        let known = self.operand(mem.base)?;
+    fn address(&self, mem: &Mem, number: Option<ValueNumber>) -> Result<Address> {
+        let known = self.operand(mem.base, None)?;
         if let Some(size) = known.size.filter(|size| *size < 8) {
             return self.width_error(8, size);
         }
@@ -269,39 +275,48 @@ impl Resolver<'_, '_> {
             Value::Reg(reg) => Address {
                 base: Base::Reg(reg),
                 disp,
+                number,
             },
-            Value::Imm(value) => Address {
+            Value::Imm(value, _) => Address {
                 base: Base::Absolute(value),
                 disp,
+                number: None,
             },
             Value::Frame { reg, disp: slot } => match slot.checked_add(disp) {
                 Some(disp) => Address {
                     base: Base::Reg(reg),
                     disp,
+                    number: None,
                 },
                 None => return self.unusable("a displacement beyond 2 GiB"),
             },
             Value::Mem(Address {
                 base: Base::Reg(reg),
                 disp: slot,
+                ..
             }) => Address {
                 base: Base::Slot { reg, disp: slot },
                 disp,
+                number,
             },
             Value::Mem(_) => return self.unusable("a base that is read through a pointer"),
         })
     }
 
     /// A source, and its width where it names one.
-    fn source(&self, source: &Source) -> Result<(Known, Option<(Width, Extension)>)> {
+    fn source(
+        &self,
+        source: &Source,
+        number: Option<ValueNumber>,
+    ) -> Result<(Known, Option<(Width, Extension)>)> {
         match source {
-            Source::Operand(operand) => Ok((self.operand(*operand)?, None)),
+            Source::Operand(operand) => Ok((self.operand(*operand, number)?, None)),
             Source::Part(part) => {
-                let known = self.operand(part.operand)?;
+                let known = self.operand(part.operand, number)?;
                 Ok((known, Some((part.width, part.extension))))
             }
             Source::Mem(mem) => {
-                let value = Value::Mem(self.address(mem)?);
+                let value = Value::Mem(self.address(mem, number)?);
                 let size = Some(mem.width.bytes());
                 Ok((Known { value, size }, Some((mem.width, mem.extension))))
             }
@@ -318,7 +333,11 @@ impl Resolver<'_, '_> {
         }
         let before = i32::from(known.size.unwrap_or(8).saturating_sub(width.bytes()));
         match address.disp.checked_add(before) {
-            Some(disp) => Ok(Value::Mem(Address { disp, ..address })),
+            Some(disp) => Ok(Value::Mem(Address {
+                disp,
+                number: address.number.filter(|_| before == 0),
+                ..address
+            })),
             None => self.unusable("a displacement beyond 2 GiB"),
         }
     }
@@ -331,9 +350,13 @@ impl Resolver<'_, '_> {
     }
 
     /// Two values to compare and the width of the comparison.
-    pub(super) fn compared(&self, lhs: &Source, rhs: &Source) -> Result<(Value, Value, Width)> {
-        let (lhs, left) = self.source(lhs)?;
-        let (rhs, right) = self.source(rhs)?;
+    pub(super) fn compared(
+        &self,
+        [lhs, rhs]: [&Source; 2],
+        numbers: [Option<ValueNumber>; 2],
+    ) -> Result<(Value, Value, Width)> {
+        let (lhs, left) = self.source(lhs, numbers[0])?;
+        let (rhs, right) = self.source(rhs, numbers[1])?;
         let named = |named: Option<(Width, Extension)>| named.map(|(width, _)| width);
         let width = match (named(left), named(right)) {
             (Some(left), Some(right)) if left != right => {
@@ -355,8 +378,13 @@ impl Resolver<'_, '_> {
     }
 
     /// A value that fills a destination of which `size` bytes matter.
-    pub(super) fn extended(&self, src: &Source, size: Option<u16>) -> Result<(Value, Width, Extension)> {
-        let (known, named) = self.source(src)?;
+    pub(super) fn extended(
+        &self,
+        src: &Source,
+        number: Option<ValueNumber>,
+        size: Option<u16>,
+    ) -> Result<(Value, Width, Extension)> {
+        let (known, named) = self.source(src, number)?;
         if let Some((width, extension)) = named {
             self.check_size(known, width)?;
             return Ok((self.low_bytes(known, width)?, width, extension));
@@ -378,12 +406,21 @@ impl Resolver<'_, '_> {
     }
 
     /// A value to be written to memory, whose width is the memory's.
-    pub(super) fn stored(&self, to: &Mem, src: &Source) -> Result<(Address, Value, Width)> {
-        let (known, named) = self.source(src)?;
+    pub(super) fn stored(
+        &self,
+        to: &Mem,
+        src: &Source,
+        numbers: [Option<ValueNumber>; 2],
+    ) -> Result<(Address, Value, Width)> {
+        let (known, named) = self.source(src, numbers[1])?;
         if let Some((width, _)) = named.filter(|(width, _)| *width != to.width) {
             return self.width_error(to.width.bytes(), width.bytes());
         }
         self.check_size(known, to.width)?;
-        Ok((self.address(to)?, self.low_bytes(known, to.width)?, to.width))
+        Ok((
+            self.address(to, numbers[0])?,
+            self.low_bytes(known, to.width)?,
+            to.width,
+        ))
     }
 }

@@ -11,10 +11,10 @@ use patchpoint_isa::{Declared, DeclaredTarget, OnReturn, RegSet, SiteContext, Si
 use super::assemble::Environment;
 use super::builder::{Operation, Sequence};
 use super::flow::Flow;
-use super::operand::{Operand, Target};
+use super::operand::{Operand, Source, Target};
 use super::scratch::Free;
 use crate::error::{Error, Result};
-use crate::op::{Bits, Dest, Op};
+use crate::op::{Bits, Dest, Op, ValueNumber};
 
 /// Resolves the operations of one sequence at one site, in order.
 pub(super) struct Resolver<'s, 'a> {
@@ -26,6 +26,8 @@ pub(super) struct Resolver<'s, 'a> {
     pub(super) op: u32,
     pub(super) flow: Flow<'s>,
     pub(super) declared: Declared,
+    /// How many values of the sequence have been passed, in the order of its [`Outline`](super::Outline).
+    values: u32,
 }
 
 /// What any call of the sequence loses.
@@ -76,12 +78,28 @@ impl<'s, 'a> Resolver<'s, 'a> {
             op: 0,
             flow,
             declared: Declared::default(),
+            values: 0,
         }
     }
 
     /// The registers that the current operation may clobber.
     pub(super) fn free(&self) -> RegSet {
         self.free.at(self.op as usize)
+    }
+
+    /// The number of the value in a source, if there is one.
+    fn number(&mut self, source: &Source) -> Option<ValueNumber> {
+        match source {
+            Source::Operand(Operand::Imm(_)) | Source::Mem(_) => Some(self.next_number()),
+            Source::Part(part) if matches!(part.operand, Operand::Imm(_)) => Some(self.next_number()),
+            Source::Operand(_) | Source::Part(_) => None,
+        }
+    }
+
+    fn next_number(&mut self) -> ValueNumber {
+        let number = ValueNumber(self.values);
+        self.values = self.values.wrapping_add(1);
+        number
     }
 
     /// The operation with its operands resolved; `None` for labels.
@@ -93,7 +111,8 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 rhs,
                 target,
             } => {
-                let (lhs, rhs, width) = self.compared(lhs, rhs)?;
+                let numbers = [self.number(lhs), self.number(rhs)];
+                let (lhs, rhs, width) = self.compared([lhs, rhs], numbers)?;
                 Op::Branch {
                     cond: *cond,
                     lhs,
@@ -103,8 +122,8 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 }
             }
             Operation::Move { dst, src } => {
-                let size = self.written_size(*dst);
-                let (src, width, extension) = self.extended(src, size)?;
+                let (size, number) = (self.written_size(*dst), self.number(src));
+                let (src, width, extension) = self.extended(src, number, size)?;
                 Op::Move {
                     dst: self.written(*dst)?,
                     src,
@@ -113,9 +132,9 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 }
             }
             Operation::Add { dst, src } => {
-                let size = self.written_size(*dst);
-                let (src, width, extension) = self.extended(src, size)?;
-                self.operand(*dst)?;
+                let (size, number) = (self.written_size(*dst), self.number(src));
+                let (src, width, extension) = self.extended(src, number, size)?;
+                self.operand(*dst, None)?;
                 Op::AddToReg {
                     dst: self.written(*dst)?,
                     src,
@@ -127,18 +146,22 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 if let Bits::Left(64..) | Bits::Right(64..) | Bits::RightSigned(64..) = what {
                     return self.unusable("a shift by more than 63 bits");
                 }
-                self.operand(*dst)?;
+                let number = matches!(what, Bits::And(_)).then(|| self.next_number());
+                self.operand(*dst, None)?;
                 Op::Bits {
                     dst: self.written(*dst)?,
                     what: *what,
+                    number,
                 }
             }
             Operation::Store { to, src } => {
-                let (to, src, width) = self.stored(to, src)?;
+                let numbers = [Some(self.next_number()), self.number(src)];
+                let (to, src, width) = self.stored(to, src, numbers)?;
                 Op::Store { to, src, width }
             }
             Operation::AddToMem { to, src, atomic } => {
-                let (to, src, width) = self.stored(to, src)?;
+                let numbers = [Some(self.next_number()), self.number(src)];
+                let (to, src, width) = self.stored(to, src, numbers)?;
                 Op::AddToMem {
                     to,
                     src,

@@ -31,7 +31,7 @@ impl Emitter<'_> {
                 let by = self.address(address)?;
                 add_memory.put(to.0, by, &mut self.code.bytes);
             }
-            Value::Imm(_) | Value::Frame { .. } => return Ok(false),
+            Value::Imm(..) | Value::Frame { .. } => return Ok(false),
         }
         Ok(true)
     }
@@ -56,7 +56,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn add_value_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        if let Value::Imm(value) = src {
+        if let Value::Imm(value, _) = src {
             if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
                 return Ok(());
             }
@@ -72,7 +72,7 @@ impl Emitter<'_> {
                 let (src, to) = (Self::gpr(reg)?, self.address(to)?);
                 self.add_byte(to, |emitter, sum| emitter.put(insn::AR.of(sum.0, src.0)))
             }
-            (Width::B1, Value::Imm(value)) => {
+            (Width::B1, Value::Imm(value, _)) => {
                 let (imm, to) = (immediate(value, width)? as u16, self.address(to)?);
                 self.add_byte(to, |emitter, sum| emitter.put(insn::AHI.of(sum.0, imm)))
             }

@@ -26,7 +26,7 @@ enum Addend {
 
 impl Emitter<'_> {
     pub(super) fn add_by_swapping(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        if let Value::Imm(value) = src {
+        if let Value::Imm(value, _) = src {
             if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
                 return Ok(());
             }
@@ -56,7 +56,7 @@ impl Emitter<'_> {
     fn addend(&mut self, src: Value, width: Width) -> Result<Addend, Refusal> {
         Ok(match src {
             Value::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
-            Value::Imm(value) => Addend::Imm(immediate(value, width)?),
+            Value::Imm(value, _) => Addend::Imm(immediate(value, width)?),
             Value::Frame { .. } if width != Width::B8 => {
                 return Err(Refusal::Unusable("part of the address of a stack slot"));
             }

@@ -67,13 +67,13 @@ impl Emitter<'_> {
         for value in [lhs, rhs] {
             match value {
                 Value::Reg(reg) => Self::gpr(reg).map(|_| ())?,
-                Value::Imm(value) => immediate(value, width).map(|_| ())?,
+                Value::Imm(value, _) => immediate(value, width).map(|_| ())?,
                 Value::Mem(_) | Value::Frame { .. } => {}
             }
         }
         let free = self.free;
         let (at, clobbers) = (self.code.bytes.len(), self.code.clobbers);
-        if let (Value::Mem(address), Value::Imm(value)) = (lhs, rhs) {
+        if let (Value::Mem(address), Value::Imm(value, _)) = (lhs, rhs) {
             let lhs = self.address(address)?;
             if self.compare_mem_imm(lhs, immediate(value, width)?, width, order) {
                 return Ok(());
@@ -122,7 +122,7 @@ impl Emitter<'_> {
     fn compare_narrow(&mut self, lhs: Value, rhs: Value, width: Width, order: Order) -> Result<(), Refusal> {
         let extension = order.extension();
         let left = self.in_temp(lhs, width, extension, "a value to compare")?;
-        if let Value::Imm(value) = rhs {
+        if let Value::Imm(value, _) = rhs {
             let value = extended(value, width, extension)? as i64;
             self.compare_word(left, value, order);
             return Ok(());
@@ -155,8 +155,8 @@ impl Emitter<'_> {
         };
         let signed = order.is_signed();
         match (rhs, width) {
-            (Value::Imm(value), Width::B8) => return self.compare_doubleword(left, value, order),
-            (Value::Imm(value), _) => self.compare_word(left, immediate(value, width)?, order),
+            (Value::Imm(value, _), Width::B8) => return self.compare_doubleword(left, value, order),
+            (Value::Imm(value, _), _) => self.compare_word(left, immediate(value, width)?, order),
             (Value::Mem(address), _) => {
                 let right = self.address(address)?;
                 let insn = match (width, signed) {

@@ -8,7 +8,7 @@ use super::insn::{self, Mem, Rs, Rx};
 use super::regs::{BRANCH_ORDER, Fpr, Gpr, Hw, VALUE_ORDER, hw};
 use crate::backend::{BranchKind, Code, Refusal, extended};
 use crate::lower::{Lower, NAMELESS, Named, constant_last};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Value, Width};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
 
 pub(super) struct Emitter<'c> {
     pub(super) code: &'c mut Code,
@@ -78,7 +78,7 @@ impl Lower for Emitter<'_> {
         self.put(copy(width, extension).of(dst, src));
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64) {
+    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
         dst.put_constant(value, &mut self.code.bytes);
     }
 
@@ -160,7 +160,7 @@ impl Lower for Emitter<'_> {
     fn put_float_constant(
         &mut self,
         dst: Fpr,
-        value: u64,
+        (value, _): (u64, Option<ValueNumber>),
         width: Width,
         extension: Extension,
     ) -> Result<(), Refusal> {
@@ -187,7 +187,7 @@ impl Lower for Emitter<'_> {
         store.put(src.0, to, &mut self.code.bytes);
     }
 
-    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
+    fn store_constant(&mut self, to: Mem, value: i64, _: Option<ValueNumber>, width: Width) -> bool {
         if to.index.is_some() {
             return false;
         }
@@ -209,7 +209,7 @@ impl Lower for Emitter<'_> {
         }
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         self.add_imm(to, by)
     }
 
@@ -228,7 +228,7 @@ impl Lower for Emitter<'_> {
     }
 
     /// Keeps the bits of the mask, in the shortest form.
-    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
         let quarters = [
             (insn::NILL, 0),
             (insn::NILH, 16),
@@ -254,7 +254,7 @@ impl Lower for Emitter<'_> {
 
     fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
         match how {
-            Bits::And(mask) => return self.and(reg, mask),
+            Bits::And(mask) => return self.and(reg, mask, None),
             Bits::Left(by) => self.shifted(insn::SLLG, reg, reg, by),
             Bits::Right(by) => self.shifted(insn::SRLG, reg, reg, by),
             Bits::RightSigned(by) => self.shifted(insn::SRAG, reg, reg, by),

@@ -66,6 +66,14 @@ pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
     }
 }
 
+/// How many bytes at its end are its distance, where any distance can be there.
+pub(super) fn distance_len(branch: &Branch) -> Option<u32> {
+    match (branch.kind, branch.form) {
+        (_, Form::Near) | (BranchKind::Call, Form::Short) => Some(4),
+        (_, Form::Short | Form::Far) => None,
+    }
+}
+
 pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
     let distance = distance(branch, branch.form, from, to);
     // `reaches` has said yes, so these casts lose nothing.

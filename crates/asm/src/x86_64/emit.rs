@@ -8,7 +8,7 @@ use super::insn::{self, Imm};
 use super::regs::{Hw, SCRATCH_ORDER, hw};
 use crate::backend::{BranchKind, Code, Origin, Refusal, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, Width};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
 
 /// A distance that is in reach of a 32-bit displacement from anywhere in a sequence.
 const SURE_REACH: i64 = (1 << 31) - (1 << 20);
@@ -51,8 +51,13 @@ impl Lower for Emitter<'_> {
         insn::mov(dst, src, width, extension, &mut self.code.bytes);
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64) {
+    fn put_constant(&mut self, dst: Gpr, value: u64, number: Option<ValueNumber>) {
         dst.put_constant(value, &mut self.code.bytes);
+        let len = match (u32::try_from(value), i32::try_from(value as i64)) {
+            (Err(_), Err(_)) => 8,
+            _ => 4,
+        };
+        self.code.end_is(len, number);
     }
 
     fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
@@ -66,7 +71,8 @@ impl Lower for Emitter<'_> {
             return self.value_to_gpr(dst, Value::Reg(base), Width::B8, Extension::Zero);
         }
         let base = Self::gpr(base)?;
-        insn::lea(dst, Mem::Base { base, disp }, self.code);
+        let number = None;
+        insn::lea(dst, Mem::Base { base, disp, number }, self.code);
         Ok(())
     }
 
@@ -118,16 +124,17 @@ impl Lower for Emitter<'_> {
         insn::store_vector(to, src, width, self.code);
     }
 
-    fn store_constant(&mut self, to: Mem, value: i64, width: Width) -> bool {
+    fn store_constant(&mut self, to: Mem, value: i64, number: Option<ValueNumber>, width: Width) -> bool {
         let imm = Imm::full(value, width);
         if let Some(imm) = imm {
             insn::store_imm(to, imm, width, self.code);
+            self.code.end_is(imm.len(), number);
         }
         imm.is_some()
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64) -> Result<(), Refusal> {
-        self.add_imm(Rm::Reg(to), by, Width::B8, false)
+    fn add_constant(&mut self, to: Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), Refusal> {
+        self.add_imm(Rm::Reg(to), (by, number), Width::B8, false)
     }
 
     fn add_directly(&mut self, to: Gpr, by: Value, width: Width, _: Extension) -> Result<bool, Refusal> {
@@ -150,17 +157,24 @@ impl Lower for Emitter<'_> {
         insn::add::rm_reg(Rm::Reg(to), by, Width::B8, false, self.code);
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), Refusal> {
         let rm = Rm::Reg(reg);
         if let Some(imm) = Imm::shortest(mask as i64, Width::B8) {
             insn::and::rm_imm(rm, imm, Width::B8, false, self.code);
+            self.code.end_is(imm.len(), number);
         } else if let Ok(low) = u32::try_from(mask) {
             // Writing the low half clears the other.
             let low = low as i32;
             let imm = Imm::shortest(i64::from(low), Width::B4).unwrap_or(Imm::I32(low));
             insn::and::rm_imm(rm, imm, Width::B4, false, self.code);
+            self.code.end_is(imm.len(), number);
         } else {
-            let mask = self.in_temp(Value::Imm(mask), Width::B8, Extension::Zero, "a 64-bit immediate")?;
+            let mask = self.in_temp(
+                Value::Imm(mask, number),
+                Width::B8,
+                Extension::Zero,
+                "a 64-bit immediate",
+            )?;
             insn::and::rm_reg(rm, mask, Width::B8, false, self.code);
         }
         Ok(())
@@ -168,7 +182,7 @@ impl Lower for Emitter<'_> {
 
     fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
         match how {
-            Bits::And(mask) => return self.and(reg, mask),
+            Bits::And(mask) => return self.and(reg, mask, None),
             Bits::Left(by) => insn::shift::left(reg, by, &mut self.code.bytes),
             Bits::Right(by) => insn::shift::right(reg, by, &mut self.code.bytes),
             Bits::RightSigned(by) => insn::shift::right_signed(reg, by, &mut self.code.bytes),
@@ -231,20 +245,22 @@ impl Emitter<'_> {
 
     /// The operand for a memory address; may take a register.
     fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
-        let disp = address.disp;
+        let Address { disp, number, .. } = address;
         match address.base {
             Base::Reg(reg) => Ok(Mem::Base {
                 base: Self::gpr(reg)?,
                 disp,
+                number,
             }),
             Base::Slot { reg, disp: slot } => {
                 let slot = Mem::Base {
                     base: Self::gpr(reg)?,
                     disp: slot,
+                    number: None,
                 };
                 let base = self.take("a base that has been spilled")?;
                 insn::load(base, slot, Width::B8, Extension::Zero, self.code);
-                Ok(Mem::Base { base, disp })
+                Ok(Mem::Base { base, disp, number })
             }
             Base::Absolute(base) => self.absolute(base.wrapping_add_signed(i64::from(disp))),
         }
@@ -259,7 +275,11 @@ impl Emitter<'_> {
             Origin::At(_) => {
                 let base = self.take("an address out of reach")?;
                 base.put_constant(target, &mut self.code.bytes);
-                Ok(Mem::Base { base, disp: 0 })
+                Ok(Mem::Base {
+                    base,
+                    disp: 0,
+                    number: None,
+                })
             }
             Origin::Near(_) => {
                 // The other form is the same instruction after a load of 10 bytes.
@@ -272,7 +292,7 @@ impl Emitter<'_> {
     fn add_to(&mut self, to: Address, src: Value, width: Width, atomic: bool) -> Result<(), Refusal> {
         let to = Rm::Mem(self.address(to)?);
         let src = match src {
-            Value::Imm(value) => return self.add_imm(to, value, width, atomic),
+            Value::Imm(value, number) => return self.add_imm(to, (value, number), width, atomic),
             Value::Reg(reg) => Self::gpr(reg)?,
             Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
         };
@@ -280,14 +300,22 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn add_imm(&mut self, rm: Rm, value: u64, width: Width, atomic: bool) -> Result<(), Refusal> {
+    fn add_imm(
+        &mut self,
+        rm: Rm,
+        (value, number): (u64, Option<ValueNumber>),
+        width: Width,
+        atomic: bool,
+    ) -> Result<(), Refusal> {
         let signed = immediate(value, width)?;
         if signed == 1 {
             insn::inc(rm, width, atomic, self.code);
         } else if let Some(imm) = Imm::shortest(signed, width) {
             insn::add::rm_imm(rm, imm, width, atomic, self.code);
+            self.code.end_is(imm.len(), number);
         } else {
-            let reg = self.in_temp(Value::Imm(value), width, Extension::Zero, "a 64-bit immediate")?;
+            let constant = Value::Imm(value, number);
+            let reg = self.in_temp(constant, width, Extension::Zero, "a 64-bit immediate")?;
             insn::add::rm_reg(rm, reg, width, atomic, self.code);
         }
         Ok(())
@@ -304,7 +332,7 @@ impl Emitter<'_> {
         let lhs = match lhs {
             Value::Reg(reg) => Rm::Reg(Self::gpr(reg)?),
             Value::Mem(address) => Rm::Mem(self.address(address)?),
-            Value::Imm(_) | Value::Frame { .. } => Rm::Reg(self.in_temp(
+            Value::Imm(..) | Value::Frame { .. } => Rm::Reg(self.in_temp(
                 lhs,
                 width,
                 Extension::Zero,
@@ -312,7 +340,9 @@ impl Emitter<'_> {
             )?),
         };
         match (lhs, rhs) {
-            (_, Value::Imm(value)) => return self.compare_imm(cond, lhs, value, width, dest),
+            (_, Value::Imm(value, number)) => {
+                return self.compare_imm(cond, lhs, (value, number), width, dest);
+            }
             (_, Value::Reg(reg)) => insn::cmp::rm_reg(lhs, Self::gpr(reg)?, width, false, self.code),
             (Rm::Reg(reg), Value::Mem(address)) => {
                 let rhs = self.address(address)?;
@@ -330,7 +360,7 @@ impl Emitter<'_> {
         &mut self,
         cond: Cond,
         lhs: Rm,
-        value: u64,
+        (value, number): (u64, Option<ValueNumber>),
         width: Width,
         dest: Dest,
     ) -> Result<(), Refusal> {
@@ -338,9 +368,13 @@ impl Emitter<'_> {
         match (lhs, Imm::shortest(signed, width)) {
             // The same flags as a comparison with 0, in one byte less.
             (Rm::Reg(reg), Some(Imm::I8(0))) => insn::test(reg, width, &mut self.code.bytes),
-            (_, Some(imm)) => insn::cmp::rm_imm(lhs, imm, width, false, self.code),
+            (_, Some(imm)) => {
+                insn::cmp::rm_imm(lhs, imm, width, false, self.code);
+                self.code.end_is(imm.len(), number);
+            }
             (_, None) if self.any_free().is_some() => {
-                let reg = self.in_temp(Value::Imm(value), width, Extension::Zero, "a 64-bit immediate")?;
+                let constant = Value::Imm(value, number);
+                let reg = self.in_temp(constant, width, Extension::Zero, "a 64-bit immediate")?;
                 insn::cmp::rm_reg(lhs, reg, width, false, self.code);
             }
             (_, None) => return self.compare_halves(cond, lhs, value, dest),
@@ -373,8 +407,9 @@ fn surely_reaches(from: u64, to: u64) -> bool {
 fn upper_half(rm: Rm) -> Option<Rm> {
     match rm {
         Rm::Reg(_) => None,
-        Rm::Mem(Mem::Base { base, disp }) => {
-            disp.checked_add(4).map(|disp| Rm::Mem(Mem::Base { base, disp }))
+        Rm::Mem(Mem::Base { base, disp, .. }) => {
+            let (disp, number) = (disp.checked_add(4)?, None);
+            Some(Rm::Mem(Mem::Base { base, disp, number }))
         }
         Rm::Mem(Mem::Low(disp)) => disp.checked_add(4).map(|disp| Rm::Mem(Mem::Low(disp))),
         Rm::Mem(Mem::Pc(target)) => Some(Rm::Mem(Mem::Pc(target.wrapping_add(4)))),

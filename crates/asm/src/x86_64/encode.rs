@@ -12,7 +12,8 @@ use dynasmrt::{AssemblyOffset, DynasmApi};
 
 use super::insn::Imm;
 use crate::backend::{Code, PcRelative};
-use crate::op::Width;
+use crate::hole::Hole;
+use crate::op::{ValueNumber, Width};
 
 /// A general register, 0 to 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +31,8 @@ pub(super) enum Rm {
 /// Memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mem {
-    /// `[base + disp]`.
-    Base { base: Gpr, disp: i32 },
+    /// `[base + disp]`, where the displacement is the value of that number.
+    Base { base: Gpr, disp: i32, number: Option<ValueNumber> },
     /// `[disp]`, sign-extended.
     Low(i32),
     /// At this address, relative to rip.
@@ -72,7 +73,7 @@ impl Mem {
         match self {
             Self::Low(disp) => MemForm::Low(disp),
             Self::Pc(_) => MemForm::Pc,
-            Self::Base { base, disp } => match i8::try_from(disp) {
+            Self::Base { base, disp, .. } => match i8::try_from(disp) {
                 Ok(disp) => MemForm::Base8(base.0, disp),
                 Err(_) => MemForm::Base32(base.0, disp),
             },
@@ -85,6 +86,8 @@ pub(super) struct Asm<'c> {
     bytes: &'c mut Vec<u8>,
     /// Where distances are noted, and for which operation.
     pc_relative: Option<(&'c mut Vec<PcRelative>, u32)>,
+    /// Where it is noted which value a displacement is.
+    holes: Option<&'c mut Vec<Hole>>,
     start: usize,
     /// A register operand is spl, bpl, sil or dil, which a REX prefix tells from the high bytes.
     needs_rex: bool,
@@ -97,6 +100,7 @@ impl<'c> Asm<'c> {
         Self {
             bytes,
             pc_relative: None,
+            holes: None,
             start,
             needs_rex: false,
         }
@@ -108,6 +112,7 @@ impl<'c> Asm<'c> {
         Self {
             bytes: &mut code.bytes,
             pc_relative: Some((&mut code.pc_relative, code.op)),
+            holes: Some(&mut code.holes),
             start,
             needs_rex: false,
         }
@@ -138,7 +143,9 @@ impl<'c> Asm<'c> {
 
     /// Drops a displacement of 0, except for rbp and r13, and the SIB byte, except for rsp and r12 (Intel SDM
     /// volume 2, tables 2-2 and 2-3).
-    fn shorten_address(&mut self, base: Gpr, disp: i32, imm_len: u32) {
+    ///
+    /// The number of bytes that the displacement keeps.
+    fn shorten_address(&mut self, base: Gpr, disp: i32, imm_len: u32) -> usize {
         let disp_len = if i8::try_from(disp).is_ok() { 1 } else { 4 };
         // Behind it are the SIB byte, the displacement and the immediate.
         let modrm_at = self.bytes.len().checked_sub(imm_len as usize + disp_len + 2);
@@ -160,6 +167,7 @@ impl<'c> Asm<'c> {
         if no_sib {
             self.bytes.remove(modrm_at + 1);
         }
+        if no_disp { 0 } else { disp_len }
     }
 
     /// Ends an instruction without a memory operand.
@@ -177,10 +185,12 @@ impl<'c> Asm<'c> {
 
     /// Ends an instruction with a memory operand and an immediate of `imm_len` bytes.
     pub(super) fn finish_mem(mut self, mem: Mem, imm_len: u32) {
-        if let Mem::Base { base, disp } = mem {
-            self.shorten_address(base, disp, imm_len);
+        let mut disp_of = None;
+        if let Mem::Base { base, disp, number } = mem {
+            let len = self.shorten_address(base, disp, imm_len);
+            disp_of = number.filter(|_| len > 0).map(|number| (number, len));
         }
-        let pc_relative = self.pc_relative.take();
+        let (pc_relative, holes) = (self.pc_relative.take(), self.holes.take());
         // The distance is noted when the prefix is gone: its position is counted from the end.
         let Self {
             bytes,
@@ -191,10 +201,15 @@ impl<'c> Asm<'c> {
         Asm {
             bytes: &mut *bytes,
             pc_relative: None,
+            holes: None,
             start,
             needs_rex,
         }
         .finish();
+        if let (Some((number, len)), Some(holes)) = (disp_of, holes) {
+            let end = bytes.len().saturating_sub(imm_len as usize);
+            holes.push(Hole::of_value(end, len as u32, number));
+        }
         if let (Mem::Pc(target), Some((noted, op))) = (mem, pc_relative) {
             let to_end = imm_len.saturating_add(4);
             let at = (bytes.len() as u32).saturating_sub(to_end);

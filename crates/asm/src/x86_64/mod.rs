@@ -53,6 +53,10 @@ impl Backend for X86_64 {
         branch::put(branch, from, to, out);
     }
 
+    fn distance_len(&self, branch: &Branch) -> Option<u32> {
+        branch::distance_len(branch)
+    }
+
     fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
         head::plan(addr, len)
     }

@@ -54,7 +54,7 @@ fn pointer(width: Width) -> &'static str {
 
 fn address(mem: Mem) -> String {
     match mem {
-        Mem::Base { base, disp } => format!("[{} + {disp}]", name(base, Width::B8)),
+        Mem::Base { base, disp, .. } => format!("[{} + {disp}]", name(base, Width::B8)),
         Mem::Low(disp) => format!("[{disp}]"),
         Mem::Pc(_) => "[rip]".to_string(),
     }
@@ -66,7 +66,13 @@ fn gprs() -> impl Iterator<Item = Gpr> {
 
 /// Each base register with each displacement, the absolute forms, and the one relative to rip.
 fn all_mems() -> Vec<Mem> {
-    let bases = gprs().flat_map(|base| DISPS.map(|disp| Mem::Base { base, disp }));
+    let bases = gprs().flat_map(|base| {
+        DISPS.map(|disp| Mem::Base {
+            base,
+            disp,
+            number: None,
+        })
+    });
     let low = [0, 0x1000, i32::MAX, -1, i32::MIN].map(Mem::Low);
     bases.chain(low).chain([Mem::Pc(0)]).collect()
 }
@@ -76,6 +82,7 @@ fn some_mems() -> Vec<Mem> {
     let base = |n: u8| Mem::Base {
         base: Gpr(n),
         disp: DISPS[usize::from(n) % DISPS.len()],
+        number: None,
     };
     (0..16)
         .map(base)
@@ -85,6 +92,7 @@ fn some_mems() -> Vec<Mem> {
             Mem::Base {
                 base: Gpr(12),
                 disp: 0,
+                number: None,
             },
         ])
         .collect()

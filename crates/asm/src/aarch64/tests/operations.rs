@@ -48,7 +48,13 @@ fn addresses() -> Vec<Address> {
         Base::Absolute(0x7fff_1234_5678),
         Base::Absolute(u64::MAX),
     ];
-    let all = |base| DISPS.map(|disp| Address { base, disp });
+    let all = |base| {
+        DISPS.map(|disp| Address {
+            base,
+            disp,
+            number: None,
+        })
+    };
     bases.into_iter().flat_map(all).collect()
 }
 
@@ -69,7 +75,7 @@ fn values(width: Width) -> Vec<Value> {
     let frames = DISPS.map(|disp| Value::Frame { reg: X29, disp });
     let sp = Value::Frame { reg: SP, disp: 0 };
     regs.into_iter()
-        .chain(imms.map(Value::Imm))
+        .chain(imms.map(Value::imm))
         .chain(addresses().into_iter().map(Value::Mem))
         .chain(frames)
         .chain([sp])
@@ -107,10 +113,12 @@ fn operations(value: Value, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)
     let near = Address {
         base: Base::Reg(X0),
         disp: 16,
+        number: None,
     };
     let spilled = Address {
         base: Base::Slot { reg: SP, disp: 8 },
         disp: 24,
+        number: None,
     };
     for to in [near, spilled] {
         let src = value;
@@ -131,7 +139,7 @@ fn operations(value: Value, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)
     for (lhs, rhs) in [
         (value, other),
         (other, value),
-        (value, Value::Imm(5)),
+        (value, Value::imm(5)),
         (value, value),
     ] {
         for cond in [Cond::Ne, Cond::Below, Cond::Greater] {
@@ -209,7 +217,7 @@ fn two_registers_suffice_except_for_additions_in_memory_and_far_displacements() 
 }
 
 fn far(value: Value) -> bool {
-    matches!(value, Value::Mem(Address { base: Base::Slot { .. } | Base::Absolute(_), disp })
+    matches!(value, Value::Mem(Address { base: Base::Slot { .. } | Base::Absolute(_), disp, number: None })
         if !(-0xff_ffff..=0xff_ffff).contains(&disp))
 }
 
@@ -221,11 +229,12 @@ fn immediates_that_do_not_fit_are_refused() {
         (1 << 32, Width::B4),
         (0xffff_ff7f, Width::B1),
     ] {
-        let src = Value::Imm(value);
+        let src = Value::imm(value);
         let store = Op::Store {
             to: Address {
                 base: Base::Reg(X0),
                 disp: 0,
+                number: None,
             },
             src,
             width,
@@ -248,10 +257,15 @@ fn immediates_that_do_not_fit_are_refused() {
 fn the_stack_pointer_misaligned_targets_and_raw_bytes_are_refused() {
     let bits = Bits::Left(1);
     let refused = [
-        Op::Bits { dst: SP, what: bits },
+        Op::Bits {
+            dst: SP,
+            what: bits,
+            number: None,
+        },
         Op::Bits {
             dst: X0,
             what: Bits::Left(64),
+            number: None,
         },
         Op::Jump(Dest::Addr(CodeAddr::new(0x1002))),
         Op::Call(CodeAddr::new(0x1001)),
@@ -259,6 +273,7 @@ fn the_stack_pointer_misaligned_targets_and_raw_bytes_are_refused() {
         Op::Bits {
             dst: DwarfReg::new(40),
             what: bits,
+            number: None,
         },
     ];
     for op in refused {
@@ -271,10 +286,12 @@ fn nothing_between_the_halves_of_an_atomic_addition_touches_memory() {
     let to = Address {
         base: Base::Reg(X0),
         disp: 0,
+        number: None,
     };
     let src = Value::Mem(Address {
         base: Base::Reg(X19),
         disp: 8,
+        number: None,
     });
     let op = Op::AddToMem {
         to,

@@ -58,6 +58,7 @@ fn at(base: DwarfReg, disp: i32) -> Address {
     Address {
         base: Base::Reg(base),
         disp,
+        number: None,
     }
 }
 
@@ -151,7 +152,7 @@ fn r0_is_no_base() {
     refused(&load(R0, at(R0, 8), Width::B8, Extension::Zero), RegSet::EMPTY);
     let add = |dst, value| Op::AddToReg {
         dst,
-        src: Value::Imm(value),
+        src: Value::imm(value),
         width: Width::B8,
         extension: Extension::Zero,
     };
@@ -162,7 +163,7 @@ fn r0_is_no_base() {
         RegSet::EMPTY,
         &["addis r3, r3, 2", "addi r3, r3, -32768"],
     );
-    let equal = branch(Cond::Eq, Value::Reg(R0), Value::Imm(0), Width::B8);
+    let equal = branch(Cond::Eq, Value::Reg(R0), Value::imm(0), Width::B8);
     check(
         &equal,
         SHADOW,
@@ -189,6 +190,7 @@ fn addresses() {
     let slot = Address {
         base: Base::Slot { reg: R31, disp: -8 },
         disp: 0x1_0004,
+        number: None,
     };
     check(
         &load(R3, slot, Width::B8, Extension::Zero),
@@ -198,6 +200,7 @@ fn addresses() {
     let fixed = |base: u64| Address {
         base: Base::Absolute(base),
         disp: 0,
+        number: None,
     };
     check(
         &Op::Store {
@@ -211,7 +214,7 @@ fn addresses() {
     check(
         &Op::Store {
             to: fixed(0x1234_5677),
-            src: Value::Imm(0),
+            src: Value::imm(0),
             width: Width::B8,
         },
         ANY_REG,
@@ -225,7 +228,7 @@ fn addresses() {
     refused(
         &Op::Store {
             to: fixed(0x1234_5677),
-            src: Value::Imm(0),
+            src: Value::imm(0),
             width: Width::B8,
         },
         SHADOW,
@@ -233,6 +236,7 @@ fn addresses() {
     let slot = |disp| Address {
         base: Base::Slot { reg: R1, disp: 40 },
         disp,
+        number: None,
     };
     check(
         &Op::Store {
@@ -260,12 +264,12 @@ fn comparisons_with_a_condition_field() {
     );
     let free = C.without(CR0);
     check(
-        &branch(Cond::Above, reg(R3), Value::Imm(65535), Width::B8),
+        &branch(Cond::Above, reg(R3), Value::imm(65535), Width::B8),
         free,
         &["cmpldi cr7, r3, 65535", "bt cr7.gt, 0x1000"],
     );
     check(
-        &branch(Cond::Above, reg(R3), Value::Imm(65536), Width::B8),
+        &branch(Cond::Above, reg(R3), Value::imm(65536), Width::B8),
         free,
         &["lis r12, 1", "cmpld cr7, r3, r12", "bt cr7.gt, 0x1000"],
     );
@@ -273,24 +277,24 @@ fn comparisons_with_a_condition_field() {
         &branch(
             Cond::LessOrEqual,
             reg(R3),
-            Value::Imm(-32768i64 as u64),
+            Value::imm(-32768i64 as u64),
             Width::B8,
         ),
         C,
         &["cmpdi cr0, r3, -32768", "bf cr0.gt, 0x1000"],
     );
     check(
-        &branch(Cond::Ne, reg(R3), Value::Imm(0xffff_ffff), Width::B4),
+        &branch(Cond::Ne, reg(R3), Value::imm(0xffff_ffff), Width::B4),
         C,
         &["cmpwi cr0, r3, -1", "bf cr0.eq, 0x1000"],
     );
     check(
-        &branch(Cond::GreaterOrEqual, reg(R3), Value::Imm(0xff), Width::B1),
+        &branch(Cond::GreaterOrEqual, reg(R3), Value::imm(0xff), Width::B1),
         C,
         &["extsb r12, r3", "cmpwi cr0, r12, -1", "bf cr0.lt, 0x1000"],
     );
     check(
-        &branch(Cond::Below, reg(R3), Value::Imm(0xffff), Width::B2),
+        &branch(Cond::Below, reg(R3), Value::imm(0xffff), Width::B2),
         C,
         &[
             "rldicl r12, r3, 0, 48",
@@ -300,7 +304,7 @@ fn comparisons_with_a_condition_field() {
     );
     // A constant goes to the right.
     check(
-        &branch(Cond::Below, Value::Imm(7), reg(R3), Width::B8),
+        &branch(Cond::Below, Value::imm(7), reg(R3), Width::B8),
         C,
         &["cmpldi cr0, r3, 7", "bt cr0.gt, 0x1000"],
     );
@@ -315,7 +319,7 @@ fn equality_without_a_condition_field() {
         &["xor r12, r3, r4", "addi r12, r12, 1", "mtctr r12", "bdz 0x1000"],
     );
     check(
-        &branch(Cond::Ne, reg(R3), Value::Imm(7), Width::B8),
+        &branch(Cond::Ne, reg(R3), Value::imm(7), Width::B8),
         SHADOW,
         &["addi r12, r3, -6", "mtctr r12", "bdnz 0x1000"],
     );
@@ -323,7 +327,7 @@ fn equality_without_a_condition_field() {
         &branch(
             Cond::Ne,
             Value::Mem(at(R3, 8)),
-            Value::Imm(0x8000_0017),
+            Value::imm(0x8000_0017),
             Width::B4,
         ),
         SHADOW,
@@ -338,7 +342,7 @@ fn equality_without_a_condition_field() {
         ],
     );
     check(
-        &branch(Cond::Eq, reg(R3), Value::Imm(0x1_0000_0000), Width::B8),
+        &branch(Cond::Eq, reg(R3), Value::imm(0x1_0000_0000), Width::B8),
         SHADOW,
         &[
             "li r12, 1",
@@ -350,11 +354,11 @@ fn equality_without_a_condition_field() {
         ],
     );
     refused(
-        &branch(Cond::Eq, Value::Mem(at(R3, 8)), Value::Imm(1 << 32), Width::B8),
+        &branch(Cond::Eq, Value::Mem(at(R3, 8)), Value::imm(1 << 32), Width::B8),
         SHADOW,
     );
     refused(
-        &branch(Cond::Eq, reg(R3), Value::Imm(7), Width::B8),
+        &branch(Cond::Eq, reg(R3), Value::imm(7), Width::B8),
         SHADOW.without(CTR),
     );
 }
@@ -385,7 +389,7 @@ fn order_without_a_condition_field_puts_it_back() {
         "bdnz 0x1000",
     );
     check(
-        &branch(Cond::BelowOrEqual, reg(R3), Value::Imm(9), Width::B8),
+        &branch(Cond::BelowOrEqual, reg(R3), Value::imm(9), Width::B8),
         SHADOW,
         &expected,
     );
@@ -401,10 +405,11 @@ fn additions_to_memory() {
     let to = Address {
         base: Base::Absolute(0x1000_0010),
         disp: 0,
+        number: None,
     };
     let add = |atomic| Op::AddToMem {
         to,
-        src: Value::Imm(1),
+        src: Value::imm(1),
         width: Width::B8,
         atomic,
     };
@@ -455,7 +460,11 @@ fn old_processors_are_spared() {
 
 #[test]
 fn bits() {
-    let bits = |what| Op::Bits { dst: R3, what };
+    let bits = |what| Op::Bits {
+        dst: R3,
+        what,
+        number: None,
+    };
     check(&bits(Bits::And(0xffff)), RegSet::EMPTY, &["rldicl r3, r3, 0, 48"]);
     check(&bits(Bits::And(!7)), RegSet::EMPTY, &["rldicr r3, r3, 0, 60"]);
     check(&bits(Bits::And(0)), RegSet::EMPTY, &["li r3, 0"]);
@@ -524,7 +533,7 @@ fn floating_point_registers() {
     let v2 = DwarfReg::new(79);
     let (listing, _) = lower(&LITTLE, &mov(R3, Value::Reg(v2)), C).unwrap();
     assert_eq!(listing, ["mfvsrd r3, vs34"]);
-    let (listing, _) = lower(&LITTLE, &mov(F1, Value::Imm(0)), C).unwrap();
+    let (listing, _) = lower(&LITTLE, &mov(F1, Value::imm(0)), C).unwrap();
     assert_eq!(listing, ["li r12, 0", "mtvsrd vs1, r12"]);
 }
 
@@ -536,11 +545,11 @@ fn the_rest() {
     refused(
         &Op::Move {
             dst: LR,
-            src: Value::Imm(0),
+            src: Value::imm(0),
             width: Width::B8,
             extension: Extension::Zero,
         },
         C,
     );
-    refused(&branch(Cond::Eq, Value::Reg(R3), Value::Imm(256), Width::B1), C);
+    refused(&branch(Cond::Eq, Value::Reg(R3), Value::imm(256), Width::B1), C);
 }

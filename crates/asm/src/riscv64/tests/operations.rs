@@ -49,12 +49,18 @@ fn addresses() -> Vec<Address> {
         Base::Absolute(0x10),
         Base::Absolute(u64::MAX),
     ];
-    let all = |base| DISPS.map(|disp| Address { base, disp });
+    let all = |base| {
+        DISPS.map(|disp| Address {
+            base,
+            disp,
+            number: None,
+        })
+    };
     bases.into_iter().flat_map(all).collect()
 }
 
 fn values() -> Vec<Value> {
-    let imms = [0, 1, 0x7f, 0x80, 0xffff, 0x1_0000, u64::MAX, 1 << 40].map(Value::Imm);
+    let imms = [0, 1, 0x7f, 0x80, 0xffff, 0x1_0000, u64::MAX, 1 << 40].map(Value::imm);
     let regs = [A0, S3, FA3].map(Value::Reg);
     let frames = DISPS.map(|disp| Value::Frame { reg: SP, disp });
     let mems = addresses().into_iter().map(Value::Mem);
@@ -87,7 +93,11 @@ fn operations(src: Value, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)> 
     }
     for disp in [16, 0x1_0000] {
         for base in [Base::Reg(A0), Base::Slot { reg: SP, disp: 8 }] {
-            let to = Address { base, disp };
+            let to = Address {
+                base,
+                disp,
+                number: None,
+            };
             ops.push((Op::Store { to, src, width }, None));
             for atomic in [false, true] {
                 ops.push((
@@ -107,12 +117,20 @@ fn operations(src: Value, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)> 
             Op::Bits {
                 dst: A0,
                 what: Bits::And(mask),
+                number: None,
             },
             Some(A0),
         ));
     }
     for what in [Bits::Left(0), Bits::Right(63), Bits::RightSigned(5)] {
-        ops.push((Op::Bits { dst: A0, what }, Some(A0)));
+        ops.push((
+            Op::Bits {
+                dst: A0,
+                what,
+                number: None,
+            },
+            Some(A0),
+        ));
     }
     ops
 }
@@ -168,7 +186,7 @@ fn comparisons_need_no_register_where_both_are_in_one() {
     let zero = Op::Branch {
         cond: Cond::Ne,
         lhs,
-        rhs: Value::Imm(0),
+        rhs: Value::imm(0),
         width: Width::B8,
         dest,
     };
@@ -183,7 +201,7 @@ fn what_cannot_be_had_is_refused() {
             "{op:?}"
         )
     };
-    let (src, width, extension) = (Value::Imm(1), Width::B8, Extension::Zero);
+    let (src, width, extension) = (Value::imm(1), Width::B8, Extension::Zero);
     for dst in [SP, GP, DwarfReg::new(0), DwarfReg::new(64)] {
         unusable(&Op::Move {
             dst,
@@ -195,6 +213,7 @@ fn what_cannot_be_had_is_refused() {
     let to = Address {
         base: Base::Reg(A0),
         disp: 0,
+        number: None,
     };
     unusable(&Op::AddToMem {
         to,
@@ -206,7 +225,7 @@ fn what_cannot_be_had_is_refused() {
     unusable(&Op::Jump(Dest::Addr(CodeAddr::new(0x1001))));
     let wide = Op::Move {
         dst: A0,
-        src: Value::Imm(0x100),
+        src: Value::imm(0x100),
         width: Width::B1,
         extension,
     };

@@ -4,6 +4,7 @@
 mod aarch64;
 mod branches;
 mod flow;
+mod holes;
 mod operands;
 mod padding;
 mod powerpc64;

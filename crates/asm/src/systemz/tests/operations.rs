@@ -16,6 +16,7 @@ fn mem(base: DwarfReg, disp: i32) -> Address {
     Address {
         base: Base::Reg(base),
         disp,
+        number: None,
     }
 }
 
@@ -23,6 +24,7 @@ fn slot(disp: i32) -> Address {
     Address {
         base: Base::Slot { reg: R15, disp: 160 },
         disp,
+        number: None,
     }
 }
 
@@ -30,6 +32,7 @@ fn fixed(addr: u64) -> Address {
     Address {
         base: Base::Absolute(addr),
         disp: 0,
+        number: None,
     }
 }
 
@@ -59,7 +62,7 @@ fn branch(cond: Cond, lhs: Value, rhs: Value, width: Width) -> Op<'static> {
 }
 
 use Extension::{Sign, Zero};
-use Value::{Imm, Mem as InMem, Reg};
+use Value::{Mem as InMem, Reg};
 use Width::{B1, B2, B4, B8};
 
 impl Cases {
@@ -104,9 +107,9 @@ impl Cases {
                 &format!("{text} %r2, 8(%r3)"),
             );
         }
-        self.op(mov(R2, Imm(0xff), B1, Zero), "lghi %r2, 255");
-        self.op(mov(R2, Imm(0xff), B1, Sign), "lghi %r2, -1");
-        self.op(mov(R2, Imm(u64::MAX), B4, Zero), "llilf %r2, 4294967295");
+        self.op(mov(R2, Value::imm(0xff), B1, Zero), "lghi %r2, 255");
+        self.op(mov(R2, Value::imm(0xff), B1, Sign), "lghi %r2, -1");
+        self.op(mov(R2, Value::imm(u64::MAX), B4, Zero), "llilf %r2, 4294967295");
         self.op(mov(R2, Reg(F9), B8, Zero), "lgdr %r2, %f9");
         // A short number is in the left half.
         self.op(mov(R2, Reg(F9), B4, Zero), "lgdr %r2, %f9; srlg %r2, %r2, 32");
@@ -114,12 +117,12 @@ impl Cases {
         self.op(mov(F2, Reg(F15), B8, Zero), "ldr %f2, %f15");
         self.op(mov(F2, Reg(R3), B8, Zero), "ldgr %f2, %r3");
         self.op(mov(F2, Reg(R3), B4, Zero), "sllg %r0, %r3, 32; ldgr %f2, %r0");
-        self.op(mov(F2, Imm(0), B4, Zero), "lzdr %f2");
+        self.op(mov(F2, Value::imm(0), B4, Zero), "lzdr %f2");
         self.op(
-            mov(F2, Imm(0x3f80_0000), B4, Zero),
+            mov(F2, Value::imm(0x3f80_0000), B4, Zero),
             "llihh %r0, 16256; ldgr %f2, %r0",
         );
-        self.op(mov(F2, Imm(0x7), B8, Zero), "lghi %r0, 7; ldgr %f2, %r0");
+        self.op(mov(F2, Value::imm(0x7), B8, Zero), "lghi %r0, 7; ldgr %f2, %r0");
         self.op(mov(F2, InMem(mem(R3, 4095)), B8, Zero), "ld %f2, 4095(%r3)");
         self.op(mov(F2, InMem(mem(R3, 4096)), B4, Zero), "ley %f2, 4096(%r3)");
         let frame = |disp| Value::Frame { reg: R15, disp };
@@ -151,6 +154,7 @@ impl Cases {
                 disp: 1 << 20,
             },
             disp: 8,
+            number: None,
         };
         self.op(
             load(far_slot),
@@ -172,25 +176,28 @@ impl Cases {
         }
         self.op(store(mem(R3, 8), Reg(F2), B8), "std %f2, 8(%r3)");
         self.op(store(mem(R3, 8), Reg(F2), B4), "ste %f2, 8(%r3)");
-        self.op(store(mem(R3, 8), Imm(255), B1), "mvi 8(%r3), 255");
-        self.op(store(mem(R3, -1), Imm(255), B1), "mviy -1(%r3), 255");
-        self.op(store(mem(R3, 4095), Imm(0xffff), B2), "mvhhi 4095(%r3), -1");
-        self.op(store(mem(R3, 8), Imm(0x7fff), B4), "mvhi 8(%r3), 32767");
-        self.op(store(mem(R3, 8), Imm(u64::MAX), B8), "mvghi 8(%r3), -1");
+        self.op(store(mem(R3, 8), Value::imm(255), B1), "mvi 8(%r3), 255");
+        self.op(store(mem(R3, -1), Value::imm(255), B1), "mviy -1(%r3), 255");
         self.op(
-            store(mem(R3, 8), Imm(0x8000), B8),
+            store(mem(R3, 4095), Value::imm(0xffff), B2),
+            "mvhhi 4095(%r3), -1",
+        );
+        self.op(store(mem(R3, 8), Value::imm(0x7fff), B4), "mvhi 8(%r3), 32767");
+        self.op(store(mem(R3, 8), Value::imm(u64::MAX), B8), "mvghi 8(%r3), -1");
+        self.op(
+            store(mem(R3, 8), Value::imm(0x8000), B8),
             "llill %r0, 32768; stg %r0, 8(%r3)",
         );
         self.op(
-            store(mem(R3, 4096), Imm(1), B4),
+            store(mem(R3, 4096), Value::imm(1), B4),
             "lghi %r0, 1; sty %r0, 4096(%r3)",
         );
         self.op(
-            store(mem(R3, 4096), Imm(0xffff), B2),
+            store(mem(R3, 4096), Value::imm(0xffff), B2),
             "lghi %r0, -1; sthy %r0, 4096(%r3)",
         );
         self.op(
-            store(mem(R3, 1 << 20), Imm(1), B8),
+            store(mem(R3, 1 << 20), Value::imm(1), B8),
             "llilh %r1, 16; lghi %r0, 1; stg %r0, 0(%r3,%r1)",
         );
         self.op(
@@ -222,7 +229,7 @@ impl Cases {
             (0x1_0000_0000, "llihl %r0, 1; agr %r2, %r0"),
             (-0x1_0000_0000, "llihf %r0, 4294967295; agr %r2, %r0"),
         ] {
-            self.op(add(Imm(value as u64), B8, Zero), text);
+            self.op(add(Value::imm(value as u64), B8, Zero), text);
         }
         self.op(add(Reg(R3), B8, Zero), "agr %r2, %r3");
         self.op(add(Reg(R3), B4, Sign), "agfr %r2, %r3");
@@ -241,10 +248,10 @@ impl Cases {
             width,
             atomic: false,
         };
-        self.op(add(mem(R3, -1), Imm(127), B8), "agsi -1(%r3), 127");
-        self.op(add(mem(R3, 8), Imm(0xffff_ff80), B4), "asi 8(%r3), -128");
+        self.op(add(mem(R3, -1), Value::imm(127), B8), "agsi -1(%r3), 127");
+        self.op(add(mem(R3, 8), Value::imm(0xffff_ff80), B4), "asi 8(%r3), -128");
         self.op(
-            add(mem(R3, 8), Imm(128), B8),
+            add(mem(R3, 8), Value::imm(128), B8),
             "lghi %r0, 128; ag %r0, 8(%r3); stg %r0, 8(%r3)",
         );
         self.op(
@@ -252,11 +259,11 @@ impl Cases {
             "lgfr %r0, %r2; a %r0, 8(%r3); st %r0, 8(%r3)",
         );
         self.op(
-            add(mem(R3, 8), Imm(1), B2),
+            add(mem(R3, 8), Value::imm(1), B2),
             "lghi %r0, 1; ah %r0, 8(%r3); sth %r0, 8(%r3)",
         );
         self.op(
-            add(mem(R3, 8), Imm(255), B1),
+            add(mem(R3, 8), Value::imm(255), B1),
             "llgc %r0, 8(%r3); ahi %r0, -1; stc %r0, 8(%r3)",
         );
         self.op(
@@ -268,7 +275,7 @@ impl Cases {
             "llgc %r0, 8(%r4); llgc %r14, 8(%r3); ar %r14, %r0; stc %r14, 8(%r3)",
         );
         self.op(
-            add(mem(R3, 1 << 20), Imm(1), B8),
+            add(mem(R3, 1 << 20), Value::imm(1), B8),
             "llilh %r1, 16; la %r1, 0(%r3,%r1); agsi 0(%r1), 1",
         );
     }
@@ -280,18 +287,18 @@ impl Cases {
             width,
             atomic: true,
         };
-        self.op(add(mem(R3, 8), Imm(1), B8), "agsi 8(%r3), 1");
-        self.op(add(mem(R3, 8), Imm(0xffff_ffff), B4), "asi 8(%r3), -1");
+        self.op(add(mem(R3, 8), Value::imm(1), B8), "agsi 8(%r3), 1");
+        self.op(add(mem(R3, 8), Value::imm(0xffff_ffff), B4), "asi 8(%r3), -1");
         self.op(
-            add(mem(R3, 8), Imm(128), B8),
+            add(mem(R3, 8), Value::imm(128), B8),
             "lg %r0, 8(%r3); lgr %r14, %r0; aghi %r14, 128; csg %r0, %r14, 8(%r3); brc 4, .-14",
         );
         self.op(
-            add(mem(R3, 8), Imm(0xffff_ff00), B4),
+            add(mem(R3, 8), Value::imm(0xffff_ff00), B4),
             "l %r0, 8(%r3); lr %r14, %r0; ahi %r14, -256; cs %r0, %r14, 8(%r3); brc 4, .-10",
         );
         self.op(
-            add(mem(R3, 4096), Imm(32_768), B4),
+            add(mem(R3, 4096), Value::imm(32_768), B4),
             "ly %r0, 4096(%r3); lr %r14, %r0; afi %r14, 32768; csy %r0, %r14, 4096(%r3); brc 4, .-14",
         );
         self.op(
@@ -299,7 +306,7 @@ impl Cases {
             "llihl %r1, 1; lg %r0, 0(%r1); lgr %r14, %r0; agr %r14, %r2; csg %r0, %r14, 0(%r1); brc 4, .-14",
         );
         self.op(
-            add(slot(8), Imm(1 << 32), B8),
+            add(slot(8), Value::imm(1 << 32), B8),
             "lg %r1, 160(%r15); lg %r0, 8(%r1); llihl %r14, 1; agr %r14, %r0; csg %r0, %r14, 8(%r1); brc 4, .-14",
         );
         self.op(
@@ -322,6 +329,7 @@ impl Cases {
         let and = |mask| Op::Bits {
             dst: R2,
             what: Bits::And(mask),
+            number: None,
         };
         for (mask, text) in [
             (0, "lghi %r2, 0"),
@@ -340,7 +348,11 @@ impl Cases {
         ] {
             self.op(and(mask), text);
         }
-        let bits = |what| Op::Bits { dst: R2, what };
+        let bits = |what| Op::Bits {
+            dst: R2,
+            what,
+            number: None,
+        };
         self.op(bits(Bits::Left(63)), "sllg %r2, %r2, 63");
         self.op(bits(Bits::Right(0)), "srlg %r2, %r2, 0");
         self.op(bits(Bits::RightSigned(32)), "srag %r2, %r2, 32");
@@ -362,22 +374,32 @@ impl Cases {
             (less, m, B4, "c %r2, 8(%r3)"),
             (below, m, B4, "cl %r2, 8(%r3)"),
             (less, m, B2, "lghr %r0, %r2; lgh %r14, 8(%r3); cr %r0, %r14"),
-            (eq, Imm(0x7fff), B8, "cghi %r2, 32767"),
-            (eq, Imm(0x8000), B8, "cgfi %r2, 32768"),
-            (eq, Imm(0x8000_0000), B8, "clgfi %r2, 2147483648"),
-            (eq, Imm(1 << 32), B8, "llihl %r0, 1; clgr %r2, %r0"),
-            (eq, Imm(-0x8000_0000i64 as u64), B8, "cgfi %r2, -2147483648"),
-            (less, Imm(0x8000_0000), B8, "llilh %r0, 32768; cgr %r2, %r0"),
-            (below, Imm(0), B8, "clgfi %r2, 0"),
-            (below, Imm(u64::MAX), B8, "lghi %r0, -1; clgr %r2, %r0"),
-            (eq, Imm(0xffff_8000), B4, "chi %r2, -32768"),
-            (eq, Imm(0x8000), B4, "clfi %r2, 32768"),
-            (less, Imm(0x8000), B4, "cfi %r2, 32768"),
-            (below, Imm(0xffff_ffff), B4, "clfi %r2, 4294967295"),
-            (eq, Imm(0xffff), B2, "llghr %r0, %r2; clfi %r0, 65535"),
-            (less, Imm(0xffff), B2, "lghr %r0, %r2; chi %r0, -1"),
-            (eq, Imm(0xff), B1, "llgcr %r0, %r2; chi %r0, 255"),
-            (below, Imm(0x80), B1, "llgcr %r0, %r2; clfi %r0, 128"),
+            (eq, Value::imm(0x7fff), B8, "cghi %r2, 32767"),
+            (eq, Value::imm(0x8000), B8, "cgfi %r2, 32768"),
+            (eq, Value::imm(0x8000_0000), B8, "clgfi %r2, 2147483648"),
+            (eq, Value::imm(1 << 32), B8, "llihl %r0, 1; clgr %r2, %r0"),
+            (
+                eq,
+                Value::imm(-0x8000_0000i64 as u64),
+                B8,
+                "cgfi %r2, -2147483648",
+            ),
+            (
+                less,
+                Value::imm(0x8000_0000),
+                B8,
+                "llilh %r0, 32768; cgr %r2, %r0",
+            ),
+            (below, Value::imm(0), B8, "clgfi %r2, 0"),
+            (below, Value::imm(u64::MAX), B8, "lghi %r0, -1; clgr %r2, %r0"),
+            (eq, Value::imm(0xffff_8000), B4, "chi %r2, -32768"),
+            (eq, Value::imm(0x8000), B4, "clfi %r2, 32768"),
+            (less, Value::imm(0x8000), B4, "cfi %r2, 32768"),
+            (below, Value::imm(0xffff_ffff), B4, "clfi %r2, 4294967295"),
+            (eq, Value::imm(0xffff), B2, "llghr %r0, %r2; clfi %r0, 65535"),
+            (less, Value::imm(0xffff), B2, "lghr %r0, %r2; chi %r0, -1"),
+            (eq, Value::imm(0xff), B1, "llgcr %r0, %r2; chi %r0, 255"),
+            (below, Value::imm(0x80), B1, "llgcr %r0, %r2; clfi %r0, 128"),
         ] {
             self.op(branch(cond, r2, rhs, width), text);
         }
@@ -409,12 +431,12 @@ impl Cases {
                 "llilh %r1, 16; lg %r0, 0(%r3,%r1); cghi %r0, 7",
             ),
         ] {
-            self.op(branch(cond, InMem(address), Imm(imm), width), text);
+            self.op(branch(cond, InMem(address), Value::imm(imm), width), text);
         }
         // The right one is a constant, whichever it was.
-        let swapped = emit(&branch(Cond::Greater, Imm(5), r2, B8), ALL_FREE).unwrap();
+        let swapped = emit(&branch(Cond::Greater, Value::imm(5), r2, B8), ALL_FREE).unwrap();
         assert_eq!(swapped.branches[0].kind, BranchKind::JumpIf(less));
-        self.op(branch(Cond::Greater, Imm(5), r2, B8), "cghi %r2, 5");
+        self.op(branch(Cond::Greater, Value::imm(5), r2, B8), "cghi %r2, 5");
         self.op(
             branch(eq, m, InMem(mem(R4, 8)), B8),
             "lg %r0, 8(%r3); clg %r0, 8(%r4)",
@@ -445,7 +467,7 @@ fn what_cannot_be_encoded_is_refused() {
             src: Reg(reg),
             width: B8,
         });
-        unusable(branch(Cond::Eq, Reg(reg), Imm(0), B8));
+        unusable(branch(Cond::Eq, Reg(reg), Value::imm(0), B8));
     }
     unusable(mov(R2, InMem(mem(F0, 0)), B8, Zero));
     unusable(mov(R2, Reg(F0), B2, Zero));
@@ -456,13 +478,13 @@ fn what_cannot_be_encoded_is_refused() {
     for width in [B1, B2] {
         unusable(Op::AddToMem {
             to: mem(R3, 0),
-            src: Imm(1),
+            src: Value::imm(1),
             width,
             atomic: true,
         });
     }
     for (value, width) in [(256, B1), (0x1_0000, B2), (1 << 32, B4), (-129i64 as u64, B1)] {
-        let op = mov(R2, Imm(value), width, Zero);
+        let op = mov(R2, Value::imm(value), width, Zero);
         assert_eq!(refused(&op, ALL_FREE), Refusal::Immediate { value, width });
     }
 }
@@ -474,7 +496,7 @@ fn without_free_registers_what_needs_one_is_refused() {
         other => panic!("{op:?}: {other:?}"),
     };
     let none = RegSet::EMPTY;
-    no_scratch(branch(Cond::Eq, Reg(R2), Imm(1 << 32), B8), none);
+    no_scratch(branch(Cond::Eq, Reg(R2), Value::imm(1 << 32), B8), none);
     no_scratch(branch(Cond::Eq, Reg(R2), Reg(R3), B1), none);
     no_scratch(
         Op::Store {
@@ -495,7 +517,7 @@ fn without_free_registers_what_needs_one_is_refused() {
     emit(&store(Reg(R2)), RegSet::of(&[R1])).unwrap();
     let atomic = |to, number| Op::AddToMem {
         to,
-        src: Imm(number),
+        src: Value::imm(number),
         width: B8,
         atomic: true,
     };
@@ -514,7 +536,7 @@ fn without_free_registers_what_needs_one_is_refused() {
 fn only_free_registers_and_the_destination_are_written() {
     let values = [
         Reg(R3),
-        Imm(0x1234_5678_9abc_def0),
+        Value::imm(0x1234_5678_9abc_def0),
         InMem(mem(R4, 8)),
         InMem(slot(8)),
         InMem(fixed(1 << 40)),
