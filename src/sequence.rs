@@ -14,8 +14,8 @@
 pub use patchpoint_asm::hole::{Holds, Hole};
 pub use patchpoint_asm::sequence::{
     Assembled, Environment, Field, Fit, Mem, Operand, Part, Sequence, Source, Stub, StubCode, Target,
-    TargetAddr, arg, assemble, assemble_out_of_line, assemble_stub, float_arg, float_result, live, location,
-    reg, result, stub_len, temp, text,
+    TargetAddr, arg, assemble, assemble_out_of_line, assemble_stub, assemble_template, float_arg,
+    float_result, live, location, reg, result, stub_len, temp, text,
 };
 pub(crate) use patchpoint_asm::sequence::{Outline, Variant, class, is_single};
 pub use patchpoint_asm::{Cond, Error, ErrorKind, Extension, Label, Width};

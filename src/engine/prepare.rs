@@ -275,7 +275,12 @@ impl<'a> Preparation<'a> {
             }
         }
         stage.end();
-        let assembled = self.assemble(sequence, &environment)?;
+        let kind = kind.filter(|kind| self.templates.borrow_mut().note(*kind, sequence.outline()));
+        let assemble = match kind {
+            Some(_) => sequence::assemble_template,
+            None => sequence::assemble,
+        };
+        let assembled = self.assemble(assemble, sequence, &environment)?;
         let _stage = latency::enter(Stage::Assemble);
         if let Some(kind) = kind.filter(|_| self.made.stub.is_none()) {
             let mut templates = self.templates.borrow_mut();
@@ -324,7 +329,7 @@ impl<'a> Preparation<'a> {
         let ramp = self.invalidation_ramp()?;
         let sequence = Sequence::new().jump(Target::Deopt);
         let environment = self.environment(&sequence, Some(ramp))?;
-        let assembled = self.assemble(&sequence, &environment)?;
+        let assembled = self.assemble(sequence::assemble, &sequence, &environment)?;
         self.put(&assembled.code, &assembled.landings);
         let standing = self.standing_sequence();
         self.stand_for(Status::Invalidated, standing.as_ref());
@@ -342,12 +347,17 @@ impl<'a> Preparation<'a> {
         Ok(self.site.reserved())
     }
 
-    fn assemble(&mut self, sequence: &Sequence, environment: &Environment) -> Result<Assembled> {
+    fn assemble(
+        &mut self,
+        assemble: impl Fn(&Sequence, &SiteContext<'_>, &Environment) -> std::result::Result<Fit, sequence::Error>,
+        sequence: &Sequence,
+        environment: &Environment,
+    ) -> Result<Assembled> {
         // Cloning them lets the stub be recorded while the context borrows them.
         let (site, landings) = (self.site, self.made.landings.clone());
         let context = site.context(&landings);
         let stage = latency::enter(Stage::Assemble);
-        let assembled = match sequence::assemble(sequence, &context, environment)? {
+        let assembled = match assemble(sequence, &context, environment)? {
             Fit::InPlace(assembled) => assembled,
             Fit::OutOfLine { stub_len } => {
                 let slot = self.shared.stubs.alloc(stub_len, self.state.lasting.range)?;

@@ -214,36 +214,15 @@ impl Templates {
         }
     }
 
-    /// Notes that the sequence was assembled and checked; the second time, keeps its code as a template if it can be one.
-    pub(super) fn keep(
-        &mut self,
-        (kind, sequence): (u32, &Sequence),
-        site: &Site,
-        environment: &Environment,
-        assembled: &Assembled,
-    ) {
-        let words = sequence.outline().words();
-        let Some(of_kind) = self.known.get_mut(kind as usize) else {
-            return;
-        };
-        match of_kind.get_mut(words) {
-            // Where a branch is short, the sequence may have a template at another site.
-            // protection: short-branches-are-in-no-template
-            Some(Known::Noted) if leads_near(site.range(), sequence, environment) => {}
-            Some(known @ Known::Noted) => {
-                *known = Known::Varies;
-                let site = site.context(&[]);
-                if let Some(template) = Template::of((kind, sequence), &site, environment, assembled) {
-                    *known = Known::Template(self.templates.len() as u32);
-                    self.templates.push(template);
-                }
-            }
-            Some(Known::Varies | Known::Template(_)) => {}
-            None => self.note(kind, words),
+    /// Notes that a sequence is assembled. Whether its code is to be [kept](Self::keep) as a template: the second time.
+    pub(super) fn note(&mut self, kind: u32, outline: &Outline) -> bool {
+        let known = self
+            .known
+            .get(kind as usize)
+            .and_then(|known| known.get(outline.words()));
+        if let Some(known) = known {
+            return matches!(known, Known::Noted);
         }
-    }
-
-    fn note(&mut self, kind: u32, words: &[u64]) {
         if self.len >= SEQUENCES {
             self.len = 0;
             self.known.iter_mut().for_each(HashMap::clear);
@@ -251,8 +230,37 @@ impl Templates {
         }
         if let Some(of_kind) = self.known.get_mut(kind as usize) {
             self.len += 1;
-            of_kind.insert(words.into(), Known::Noted);
+            of_kind.insert(outline.words().into(), Known::Noted);
         }
+        false
+    }
+
+    /// Keeps code that was assembled with its holes, and checked, as a template if it can be one.
+    pub(super) fn keep(
+        &mut self,
+        (kind, sequence): (u32, &Sequence),
+        site: &Site,
+        environment: &Environment,
+        assembled: &Assembled,
+    ) {
+        // Where a branch is short, the sequence may have a template at another site.
+        // protection: short-branches-are-in-no-template
+        let is_short = leads_near(site.range(), sequence, environment);
+        let words = sequence.outline().words();
+        let known = self
+            .known
+            .get_mut(kind as usize)
+            .and_then(|known| known.get_mut(words));
+        let Some(known) = known.filter(|_| !is_short) else {
+            return;
+        };
+        *known = match Template::of((kind, sequence), &site.context(&[]), environment, assembled) {
+            Some(template) => {
+                self.templates.push(template);
+                Known::Template(self.templates.len() as u32 - 1)
+            }
+            None => Known::Varies,
+        };
     }
 
     /// How many sequences were filled in.
@@ -324,18 +332,21 @@ impl Template {
         let sources: SmallVec<[FilledFrom; 4]> = checked.fields().iter().filter_map(source).collect();
         let has = |holds: Holds| {
             sources.iter().any(|source| match (*source, holds) {
-                (FilledFrom::Value { number, .. }, Holds::Value(value)) => number == value,
-                (FilledFrom::Target(number), Holds::Target(target)) => number == target,
+                (FilledFrom::Value { number, .. }, Holds::Value(value)) => number == value as usize,
+                (FilledFrom::Target(number), Holds::Target(target)) => number == target as usize,
                 _ => false,
             })
         };
         let mut values = outline.values().iter().enumerate();
         let mut targets = 0..outline.targets().len();
         // protection: each-value-has-a-hole
-        let is_whole = values.all(|(number, value)| is_fixed(*value) || has(Holds::Value(number)))
-            && targets.all(|number| has(Holds::Target(number)));
+        let is_whole = values.all(|(number, value)| is_fixed(*value) || has(Holds::Value(number as u32)))
+            && targets.all(|number| has(Holds::Target(number as u32)));
         let varies = |hole: &&sequence::Hole| match hole.holds {
-            Holds::Value(number) => !outline.values().get(number).is_some_and(|value| is_fixed(*value)),
+            Holds::Value(number) => !outline
+                .values()
+                .get(number as usize)
+                .is_some_and(|value| is_fixed(*value)),
             Holds::Target(_) => true,
         };
         // protection: each-hole-is-open
@@ -407,15 +418,18 @@ fn is_fixed(value: u64) -> bool {
 /// has to be encoded.
 fn source(holds: Holds, field: &Field, outline: &Outline, code: &[u8]) -> Option<FilledFrom> {
     match holds {
-        Holds::Target(number) => Some(FilledFrom::Target(number)),
+        Holds::Target(number) => Some(FilledFrom::Target(number as usize)),
         Holds::Value(number) => {
-            let value = *outline.values().get(number)?;
+            let value = *outline.values().get(number as usize)?;
             let holds_it = |signed: &bool| field.read(code, *signed) == Some(value);
             let signed = [true, false]
                 .into_iter()
                 .find(holds_it)
                 .filter(|_| !is_fixed(value))?;
-            Some(FilledFrom::Value { number, signed })
+            Some(FilledFrom::Value {
+                number: number as usize,
+                signed,
+            })
         }
     }
 }

@@ -26,10 +26,10 @@ pub struct Hole {
 pub enum Holds {
     /// The low bytes of the sequence's value of that number, see
     /// [`Outline::values`](crate::sequence::Outline::values).
-    Value(usize),
+    Value(u32),
     /// The distance from the end of the instruction to the target of that number, see
     /// [`Outline::targets`](crate::sequence::Outline::targets).
-    Target(usize),
+    Target(u32),
 }
 
 impl Hole {
@@ -39,7 +39,7 @@ impl Hole {
         Self {
             at: (end as u32).saturating_sub(len),
             len,
-            holds: Holds::Value(number.0 as usize),
+            holds: Holds::Value(number.get()),
         }
     }
 }

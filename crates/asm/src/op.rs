@@ -3,6 +3,7 @@
 //! `sequence/` produces these, each architecture's [`Backend`](crate::backend::Backend) encodes them.
 
 use core::fmt;
+use core::num::NonZeroU16;
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 
@@ -197,7 +198,22 @@ pub enum Base {
 /// Which of its sequence's values a constant or a displacement is: its number among those of the
 /// [`Outline`](crate::sequence::Outline). By it the encoder tells where in the code it has put the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ValueNumber(pub u32);
+pub struct ValueNumber(NonZeroU16);
+
+impl ValueNumber {
+    /// That number, unless it is 65,535 or more.
+    #[must_use]
+    pub fn new(number: u32) -> Option<Self> {
+        let one_more = u16::try_from(number.checked_add(1)?).ok()?;
+        NonZeroU16::new(one_more).map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get() as u32 - 1
+    }
+}
 
 /// A memory address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,6 @@ pub fn finish(arch: Arch, mut code: Code, end: CodeAddr) -> Option<Vec<u8>> {
     };
     layout.choose_forms().ok()?;
     let mut out = Vec::with_capacity(layout.len() as usize);
-    layout.write(&[], &mut out).ok()?;
+    layout.write(&mut out).ok()?;
     Some(out)
 }

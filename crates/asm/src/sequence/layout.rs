@@ -197,19 +197,9 @@ impl Layout<'_> {
         }
     }
 
-    /// Writes the code with its branches, and says where its holes are. `targets` has the addresses of the sequence's
-    /// targets.
-    pub(super) fn write(
-        &mut self,
-        targets: &[Option<CodeAddr>],
-        out: &mut Vec<u8>,
-    ) -> Result<Vec<Hole>, Unreachable> {
+    /// Writes the code with its branches.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>) -> Result<(), Unreachable> {
         self.resolve_pc_relative()?;
-        let mut holes = Vec::new();
-        for hole in self.code.holes.iter() {
-            let at = self.offset(self.mark_at(hole.at));
-            holes.push(Hole { at, ..*hole });
-        }
         let mut written = 0;
         let mut filled = false;
         for (index, branch) in self.code.branches.iter().enumerate() {
@@ -226,22 +216,31 @@ impl Layout<'_> {
             written = branch.at;
             let from = self.start().wrapping_add(out.len() as u64);
             self.backend.put_branch(branch, from, self.target(branch)?, out);
-            let Dest::Addr(to) = branch.dest else {
-                continue;
-            };
-            let number = targets.iter().position(|target| *target == Some(to));
-            if let (Some(number), Some(len)) = (number, self.backend.distance_len(branch)) {
-                holes.push(Hole {
-                    at: (out.len() as u32).saturating_sub(len),
-                    len,
-                    holds: Holds::Target(number),
-                });
-            }
         }
         let end = Mark::here(self.code);
         self.fill_before(end, &mut filled, &mut written, out);
         self.copy(written..self.code.at(), out);
-        Ok(holes)
+        Ok(())
+    }
+
+    /// Where the holes of the written code are. `number` says which target of the sequence is at an address.
+    pub(super) fn holes(&mut self, number: impl Fn(CodeAddr) -> Option<u32>) -> Vec<Hole> {
+        let mut holes = core::mem::take(&mut self.code.holes);
+        for hole in &mut holes {
+            hole.at = self.offset(self.mark_at(hole.at));
+        }
+        for (index, branch) in self.code.branches.iter().enumerate() {
+            let Dest::Addr(to) = branch.dest else {
+                continue;
+            };
+            if let (Some(len), Some(number)) = (self.backend.distance_len(branch), number(to)) {
+                let end = self.branch_offset(index, branch) + self.backend.branch_len(branch, branch.form);
+                let at = end.saturating_sub(len);
+                let holds = Holds::Target(number);
+                holes.push(Hole { at, len, holds });
+            }
+        }
+        holes
     }
 
     /// The position of a byte of the instructions.

@@ -38,7 +38,8 @@ pub mod text;
 mod variant;
 
 pub use assemble::{
-    Assembled, Environment, Fit, Stub, StubCode, assemble, assemble_out_of_line, assemble_stub, stub_len,
+    Assembled, Environment, Fit, Stub, StubCode, assemble, assemble_out_of_line, assemble_stub,
+    assemble_template, stub_len,
 };
 pub use builder::Sequence;
 pub use finish::finish;

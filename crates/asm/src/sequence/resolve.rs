@@ -28,6 +28,8 @@ pub(super) struct Resolver<'s, 'a> {
     pub(super) declared: Declared,
     /// How many values of the sequence have been passed, in the order of its [`Outline`](super::Outline).
     values: u32,
+    /// Whether operands say which values of the sequence they are.
+    pub(super) names_values: bool,
 }
 
 /// What any call of the sequence loses.
@@ -79,6 +81,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
             flow,
             declared: Declared::default(),
             values: 0,
+            names_values: false,
         }
     }
 
@@ -90,14 +93,17 @@ impl<'s, 'a> Resolver<'s, 'a> {
     /// The number of the value in a source, if there is one.
     fn number(&mut self, source: &Source) -> Option<ValueNumber> {
         match source {
-            Source::Operand(Operand::Imm(_)) | Source::Mem(_) => Some(self.next_number()),
-            Source::Part(part) if matches!(part.operand, Operand::Imm(_)) => Some(self.next_number()),
+            Source::Operand(Operand::Imm(_)) | Source::Mem(_) => self.next_number(),
+            Source::Part(part) if matches!(part.operand, Operand::Imm(_)) => self.next_number(),
             Source::Operand(_) | Source::Part(_) => None,
         }
     }
 
-    fn next_number(&mut self) -> ValueNumber {
-        let number = ValueNumber(self.values);
+    fn next_number(&mut self) -> Option<ValueNumber> {
+        if !self.names_values {
+            return None;
+        }
+        let number = ValueNumber::new(self.values);
         self.values = self.values.wrapping_add(1);
         number
     }
@@ -146,7 +152,10 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 if let Bits::Left(64..) | Bits::Right(64..) | Bits::RightSigned(64..) = what {
                     return self.unusable("a shift by more than 63 bits");
                 }
-                let number = matches!(what, Bits::And(_)).then(|| self.next_number());
+                let number = match what {
+                    Bits::And(_) => self.next_number(),
+                    _ => None,
+                };
                 self.operand(*dst, None)?;
                 Op::Bits {
                     dst: self.written(*dst)?,
@@ -155,12 +164,12 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 }
             }
             Operation::Store { to, src } => {
-                let numbers = [Some(self.next_number()), self.number(src)];
+                let numbers = [self.next_number(), self.number(src)];
                 let (to, src, width) = self.stored(to, src, numbers)?;
                 Op::Store { to, src, width }
             }
             Operation::AddToMem { to, src, atomic } => {
-                let numbers = [Some(self.next_number()), self.number(src)];
+                let numbers = [self.next_number(), self.number(src)];
                 let (to, src, width) = self.stored(to, src, numbers)?;
                 Op::AddToMem {
                     to,
