@@ -148,7 +148,7 @@
 //! # Features
 //!
 //! `std` (default): everything but reading stack maps and naming registers, which are `no_std` with `alloc`.
-//! `cli`: the program `patchpoint`, and the operands that its checks of linked code ask for. `tracing`: an observer that hands events to `tracing`. `backtrace`: observers that tell GDB and
+//! `tracing`: an observer that hands events to `tracing`. `backtrace`: observers that tell GDB and
 //! the process's unwinder how frames are found. `remote`: code that another process executes, which cannot write it. `fuzzing`: the bodies of the fuzz targets.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(
