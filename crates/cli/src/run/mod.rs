@@ -89,7 +89,8 @@ fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
         let functions: Vec<_> = module.functions().map(|f| f.name().to_owned()).collect();
         Problem::Run(format!("{error}: it has {}", functions.join(", ")))
     })?;
-    let entry = function.entry();
+    module.release();
+    let entry = function.entry()?;
     let call = || {
         led_nowhere(run, &engine, &module, &names).map_or_else(|| Ok(execute(entry, &run.args, &events)), Err)
     };
