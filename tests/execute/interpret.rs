@@ -1,13 +1,12 @@
 //! What a program means: a second opinion, which shares nothing with `sequence/` and `arch/` but the names of operands.
 
-use std::vec::Vec;
-
 use super::host::{self, HOST};
 use super::machine::{Data, Undefined};
 use super::program::{Change, Kind, Mem, POOL, Program, Step, To, Value};
-use crate::arch::{Cond, Convention, SiteKind, conventions};
-use crate::sequence::Operand;
-use crate::stackmap::Place;
+use patchpoint::arch::{Cond, Convention, SiteKind};
+use patchpoint::sequence::Operand;
+use patchpoint::stackmap::Place;
+use patchpoint_isa::conventions;
 
 /// How control left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,7 +361,7 @@ impl<'p> Interpreter<'p> {
         self.program.shape.convention() == Convention::C
     }
 
-    fn location_of(&self, operand: Operand) -> Option<crate::stackmap::Location> {
+    fn location_of(&self, operand: Operand) -> Option<patchpoint::stackmap::Location> {
         let shape = self.program.shape;
         let results = usize::from(shape.has_result() && shape.kind() == SiteKind::Patchpoint && !self.is_c());
         let args = if self.is_c() {

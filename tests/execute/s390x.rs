@@ -1,9 +1,7 @@
 //! The ELF ABI of SystemZ: instructions to enter and leave code with all registers given.
 
-use core::arch::global_asm;
-use std::vec::Vec;
-
 use super::machine::{Block, Host, Trampolines};
+use core::arch::global_asm;
 
 pub(super) const HOST: Host = Host {
     link: Some(14),
@@ -65,7 +63,7 @@ pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
 
 /// `larl %r1, .; lg %r0, 32(%r1); lg %r1, 24(%r1); br %r1; nopr; nopr`, where to, and what identifies the exit.
 pub(super) fn exit(_at: u64, block: &Block, id: u64, to: u64) -> Vec<u8> {
-    let mut code = std::vec![0xc0, 0x10, 0, 0, 0, 0];
+    let mut code = vec![0xc0, 0x10, 0, 0, 0, 0];
     code.extend([0xe3, 0x00, 0x10, 0x20, 0x00, 0x04]);
     code.extend([0xe3, 0x10, 0x10, 0x18, 0x00, 0x04]);
     code.extend([0x07, 0xf1, 0x07, 0x00, 0x07, 0x00]);

@@ -1,10 +1,7 @@
 //! ELFv2 and ELFv1: instructions to enter and leave code with all registers given. Rust has no
 //! stable assembly for PowerPC: they are made here, word by word (Power ISA 3.1, book I).
 
-use std::vec::Vec;
-
-use crate::arch::HOST_HAS_DESCRIPTORS;
-
+use super::HAS_DESCRIPTORS;
 use super::machine::{Block, Host, Trampolines, executable};
 
 pub(super) const HOST: Host = Host {
@@ -15,9 +12,9 @@ pub(super) const HOST: Host = Host {
     int_args: &[3, 4, 5, 6, 7, 8, 9, 10],
     first_float_arg: 33,
     float_args: 13,
-    stack_args: if HOST_HAS_DESCRIPTORS { 112 } else { 96 },
-    stack_args_at_entry: if HOST_HAS_DESCRIPTORS { 112 } else { 96 },
-    above_stack_pointer: if HOST_HAS_DESCRIPTORS { 112 } else { 96 },
+    stack_args: if HAS_DESCRIPTORS { 112 } else { 96 },
+    stack_args_at_entry: if HAS_DESCRIPTORS { 112 } else { 96 },
+    above_stack_pointer: if HAS_DESCRIPTORS { 112 } else { 96 },
     int_result: 3,
     float_result: 33,
     stack_pointer: 1,
@@ -96,7 +93,7 @@ fn general() -> impl Iterator<Item = u32> {
 fn enter() -> Vec<u32> {
     // stdu 1, -FRAME(1)
     let push = std(1, (-FRAME) as u32, 1) | 1;
-    let mut code = std::vec![MFLR_0, std(0, 16, 1), MFCR_0, std(0, 8, 1), push];
+    let mut code = vec![MFLR_0, std(0, 16, 1), MFCR_0, std(0, 8, 1), push];
     code.extend((14..32).map(|n| std(n, 112 + 8 * (n - 14), 1)));
     code.extend((14..32).map(|n| stfd(n, 256 + 8 * (n - 14), 1)));
     code.extend([std(1, 520, 3), std(2, 536, 3), MR_11_3, ld(12, 544, 11), MTLR_12]);
@@ -107,7 +104,7 @@ fn enter() -> Vec<u32> {
 }
 
 fn leave() -> Vec<u32> {
-    let mut code = std::vec![CLEAR_ID, std(11, 528, 12)];
+    let mut code = vec![CLEAR_ID, std(11, 528, 12)];
     code.extend(general().map(|n| std(n, 8 * n, 12)));
     code.extend((0..32).map(|n| stfd(n, 256 + 8 * n, 12)));
     code.extend([ld(1, 520, 12), ld(2, 536, 12)]);
@@ -120,7 +117,7 @@ fn leave() -> Vec<u32> {
 fn callee() -> Vec<u32> {
     // add 3, 3, 4
     let add = 0x7c63_2214;
-    let mut code = std::vec![add, add, addi(3, 3, 5)];
+    let mut code = vec![add, add, addi(3, 3, 5)];
     code.extend([0, 4, 5, 6, 7, 8, 9, 10, 11, 12].map(|n| addi(n, 0, -77)));
     code.extend([MTCTR_12, std(4, (-8i32) as u32, 1)]);
     code.extend((0..14).map(|n| lfd(n, (-8i32) as u32, 1)));
@@ -145,8 +142,8 @@ pub(super) fn trampolines() -> Trampolines {
 
 /// What is called instead of the code. ELFv1: a descriptor, with the code's address, a TOC pointer, and an environment.
 pub(super) fn function(code: u64) -> u64 {
-    match HOST_HAS_DESCRIPTORS {
-        true => std::vec![code, 0, 0].leak().as_ptr() as u64,
+    match HAS_DESCRIPTORS {
+        true => vec![code, 0, 0].leak().as_ptr() as u64,
         false => code,
     }
 }
@@ -154,7 +151,7 @@ pub(super) fn function(code: u64) -> u64 {
 /// The function at an address that goes to other code.
 pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
     let code = exit(at, block, 0, to);
-    match HOST_HAS_DESCRIPTORS {
+    match HAS_DESCRIPTORS {
         true => [at + 24, 0, 0]
             .into_iter()
             .flat_map(u64::to_ne_bytes)

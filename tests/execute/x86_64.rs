@@ -1,9 +1,7 @@
 //! System V: instructions to enter and leave code with all registers given.
 
-use core::arch::global_asm;
-use std::vec::Vec;
-
 use super::machine::{Block, Host, Trampolines};
+use core::arch::global_asm;
 
 pub(super) const HOST: Host = Host {
     link: None,
@@ -64,7 +62,7 @@ pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
 
 /// `movabs r11, block; mov qword ptr [r11 + 528], id; jmp [rip]`, and where to.
 pub(super) fn exit(_at: u64, block: &Block, id: u64, to: u64) -> Vec<u8> {
-    let mut code = std::vec![0x49, 0xbb];
+    let mut code = vec![0x49, 0xbb];
     code.extend((core::ptr::from_ref(block) as u64).to_le_bytes());
     code.extend([0x49, 0xc7, 0x83, 0x10, 0x02, 0x00, 0x00]);
     code.extend((id as u32).to_le_bytes());

@@ -1,18 +1,17 @@
 //! Programs in terms of a site, made at random: the vocabulary once more, for the interpreter to read.
 
-use std::vec::Vec;
-
 use super::host::HOST;
 use super::machine::Data;
-use crate::addr::{CodeAddr, DwarfReg};
-use crate::arch::{CallShape, Cond, Label, OnReturn};
-use crate::fuzzing::Random;
-use crate::fuzzing::registers::ForValues;
-use crate::sequence::{
+use llvm_stackmaps::fuzzing::Random;
+use patchpoint::addr::{CodeAddr, DwarfReg};
+use patchpoint::arch::{CallShape, Cond, Label, OnReturn};
+
+use super::registers::ForValues;
+use llvm_stackmaps::testing::{constant, constant_index, direct, indirect, reg};
+use patchpoint::sequence::{
     self, Field, Operand, Sequence, Source, arg, float_arg, float_result, live, location, result, temp,
 };
-use crate::stackmap::Location;
-use crate::stackmap::testing::{constant, constant_index, direct, indirect, reg};
+use patchpoint::stackmap::Location;
 
 /// The one constant of the site's pool.
 pub(super) const POOL: u64 = 0x1234_5678_9abc_def0;
@@ -334,10 +333,10 @@ impl<'r> Maker<'r> {
     }
 
     fn record(&mut self, shape: CallShape) -> Vec<Location> {
-        let any_reg = shape.kind() == crate::arch::SiteKind::Patchpoint
-            && shape.convention() == crate::arch::Convention::AnyReg;
+        let any_reg = shape.kind() == patchpoint::arch::SiteKind::Patchpoint
+            && shape.convention() == patchpoint::arch::Convention::AnyReg;
         let mut locations = Vec::new();
-        if shape.kind() == crate::arch::SiteKind::Entry {
+        if shape.kind() == patchpoint::arch::SiteKind::Entry {
             return locations;
         }
         if any_reg && shape.has_result() {
@@ -472,12 +471,12 @@ impl<'r> Maker<'r> {
         let locations = self.record(shape);
         self.args = shape.arg_count() as usize;
         let of_the_call = match shape.convention() {
-            crate::arch::Convention::AnyReg => self.args + usize::from(shape.has_result()),
-            crate::arch::Convention::C => 0,
+            patchpoint::arch::Convention::AnyReg => self.args + usize::from(shape.has_result()),
+            patchpoint::arch::Convention::C => 0,
         };
         self.lives = locations.len().saturating_sub(of_the_call);
         let mut live_outs = Vec::new();
-        if shape.kind() == crate::arch::SiteKind::Patchpoint {
+        if shape.kind() == patchpoint::arch::SiteKind::Patchpoint {
             live_outs.extend((0..self.random.below(3)).map(|_| 0));
             live_outs = live_outs.iter().map(|_| self.general()).collect();
         }
@@ -496,8 +495,8 @@ impl<'r> Maker<'r> {
             }
         }
         match shape.kind() {
-            crate::arch::SiteKind::Shadow => steps.push(Step::Jump(To::Deopt)),
-            crate::arch::SiteKind::Entry if self.one_in(2) => {
+            patchpoint::arch::SiteKind::Shadow => steps.push(Step::Jump(To::Deopt)),
+            patchpoint::arch::SiteKind::Entry if self.one_in(2) => {
                 steps.push(Step::Move(result(), self.value()));
                 steps.push(Step::Return);
             }
@@ -515,7 +514,7 @@ impl<'r> Maker<'r> {
 
 /// Where a location's slot is, if it has one.
 pub(super) fn slot(location: &Location, data: &Data) -> Option<u64> {
-    let crate::stackmap::Place::Indirect { reg, offset } = location.place else {
+    let patchpoint::stackmap::Place::Indirect { reg, offset } = location.place else {
         return None;
     };
     let base = match reg.get() == HOST.stack_pointer {

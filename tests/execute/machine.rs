@@ -1,10 +1,8 @@
 //! Memory for code and data, and a processor whose registers are all given.
 
-use std::vec::Vec;
-
 use super::host;
-use crate::addr::{CodeAddr, CodeRange};
-use crate::publish::Publisher;
+use patchpoint::addr::{CodeAddr, CodeRange};
+use patchpoint::publish::{Level, Publisher};
 
 /// What is loaded into the registers, and what was found in them. The trampolines know the offsets.
 #[repr(C, align(64))]
@@ -100,7 +98,8 @@ impl CodeMemory {
         let done = unsafe { libc::mprotect(self.at.cast(), self.len, libc::PROT_READ | libc::PROT_EXEC) };
         assert_eq!(done, 0);
         let range = CodeRange::new(CodeAddr::new(self.addr()), self.len as u64).unwrap();
-        Publisher::new().maintain(&[range]).unwrap();
+        // SAFETY: the mapping is this one's, and readable.
+        unsafe { Publisher::new().publish_code(&[range], Level::Eventual) }.unwrap();
     }
 }
 
@@ -139,7 +138,7 @@ pub(super) struct Undefined;
 impl Data {
     pub(super) fn new(fill: impl FnMut() -> u64) -> Self {
         let real = map(0, Self::LEN);
-        let mut model = std::vec![0; Self::LEN];
+        let mut model = vec![0; Self::LEN];
         for (word, value) in model.chunks_exact_mut(8).zip(core::iter::repeat_with(fill)) {
             word.copy_from_slice(&value.to_ne_bytes());
         }
@@ -237,7 +236,7 @@ impl Data {
         let offset = |at: u64| (at - self.real as u64) as usize;
         let hidden = offset(self.hidden.start)..offset(self.hidden.end);
         let window = |at: &u64| (offset(*at).saturating_sub(64), (offset(*at) + 64).min(Self::LEN));
-        let whole = || std::vec![(0, Self::LEN)];
+        let whole = || vec![(0, Self::LEN)];
         let windows = near.map_or_else(whole, |near| near.iter().map(window).collect());
         // SAFETY: the mapping is this one's, and nothing writes now.
         let real = unsafe { core::slice::from_raw_parts(self.real, Self::LEN) };

@@ -1,9 +1,7 @@
 //! LP64D: instructions to enter and leave code with all registers given.
 
-use core::arch::global_asm;
-use std::vec::Vec;
-
 use super::machine::{Block, Host, Trampolines};
+use core::arch::global_asm;
 
 pub(super) const HOST: Host = Host {
     link: Some(1),

@@ -7,40 +7,62 @@
 //!
 //! Compared are the exit, all memory but what lies below the stack pointer, and every register but those that the
 //! site gives up and the sequence does not name. The test runs wherever the host's architecture has an assembler.
+#![cfg(all(
+    target_os = "linux",
+    any(
+        target_arch = "aarch64",
+        target_arch = "powerpc64",
+        target_arch = "riscv64",
+        target_arch = "s390x",
+        target_arch = "x86_64"
+    )
+))]
 #![allow(unsafe_code, reason = "executes machine code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the lints know tests by their attribute, and all of this serves only a test"
+)]
 
-#[cfg_attr(target_arch = "aarch64", path = "execute/aarch64.rs")]
-#[cfg_attr(target_arch = "powerpc64", path = "execute/powerpc64.rs")]
-#[cfg_attr(target_arch = "riscv64", path = "execute/riscv64.rs")]
-#[cfg_attr(target_arch = "s390x", path = "execute/s390x.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "execute/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "powerpc64", path = "powerpc64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
+#[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 mod host;
 mod interpret;
 mod machine;
 mod program;
+#[path = "../../src/fuzzing/registers.rs"]
+#[expect(dead_code, reason = "the fuzz body of sequences asks for more of it")]
+mod registers;
 
-use std::boxed::Box;
-use std::vec::Vec;
-
-use self::host::HOST;
-use self::interpret::{Exit, Interpreter, Registers};
-use self::machine::{Block, CodeMemory, Data, Trampolines};
-use self::program::{Maker, Outside, POOL, Program, To};
-use super::Random;
-use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
-use crate::arch::{Arch, Convention, RegSet, SiteContext, SiteKind, conventions};
-use crate::error::{Error, Result};
-use crate::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
-use crate::stackmap::testing::{map, record};
-use crate::stackmap::{Endian, StackMaps};
-use crate::verify::{self, Chunk};
+use llvm_stackmaps::fuzzing::{Random, executions};
+use llvm_stackmaps::testing::{map, record};
+use patchpoint::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
+use patchpoint::arch::{self, Arch, Convention, RegSet, SiteContext, SiteKind};
+use patchpoint::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
+use patchpoint::stackmap::{Endian, StackMaps};
+use patchpoint::verify::{self, Chunk};
+use patchpoint::{Error, Result};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::backend_of;
+use patchpoint_isa::conventions;
+
+use host::HOST;
+use interpret::{Exit, Interpreter, Registers};
+use machine::{Block, CodeMemory, Data, Trampolines};
+use program::{Maker, Outside, POOL, Program, To};
 
 const ARCH: Arch = match Arch::host() {
     Some(host) => host,
     None => Arch::X86_64,
 };
+
+/// Whether function pointers of this machine are those of descriptors.
+#[cfg(target_arch = "powerpc64")]
+const HAS_DESCRIPTORS: bool = ARCH.has_descriptors();
 
 fn backend() -> &'static dyn Backend {
     backend_of(ARCH)
@@ -362,7 +384,7 @@ impl Bench {
 /// The step that an error is about.
 fn refused_step(error: &Error) -> Option<usize> {
     use patchpoint_asm::Error;
-    let crate::Error::Assemble(error) = error else {
+    let patchpoint::Error::Assemble(error) = error else {
         // What the checker refuses is not executed: other tests show that it is little.
         return None;
     };
@@ -386,10 +408,10 @@ fn nothing() -> Assembled {
     Assembled {
         code: Vec::new(),
         stub: None,
-        declared: crate::arch::Declared::default(),
+        declared: patchpoint::arch::Declared::default(),
         clobbers: RegSet::EMPTY,
         landings: Vec::new(),
-        used: crate::addr::Len::new(0),
+        used: patchpoint::addr::Len::new(0),
     }
 }
 
@@ -418,7 +440,7 @@ fn given_up(program: &Program, written: &[u16]) -> RegSet {
         .iter()
         .skip(skip)
         .filter_map(|location| match location.place {
-            crate::stackmap::Place::Register { reg, .. } => Some(reg),
+            patchpoint::stackmap::Place::Register { reg, .. } => Some(reg),
             _ => None,
         });
     let mut needed: RegSet = recorded.collect();
@@ -438,21 +460,23 @@ fn given_up(program: &Program, written: &[u16]) -> RegSet {
     };
     let mut given_up = free.difference(needed);
     let result = match program.locations.first().map(|location| location.place) {
-        Some(crate::stackmap::Place::Register { reg, .. }) if skip == 1 && !needed.contains(reg) => Some(reg),
+        Some(patchpoint::stackmap::Place::Register { reg, .. }) if skip == 1 && !needed.contains(reg) => {
+            Some(reg)
+        }
         _ => None,
     };
     given_up = given_up.union(result.into_iter().collect());
     given_up.difference(set(&mut written.iter().copied()))
 }
 
-fn describe(ready: &Ready) -> std::string::String {
+fn describe(ready: &Ready) -> String {
     let listing = |at, code: &[u8]| -> Vec<_> {
         let lines = verify::disassemble(ARCH, CodeAddr::new(at), code);
         lines.into_iter().map(|line| (line.addr, line.text)).collect()
     };
     let stub = ready.assembled.stub.as_ref();
     let stub = stub.map(|stub| listing(stub.addr.get(), &stub.bytes));
-    std::format!(
+    format!(
         "{:#?}\n{:#?}\n{stub:#?}\ngeneral {:#x?}\nstack {:#x?}\nbytes {:02x?}",
         ready.program,
         listing(ready.code, &ready.assembled.code),
@@ -469,11 +493,11 @@ fn random_sequences_do_what_the_interpreter_says() {
         .ok()
         .and_then(|seed| seed.parse().ok());
     let mut bench = Bench::new(seed.unwrap_or(0x5eed_0004));
-    let wanted = super::executions(10_000);
+    let wanted = executions(10_000);
     while bench.seen.executed < wanted {
         bench.batch();
     }
-    std::println!("{ARCH}: {:?}", bench.seen);
+    println!("{ARCH}: {:?}", bench.seen);
     let often = |count: u64| count * 200 > wanted;
     assert!(bench.seen.exits.into_iter().all(often), "{:?}", bench.seen);
     assert!(
