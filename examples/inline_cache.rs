@@ -167,8 +167,10 @@ fn run() -> Result<usize, Box<dyn Error>> {
 
     let function = module.function("sum_fields")?;
     type SumFields = extern "C" fn(*const &Object, u64) -> u64;
+    // Its code may run from now on.
+    module.release();
     // SAFETY: the IR gives the function this signature, and the module stays registered.
-    let sum_fields: SumFields = unsafe { std::mem::transmute(function.entry().get() as usize) };
+    let sum_fields = unsafe { function.typed::<SumFields>() }?;
     let call = |objects: &[&Object]| sum_fields(objects.as_ptr(), objects.len() as u64);
 
     report.title("An empty cache: every read goes to the runtime");

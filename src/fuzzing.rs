@@ -5,18 +5,6 @@
 //! it. [`mutate_and_run`] is deterministic: the same seed gives the same inputs on every machine.
 
 mod engine;
-#[cfg(test)]
-#[cfg(all(
-    target_os = "linux",
-    any(
-        target_arch = "aarch64",
-        target_arch = "powerpc64",
-        target_arch = "riscv64",
-        target_arch = "s390x",
-        target_arch = "x86_64"
-    )
-))]
-mod execute;
 mod registers;
 mod sequence;
 
@@ -25,8 +13,6 @@ use crate::deopt::UnwindInfo;
 pub use crate::remote::fuzz_body as remote;
 pub use engine::engine;
 use llvm_stackmaps::fuzzing::Choices;
-#[cfg(test)]
-pub(crate) use llvm_stackmaps::fuzzing::Random;
 pub use llvm_stackmaps::fuzzing::{executions, flat, metadata, mutate_and_run, stackmap};
 pub use sequence::sequence;
 

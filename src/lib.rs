@@ -56,9 +56,10 @@
 //!     .load(result(), u64::at(arg(0), 24));
 //! engine.patch(78, &hit)?;
 //!
+//! module.release(); // its code may run from now on
 //! let get = module.function("get")?;
 //! // SAFETY: that is the function's signature in the IR, and the module stays registered.
-//! let call = unsafe { get.typed::<extern "C" fn(&[u64; 4]) -> u64>() };
+//! let call = unsafe { get.typed::<extern "C" fn(&[u64; 4]) -> u64>() }?;
 //! assert_eq!(call(&[0, 0x17, 0, 1234]), 1234);
 //! assert_eq!(call(&[0, 0x18, 0, 1234]), 0); // a miss
 //!
@@ -76,11 +77,14 @@
 //! 2. **Registered.** The stack map does not say how many bytes a patchpoint reserves, nor what it is called
 //!    with: the runtime tells a [`CallShape`] per record. Registration audits it against the function, the
 //!    other records and the bytes that stand there: LLVM's own promises about them are not always kept.
-//! 3. **Patched** with a [`Sequence`](sequence::Sequence), as often as the runtime likes, in place where it
+//! 3. **Released**: [`Module::release`](site::Module::release) says that its code may run from now on, and only then the
+//!    entries of its functions are given. Into code that has not run no thread will return: a patch before that has all
+//!    bytes of a site.
+//! 4. **Patched** with a [`Sequence`](sequence::Sequence), as often as the runtime likes, in place where it
 //!    fits, otherwise in a stub nearby to which the site jumps; **restored** to its original bytes.
-//! 4. **Invalidated**, for good: the site leads to its ramp, which hands the handler a
+//! 5. **Invalidated**, for good: the site leads to its ramp, which hands the handler a
 //!    [`Frame`](deopt::Frame) with every register and every value of the record.
-//! 5. **Unregistered** with its module, once no thread is in it or will return to it.
+//! 6. **Unregistered** with its module, once no thread is in it or will return to it.
 //!
 //! Each change is a [`Transaction`](engine::Transaction): collected, [prepared](engine::Transaction::prepare)
 //! (assembled, checked, stubs placed) and [committed](engine::Prepared::commit) (compared, written, published,
@@ -92,7 +96,7 @@
 //! other thread may execute them: the runtime implements [`World`](publish::World), which stops its threads,
 //! or uses a world that is here: `publish::SignalWorld` stops attached threads by a signal, wherever they are, and
 //! waits or fails while one is inside of what is to change; [`SingleThreaded`](publish::SingleThreaded) is a promise. Return addresses may point into sites while
-//! they are patched: where a call stood in a site that may have run, the engine keeps the byte after it
+//! they are patched: where a call stood in a site of a released module, the engine keeps the byte after it
 //! an instruction boundary with only nops behind it, or moves the new sequence out of line. A stub into
 //! which a callee may return is given back by [`Engine::reclaim`], for which the runtime promises that its
 //! threads are [`Drained`](publish::Drained).
@@ -122,7 +126,7 @@
 //! | promise | given by |
 //! |---|---|
 //! | these bytes are that compiled function, and stay mapped | [`Adoption::promise`](image::Adoption::promise), [`memory::adopt()`], [`Toggle::register`](memory::Toggle::register), [`ProcMem::register`](memory::ProcMem::register) |
-//! | what is told of the code is true: shapes, entries, marks, trusted live-outs, how frames are found; and what sequences load, store and leave as results there, and what handlers answer, is right for it | [`Engine::register`], [`Registration::register`](engine::Registration::register), [`register_ids`](engine::Registration::register_ids) |
+//! | what is told of the code is true: shapes, entries, marks, trusted live-outs, how frames are found; what sequences load, store and leave as results there, and what handlers answer, is right for it; it does not run before it is released | [`Engine::register`], [`Registration::register`](engine::Registration::register), [`register_ids`](engine::Registration::register_ids) |
 //! | there is code at this address that can be entered or called so | [`Target::addr`](sequence::Target::addr), [`Sequence::call`](sequence::Sequence::call), [`Action::call`](ic::Action::call), [`Engine::redirect`], [`Engine::retarget`] and those of [`Transaction`](engine::Transaction); any of them in text: [`Sequence::from_text`](sequence::Sequence::from_text) |
 //! | these bytes, which nobody decodes, do what is said of them | [`Sequence::vouched`](sequence::Sequence::vouched) |
 //! | compiled code can go on there, with these registers and these frames | [`Frame::continue_at`](deopt::Frame::continue_at), [`continue_with_stack`](deopt::Frame::continue_with_stack), [`set_register`](deopt::Frame::set_register), [`set_flags`](deopt::Frame::set_flags); [`Replacement::push`](deopt::Replacement::push), [`push_compiled`](deopt::Replacement::push_compiled), [`call`](deopt::Replacement::call) |
@@ -148,7 +152,7 @@
 //! # Features
 //!
 //! `std` (default): everything but reading stack maps and naming registers, which are `no_std` with `alloc`.
-//! `cli`: the program `patchpoint`, and the operands that its checks of linked code ask for. `tracing`: an observer that hands events to `tracing`. `backtrace`: observers that tell GDB and
+//! `tracing`: an observer that hands events to `tracing`. `backtrace`: observers that tell GDB and
 //! the process's unwinder how frames are found. `remote`: code that another process executes, which cannot write it. `fuzzing`: the bodies of the fuzz targets.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(

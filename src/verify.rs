@@ -19,5 +19,3 @@ pub use patchpoint_verify::{
     Checked, Chunk, Error, ErrorKind, InstructionAt, Line, Original, boundaries, callee_saved, check,
     check_call, check_exchange, check_trap, disassemble, original, patchpoint_prefix,
 };
-#[cfg(feature = "cli")]
-pub use patchpoint_verify::{Operand, operands};

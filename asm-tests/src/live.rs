@@ -74,7 +74,7 @@ pub fn site(module: &Module, id: u64) -> Site {
     found.expect("the module has the site")
 }
 
-/// The start of the function with that site.
+/// The entry of the function with that site, whose module is released.
 ///
 /// # Panics
 ///
@@ -82,7 +82,9 @@ pub fn site(module: &Module, id: u64) -> Site {
 #[must_use]
 pub fn entry(module: &Module, id: u64) -> u64 {
     let function = module.function(&name(id));
-    function.expect("the module has the function").entry().get()
+    module.release();
+    let entry = function.and_then(|function| function.entry());
+    entry.expect("the module has the function, and it may run").get()
 }
 
 /// `result = argument + number`.

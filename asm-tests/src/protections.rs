@@ -53,7 +53,7 @@ pub struct Protection {
 /// Which tests are run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Test {
-    /// The package and kind of target, as cargo wants them: `-p patchpoint --lib`, `-p patchpoint --features cli --bin patchpoint`.
+    /// The package and kind of target, as cargo wants them: `-p patchpoint --lib`, `-p patchpoint-cli --bin patchpoint`.
     pub target: Vec<String>,
     /// What the names of the tests contain.
     pub filters: Vec<String>,
@@ -350,11 +350,8 @@ lines: 0
             ("one", "It says what.", 5)
         );
         assert_eq!(one.test.target, ["-p", "patchpoint", "--test", "name"]);
-        let test = Test::read("-p patchpoint --features cli --bin patchpoint some").unwrap();
-        assert_eq!(
-            test.target.join(" "),
-            "-p patchpoint --features cli --bin patchpoint"
-        );
+        let test = Test::read("-p patchpoint-cli --bin patchpoint some").unwrap();
+        assert_eq!(test.target.join(" "), "-p patchpoint-cli --bin patchpoint");
         assert_eq!(test.filters, ["some"]);
         assert_eq!(one.test.filters, ["some", "filter"]);
         let edits = [&one.edits[0], &two.edits[0], &two.edits[1]];

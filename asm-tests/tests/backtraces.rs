@@ -127,7 +127,8 @@ fn register_leaves(engine: &Engine) -> Module {
 }
 
 fn call(module: &Module, name: &str) -> u64 {
-    let entry = module.function(name).unwrap().entry().get() as usize;
+    module.release();
+    let entry = module.function(name).unwrap().entry().unwrap().get() as usize;
     // SAFETY: the functions of the object take a word and return one.
     let function: extern "C" fn(u64) -> u64 =
         unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<u8>(entry)) };

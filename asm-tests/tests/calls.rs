@@ -179,7 +179,8 @@ mod running {
 
     impl Fixture {
         fn function(&self, name: &str) -> Function {
-            let entry = self.module.function(name).unwrap().entry();
+            self.module.release();
+            let entry = self.module.function(name).unwrap().entry().unwrap();
             // SAFETY: the C source gives all of them this signature; the module outlives its calls.
             unsafe { std::mem::transmute(entry.get() as usize) }
         }
@@ -235,7 +236,7 @@ mod running {
                     near_and_far[1] += usize::from(stubs > 0);
                 }
                 // In reach of the calls: the module's own.
-                let near = fixture.module.function("near_one").unwrap().entry();
+                let near = fixture.module.function("near_one").unwrap().entry().unwrap();
                 // SAFETY: what is there can be entered as the function can, or is not called.
                 unsafe { engine.retarget("callee", near) }.unwrap();
                 assert_eq!(fixture.function("tail")(5), 5000);

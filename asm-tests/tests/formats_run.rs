@@ -130,6 +130,7 @@ fn run_source(format: Format, source: &Source, level: u32) -> usize {
             asm_tests::resolve(name).map(CodeAddr::new)
         })
         .unwrap();
+    module.release();
     let mut calls = 0;
     let here = Format {
         windows: false,
@@ -141,7 +142,7 @@ fn run_source(format: Format, source: &Source, level: u32) -> usize {
         .filter(|function| !function.avx || asm_tests::has_avx())
     {
         let name = format.format.symbol(&function.name);
-        let entry = module.function(&name).unwrap().entry();
+        let entry = module.function(&name).unwrap().entry().unwrap();
         for seed in 1..8 {
             let found = format.call(entry, arguments(&function.params, seed));
             let expected = reference.symbol(&function.name).unwrap();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The packages of the workspace from below, each with those that it may depend on.
-const MAY_DEPEND_ON: [(&str, &str, &[&str]); 6] = [
+const MAY_DEPEND_ON: [(&str, &str, &[&str]); 7] = [
     ("crates/stackmaps", "llvm-stackmaps", &[]),
     ("crates/isa", "patchpoint-isa", &["llvm-stackmaps"]),
     (
@@ -35,15 +35,17 @@ const MAY_DEPEND_ON: [(&str, &str, &[&str]); 6] = [
             "patchpoint-verify",
         ],
     ),
+    ("crates/cli", "patchpoint-cli", &["patchpoint"]),
 ];
 
 /// Crates whose modules form no cycle. The engine's still do.
-const WITHOUT_CYCLES: [&str; 5] = [
+const WITHOUT_CYCLES: [&str; 6] = [
     "crates/stackmaps",
     "crates/isa",
     "crates/asm",
     "crates/verify",
     "crates/link",
+    "crates/cli",
 ];
 
 fn root() -> PathBuf {
@@ -106,16 +108,22 @@ struct Modules {
 impl Modules {
     fn of(source: &Path) -> Self {
         let mut files: BTreeMap<String, Vec<(PathBuf, usize)>> = BTreeMap::new();
+        let root = if source.join("lib.rs").exists() {
+            "lib"
+        } else {
+            "main"
+        };
         for entry in fs::read_dir(source).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            if name != "lib" && !is_of_tests(&name) {
+            if name != root && !is_of_tests(&name) {
                 collect(&path, 1, files.entry(name).or_default());
             }
         }
         let names: BTreeSet<String> = files.keys().cloned().collect();
         let mut modules = Self::default();
-        let root = without_tests(&fs::read_to_string(source.join("lib.rs")).unwrap());
+        let root = source.join(root).with_extension("rs");
+        let root = without_tests(&fs::read_to_string(root).unwrap());
         for name in &names {
             for prefix in ["", "crate::", "self::"] {
                 for inner in named(&root, &format!("pub use {prefix}{name}::")) {

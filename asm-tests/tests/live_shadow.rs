@@ -53,7 +53,8 @@ fn register(engine: &Engine) -> Module {
 }
 
 fn sum_fields(module: &Module) -> SumFields {
-    let entry = module.function("sum_fields").unwrap().entry();
+    module.release();
+    let entry = module.function("sum_fields").unwrap().entry().unwrap();
     // SAFETY: the IR gives the function this signature; the module outlives its calls.
     unsafe { std::mem::transmute(entry.get() as usize) }
 }

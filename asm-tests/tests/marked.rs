@@ -257,13 +257,15 @@ mod running {
         }
 
         fn store(&self) -> Store {
-            let entry = self.module.function("store").unwrap().entry();
+            self.module.release();
+            let entry = self.module.function("store").unwrap().entry().unwrap();
             // SAFETY: the IR gives the function this signature; the module outlives its calls.
             unsafe { std::mem::transmute(entry.get() as usize) }
         }
 
         fn load(&self) -> extern "C" fn(&u64, u64) -> u64 {
-            let entry = self.module.function("load").unwrap().entry();
+            self.module.release();
+            let entry = self.module.function("load").unwrap().entry().unwrap();
             // SAFETY: as above.
             unsafe { std::mem::transmute(entry.get() as usize) }
         }

@@ -41,10 +41,10 @@ fn profiled() {
             .register(|record| (record.id().get() == 78).then_some(shape))
     }
     .unwrap();
-    let get = module.function("get").unwrap().entry().get() as usize;
+    module.release();
+    let get = module.function("get").unwrap();
     // SAFETY: that is its signature in the IR, and the module stays registered.
-    let get: extern "C" fn(&[u64; 4]) -> u64 =
-        unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<u8>(get)) };
+    let get = unsafe { get.typed::<extern "C" fn(&[u64; 4]) -> u64>() }.unwrap();
     for offset in [16, 24] {
         let hit = Sequence::new()
             .guard_eq(u32::at(arg(0), 8), 0x17, Target::Miss)

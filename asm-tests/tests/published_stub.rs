@@ -35,9 +35,9 @@ fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
         .guard_eq(u64::at(arg(0), 0), 7, stub)
         .load(result(), u64::at(arg(0), 16));
     engine.patch_site(&site, &fast).unwrap();
+    site.module().release();
     // SAFETY: the IR gives the function this signature, and the site keeps its module.
-    let call: extern "C" fn(&[u64; 3]) -> u64 =
-        unsafe { std::mem::transmute(site.function().entry().get() as usize) };
+    let call = unsafe { site.function().typed::<extern "C" fn(&[u64; 3]) -> u64>() }.unwrap();
     assert_eq!((call(&[7, 1, 2]), call(&[8, 1, 2])), (2, 1001));
 
     let in_use = engine.stub_stats().in_use;

@@ -140,11 +140,12 @@ fn compare(
     which: impl Fn(&str) -> bool,
 ) -> usize {
     let (mut calls, mut memory) = (0, Memory::default());
+    module.release();
     for function in source.functions.iter().filter(|f| runnable(f) && which(&f.name)) {
         let expected = reference
             .symbol(&function.name)
             .expect("the reference has every function");
-        let addr = module.function(&function.name).unwrap().entry();
+        let addr = module.function(&function.name).unwrap().entry().unwrap();
         for seed in 1..8 {
             let found = call(addr, &function.params, seed, &mut memory);
             let expected = call(expected, &function.params, seed, &mut memory);

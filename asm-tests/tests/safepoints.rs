@@ -110,7 +110,8 @@ fn run(module: &Module, table: &Safepoints) -> (u64, Vec<(usize, usize)>) {
         assert!(table.at(frames.outside()).is_none());
     };
     COLLECTOR.set(Some(Box::new(collector)));
-    let entry = module.function("outer").unwrap().entry();
+    module.release();
+    let entry = module.function("outer").unwrap().entry().unwrap();
     // SAFETY: that is the function's signature in the IR; the module stays registered while it runs.
     let outer: extern "C" fn(*const u64, u64, *const u64) -> u64 =
         unsafe { std::mem::transmute(entry.get() as usize) };

@@ -242,7 +242,8 @@ fn adopted_code_is_patched_run_restored_and_invalidated_by_every_strategy() {
         let function = site.function();
         let words = [[5u64; 16], [6; 16]];
         let call = || {
-            let addr = function.entry().get() as usize;
+            module.release();
+            let addr = function.entry().unwrap().get() as usize;
             // SAFETY: functions of the objects' contract take pointers to 16 words, or numbers.
             let entry: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(addr) };
             entry(words[0].as_ptr() as u64, words[1].as_ptr() as u64)

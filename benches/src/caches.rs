@@ -121,6 +121,7 @@ impl Cached {
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { registration.register(subject::shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
+        module.release();
         let this = Self {
             engine,
             _caches: caches,
@@ -139,7 +140,7 @@ impl Cached {
     }
 
     fn addr(&self) -> CodeAddr {
-        self.module.function("sum_fields").unwrap().entry()
+        self.module.function("sum_fields").unwrap().entry().unwrap()
     }
 
     fn function(&self) -> SumFields {
@@ -316,7 +317,8 @@ fn hundred(live: bool, object: &Object) -> (Engine, Caches, Module) {
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe { registration.register(subject::shape) }.unwrap();
     caches.attach_all(&engine, READ).unwrap();
-    get(module.function("hundred").unwrap().entry())(object);
+    module.release();
+    get(module.function("hundred").unwrap().entry().unwrap())(object);
     assert_eq!(caches.totals().installed, 100);
     (engine, caches, module)
 }
@@ -338,7 +340,8 @@ fn in_a_row() -> Vec<Row> {
         subject::load(&in_place.0, subject::CHECKS),
         subject::load(&in_place.0, DATA_HUNDRED),
     );
-    let entry = |(_, _, module): &(Engine, Caches, Module)| module.function("hundred").unwrap().entry();
+    let entry =
+        |(_, _, module): &(Engine, Caches, Module)| module.function("hundred").unwrap().entry().unwrap();
     let addrs = [
         entry(&in_place),
         entry(&stubs),
@@ -422,6 +425,7 @@ fn with_sequence(exits: impl Exits + 'static, object: &[u8], sequence: &Sequence
     engine
         .patch_site(&site_of(&module, "sum_fields"), sequence)
         .unwrap();
+    module.release();
     (engine, module)
 }
 
@@ -444,7 +448,7 @@ fn ramps() -> Vec<Row> {
     let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
     let counted = sum + (OBJECTS + OBJECTS / 2) as u64;
     let of = |(_, module): &(Engine, Module), sum| {
-        let function = function(module.function("sum_fields").unwrap().entry());
+        let function = function(module.function("sum_fields").unwrap().entry().unwrap());
         batch(function, &pointers, sum, 1)
     };
     let mut ways = [
@@ -490,6 +494,7 @@ fn megamorphic() -> Vec<Row> {
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { engine.register(subject::load(&engine, C_LOOP), c_shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
+        module.release();
         (engine, caches, module, cache)
     };
     let with = make(Caches::builder().megamorphic(generic));
@@ -497,7 +502,7 @@ fn megamorphic() -> Vec<Row> {
     let (objects, sum) = objects();
     let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
     let of = |module: &Module| {
-        let function = function(module.function("sum_fields").unwrap().entry());
+        let function = function(module.function("sum_fields").unwrap().entry().unwrap());
         function(pointers.as_ptr(), 1);
         batch(function, &pointers, sum, 1)
     };
@@ -535,13 +540,14 @@ fn misses() -> Vec<Row> {
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { registration.register(subject::shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "get")).unwrap();
+        module.release();
         (engine, caches, module, cache)
     };
     let rounds = 64;
     let (objects, _) = objects();
     let one = |made: &(Engine, Caches, Module, Cache)| {
         let (_, caches, module, cache) = made;
-        let entry = module.function("get").unwrap().entry();
+        let entry = module.function("get").unwrap().entry().unwrap();
         let get = get(entry);
         let mut took = Duration::ZERO;
         for object in &objects[..rounds] {

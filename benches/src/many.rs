@@ -183,7 +183,8 @@ fn executed() -> Row {
     let module = hundreds(&engine, 1, true).remove(0);
     let sites: Vec<Site> = subject::reads(&module).into_iter().take(32).collect();
     engine.patch(subject::READ, &subject::hit(8)).unwrap();
-    let entry = module.function("hundred").unwrap().entry();
+    module.release();
+    let entry = module.function("hundred").unwrap().entry().unwrap();
     // SAFETY: the C function that its source says, mapped as long as the engine.
     let function: extern "C" fn(*const Wide) -> u64 = unsafe { std::mem::transmute(entry.get() as usize) };
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));

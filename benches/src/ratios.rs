@@ -265,7 +265,8 @@ impl Loops {
         let engine = subject::engine();
         let patched = subject::module(&engine);
         engine.patch(subject::READ, &subject::hit(8)).unwrap();
-        let want = patched.function("sum_fields").unwrap().entry().get() % 64;
+        patched.release();
+        let want = patched.function("sum_fields").unwrap().addr().get() % 64;
         // Loads that do not suit are kept until one does, else the next would get the same place.
         let load = |object| {
             let mut loads = Vec::new();
@@ -288,7 +289,7 @@ impl Loops {
     }
 
     fn addrs(&self) -> [CodeAddr; 4] {
-        let patched = self.patched.function("sum_fields").unwrap().entry();
+        let patched = self.patched.function("sum_fields").unwrap().entry().unwrap();
         let symbol = |code: &Code| code.symbol("sum_fields").unwrap();
         [
             patched,

@@ -119,7 +119,8 @@ impl Side {
     }
 
     fn get(&self) -> CodeAddr {
-        self.module.function("get").unwrap().entry()
+        self.module.release();
+        self.module.function("get").unwrap().entry().unwrap()
     }
 }
 

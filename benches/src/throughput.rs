@@ -31,8 +31,10 @@ pub fn all() -> Vec<Row> {
         .unwrap();
     let bare = subject::load(&engine, subject::CHECKS);
     let symbol = |name| bare.symbol(name).unwrap();
-    let patched = module.function("hundred").unwrap().entry();
-    let snug = snug.function("hundred").unwrap().entry();
+    module.release();
+    snug.release();
+    let patched = module.function("hundred").unwrap().entry().unwrap();
+    let snug = snug.function("hundred").unwrap().entry().unwrap();
     let object = Object {
         shape: u64::from(SHAPE),
         property: 3,

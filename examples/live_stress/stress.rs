@@ -313,12 +313,14 @@ impl Writer {
             let sequence = sequence(number, 1, self.slow, &mut self.random);
             self.engine.patch_site(site, &sequence)?;
         }
+        module.release();
         let entry = |number: usize| {
             let name = match number {
                 0..KINDS => format!("any_{number}"),
                 _ => format!("call_{}", number - KINDS),
             };
-            module.function(&name).expect("the object has it").entry().get()
+            let entry = module.function(&name).and_then(|function| function.entry());
+            entry.expect("the object has it, and may run").get()
         };
         // SAFETY: the IR gives every function this signature; the module stays registered while readers use it.
         let running = unsafe { Running::new(self.next, std::array::from_fn(entry)) };

@@ -133,11 +133,14 @@ impl Runtime {
             .sites()
             .next()
             .ok_or(Error::NoSuchSite { id: HEAD.into() })?;
+        // Their code may run from now on.
+        baseline.release();
+        optimized.release();
         let code = Code {
             unwind: UnwindInfo::of(&weigh)?,
             weigh,
             head,
-            better: optimized.function("weigh_osr")?.entry(),
+            better: optimized.function("weigh_osr")?.entry()?,
             baseline,
         };
         // Nobody else has it yet.
@@ -151,7 +154,7 @@ impl Runtime {
     /// Calls `weigh`.
     pub(crate) fn weigh(&self, items: &[u64]) -> u64 {
         let code = self.shared.code.get().unwrap();
-        let entry = code.baseline.function("weigh").unwrap().entry().get();
+        let entry = code.baseline.function("weigh").unwrap().entry().unwrap().get();
         // SAFETY: that is the function's signature in the IR; the module stays registered.
         let weigh: extern "C" fn(*const u64, u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
         weigh(items.as_ptr(), items.len() as u64)

@@ -58,7 +58,7 @@ impl<'e> Prepared<'e> {
     /// Stops the world, compares what stands in the sites with what should, writes, publishes and reads back.
     ///
     /// # Errors
-    /// [`Error::SiteChanged`] if a site was changed, or its code first run, meanwhile; [`Error::BytesChanged`] if something else wrote
+    /// [`Error::SiteChanged`] if a site was changed, or its module released, meanwhile; [`Error::BytesChanged`] if something else wrote
     /// there; whatever the memory or the world refuses. No site has been changed then, unless the error is
     /// [`Error::RollBackFailed`].
     pub fn commit(self) -> Result<Receipt> {
@@ -236,7 +236,7 @@ impl Work {
         // protection: sites-still-current
         let is_current = self.parts.iter().all(|part| is_current(part, states));
         // protection: not-run-is-checked-at-commit
-        if is_current && !self.not_run.iter().any(Module::may_have_run) {
+        if is_current && !self.not_run.iter().any(Module::is_released) {
             return Ok(());
         }
         let fault = self.why_not_current(states);
@@ -247,7 +247,7 @@ impl Work {
     fn why_not_current(&self, states: &States) -> Fault {
         let mut both = self.both().enumerate();
         let stale = both.find(|(_, (item, part))| {
-            !is_current(part, states) || item.until_run && item.site.module().may_have_run()
+            !is_current(part, states) || item.until_run && item.site.module().is_released()
         });
         // One was found already.
         let (number, part) = stale.map_or((0, None), |(number, (_, part))| (number, Some(part)));

@@ -34,14 +34,16 @@ pub struct Code {
 }
 
 impl Code {
-    /// The address of a symbol that the object defines and does not hide, for other objects to refer to. Empty for adopted code.
+    /// The address of a symbol that the object defines and does not hide, for other objects to refer to: they may go there when the
+    /// module that is made of the code is [released](Module::release). Empty for adopted code.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
         self.symbols.get(name).copied()
     }
 
     /// The functions that the objects want called before their others, in this order; empty for adopted code. The engine
-    /// never calls them. Call them when the code is registered: what may have run cannot be made live any more. See
+    /// never calls them. Call them when the code is registered and [released](Module::release): what has run cannot be made
+    /// live any more. See
     /// [`LinkedImage::constructors`](crate::image::LinkedImage::constructors).
     #[must_use]
     pub fn constructors(&self) -> &[CodeAddr] {
@@ -286,7 +288,9 @@ impl Engine {
     ///   [`CallShape`] says: it reserves so many bytes, has a result or none, passes so many arguments by that convention.
     /// - What was said before registering is true: [entries](Registration::entry) and [marks](Registration::marked) are where
     ///   they are said to be; [live-outs are complete](Registration::trust_live_outs), if they are trusted; frames are found
-    ///   [as said](Registration::unwind_by); no thread has executed code that becomes [live](Registration::live).
+    ///   [as said](Registration::unwind_by).
+    /// - No thread executes the code before the module is [released](Module::release), by whatever address. Adopted code that
+    ///   [may have run](crate::image::AdoptedCode::may_have_run) is released from the start.
     /// - What is made of its sites is right for the code: what the sequences of patches load from, store to and leave as the
     ///   result, and what handlers answer for the result and the values of a record, is what the code around may do and can go on
     ///   with. That concerns the *values* alone: addresses to go to and bytes that are not decoded have promises of their own

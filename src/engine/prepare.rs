@@ -190,11 +190,11 @@ impl<'a> Preparation<'a> {
         drained: bool,
         made: &'a mut Made,
     ) -> Self {
-        let (may_have_run, old) = (site.module().may_have_run(), &state.standing);
+        let (is_released, old) = (site.module().is_released(), &state.standing);
         let has_landings = !drained && old.has_landings();
         // While its code has not been run, none are in force yet.
-        made.until_run = has_landings && !may_have_run;
-        if has_landings && may_have_run {
+        made.until_run = has_landings && !is_released;
+        if has_landings && is_released {
             // protection: landings-stay-in-force
             made.landings = old.all_landings();
         }

@@ -231,6 +231,11 @@ pub enum Error {
     /// No function of the module has that name.
     #[error("the module has no function named {name:?}: use the name of its symbol")]
     NoSuchFunction { name: String },
+    /// The entry of a function was asked for before its module was released.
+    #[error(
+        "{function} has no entry yet, as its code is not to run: call `Module::release` from when on it may"
+    )]
+    NotReleased { function: Box<str> },
     /// A function of the stack map is not among those of the module.
     #[error("the stack map names a function at {addr}, where the module has none: give its address and size")]
     StackMapFunction { addr: CodeAddr },
@@ -427,9 +432,9 @@ pub enum Error {
     /// A transaction names a site twice.
     #[error("the transaction changes {site} twice: commit the first change before the second")]
     SiteTwice { site: Box<SiteName> },
-    /// The site was changed, or its code first run, after the transaction was prepared.
+    /// The site was changed, or its module released, after the transaction was prepared.
     #[error(
-        "{site} has been changed, or its code first run, since the transaction was prepared: prepare it again"
+        "{site} has been changed, or its module released, since the transaction was prepared: prepare it again"
     )]
     SiteChanged { site: Box<SiteName> },
     /// The bytes of a site are not those that the engine wrote or found.
@@ -451,7 +456,9 @@ pub enum Error {
     #[error("{site} reserves {}; to be live it needs {needed} at its address: raise numBytes", bytes(.reserved))]
     NoHead { site: Box<SiteName>, reserved: Len, needed: Len },
     /// Code that is to be live may have run.
-    #[error("{site} cannot be armed, as its code may have run: register it before its entry is handed out")]
+    #[error(
+        "{site} cannot be armed, as its code may have run: register it before it runs, adopted code as `not_yet_run`"
+    )]
     ArmedTooLate { site: Box<SiteName> },
     /// Code that is to be live lies in memory that cannot be written under execution.
     #[error(

@@ -117,7 +117,7 @@ fn shape(record: &Candidate<'_>, salt: u8) -> Option<CallShape> {
 
 fn change(engine: &Engine, choices: &mut Choices<'_>, site: &Site) {
     if choices.flag() {
-        let _ = site.function().entry();
+        site.module().release();
     }
     let by = u64::from(choices.byte());
     let sequence = match choices.below(5) {

@@ -5,44 +5,6 @@ use core::ops::RangeInclusive;
 
 use crate::arch::Arch;
 
-/// All architectures. New ones at the end: see [`arch_of`].
-const ARCHS: [Arch; 7] = [
-    Arch::X86_64,
-    Arch::AArch64,
-    Arch::PowerPc64,
-    Arch::PowerPc64Le,
-    Arch::SystemZ,
-    Arch::RiscV64,
-    Arch::PowerPc64ElfV2,
-];
-
-/// How many architectures there were when the first inputs were made.
-const FIRST: u8 = 6;
-/// From this byte on, the others are chosen: what an older input says by a lower one stays.
-const LATER: u8 = 0xf0;
-
-/// The architecture that a byte of an input chooses.
-pub(super) fn arch_of(choice: u8) -> Arch {
-    let index = match choice.checked_sub(LATER) {
-        None => choice % FIRST,
-        Some(choice) => FIRST + choice % (ARCHS.len() as u8 - FIRST),
-    };
-    ARCHS.get(usize::from(index)).copied().unwrap_or(Arch::X86_64)
-}
-
-#[cfg(test)]
-#[test]
-fn each_architecture_is_chosen_and_older_inputs_keep_theirs() {
-    for (choice, arch) in (0..LATER).zip(ARCHS[..6].iter().cycle()) {
-        assert_eq!(arch_of(choice), *arch);
-    }
-    assert!(
-        ARCHS
-            .iter()
-            .all(|arch| (0..=u8::MAX).any(|choice| arch_of(choice) == *arch))
-    );
-}
-
 /// Where an architecture's compiled code holds values.
 #[derive(Debug)]
 pub(super) struct ForValues {

@@ -61,9 +61,8 @@ impl Adoption {
         }
     }
 
-    /// The code has not been executed yet, and will not be before its first
-    /// [`Function::entry`](crate::site::Function::entry) has been asked for: until then no return address can
-    /// point into its sites.
+    /// The code has not been executed yet, and will not be before its module is
+    /// [released](crate::site::Module::release): until then no return address can point into its sites.
     #[must_use]
     pub fn not_yet_run(mut self) -> Self {
         self.may_have_run = false;

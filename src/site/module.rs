@@ -103,7 +103,7 @@ pub(super) struct Inner {
     /// What the sites held when they were audited, each with the rest of its last instruction. Those that held the same
     /// share it.
     originals: Box<[u8]>,
-    may_have_run: AtomicBool,
+    released: AtomicBool,
     callees: Callees,
     on_demand: OnceLock<Box<OnDemand>>,
 }
@@ -139,13 +139,13 @@ impl Module {
         originals: Vec<u8>,
         callees: Callees,
     ) -> Self {
-        let may_have_run = AtomicBool::new(parts.may_have_run);
+        let released = AtomicBool::new(parts.may_have_run);
         Self(Arc::new(Inner {
             sites: Sites::new(sites, &shapes),
             parts,
             shapes: shapes.into(),
             originals: originals.into_boxed_slice(),
-            may_have_run,
+            released,
             callees,
             on_demand: OnceLock::new(),
         }))
@@ -267,9 +267,27 @@ impl Module {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether code of the module may have executed: its entry addresses have been handed out.
-    pub(crate) fn may_have_run(&self) -> bool {
-        self.0.may_have_run.load(Ordering::Acquire)
+    /// Declares that threads may execute its code from now on, by whatever address they know.
+    ///
+    /// Into code that has not run no return address points. Until it is released a patch therefore has all bytes of a site, also
+    /// where a call stands. Afterwards the place behind a call that stood in a site stays an instruction boundary with only nops
+    /// behind it, or what does not fit is moved out of line. So the early patches come first, then this.
+    ///
+    /// [Entries](Function::entry) are given of released modules only. That nobody goes there by another address before, such as
+    /// by a symbol that another object was linked with, is part of what [registering](crate::engine::Engine::register) promises.
+    ///
+    /// Any thread may call it, more than once; it takes effect at once, and there is no way back. A change that was prepared
+    /// before, and keeps no place to return to, is refused with [`Error::SiteChanged`] when it is committed. Adopted code that
+    /// [may have run](crate::image::AdoptedCode::may_have_run) is released when it is registered.
+    pub fn release(&self) {
+        // protection: released-code-may-run
+        self.0.released.store(true, Ordering::Release);
+    }
+
+    /// Whether threads may execute its code: see [`release`](Self::release).
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.0.released.load(Ordering::Acquire)
     }
 
     /// Whether its patchpoints and entry sites are changed while threads execute them.
@@ -366,35 +384,40 @@ impl Function {
         self.range().map_or("", |range| range.name)
     }
 
-    /// What a pointer to it holds, to call it: its address, but on PowerPC ELFv1 that of its descriptor. It is good as long as the module is registered and its engine exists.
+    /// What a pointer to it holds, to call it: its address, but on PowerPC ELFv1 that of its descriptor. It is good as long as the
+    /// module is registered and its engine exists.
     ///
-    /// From the first call of this on, its module counts as code that may have
-    /// run: return addresses may then point into its sites.
-    #[must_use]
-    pub fn entry(&self) -> CodeAddr {
-        // protection: asking-for-an-entry-means-running
-        self.module.0.may_have_run.store(true, Ordering::Release);
-        self.range().map_or(CodeAddr::default(), |range| range.pointer)
+    /// # Errors
+    /// [`Error::NotReleased`] before [`Module::release`].
+    pub fn entry(&self) -> Result<CodeAddr> {
+        // protection: entries-of-released-modules-only
+        if !self.module.is_released() {
+            return Err(Error::NotReleased {
+                function: self.name().into(),
+            });
+        }
+        Ok(self.pointer())
     }
 
-    /// The function itself, to be called: `function.typed::<extern "C" fn(u64) -> u64>()`. As with [`entry`](Self::entry), its module
-    /// counts as code that may have run from now on.
+    /// The function itself, to be called: `function.typed::<extern "C" fn(u64) -> u64>()?`.
+    ///
+    /// # Errors
+    /// [`Error::NotReleased`] before [`Module::release`].
     ///
     /// # Safety
     /// `F` is a function pointer's type, and that of this function: arguments, result and convention. It is called only as long as
     /// the module is registered and its engine exists.
-    #[must_use]
     #[allow(unsafe_code, reason = "what an address is the address of is a promise")]
-    pub unsafe fn typed<F: Copy>(&self) -> F {
+    pub unsafe fn typed<F: Copy>(&self) -> Result<F> {
         const {
             assert!(
                 size_of::<F>() == size_of::<usize>(),
                 "a function pointer is as long as an address"
             )
         };
-        let pointer: *const () = core::ptr::with_exposed_provenance(self.entry().get() as usize);
+        let pointer: *const () = core::ptr::with_exposed_provenance(self.entry()?.get() as usize);
         // SAFETY: the caller promises that a pointer to this function is an F, and the lengths are equal.
-        unsafe { core::mem::transmute_copy(&pointer) }
+        Ok(unsafe { core::mem::transmute_copy(&pointer) })
     }
 
     /// What a pointer to it holds, to look at and not to call.

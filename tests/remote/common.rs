@@ -194,7 +194,8 @@ fn misses_of(_: &OnceLock<WeakEngine>, misses: &AtomicU64, _: &Frame<'_>) {
 
 impl Setup {
     pub(crate) fn entry(&self, name: &str) -> CodeAddr {
-        self.module.function(name).unwrap().entry()
+        self.module.release();
+        self.module.function(name).unwrap().entry().unwrap()
     }
 
     pub(crate) fn get(&mut self, object: u64) -> patchpoint::Result<u64> {

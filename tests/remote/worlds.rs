@@ -83,7 +83,8 @@ impl Setup {
     }
 
     fn entry(&self, name: &str) -> CodeAddr {
-        self.module.function(name).unwrap().entry()
+        self.module.release();
+        self.module.function(name).unwrap().entry().unwrap()
     }
 
     fn site(&self, id: u64) -> Site {

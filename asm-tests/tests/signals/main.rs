@@ -101,7 +101,8 @@ impl Lab {
         .unwrap();
         let site = engine.sites(600).unwrap()[0].clone();
         let name = &source.sites.iter().find(|s| s.id == 600).unwrap().function;
-        let entry = module.function(name).unwrap().entry().get();
+        module.release();
+        let entry = module.function(name).unwrap().entry().unwrap().get();
         Self {
             world,
             engine,
@@ -325,7 +326,8 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     }
     .unwrap();
     let name = &source.sites.iter().find(|s| s.id == 600).unwrap().function;
-    let entry = module.function(name).unwrap().entry().get();
+    module.release();
+    let entry = module.function(name).unwrap().entry().unwrap().get();
     // SAFETY: a function of two words.
     let function: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
     engine.patch(600, &Sequence::new().jump(Target::Miss)).unwrap();

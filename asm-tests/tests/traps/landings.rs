@@ -128,7 +128,8 @@ fn frames_of_a_recursion_all_return_into_the_patched_site() {
     for change in 0..4 {
         let (engine, _) = engine();
         let module = registered_for_calls(&engine, callee);
-        let entry = module.function("recurses").unwrap().entry();
+        module.release();
+        let entry = module.function("recurses").unwrap().entry().unwrap();
         let (inner, function) = (engine.clone(), module.function("recurses").unwrap());
         on_call(move |a| {
             if a > 0 {

@@ -134,7 +134,8 @@ fn the_site(engine: &Engine, id: u64) -> Site {
 }
 
 fn call(module: &Module, function: &str, args: [u64; 2]) -> u64 {
-    call_at(module.function(function).unwrap().entry(), args)
+    module.release();
+    call_at(module.function(function).unwrap().entry().unwrap(), args)
 }
 
 fn call_at(addr: CodeAddr, [a, b]: [u64; 2]) -> u64 {

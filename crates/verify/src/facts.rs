@@ -220,9 +220,6 @@ pub(super) struct Isa {
     pub(super) leaving: fn(u64, &[u8]) -> Option<u64>,
     /// The offset of the first instruction on vectors of unknown length.
     pub(super) scalable: fn(&[u8]) -> Option<usize>,
-    /// The operands of an instruction, as LLVM lists them.
-    #[cfg(any(test, feature = "operands"))]
-    pub(super) operands: fn(&[u8]) -> Option<Vec<crate::Operand>>,
     /// The fields of code that may vary, in their order, given which addresses are targets; `None` for code that can have none.
     pub(super) fields: Fields,
     pub(super) abi: Abi,

@@ -94,10 +94,6 @@ mod exchange;
 mod facts;
 mod field;
 mod listing;
-#[cfg(any(test, feature = "operands"))]
-mod operand;
-#[cfg(any(test, feature = "operands"))]
-mod operands;
 mod original;
 mod policy;
 mod powerpc64;
@@ -120,10 +116,6 @@ pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_trap};
 pub use field::Field;
 pub use listing::{Line, disassemble};
-#[cfg(any(test, feature = "operands"))]
-pub use operand::Operand;
-#[cfg(any(test, feature = "operands"))]
-pub use operands::operands;
 pub use original::{Original, Outline, boundaries, is_call, original, patchpoint_prefix};
 pub use policy::{callee_saved, not_kept};
 pub use scalable::first_scalable;

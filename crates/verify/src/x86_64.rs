@@ -6,8 +6,6 @@
 //! Registers and conventions: System V ABI, AMD64 supplement, sections 3.2.1 to 3.2.3, DWARF numbers figure 3.36.
 
 mod branches;
-#[cfg(any(test, feature = "operands"))]
-mod operands;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -87,8 +85,6 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: |_| None,
-    #[cfg(any(test, feature = "operands"))]
-    operands: operands::operands,
     fields,
     abi: Abi {
         known: KNOWN,

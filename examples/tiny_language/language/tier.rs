@@ -183,7 +183,8 @@ impl Tiers {
             if object.version == Version::Hopeful {
                 self.assumptions.depend(&compiled, [SCALE_IS_ONE])?;
             }
-            let entry = compiled.entry().get();
+            module.release();
+            let entry = compiled.entry()?.get();
             state.code[function as usize] = Some((compiled, object.version));
             self.tier(function).entry.store(entry, Ordering::Release);
             Ok(())

@@ -39,7 +39,8 @@ fn a_c_function_computes_the_result_of_a_miss() {
     let module = unsafe { engine.register(code, |_| CallShape::c(48).result().args(2)) }.unwrap();
     let site: CodeAddr = engine.sites(1u64).unwrap()[0].clone().addr();
     engine.patch(1, &Sequence::new().jump(Target::Miss)).unwrap();
-    let entry = module.function("fast").unwrap().entry().get();
+    module.release();
+    let entry = module.function("fast").unwrap().entry().unwrap().get();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let fast: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
     let (x, y) = (3_u64, 5_u64);

@@ -50,8 +50,9 @@ fn a_description_is_handed_over_by_its_type() {
     assert_eq!(fast.description(), Some(&inlined()));
     assert!(matches!(fast.describe(5u8), Err(Error::SiteDescribed { .. })));
     assert_eq!(outer.description::<Inlined>(), None);
+    module.release();
     let call = |name| {
-        let entry = module.function(name).unwrap().entry().get();
+        let entry = module.function(name).unwrap().entry().unwrap().get();
         // SAFETY: that is the signature of both functions in the IR; the module stays registered.
         let function: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
         function(1, 2);
@@ -96,12 +97,14 @@ fn a_frame_knows_its_engine_and_its_site() {
     let module = module.unwrap();
     let site = module.sites().next().unwrap();
     site.patch(&Sequence::new().jump(Target::Miss)).unwrap();
+    module.release();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let fast = unsafe {
         module
             .function("fast")
             .unwrap()
             .typed::<extern "C" fn(u64, u64) -> u64>()
+            .unwrap()
     };
     let with = |r: u64| ((r + 3 * 87 + 1) * 2) ^ 3;
     assert_eq!([fast(1, 2), fast(1, 2)], [with(5), with(7)]);

@@ -98,7 +98,8 @@ fn leave(dialect: Dialect, change: impl Fn(&mut FlatFunction)) -> Result<Vec<Str
     }?;
     assert!(walker.set(Walker::new(&engine)).is_ok());
     engine.invalidate(&module.function("inner").unwrap()).unwrap();
-    let entry = module.function("outer").unwrap().entry().get();
+    module.release();
+    let entry = module.function("outer").unwrap().entry().unwrap().get();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let outer: extern "C" fn(u64, &mut [u64; 20]) -> u64 = unsafe { std::mem::transmute(entry as usize) };
     let mut words = std::array::from_fn(|n| n as u64);

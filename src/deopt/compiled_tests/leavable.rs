@@ -56,7 +56,8 @@ fn a_frame_is_left_by_its_frame_pointer() {
     let by = UnwindBy::FramePointers(Saves::Nothing);
     let module = register(&engine, object!("walk", ".chain"), by).unwrap();
     engine.invalidate(&module.function("inner").unwrap()).unwrap();
-    let entry = module.function("outer").unwrap().entry().get();
+    module.release();
+    let entry = module.function("outer").unwrap().entry().unwrap().get();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let outer: extern "C" fn(u64, &mut [u64; 20]) -> u64 = unsafe { std::mem::transmute(entry as usize) };
     let mut words = std::array::from_fn(|n| n as u64);

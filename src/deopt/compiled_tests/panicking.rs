@@ -41,9 +41,10 @@ fn reach_the_handler(way: Way) -> bool {
         Way::Deopt => to(Target::Deopt),
         Way::Miss | Way::LeanMiss => to(Target::Miss),
     };
+    module.release();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let fast: extern "C" fn(u64, u64) -> u64 =
-        unsafe { std::mem::transmute(function.entry().get() as usize) };
+        unsafe { std::mem::transmute(function.entry().unwrap().get() as usize) };
     fast(1, 2);
     true
 }

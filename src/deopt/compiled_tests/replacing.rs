@@ -66,6 +66,7 @@ impl Lab {
         };
         assert!(slow.set(made).is_ok());
         engine.invalidate(&fast).unwrap();
+        module.release();
         Self {
             _engine: engine,
             slow,
@@ -75,7 +76,7 @@ impl Lab {
 
     /// Calls `caller`, checks what it computed from `value` and from its registers, and returns an error of the handler.
     fn run(&self, value: impl Fn(u64, u64) -> u64) -> Option<Error> {
-        let caller = self.slow.get().unwrap().function("caller").entry().get();
+        let caller = self.slow.get().unwrap().function("caller").entry().unwrap().get();
         // SAFETY: that is the function's signature in the IR; the module stays registered.
         let caller: extern "C" fn(&[u64; 20], &[f64; 20], u64, u64) -> u64 =
             unsafe { std::mem::transmute(caller as usize) };

@@ -44,7 +44,8 @@ fn references_and_what_is_derived_from_them_follow_a_move() {
     let module = unsafe { engine.register(code, |record| shape(record.id().get())) }.unwrap();
     assert!(walker.set(Walker::new(&engine)).is_ok());
     engine.invalidate(&module.function("safepoint").unwrap()).unwrap();
-    let entry = module.function("collects").unwrap().entry().get();
+    module.release();
+    let entry = module.function("collects").unwrap().entry().unwrap().get();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let collects: extern "C" fn(&u64, u64, &u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
     assert_eq!(collects(&OBJECTS[0][0], 2, &OBJECTS[1][0]), 1 + 10 * 3 + 100 * 5);

@@ -58,6 +58,7 @@ impl Lab {
         let module = unsafe { registration.register(|record| shape(record.id().get())) }.unwrap();
         assert!(walker.set(Walker::new(&engine)).is_ok());
         engine.invalidate(&module.function("inner").unwrap()).unwrap();
+        module.release();
         Self {
             _engine: engine,
             module,
@@ -65,7 +66,7 @@ impl Lab {
     }
 
     fn outer(&self, x: u64) -> u64 {
-        let entry = self.module.function("outer").unwrap().entry().get();
+        let entry = self.module.function("outer").unwrap().entry().unwrap().get();
         // SAFETY: that is the function's signature in the IR; the module stays registered.
         let outer: extern "C" fn(u64, &mut [u64; 20]) -> u64 = unsafe { std::mem::transmute(entry as usize) };
         let mut words = std::array::from_fn(|n| n as u64);

@@ -133,7 +133,8 @@ impl Lab {
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { registration.register(|record| shape(record.id().get())) }.unwrap();
         engine.patch(1, &Sequence::new().jump(Target::Miss)).unwrap();
-        let inner = module.function("inner").unwrap().entry();
+        module.release();
+        let inner = module.function("inner").unwrap().entry().unwrap();
         // SAFETY: it takes the site's argument.
         let calling = unsafe { Sequence::new().call(inner, OnReturn::FollowsC) };
         engine.patch(2, &calling).unwrap();
@@ -146,7 +147,7 @@ impl Lab {
     }
 
     fn collects(&self, x: u64, object: &u64) -> u64 {
-        let entry = self.module.function("collects").unwrap().entry().get();
+        let entry = self.module.function("collects").unwrap().entry().unwrap().get();
         // SAFETY: that is the function's signature in the IR; the module stays registered.
         let collects: extern "C" fn(u64, &u64) -> u64 = unsafe { std::mem::transmute(entry as usize) };
         collects(x, object)

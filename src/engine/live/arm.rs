@@ -83,7 +83,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
 /// Everything about the arming of a site that can be refused.
 fn plan(shared: &Shared, site: Site) -> Result<Arming> {
     // protection: armed-before-it-runs
-    if site.module().may_have_run() {
+    if site.module().is_released() {
         return Err(Error::ArmedTooLate { site: site.name() });
     }
     let live = backend(&site);

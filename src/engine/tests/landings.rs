@@ -138,9 +138,36 @@ fn code_that_has_not_run_has_no_landings() {
 }
 
 #[test]
+fn the_entries_of_a_module_are_given_when_it_is_released() {
+    let (lab, _text, site) = one();
+    let (module, function) = (site.module(), site.function());
+    // SAFETY: the test's functions take two numbers or fewer and return one.
+    let typed = || unsafe { function.typed::<extern "C" fn(u64) -> u64>() };
+    for _ in 0..2 {
+        refused!(function.entry(), NotReleased);
+        refused!(typed(), NotReleased);
+    }
+    let error = function.entry().unwrap_err().to_string();
+    assert!(
+        error.contains("f0") && error.contains("`Module::release`"),
+        "{error}"
+    );
+    // Who asks changes nothing: the place behind the call is still free.
+    assert!(!module.is_released());
+    lab.engine.patch(1, &long()).unwrap();
+    assert!(!keeps(&site));
+
+    module.release();
+    module.release();
+    assert!(module.is_released());
+    assert_eq!(function.entry().unwrap(), function.pointer());
+    assert_eq!(typed().unwrap()(1), 2 + ONES);
+}
+
+#[test]
 fn code_that_may_have_run_keeps_its_landing_through_every_change() {
     let (lab, _text, site) = one();
-    let _ = site.function().entry();
+    site.module().release();
     refused!(lab.engine.patch(1, &long()), Assemble(SequenceTooLong));
     lab.engine.patch(1, &plus(1)).unwrap();
     assert!(keeps(&site), "{:x?}", bytes(&site));
@@ -159,7 +186,7 @@ fn code_that_may_have_run_keeps_its_landing_through_every_change() {
 fn what_was_prepared_before_the_code_was_let_run_is_refused_after() {
     let (lab, _text, site) = one();
     let early = lab.engine.plan(1, &long()).unwrap();
-    let _ = site.function().entry();
+    site.module().release();
     refused!(early.commit(), SiteChanged);
     assert_eq!(bytes(&site), called(1).bytes[..SITE]);
     // A plan that keeps the landing anyway is made for it.
@@ -169,7 +196,7 @@ fn what_was_prepared_before_the_code_was_let_run_is_refused_after() {
 #[test]
 fn a_proof_of_a_transaction_holds_for_one_attempt() {
     let (lab, text, site) = one();
-    let _ = site.function().entry();
+    site.module().release();
     lab.engine.patch(1, &plus(1)).unwrap();
     let mut change = lab.engine.transaction();
     change.patch(1, &long()).unwrap();
@@ -183,7 +210,7 @@ fn a_proof_of_a_transaction_holds_for_one_attempt() {
 #[test]
 fn after_a_drain_the_whole_site_is_free_again() {
     let (lab, _text, site) = one();
-    let _ = site.function().entry();
+    site.module().release();
     lab.engine.patch(1, &plus(1)).unwrap();
     // SAFETY: the only thread is here.
     let drained = unsafe { Drained::promise() };
@@ -216,7 +243,7 @@ fn only(nops: &[u8]) -> (Lab, Text, Site) {
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe { registration.register(|_| functions[0].shape) }.unwrap();
     let site = module.sites().next().unwrap();
-    let _ = site.function().entry();
+    site.module().release();
     (lab, text, site)
 }
 

@@ -265,7 +265,8 @@ fn bytes(site: &Site) -> Vec<u8> {
 
 /// Calls the function of a site with two numbers.
 fn call2(site: &Site, a: u64, b: u64) -> u64 {
-    let addr = site.function().entry().get() as usize;
+    site.module().release();
+    let addr = site.function().entry().unwrap().get() as usize;
     // SAFETY: the tests' functions take two numbers or fewer and return one.
     let function: extern "C" fn(u64, u64) -> u64 =
         unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<u8>(addr)) };

@@ -293,7 +293,7 @@ fn landings_are_kept_by_assembling() {
     let call = call.mov(result(), 0u64);
     lab.engine.patch_site(site, &call).unwrap();
     // Now threads may return into the site.
-    let _ = site.function().entry();
+    site.module().release();
     lab.engine.patch_site(site, &hit(0x1234, 0x140)).unwrap();
     assert_eq!(filled(&lab.engine), 1);
 }

@@ -400,9 +400,10 @@ fn all_caches_that_depend_on_a_key_are_reset_in_one_transaction() {
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe { engine.register(code, |record| shape(record.id().get())) }.unwrap();
     let attached = caches.attach_all(&engine, GET).unwrap();
+    module.release();
     let object = Object::new(1, [1, 2, 3, 4]);
     for (name, value) in [("get", 3), ("get_twice", 3 + 3 * 3)] {
-        let entry = module.function(name).unwrap().entry().get() as usize;
+        let entry = module.function(name).unwrap().entry().unwrap().get() as usize;
         // SAFETY: that is the function's signature in the IR.
         let call: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(entry) };
         assert_eq!(call(&object), value);

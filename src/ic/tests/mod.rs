@@ -160,7 +160,8 @@ impl Lab {
 
     /// A function of the object, as a function pointer.
     fn function(&self, name: &str) -> usize {
-        self.module.function(name).unwrap().entry().get() as usize
+        self.module.release();
+        self.module.function(name).unwrap().entry().unwrap().get() as usize
     }
 
     /// Calls `get` with any word.

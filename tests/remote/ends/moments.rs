@@ -188,7 +188,8 @@ fn one_round(executor: &Executor, engine: &Engine, live: bool) -> Result<()> {
     at(Moment::Napping, || thread.call(nap, &[1]))?;
     let known = objects.put(&[0, 0x17, 111, 1234]);
     let other = objects.put(&[0, 0x18, 111, 1234]);
-    let get = module.function("get")?.entry();
+    module.release();
+    let get = module.function("get")?.entry()?;
     for (number, place) in [16, 24, 16, 24].into_iter().enumerate() {
         if number % 2 == 0 {
             at(Moment::Patching, || engine.patch(78, &hit(0x17, place)))?;

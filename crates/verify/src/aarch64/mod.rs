@@ -9,8 +9,6 @@
 mod branches;
 mod decode;
 mod facts;
-#[cfg(any(test, feature = "operands"))]
-mod operands;
 mod scalable;
 mod text;
 
@@ -47,8 +45,6 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: scalable::first_scalable,
-    #[cfg(any(test, feature = "operands"))]
-    operands: operands::operands,
     fields: |_, _| None,
     abi: Abi {
         known: GENERAL.union(VECTORS),

@@ -62,8 +62,6 @@ pub(crate) static BIG_V1: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |addr, bytes| leaving(&V1, R11, &LEAVE_V1, addr, bytes),
     scalable: |_| None,
-    #[cfg(any(test, feature = "operands"))]
-    operands: |_| None,
     fields: |_, _| None,
     abi: Abi { red_zone: 288, ..ABI },
 };
@@ -84,8 +82,6 @@ pub(crate) static BIG_V2: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |addr, bytes| leaving(&V2_BIG, R12, &LEAVE_V2, addr, bytes),
     scalable: |_| None,
-    #[cfg(any(test, feature = "operands"))]
-    operands: |_| None,
     fields: |_, _| None,
     abi: ABI,
 };
@@ -106,8 +102,6 @@ pub(crate) static LITTLE: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |addr, bytes| leaving(&V2, R12, &LEAVE_V2, addr, bytes),
     scalable: |_| None,
-    #[cfg(any(test, feature = "operands"))]
-    operands: |_| None,
     fields: |_, _| None,
     abi: ABI,
 };

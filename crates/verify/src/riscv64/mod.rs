@@ -10,8 +10,6 @@
 
 mod branches;
 mod decode;
-#[cfg(any(test, feature = "operands"))]
-mod operands;
 mod scalable;
 mod text;
 
@@ -42,8 +40,6 @@ pub(crate) static ISA: Isa = Isa {
     pair,
     leaving: |_, _| None,
     scalable: scalable::first_scalable,
-    #[cfg(any(test, feature = "operands"))]
-    operands: operands::operands,
     fields: |_, _| None,
     abi: Abi {
         // A value that is known to be 0 may be in zero.

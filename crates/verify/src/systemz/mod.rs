@@ -45,8 +45,6 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: |_| None,
-    #[cfg(any(test, feature = "operands"))]
-    operands: |_| None,
     fields: |_, _| None,
     abi: Abi {
         known: GENERAL.union(FLOATS).union(UPPER_VECTORS).union(ACCESS),

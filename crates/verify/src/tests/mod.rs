@@ -5,7 +5,6 @@ mod decoding;
 mod heads;
 mod independence;
 mod landings;
-mod operands;
 mod original;
 mod random;
 mod registers;

@@ -85,7 +85,8 @@ fn call(module: &Module, name: &str, x: u64) -> u64 {
 
 /// A function of the module, which is there as long as the module is.
 fn entry(module: &Module, name: &str) -> extern "C" fn(u64) -> u64 {
-    let entry = module.function(name).unwrap().entry();
+    module.release();
+    let entry = module.function(name).unwrap().entry().unwrap();
     // SAFETY: the functions of the object and of `Entries` take at most a word and return one.
     unsafe { std::mem::transmute(entry.get() as usize) }
 }
@@ -257,6 +258,22 @@ fn what_has_run_is_not_armed() {
     };
     assert!(matches!(refused, Err(Error::ArmedTooLate { .. })), "{refused:?}");
     assert!(engine.modules().is_empty() && engine.sites(0).is_err());
+}
+
+#[test]
+fn what_has_run_is_released_from_the_start() {
+    let (engine, entries) = (engine(), Entries::new(1));
+    for not_yet_run in [false, true] {
+        let registration = entries.registration(&engine, not_yet_run, 16);
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { registration.register(|_| None::<CallShape>) }.unwrap();
+        assert_eq!(module.is_released(), !not_yet_run);
+        let function = module.functions().next().unwrap();
+        assert_eq!(function.entry().is_ok(), !not_yet_run);
+        // SAFETY: nothing has run it.
+        let drained = unsafe { crate::publish::Drained::promise() };
+        engine.unregister(module, &drained).unwrap();
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,0 +1,250 @@
+//! The command `sites`.
+
+use std::fmt::Write;
+
+use patchpoint::arch::{Convention, SiteKind};
+use serde_json::{Map, Value, json};
+
+use crate::args::{Output, Sites};
+use crate::image::How;
+use crate::json::{self, list};
+use crate::paint::{Paint, Style};
+use crate::problem::Problem;
+use crate::shapes::Source;
+use crate::survey::{Holds, Place, Registered, Row, State, Survey, kind};
+use crate::text;
+use crate::words;
+
+pub(crate) fn render(sites: &Sites, data: &[u8], paint: Paint) -> Result<String, Problem> {
+    let survey = Survey::of(&sites.code, data)?;
+    match sites.code.format {
+        Output::Text => Ok(as_text(&survey, paint)),
+        Output::Json => json::print(&as_json(&survey)),
+    }
+}
+
+/// What is said of one.
+const STATEPOINT: &str =
+    "a statepoint: the offset is where its call returns to, and nothing is reserved there";
+
+/// The first line, and what is wrong with the maps as a whole.
+pub(crate) fn heading(survey: &Survey, paint: Paint) -> String {
+    let how = match survey.how {
+        How::Loaded => "",
+        How::Linked => ", as it is linked",
+        How::Unlinked => ", which the engine does not load: as it stands, with no relocation of code applied",
+    };
+    let file = paint.of(Style::Bold, &survey.file);
+    format!("{file}: {}, {}{how}\n", survey.format, survey.arch)
+}
+
+fn as_text(survey: &Survey, paint: Paint) -> String {
+    let mut out = heading(survey, paint);
+    for fault in &survey.faults {
+        let fault = paint.of(Style::Red, format!("refused: {fault}"));
+        let _ = writeln!(out, "{fault}");
+    }
+    let mut function = None;
+    for row in &survey.rows {
+        if function != Some(&row.place.function) {
+            let _ = writeln!(out, "\n{}", paint.of(Style::Bold, name(&row.place)));
+            function = Some(&row.place.function);
+        }
+        // Writing to a string does not fail.
+        let _ = row_text(&mut out, survey, row, paint);
+    }
+    let count = |is: fn(&State) -> bool| survey.rows.iter().filter(|row| is(&row.state)).count();
+    let _ = writeln!(
+        out,
+        "\n{}: {} would be registered, {} refused, {} without a length{}",
+        words::count_u64(survey.rows.len() as u64, "record"),
+        count(|state| matches!(state, State::Registered(_))),
+        count(|state| matches!(state, State::Refused(..) | State::Unmatched(_))),
+        count(|state| matches!(state, State::NoLength(_))),
+        match count(|state| matches!(state, State::Statepoint)) {
+            0 => String::new(),
+            count => format!(", {}", words::count_u64(count as u64, "statepoint")),
+        },
+    );
+    out
+}
+
+fn name(place: &Place) -> &str {
+    match place.function.as_str() {
+        "" => "(no name)",
+        name => name,
+    }
+}
+
+fn row_text(out: &mut String, survey: &Survey, row: &Row, paint: Paint) -> std::fmt::Result {
+    let id = paint.of(Style::Cyan, row.place.id);
+    write!(out, "  record {id} at +{:#x}: ", row.place.offset)?;
+    match &row.state {
+        State::Refused(error, _) => writeln!(out, "{}", paint.of(Style::Red, format!("refused: {error}"))),
+        State::Unmatched(why) => writeln!(out, "{}", paint.of(Style::Red, format!("refused: {why}"))),
+        State::Statepoint => writeln!(out, "{}", paint.of(Style::Dim, STATEPOINT)),
+        State::NoLength(why) => writeln!(out, "{}", paint.of(Style::Yellow, why)),
+        State::NoSite(why) => writeln!(out, "{}", paint.of(Style::Dim, why)),
+        State::Registered(registered) => registered_text(out, survey, registered, paint),
+    }
+}
+
+fn registered_text(
+    out: &mut String,
+    survey: &Survey,
+    registered: &Registered,
+    paint: Paint,
+) -> std::fmt::Result {
+    let (shape, slack) = (registered.shape, registered.slack.get());
+    let inferred = match registered.source {
+        Source::Told | Source::LengthTold => "",
+        Source::Recorded => " recorded",
+        Source::Inferred => " inferred",
+    };
+    let bytes = words::count_u64(shape.reserved().get().into(), "byte");
+    writeln!(out, "{}, {bytes}{inferred}, {slack} slack", kind(registered))?;
+    let mut line = |title: &str, what: String| writeln!(out, "    {title:10} {what}");
+    match registered.holds {
+        Holds::Nops => line("holds", "nops".into())?,
+        Holds::Instructions => line("holds", "the function's instructions".into())?,
+        Holds::Call(target) => {
+            // Where there is a name, it may be all that is known.
+            let name = survey.names.get(target);
+            let name = name.unwrap_or_else(|| target.to_string());
+            line("holds", format!("LLVM's call of {name}"))?;
+        }
+    }
+    if !registered.locations.is_empty() {
+        let places = registered.locations.iter().map(text::place);
+        let places: Vec<_> = places.map(|place| paint.of(Style::Green, place)).collect();
+        line("values", places.join(", "))?;
+    }
+    if !registered.live_outs.is_empty() {
+        let names = registered.live_outs.iter().map(text::live_out);
+        let names: Vec<_> = names.map(|name| paint.of(Style::Green, name)).collect();
+        line("live out", names.join(" "))?;
+        if !registered.saved.can_be_trusted() {
+            let few = format!(
+                "only {} of {} registers that a function keeps for its caller: the others count as live too",
+                registered.saved.named, registered.saved.of
+            );
+            line("", paint.of(Style::Yellow, few))?;
+        }
+    }
+    if !registered.landings.is_empty() {
+        let landings: Vec<_> = registered
+            .landings
+            .iter()
+            .map(|landing| format!("+{:#x}", registered.site.offset().get() + landing))
+            .collect();
+        line(
+            "landings",
+            format!("{}, when the code has run", landings.join(" ")),
+        )?;
+    }
+    match &registered.head {
+        Ok((offset, len)) => {
+            let at = registered.site.offset().get() + offset;
+            line("live", format!("head at +{at:#x}, {len} bytes"))
+        }
+        Err(_) if shape.kind() == SiteKind::Shadow => line("live", "can be invalidated, by a trap".into()),
+        Err(error) => line("live", paint.of(Style::Yellow, format!("no: {error}"))),
+    }
+}
+
+pub(crate) fn how(survey: &Survey) -> &'static str {
+    match survey.how {
+        How::Loaded => "loaded",
+        How::Linked => "linked",
+        How::Unlinked => "unlinked",
+    }
+}
+
+fn as_json(survey: &Survey) -> Value {
+    json::object([
+        ("file", survey.file.as_str().into()),
+        ("format", survey.format.into()),
+        ("architecture", survey.arch.to_string().into()),
+        ("how", how(survey).into()),
+        ("faults", list(&survey.faults, |fault| fault.to_string().into())),
+        ("sites", list(&survey.rows, |row| row_json(survey, row))),
+    ])
+}
+
+/// The keys that say where a record is.
+pub(crate) fn place_json(place: &Place) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    put("id", place.id.into());
+    put("function", place.function.as_str().into());
+    put("offset", place.offset.into());
+    put("address", place.addr.get().into());
+    fields
+}
+
+fn row_json(survey: &Survey, row: &Row) -> Value {
+    let mut fields = place_json(&row.place);
+    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    let (state, why) = match &row.state {
+        State::Registered(_) => ("registered", None),
+        State::Refused(error, _) => ("refused", Some(error.to_string())),
+        State::NoLength(why) => ("no_length", Some(why.clone())),
+        State::Unmatched(why) => ("refused", Some(why.clone())),
+        State::NoSite(why) => ("no_site", Some((*why).to_owned())),
+        State::Statepoint => ("statepoint", Some(STATEPOINT.to_owned())),
+    };
+    put("state", state.into());
+    if let Some(why) = why {
+        put("why", why.into());
+    }
+    if let State::Registered(registered) = &row.state {
+        fields.extend(registered_json(survey, registered));
+    }
+    Value::Object(fields)
+}
+
+fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    let shape = registered.shape;
+    let kind = match registered.may_be_shadow() {
+        true => "patchpoint or shadow".to_owned(),
+        false => shape.kind().to_string(),
+    };
+    put("kind", kind.into());
+    // Otherwise only the length is known.
+    if shape.kind() == SiteKind::Patchpoint && registered.source == Source::Told {
+        let anyreg = shape.convention() == Convention::AnyReg;
+        put("convention", if anyreg { "anyreg" } else { "c" }.into());
+        put("result", shape.has_result().into());
+        put("args", shape.arg_count().into());
+    }
+    put("reserved", shape.reserved().get().into());
+    let source = match registered.source {
+        Source::Told | Source::LengthTold => "told",
+        Source::Recorded => "recorded",
+        Source::Inferred => "inferred",
+    };
+    put("reserved_source", source.into());
+    let holds = match registered.holds {
+        Holds::Nops => "nops",
+        Holds::Call(_) => "call",
+        Holds::Instructions => "instructions",
+    };
+    put("holds", holds.into());
+    if let Holds::Call(target) = registered.holds {
+        put("target", target.get().into());
+        put("target_name", survey.names.get(target).into());
+    }
+    put("slack", registered.slack.get().into());
+    put("landings", registered.landings.as_slice().into());
+    match &registered.head {
+        Ok((offset, len)) => put("head", json!({ "offset": offset, "length": len })),
+        Err(error) => put("no_head", error.to_string().into()),
+    };
+    put("locations", list(&registered.locations, json::location));
+    put("live_outs", list(&registered.live_outs, json::live_out));
+    let saved = registered.saved;
+    put("callee_saved", json!({ "named": saved.named, "of": saved.of }));
+    fields
+}
