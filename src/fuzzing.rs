@@ -21,8 +21,6 @@ mod registers;
 mod sequence;
 
 use crate::deopt::UnwindInfo;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub use crate::remote::fuzz_body as remote;
 pub use engine::engine;
 use llvm_stackmaps::fuzzing::Choices;
 #[cfg(test)]
