@@ -139,8 +139,8 @@ impl Mirroring {
         self
     }
 
-    /// What is told of the engine when it is built: it is who asks for a thread that leaves by one of its exit stubs
-    /// ([`Engine::handle_exit`]). The engine may be kept [weakly](Engine::downgrade).
+    /// Called with the engine when it is built. Whoever serves the threads there keeps it, [weakly](Engine::downgrade), to ask
+    /// it when one of them leaves by an exit stub ([`Engine::handle_exit`]).
     #[must_use]
     pub fn on_built(mut self, built: impl FnOnce(&Engine) + Send + Sync + 'static) -> Self {
         self.built = Some(Box::new(built));
@@ -148,8 +148,8 @@ impl Mirroring {
     }
 }
 
-/// What of a mirror is left to be used when the engine is built.
-pub(super) struct Where {
+/// What of a mirroring is left to be used when the engine is built.
+pub(super) struct Mirrored {
     pub(super) publisher: Publisher,
     pub(super) built: Option<Box<Built>>,
 }
@@ -159,9 +159,10 @@ impl Builder {
     /// [world](Self::world) is given, it is that of the mirror.
     ///
     /// # Safety
-    /// The arena, the publication, the world and the routine are of one place, where the code is executed, and nobody
-    /// executes the engine's code in this process. The routine is a [`Capture`](crate::deopt::Capture) there, of the same
-    /// version of this crate.
+    /// The arena is a [mirrored](Arena::mirrored) one. The publication, the world and the routine are of the place of its
+    /// mirror, where the code is executed, and nobody executes it in this process. The routine is that of a
+    /// [`Capture`](crate::deopt::Capture) there, of the same version of this crate, which saves as many bytes of vector registers
+    /// as the one of this process.
     #[must_use]
     pub unsafe fn mirrored(mut self, mirroring: Mirroring) -> Self {
         self.mirroring = Some(mirroring);
@@ -169,7 +170,7 @@ impl Builder {
     }
 
     /// Takes what the mirror has for what was not given, and refuses what does not work there.
-    pub(super) fn prepare_for(&mut self, mirroring: Mirroring) -> Result<Where> {
+    pub(super) fn prepare_for(&mut self, mirroring: Mirroring) -> Result<Mirrored> {
         // protection: mirrored-worlds-of-this-process-are-refused
         if self.world.as_ref().is_some_and(|world| world.stops_anywhere()) {
             return Err(Error::NotMirrored {
@@ -187,7 +188,7 @@ impl Builder {
         }
         self.arena = Some(mirroring.arena);
         self.world.get_or_insert(mirroring.world);
-        Ok(Where {
+        Ok(Mirrored {
             publisher: Publisher::by(mirroring.publication),
             built: mirroring.built,
         })
@@ -195,8 +196,8 @@ impl Builder {
 }
 
 impl Engine {
-    /// A thread has left the engine's code by an exit stub, where the engine does not execute it itself: lets the stub's
-    /// handler decide, and returns what the routine there is to do. `None` if the stub is none of this engine's.
+    /// Handles an exit that a thread has taken in a mirror: lets the handler of its exit stub decide, and returns the word that
+    /// answers the routine there (see [`ForwardExit`](crate::deopt::ForwardExit)). `None` if the stub is none of this engine's.
     ///
     /// # Errors
     /// [`Error::SavedFrame`]: what was saved is not on the thread's stack.

@@ -21,6 +21,41 @@
 //!                            <--- Returned -----------
 //! ```
 //!
+//! ```standalone_crate
+//! use std::process::Command;
+//!
+//! use patchpoint::CallShape;
+//! use patchpoint::sequence::{Sequence, result};
+//! use patchpoint_remote::{Executor, Service};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // The executor is this program, started once more. The crate has one of its own, too: patchpoint-executor.
+//!     if std::env::args().nth(1).as_deref() == Some("executor") {
+//!         // SAFETY: the controller is the process that has started this one.
+//!         return Ok(unsafe { Service::new().run_stdin() }?);
+//!     }
+//!     let mut command = Command::new(std::env::current_exe()?);
+//!     command.arg("executor");
+//!     let executor = Executor::spawn(command)?;
+//!     let engine = executor.engine().build()?;
+//!
+//! # if !cfg!(target_arch = "x86_64") { return Ok(()) } // the object is for it
+//!     let object = include_bytes!("../../../examples/objects/inline_cache.o");
+//!     let code = engine.load(object, |_symbol| None)?;
+//!     let shape = |id| (id == 78).then(|| CallShape::any_reg(32).result().args(1));
+//!     // SAFETY: that is what the object's IR says.
+//!     let module = unsafe { engine.register(code, |record| shape(record.id().get())) }?;
+//!     let get = module.function("get")?.entry();
+//!
+//!     let mut thread = executor.thread(256 << 10)?;
+//!     for value in [12_u64, 34] {
+//!         engine.patch(78, &Sequence::new().mov(result(), value))?;
+//!         assert_eq!(thread.call(get, &[0])?, value); // executed there
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
 //! An address means the same in both processes. Data segments, what the arena places as
 //! [data](patchpoint::memory::SegmentKind::Data), and the stacks of the executor's [threads](Thread) are shared, so a handler
 //! can follow the pointers that compiled code has.

@@ -160,8 +160,8 @@ impl Thread {
     /// Lets the handler of a ramp decide. A thread that left by none, or is not where it says, is not to be helped.
     fn exit(&self, context: u64, raw: u64, save: u64) -> Result<u64> {
         let stack = self.stack;
-        // SAFETY: the stack is this value's, mapped and writable here as there. The thread there waits, and nobody else here looks
-        // at it: for stops its words are read one by one, as volatile ones.
+        // SAFETY: the stack is this value's, mapped and writable here as there. The thread there waits, and nobody here refers to
+        // it: a stop reads its words one by one, as volatile ones.
         let frame = unsafe { SavedFrame::new([context, raw, save], stack) };
         let nobody = || Error::ExecutorAnswer {
             during: CALLING,
