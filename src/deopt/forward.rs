@@ -68,6 +68,7 @@ pub fn forward_exits<R>(to: &dyn ForwardExit, work: impl FnOnce() -> R) -> R {
     }
 
     let asked: Asked = ptr::from_ref(&to).cast();
+    // protection: mirrored-exits-are-forwarded-no-longer
     let _before = Before(ASKED.replace(asked));
     work()
 }

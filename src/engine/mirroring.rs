@@ -179,6 +179,7 @@ impl Builder {
             });
         }
         if let Some(exits) = &mut self.exits {
+            // protection: mirrored-exits-have-a-routine
             let capture = mirroring.capture.ok_or(Error::NotMirrored {
                 what: "exits",
                 mend: "give none, or the routine that saves registers there (Mirroring::capture)",

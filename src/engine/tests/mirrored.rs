@@ -1,10 +1,12 @@
 //! Engines whose code is executed in a mirror: here one that executes nothing, and tells what it was asked.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use super::*;
+use crate::deopt::{ForwardExit, forward_exits};
 use crate::error::ProviderError;
 use crate::image::Adoption;
 use crate::memory::testing::objects as compiled;
@@ -270,4 +272,57 @@ fn an_exit_of_nobody_is_not_handled() {
     // SAFETY: nobody writes to the vector.
     let frame = unsafe { SavedFrame::new([range.start().get(); 3], range) };
     assert_eq!(engine.handle_exit(&frame), Ok(None));
+}
+
+/// Counts exits, and has each resume.
+#[derive(Default)]
+struct Counted(Cell<u64>);
+
+// SAFETY: 0 resumes, which code at an exit can always do.
+unsafe impl ForwardExit for Counted {
+    fn forward(&self, [_, general, vectors]: [u64; 3]) -> u64 {
+        let here = &raw const *self as u64;
+        let is_near = |at: u64| at.abs_diff(here) < 64 << 10;
+        assert!(is_near(general) && is_near(vectors), "saved on this stack");
+        self.0.set(self.0.get() + 1);
+        0
+    }
+}
+
+/// Whom a thread was told to ask is asked, and no handler, as long as the work lasts: then whoever was asked before.
+#[test]
+fn exits_are_forwarded_as_long_as_the_work_lasts() {
+    let (lab, functions) = (Lab::new(), [identity(1)]);
+    let text = Text::new(&functions);
+    let module = lab.register(&text, &functions);
+    let site = module.sites().next().unwrap();
+    lab.engine.patch_site(&site, &plus(5)).unwrap();
+    lab.engine.invalidate_site(&site).unwrap();
+    let (outer, inner) = (Counted::default(), Counted::default());
+    let counts = || (lab.deopts.load(Ordering::Relaxed), outer.0.get(), inner.0.get());
+    assert_eq!(call(&site, 1), 6);
+    assert_eq!(counts(), (1, 0, 0));
+    forward_exits(&outer, || {
+        assert_eq!(call(&site, 2), 7);
+        assert_eq!(counts(), (1, 1, 0));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            forward_exits(&inner, || {
+                assert_eq!(call(&site, 3), 8);
+                std::panic::resume_unwind(Box::new(()));
+            })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(counts(), (1, 1, 1));
+        assert_eq!(call(&site, 4), 9);
+        assert_eq!(counts(), (1, 2, 1));
+        let others = std::thread::scope(|scope| scope.spawn(|| call(&site, 5)).join());
+        assert_eq!(others.unwrap(), 10);
+        assert_eq!(
+            lab.deopts.load(Ordering::Relaxed),
+            2,
+            "another thread asks its handler"
+        );
+    });
+    assert_eq!(call(&site, 6), 11);
+    assert_eq!(counts(), (3, 2, 1));
 }
