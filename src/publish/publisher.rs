@@ -200,7 +200,7 @@ impl fmt::Display for Publisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.way {
             Way::Here(others) => fmt::Display::fmt(others, f),
-            Way::By(publication) => write!(f, "published by {publication:?}, where the code is executed"),
+            Way::By(_) => f.write_str("the code is executed in a mirror, and published there"),
         }
     }
 }
