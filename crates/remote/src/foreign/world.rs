@@ -83,6 +83,7 @@ unsafe impl Mirror for Shared {
     }
 
     fn map_data(&self, _: CodeRange, _: MemoryFile) -> patchpoint::Result<bool> {
+        // protection: foreign-nothing-is-mapped (2)
         Err(nothing_is_mapped())
     }
 
