@@ -9,8 +9,6 @@ mod registers;
 mod sequence;
 
 use crate::deopt::UnwindInfo;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub use crate::remote::fuzz_body as remote;
 pub use engine::engine;
 use llvm_stackmaps::fuzzing::Choices;
 pub use llvm_stackmaps::fuzzing::{executions, flat, metadata, mutate_and_run, stackmap};

@@ -133,13 +133,14 @@
 //! | this code of ramps does what ramps do; this C function can be called by them | `unsafe impl` [`Exits`](engine::Exits), [`RampContext::new`](deopt::RampContext::new), [`CFunction::new`](deopt::CFunction::new) |
 //! | code is written by nobody else, and whole | [`CodeArea::writable`](memory::CodeArea::writable), [`Placed::writable`](memory::Placed::writable), `unsafe impl` [`CodeMemory`](memory::CodeMemory) and [`LiveMemory`](memory::LiveMemory), [`Publisher::publish_code`](publish::Publisher::publish_code) |
 //! | where threads are, and that they are stopped | [`SingleThreaded::promise`](publish::SingleThreaded::promise), `SignalWorld::new`, `unsafe impl` [`World`](publish::World), [`Stopped::promise`](publish::Stopped::promise), [`Drained::promise`](publish::Drained::promise), [`Attached::promise`](publish::Attached::promise), `Traps::set` and `arm` |
-//! | this process obeys that controller; that process is nobody else's to change | `Service::run`, `Process::open` (feature `remote`) |
+//! | code is executed in a mirror of the engine's memory, and published there | [`Builder::mirrored`](engine::Builder::mirrored), `unsafe impl` [`Mirror`](memory::Mirror) and [`Publication`](publish::Publication); [`SavedFrame::new`](engine::SavedFrame::new), [`Exits::capture_by`](engine::Exits::capture_by), `unsafe impl` [`ForwardExit`](deopt::ForwardExit) |
 //! | this manager's memory holds the code that its unwind information describes | `Unwound::new` (feature `backtrace`) |
 //!
 //! Loading writes only memory of the engine's, and executes nothing; whoever calls a function that was loaded does so by `unsafe` code of
 //! their own, and keeps the engine and the module while it runs. What handlers do with a frame's own result and values, and what
 //! sequences do with memory, is safe to write: it is covered by the promise of registering, as a wrong value can be as bad as a wrong
-//! shape. Code that another process executes can harm that process, not this one: [`remote`](crate#features).
+//! shape. Code that is executed in a [mirror](memory::Mirror) can harm whatever executes it there, not this process: the crate
+//! `patchpoint-remote` has other processes execute it.
 //!
 //! # Platforms
 //!
@@ -153,7 +154,7 @@
 //!
 //! `std` (default): everything but reading stack maps and naming registers, which are `no_std` with `alloc`.
 //! `tracing`: an observer that hands events to `tracing`. `backtrace`: observers that tell GDB and
-//! the process's unwinder how frames are found. `remote`: code that another process executes, which cannot write it. `fuzzing`: the bodies of the fuzz targets.
+//! the process's unwinder how frames are found. `fuzzing`: the bodies of the fuzz targets.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(
     not(test),
@@ -203,9 +204,6 @@ pub mod deopt;
 
 #[cfg(feature = "std")]
 pub mod ic;
-
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub mod remote;
 
 #[cfg(feature = "std")]
 pub mod observe;

@@ -82,6 +82,13 @@ promises! {
     ToggleRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::Toggle::register(range)";
     ProcMemRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::ProcMem::register(range)";
 
+    // Code that is executed in a mirror.
+    BuilderMirrored("engine: patchpoint::engine::Builder", "by: patchpoint::engine::Mirroring") "engine.mirrored(by)";
+    SavedFrameNew("words: [u64; 3]", "stack: patchpoint::addr::CodeRange")
+        "patchpoint::engine::SavedFrame::new(words, stack)";
+    ExitsCaptureBy("exits: &mut patchpoint::deopt::Ramps", "at: patchpoint::addr::CodeAddr")
+        "patchpoint::engine::Exits::capture_by(exits, at)";
+
     // Threads: where they are.
     SingleThreadedPromise() "patchpoint::publish::SingleThreaded::promise()";
     StoppedPromise() "patchpoint::publish::Stopped::promise()";
@@ -96,18 +103,6 @@ mod linux {
         SignalWorldNew() "patchpoint::publish::SignalWorld::new()";
         SignalWorldWithSignal() "patchpoint::publish::SignalWorld::with_signal(None)";
         TrapsSet("traps: &patchpoint::publish::trap::Traps", "at: patchpoint::addr::CodeAddr") "traps.set(at, at)";
-    }
-}
-
-/// The same of other processes.
-#[cfg(all(feature = "remote", target_os = "linux"))]
-mod elsewhere {
-    promises! {
-        ProcessOpen() "patchpoint::memory::foreign::Process::open(1, std::time::Duration::ZERO)";
-        ServiceRun("service: patchpoint::remote::Service", "fd: std::os::fd::OwnedFd") "service.run(fd)";
-        ServiceRunStdin("service: patchpoint::remote::Service") "service.run_stdin()";
-        ServiceConnect("service: patchpoint::remote::Service", "token: &patchpoint::remote::Token")
-            "service.connect(\"name\", token)";
     }
 }
 

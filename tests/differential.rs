@@ -3,8 +3,8 @@
 
 #[path = "../examples/differential/compare.rs"]
 mod compare;
-#[path = "../examples/elsewhere/mod.rs"]
-mod elsewhere;
+#[path = "../examples/host/mod.rs"]
+mod host;
 #[path = "../examples/tiny_language/language/mod.rs"]
 mod language;
 #[path = "../examples/differential/program.rs"]
@@ -25,7 +25,7 @@ fn random_programs_do_the_same_on_patched_code() {
         threads: THREADS,
         seed: 1_000_000,
     };
-    let found = compare(config, &elsewhere::Host::Here, |_| {}).unwrap();
+    let found = compare(config, &host::Host::Here, |_| {}).unwrap();
     println!("seeds {} and on: {found:#?}", config.seed);
     assert_eq!(found.differences, [""; 0]);
     let shared = (THREADS > 0).then_some(found.shared);

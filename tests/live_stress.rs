@@ -10,8 +10,8 @@
 
 #[path = "../examples/objects/mod.rs"]
 mod compiled;
-#[path = "../examples/elsewhere/mod.rs"]
-mod elsewhere;
+#[path = "../examples/host/mod.rs"]
+mod host;
 #[path = "../examples/live_stress/stress.rs"]
 mod stress;
 
@@ -25,7 +25,7 @@ fn readers_get_the_old_answer_or_the_new_one() {
         executions: 0,
         disturbed: false,
     };
-    let totals = stress::run(config, &elsewhere::Host::Here).unwrap();
+    let totals = stress::run(config, &host::Host::Here).unwrap();
     println!("{config:?}\n{totals:#?}");
     assert_eq!(totals.failures, 0);
     for exercised in [
@@ -50,7 +50,7 @@ fn beside_profilers_forks_threads_that_come_and_go_and_handlers_that_patch() {
         executions: 100_000,
         disturbed: true,
     };
-    let totals = stress::run(config, &elsewhere::Host::Here).unwrap();
+    let totals = stress::run(config, &host::Host::Here).unwrap();
     println!("{config:?}\n{totals:#?}");
     assert_eq!(totals.failures, 0);
     for exercised in [

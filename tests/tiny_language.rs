@@ -1,8 +1,8 @@
 //! The example `tiny_language` does what its output says, with the results of its interpreter.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-#[path = "../examples/elsewhere/mod.rs"]
-mod elsewhere;
+#[path = "../examples/host/mod.rs"]
+mod host;
 #[path = "../examples/tiny_language/language/mod.rs"]
 mod language;
 #[allow(dead_code, reason = "the times are for the example")]
@@ -12,7 +12,7 @@ mod story;
 #[path = "../examples/tiny_language/told.rs"]
 mod told;
 
-use elsewhere::Host;
+use host::Host;
 
 #[test]
 fn one_thread_tiers_up_deoptimizes_in_the_loop_and_tiers_up_again() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The packages of the workspace from below, each with those that it may depend on.
-const MAY_DEPEND_ON: [(&str, &str, &[&str]); 7] = [
+const MAY_DEPEND_ON: [(&str, &str, &[&str]); 8] = [
     ("crates/stackmaps", "llvm-stackmaps", &[]),
     ("crates/isa", "patchpoint-isa", &["llvm-stackmaps"]),
     (
@@ -36,16 +36,18 @@ const MAY_DEPEND_ON: [(&str, &str, &[&str]); 7] = [
         ],
     ),
     ("crates/cli", "patchpoint-cli", &["patchpoint"]),
+    ("crates/remote", "patchpoint-remote", &["patchpoint"]),
 ];
 
 /// Crates whose modules form no cycle. The engine's still do.
-const WITHOUT_CYCLES: [&str; 6] = [
+const WITHOUT_CYCLES: [&str; 7] = [
     "crates/stackmaps",
     "crates/isa",
     "crates/asm",
     "crates/verify",
     "crates/link",
     "crates/cli",
+    "crates/remote",
 ];
 
 fn root() -> PathBuf {

@@ -17,7 +17,7 @@ pub mod memory;
 pub mod pages;
 mod program;
 pub mod ratios;
-#[cfg(feature = "remote")]
+#[cfg(target_os = "linux")]
 pub mod remote;
 pub mod report;
 pub mod scale;

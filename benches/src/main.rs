@@ -62,7 +62,7 @@ enum What {
         json: Option<PathBuf>,
     },
     /// Code of another process beside code of this one.
-    #[cfg(feature = "remote")]
+    #[cfg(target_os = "linux")]
     Remote {
         /// Writes the figures to a file, too.
         #[arg(long, value_name = "FILE")]
@@ -113,7 +113,7 @@ fn main() -> ExitCode {
         What::Scale { json } => scaled(json),
         #[cfg(feature = "latency")]
         What::Latency { json } => split(json),
-        #[cfg(feature = "remote")]
+        #[cfg(target_os = "linux")]
         What::Remote { json, role } => elsewhere(json, role.as_deref()),
     };
     match done {
@@ -228,7 +228,7 @@ fn split(json: Option<PathBuf>) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-#[cfg(feature = "remote")]
+#[cfg(target_os = "linux")]
 fn elsewhere(json: Option<PathBuf>, role: Option<&str>) -> Result<ExitCode, String> {
     if role == Some(benches::remote::AS_EXECUTOR) {
         return benches::remote::execute()

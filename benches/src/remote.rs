@@ -8,8 +8,8 @@ use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::Ramps;
 use patchpoint::engine::Builder;
 use patchpoint::publish::{SingleThreaded, Stopped, Vacated, World};
-use patchpoint::remote::{Executor, Service, Thread};
 use patchpoint::site::{Module, Site};
+use patchpoint_remote::{Executor, Service, Thread};
 
 use crate::measure::{Effort, interleave, time};
 use crate::report::Row;
@@ -34,7 +34,7 @@ pub const AS_EXECUTOR: &str = "executor";
 ///
 /// # Errors
 /// Those of the service.
-pub fn execute() -> Result<(), patchpoint::Error> {
+pub fn execute() -> Result<(), patchpoint_remote::Error> {
     // SAFETY: the controller is the process that has started this one.
     unsafe { Service::new().run_stdin() }
 }

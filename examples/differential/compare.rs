@@ -11,7 +11,7 @@ use crate::language::runtime::Runtime;
 use crate::language::tier::Options;
 
 use super::program::{Outcome, Program};
-use crate::elsewhere::Host;
+use crate::host::Host;
 
 /// How many programs follow each other in one runtime: its code and caches are those that the programs before left.
 const PER_RUNTIME: u64 = 64;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::compiled;
-use super::super::elsewhere::Symbol;
+use crate::host::Symbol;
 
 /// Functions per convention, and sites in all.
 pub(crate) const KINDS: usize = 8;

@@ -18,7 +18,7 @@ use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, Engine, Result};
 
 use super::compiled;
-use super::elsewhere::{Host, Seen};
+use crate::host::{Host, Seen};
 
 mod around;
 mod running;

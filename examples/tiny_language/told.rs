@@ -2,7 +2,7 @@
 
 use patchpoint::ic::Counting;
 
-use crate::elsewhere::Host;
+use crate::host::Host;
 use crate::language::isolate::Isolate;
 use crate::language::runtime::Runtime;
 use crate::language::tier::Options;

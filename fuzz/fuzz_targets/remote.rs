@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| patchpoint::fuzzing::remote(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| patchpoint_remote::fuzzing::protocol(data));

@@ -30,7 +30,7 @@ pub struct Frame<'f> {
     role: Role,
     pub(super) unwind: Option<&'f UnwindInfo>,
     description: Option<&'f (dyn Any + Send + Sync)>,
-    /// The stack, where the frame is one of another process: nothing else is read or written for it.
+    /// The stack, where the frame is one in a mirror: nothing else is read or written for it.
     pub(super) window: Option<CodeRange>,
     brand: Brand<'f>,
 }
@@ -50,8 +50,7 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// The same for a frame of another process, whose registers are not to be trusted with an address outside of this.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
+    /// The same for a frame in a mirror, whose registers are not to be trusted with an address outside of this.
     pub(super) fn within(self, window: CodeRange) -> Self {
         Self {
             window: Some(window),
@@ -59,7 +58,7 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// Refuses an address at which another process has nothing of this frame.
+    /// Refuses an address at which a mirror has nothing of this frame.
     fn check_window(&self, at: u64, len: usize) -> Result<()> {
         match self.window {
             Some(window) if !window.contains_bytes(CodeAddr::new(at), len as u64) => {

@@ -63,12 +63,12 @@ mod answer;
 mod assumptions;
 mod c_function;
 mod conventions;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub(crate) mod elsewhere;
+mod forward;
 mod frame;
 mod host;
 mod lay;
 mod lean;
+mod mirrored;
 mod new_frame;
 mod powerpc64;
 mod ramp;
@@ -95,6 +95,7 @@ mod tests;
 pub use answer::{Answer, ReturnValue};
 pub use assumptions::{Assumption, Assumptions};
 pub use c_function::{CCall, CFunction};
+pub use forward::{Capture, ForwardExit, forward_exits};
 pub use frame::{Frame, Values};
 pub use new_frame::NewFrame;
 pub use ramp::{Resume, encode, max_len};
@@ -200,8 +201,7 @@ impl fmt::Debug for RampContext {
 extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     // SAFETY: the capture routine passes its own stack.
     let context = unsafe { (*raw).context };
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    if let Some(word) = elsewhere::pass_on(context, raw as u64, save as u64) {
+    if let Some(word) = forward::forwarded([context, raw as u64, save as u64]) {
         return word;
     }
     let context = context as *const RampContext;

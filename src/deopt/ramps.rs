@@ -6,15 +6,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::c_function::{self, CCall, CFunction};
-#[cfg(all(feature = "remote", target_os = "linux"))]
-use super::elsewhere::Contexts;
 use super::lean::{self, LeanContext};
+use super::mirrored::Contexts;
 use super::ramp::{capture, encode_calling, stack};
 use super::unwinds::Unwinds;
 use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, max_len};
-use crate::addr::Len;
+use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
-use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role};
+use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame};
 use crate::error::{Error, Result};
 use crate::site::{ModuleId, Site};
 
@@ -32,9 +31,8 @@ pub struct Ramps {
     lean: bool,
     deopt: Option<Handler>,
     unwinds: Unwinds,
-    /// The ramps, where another process executes them.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    elsewhere: Option<Contexts>,
+    /// The ramps, where they are executed in a mirror.
+    mirrored: Option<Contexts>,
 }
 
 impl Ramps {
@@ -146,8 +144,7 @@ unsafe impl Exits for Ramps {
         let context = unsafe { RampContext::new(role, site) }?;
         let arch = request.site.module().arch();
         let resume = resume(request.site, request.resumption);
-        #[cfg(all(feature = "remote", target_os = "linux"))]
-        if let Some(contexts) = &self.elsewhere {
+        if let Some(contexts) = &self.mirrored {
             let bytes = encode_calling(contexts.capture(), request.at, &context, resume)?;
             let stack = stack(arch, &context, contexts.capture());
             let keep = Box::new(contexts.keep(context));
@@ -162,19 +159,16 @@ unsafe impl Exits for Ramps {
         })
     }
 
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn executed_elsewhere(&mut self, capture: crate::addr::CodeAddr) -> Result<()> {
+    unsafe fn capture_by(&mut self, routine: CodeAddr) -> Result<()> {
         // The routine of lean ramps is this process's.
         self.lean = false;
-        self.elsewhere = Some(Contexts::new(capture));
+        self.mirrored = Some(Contexts::new(routine));
         Ok(())
     }
 
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn exit(&self, exit: &crate::engine::ExitElsewhere) -> Result<Option<u64>> {
-        self.elsewhere
-            .as_ref()
-            .map_or(Ok(None), |contexts| contexts.exit(exit))
+    fn handle(&self, frame: &SavedFrame) -> Result<Option<u64>> {
+        let contexts = self.mirrored.as_ref();
+        contexts.map_or(Ok(None), |contexts| contexts.handle(frame))
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {

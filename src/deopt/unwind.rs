@@ -334,7 +334,7 @@ impl Row {
         Ok(unsafe { (at as *const u64).read_unaligned() })
     }
 
-    /// Refuses a frame of another process whose rules read anything outside of its stack.
+    /// Refuses a frame in a mirror whose rules read anything outside of its stack.
     pub(super) fn check_reads(&self, stack: CodeRange, registers: Registers<'_>) -> Result<()> {
         let Base::Register(reg, offset) = self.base else {
             return Err(self.refused(String::from("the frame address is not computed from a register")));

@@ -84,7 +84,7 @@ impl Walker {
             is_site: true,
             registers,
             outside: None,
-            is_elsewhere: frame.window.is_some(),
+            is_mirrored: frame.window.is_some(),
         }
     }
 
@@ -126,8 +126,8 @@ pub struct Callers<'w> {
     is_site: bool,
     registers: Registers,
     outside: Option<CodeAddr>,
-    /// Whether the frames are another process's.
-    is_elsewhere: bool,
+    /// Whether the frames are in a mirror.
+    is_mirrored: bool,
 }
 
 impl<'w> Callers<'w> {
@@ -146,8 +146,8 @@ impl<'w> Callers<'w> {
     }
 
     fn step(&mut self) -> Result<Option<Caller<'w>>> {
-        if self.is_elsewhere {
-            return Err(Error::NotElsewhere {
+        if self.is_mirrored {
+            return Err(Error::NotMirrored {
                 what: "a walk to callers",
                 mend: "keep what is asked of callers in shared data",
             });

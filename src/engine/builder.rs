@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::mirroring::Mirroring;
 use super::observe::Observers;
 use super::state::States;
 use super::{Engine, Exits, Observer, Shared, journal};
@@ -19,14 +20,13 @@ use patchpoint_asm::backend_of;
 /// Describes an engine, and makes it.
 #[derive(Default)]
 pub struct Builder {
-    world: Option<Box<dyn World>>,
-    exits: Option<Box<dyn Exits>>,
-    arena: Option<Arena>,
+    pub(super) world: Option<Box<dyn World>>,
+    pub(super) exits: Option<Box<dyn Exits>>,
+    pub(super) arena: Option<Arena>,
     journal: Option<usize>,
     image_limit: Option<u64>,
     observers: Observers,
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    pub(super) elsewhere: Option<super::elsewhere::Elsewhere>,
+    pub(super) mirroring: Option<Mirroring>,
 }
 
 impl Builder {
@@ -77,29 +77,21 @@ impl Builder {
     /// Makes the engine.
     ///
     /// # Errors
-    /// [`Error::NoWorld`] without a world, where this process executes the code; [`Error::NoHost`] where this machine is none that code can run on;
-    /// [`Error::NoBarrier`] if the world's threads cannot be made to see changed code. Where another process executes the
-    /// code: [`Error::NotElsewhere`] for a world or for ramps that know only threads of this one.
-    #[cfg_attr(
-        not(feature = "remote"),
-        allow(unused_mut, reason = "changed for another process")
-    )]
+    /// [`Error::NoWorld`] without a world, where the code is not [mirrored](Self::mirrored); [`Error::NoHost`] where this
+    /// machine is none that code can run on; [`Error::NoBarrier`] if the world's threads cannot be made to see changed code.
+    /// Where it is mirrored: [`Error::NotMirrored`] for a world or for exits that know only threads of this process.
     pub fn build(mut self) -> Result<Engine> {
-        #[cfg(all(feature = "remote", target_os = "linux"))]
-        let elsewhere = self.elsewhere.take().map(|elsewhere| self.prepare_for(elsewhere));
-        #[cfg(all(feature = "remote", target_os = "linux"))]
-        let elsewhere = elsewhere.transpose()?;
+        let mirrored = self.mirroring.take().map(|mirroring| self.prepare_for(mirroring));
+        let mirrored = mirrored.transpose()?;
         let world = self.world.ok_or(Error::NoWorld)?;
         let arch = Arch::host().ok_or(Error::NoHost {
             host: std::env::consts::ARCH,
         })?;
-        #[cfg(all(feature = "remote", target_os = "linux"))]
-        let (publisher, is_elsewhere) = match &elsewhere {
-            Some(elsewhere) => (elsewhere.publisher.clone(), true),
-            None => (Publisher::new(), false),
+        let is_mirrored = mirrored.is_some();
+        let (publisher, built) = match mirrored {
+            Some(mirrored) => (mirrored.publisher, mirrored.built),
+            None => (Publisher::new(), None),
         };
-        #[cfg(not(all(feature = "remote", target_os = "linux")))]
-        let (publisher, is_elsewhere) = (Publisher::new(), false);
         let level = Publisher::level_for(world.resumption());
         publisher.check(level)?;
         let stops_anywhere = world.stops_anywhere();
@@ -117,7 +109,7 @@ impl Builder {
             level,
             stops_anywhere,
             publisher,
-            is_elsewhere,
+            is_mirrored,
             counters: SharedCounters::default(),
             exits: self.exits,
             observers: self.observers,
@@ -130,38 +122,9 @@ impl Builder {
             next_module: AtomicU32::new(0),
         });
         let engine = Engine { shared };
-        #[cfg(all(feature = "remote", target_os = "linux"))]
-        if let Some(elsewhere) = elsewhere {
-            elsewhere.engines.add(&engine);
+        if let Some(built) = built {
+            built(&engine);
         }
         Ok(engine)
     }
-
-    /// Takes what the other process has for what was not given, and refuses what does not work there.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn prepare_for(&mut self, elsewhere: super::elsewhere::Elsewhere) -> Result<There> {
-        // protection: remote-worlds-of-this-process-are-refused
-        if self.world.as_ref().is_some_and(|world| world.stops_anywhere()) {
-            return Err(Error::NotElsewhere {
-                what: "a world that stops the threads of this process anywhere",
-                mend: "give none, which stops those of the other process between messages; or use live modules",
-            });
-        }
-        if let Some(exits) = &mut self.exits {
-            exits.executed_elsewhere(elsewhere.capture)?;
-        }
-        self.arena = Some(elsewhere.arena);
-        self.world.get_or_insert(elsewhere.world);
-        Ok(There {
-            publisher: elsewhere.publisher,
-            engines: elsewhere.engines,
-        })
-    }
-}
-
-/// What of the other process is left to be used when the engine is built.
-#[cfg(all(feature = "remote", target_os = "linux"))]
-struct There {
-    publisher: Publisher,
-    engines: Arc<super::elsewhere::Engines>,
 }

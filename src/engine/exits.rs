@@ -7,12 +7,8 @@
 
 use core::any::Any;
 
-#[cfg(all(feature = "remote", target_os = "linux"))]
-use crate::addr::CodeRange;
-use crate::addr::{CodeAddr, Len};
-#[cfg(all(feature = "remote", target_os = "linux"))]
-use crate::error::Error;
-use crate::error::Result;
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::error::{Error, Result};
 use crate::site::{ModuleId, Site};
 
 /// Why control leaves the code of a site.
@@ -80,19 +76,56 @@ pub struct ExitCode {
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// A thread of another process that has left compiled code by a ramp. Its stack is shared with this process, at the same
-/// addresses; what the other process says of it has not been checked.
-#[cfg(all(feature = "remote", target_os = "linux"))]
+/// What a thread has saved that left compiled code by an exit stub in a [mirror](crate::memory::Mirror): of its stack, which
+/// is mapped here too, at the same addresses. The addresses in it are what was told, and have not been checked.
 #[derive(Clone, Copy, Debug)]
-pub struct ExitElsewhere {
-    /// What the ramp handed over: an address of this process.
-    pub context: u64,
-    /// Where its general registers are.
-    pub raw: u64,
-    /// Where its vector registers are.
-    pub save: u64,
+pub struct SavedFrame {
+    context: u64,
+    general: u64,
+    vectors: u64,
+    stack: CodeRange,
+}
+
+impl SavedFrame {
+    /// Of a thread with that stack, what its capture routine handed over (see
+    /// [`ForwardExit`](crate::deopt::ForwardExit::forward)): any three words.
+    ///
+    /// # Safety
+    /// All of the stack is mapped here, readable and writable, as long as this is used; the thread waits meanwhile, and nobody
+    /// else in this process refers to its stack.
+    #[must_use]
+    pub unsafe fn new([context, general, vectors]: [u64; 3], stack: CodeRange) -> Self {
+        Self {
+            context,
+            general,
+            vectors,
+            stack,
+        }
+    }
+
+    /// What the exit stub handed over.
+    #[must_use]
+    pub fn context(&self) -> u64 {
+        self.context
+    }
+
+    /// Where its general registers are said to be.
+    #[must_use]
+    pub fn general(&self) -> u64 {
+        self.general
+    }
+
+    /// Where its vector registers are said to be.
+    #[must_use]
+    pub fn vectors(&self) -> u64 {
+        self.vectors
+    }
+
     /// Its stack, all of which is mapped here.
-    pub stack: CodeRange,
+    #[must_use]
+    pub fn stack(&self) -> CodeRange {
+        self.stack
+    }
 }
 
 /// Makes ramps.
@@ -108,8 +141,7 @@ pub struct ExitElsewhere {
 /// - there are no more bytes than [`bound`](Self::bound) announced for the same site, role and resumption;
 /// - what the bytes refer to lives as long as [`ExitCode::keep`];
 /// - [`check_leavable`](Self::check_leavable) accepts a site only if its frame can be left;
-/// - where another process executes the code, [`exit`](Self::exit) reads and writes nothing outside of
-///   [`ExitElsewhere::stack`] for what that process says.
+/// - [`handle`](Self::handle) reads and writes nothing outside of [`SavedFrame::stack`] for what a frame says.
 pub unsafe trait Exits: Send + Sync {
     /// Whether there is a handler for that role.
     fn handles(&self, role: Role) -> bool;
@@ -132,26 +164,27 @@ pub unsafe trait Exits: Send + Sync {
     /// It cannot; why.
     fn check_leavable(&self, site: &Site) -> Result<()>;
 
-    /// From now on the ramps are for code that another process executes, in which they call the routine at `capture`
-    /// instead of that of this process.
+    /// From now on the ramps are for code that is executed in a mirror, where they call the routine at that address instead
+    /// of this process's.
+    ///
+    /// # Safety
+    /// The ramps are executed only where there is a [`Capture`](crate::deopt::Capture) at that address.
     ///
     /// # Errors
-    /// [`Error::NotElsewhere`]: these ramps only work in this process.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn executed_elsewhere(&mut self, _capture: CodeAddr) -> Result<()> {
-        Err(Error::NotElsewhere {
-            what: "these ramps",
-            mend: "use deopt::Ramps, or implement Exits::executed_elsewhere",
+    /// [`Error::NotMirrored`]: these ramps only work in this process.
+    unsafe fn capture_by(&mut self, _routine: CodeAddr) -> Result<()> {
+        Err(Error::NotMirrored {
+            what: "these exits",
+            mend: "use deopt::Ramps, or implement Exits::capture_by and handle",
         })
     }
 
-    /// A thread of the other process has left compiled code by one of these ramps: what the routine there is to do.
-    /// `None` for a ramp that is none of these.
+    /// A thread has left compiled code in a mirror by one of these ramps: what the routine there is to do. `None` for a ramp
+    /// that is none of these.
     ///
     /// # Errors
-    /// [`Error::ExecutorAnswer`]: the frame is not on the thread's stack.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn exit(&self, _exit: &ExitElsewhere) -> Result<Option<u64>> {
+    /// [`Error::SavedFrame`]: what was saved is not on the thread's stack.
+    fn handle(&self, _frame: &SavedFrame) -> Result<Option<u64>> {
         Ok(None)
     }
 

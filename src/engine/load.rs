@@ -240,9 +240,9 @@ impl Engine {
     /// works, or was asked for, and the engine's world [stops threads anywhere](crate::publish::World::stops_anywhere).
     pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
         self.check_here()?;
-        // protection: remote-code-of-this-process-is-refused
-        if self.shared.is_elsewhere {
-            return Err(Error::NotElsewhere {
+        // protection: mirrored-code-of-this-process-is-refused
+        if self.shared.is_mirrored {
+            return Err(Error::NotMirrored {
                 what: "code of this process",
                 mend: "load the object, or adopt the code by an engine of its own",
             });

@@ -25,14 +25,13 @@
 mod builder;
 mod calls;
 mod commit;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub(crate) mod elsewhere;
 mod exits;
 mod fault;
 mod group;
 mod journal;
 mod live;
 mod load;
+mod mirroring;
 mod module;
 mod observe;
 mod plan;
@@ -56,11 +55,10 @@ use parking_lot::{Mutex, RwLock};
 
 pub use builder::Builder;
 pub use commit::Prepared;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub use exits::ExitElsewhere;
-pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role, StackAt};
+pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame, StackAt};
 pub use journal::JournalEntry;
 pub use load::{Code, Registration};
+pub use mirroring::Mirroring;
 pub use observe::{Changed, CodeKind, Event, Observer, Placed, Reclaimed, Refused};
 pub use state::Status;
 pub use transaction::Transaction;
@@ -124,8 +122,8 @@ struct Shared {
     /// Whether the world stops threads at any instruction.
     stops_anywhere: bool,
     publisher: Publisher,
-    /// Whether another process executes the code.
-    is_elsewhere: bool,
+    /// Whether the code is executed in a mirror.
+    is_mirrored: bool,
     counters: SharedCounters,
     exits: Option<Box<dyn Exits>>,
     observers: Observers,
@@ -333,11 +331,11 @@ impl Engine {
     /// A counter for code of this engine's to count in.
     ///
     /// # Errors
-    /// As [`Arena::place`], where another process executes the code.
+    /// As [`Arena::place`], where the code is executed in a mirror.
     pub(crate) fn counter(&self) -> Result<Counter> {
         self.check_here()?;
-        match self.shared.is_elsewhere {
-            // protection: remote-counters-are-shared
+        match self.shared.is_mirrored {
+            // protection: mirrored-counters-are-shared
             true => self.shared.counters.make(&self.shared.arena),
             false => Ok(Counter::own()),
         }

@@ -2,10 +2,12 @@
 //! how to mend it; a variant's fields are what its sentence names.
 
 mod place;
+mod provider;
 mod site;
 
 pub use patchpoint_isa::SiteName;
 pub use place::{Errno, Fate};
+pub use provider::ProviderError;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -108,73 +110,21 @@ pub enum Error {
         "the engine belongs to the parent of this process; build a new one after fork, and load the code again"
     )]
     EngineForked,
-    // ---- remote ----
-    /// The process that executes the code has ended, or was given up.
-    #[error("the executor is gone, as was found when {during}: start another one and load the code again")]
-    ExecutorGone { during: &'static str },
-    /// The process that executes the code does not answer. It is given up.
+    // ---- mirrors, and other implementations of this crate's traits ----
+    /// Somebody else's implementation of a trait of this crate has failed.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// Something that is for code of this process only.
+    #[error("{what} cannot be had for code that is executed in a mirror: {mend}")]
+    NotMirrored { what: &'static str, mend: &'static str },
+    /// What a thread in a mirror is said to have saved cannot be.
+    #[error("a thread that left compiled code handed over {why}: its stack was written by somebody else")]
+    SavedFrame { why: &'static str },
+    /// A frame in a mirror has an address that is not on its stack.
     #[error(
-        "the executor did not answer within {waited_ms} ms when {during}: start another one, or give it more time"
-    )]
-    ExecutorSilent { during: &'static str, waited_ms: u64 },
-    /// The process that executes the code answers what no executor does. It is given up.
-    #[error(
-        "the executor's answer when {during} is none: {why}: use the same version of the crate on both sides"
-    )]
-    ExecutorAnswer { during: &'static str, why: &'static str },
-    /// The process that executes the code cannot do what was asked.
-    #[error("the executor refused when {during}: {why}: {errno}")]
-    ExecutorRefused { during: &'static str, why: &'static str, errno: Errno },
-    /// A function of another process is called with more arguments than registers take.
-    #[error(
-        "a call into the executor has {given} arguments: give at most {most}, or an address of shared data"
-    )]
-    ExecutorArgs { given: usize, most: usize },
-    /// The process that changes the code has ended.
-    #[error("the controller is gone: what it loaded stays, and cannot be changed any more; end this process")]
-    ControllerGone,
-    /// The process that changes the code asks for what no controller does.
-    #[error("the controller's request is none: {why}: use the same version of the crate on both sides")]
-    ControllerRequest { why: &'static str },
-    /// Who listens where an executor connects does not prove that it is the controller; it is not obeyed.
-    #[error(
-        "who listens there is not the controller: {why}: take path and token from the same listener, and run both sides as one user"
-    )]
-    ControllerUnproven { why: &'static str },
-    /// A frame of another process has an address that is not on its stack.
-    #[error(
-        "patchpoint {id} at {addr}: {at:#x} is not on the stack {stack} of the other process's thread: only values on the stack can be reached"
+        "patchpoint {id} at {addr}: {at:#x} is not on the stack {stack} of the thread: in a mirror only values on the stack can be reached"
     )]
     FrameOutside { id: RecordId, addr: CodeAddr, at: u64, stack: CodeRange },
-    /// Something that is for code of this process only.
-    #[error("{what} cannot be had for code that another process executes: {mend}")]
-    NotElsewhere { what: &'static str, mend: &'static str },
-    /// A call into another process is not over.
-    #[error(
-        "thread {thread} of the executor was in a call that had neither ended nor left by a ramp after {waited_ms} ms: let calls be shorter, have more patience, or use live modules"
-    )]
-    CallNotOver { thread: i32, waited_ms: u64 },
-    /// A foreign process refuses.
-    #[error(
-        "process {process} could not be used when {during}: {errno}; run as its user or with CAP_SYS_PTRACE, on x86-64, with no other tracer"
-    )]
-    ProcessRefused { process: u32, during: &'static str, errno: Errno },
-    /// A foreign process has ended.
-    #[error("process {process} has ended, or runs another program: open the one that runs now")]
-    ProcessGone { process: u32 },
-    /// A thread of a foreign process does not stop.
-    #[error(
-        "thread {thread} of process {process} did not stop within {waited_ms} ms: try again when it is not in the kernel for long, or have more patience"
-    )]
-    ThreadNotStopped { process: u32, thread: i32, waited_ms: u64 },
-    /// Memory of a foreign process is none whose code can be changed.
-    #[error("{range} of process {process} {why}: give private memory that is mapped read-execute")]
-    ForeignRange { process: u32, range: CodeRange, why: &'static str },
-    /// An engine is not one of a foreign process.
-    #[error(
-        "the engine is none of process {process}'s, whose threads it does not stop: take the one of Process::engine"
-    )]
-    ForeignEngine { process: u32 },
     /// Other cores cannot be made to serialize.
     #[error("other threads cannot be made to serialize: {call} answered {errno}; {mend}")]
     NoBarrier { call: &'static str, errno: Errno, mend: &'static str },

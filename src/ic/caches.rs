@@ -16,7 +16,7 @@ use super::policy::{Chain, Policy};
 use super::stats::{CacheStats, Counting, Order, Totals};
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::deopt::{Answer, Frame, Ramps};
-use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role, WeakEngine};
+use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame, WeakEngine};
 use crate::error::{Error, Result};
 use crate::memory::fork::gate::Writing;
 use crate::sequence::Sequence;
@@ -493,14 +493,13 @@ unsafe impl Exits for CacheExits {
         self.ramps.check_leavable(site)
     }
 
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn executed_elsewhere(&mut self, capture: CodeAddr) -> Result<()> {
-        self.ramps.executed_elsewhere(capture)
+    unsafe fn capture_by(&mut self, routine: CodeAddr) -> Result<()> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.ramps.capture_by(routine) }
     }
 
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    fn exit(&self, exit: &crate::engine::ExitElsewhere) -> Result<Option<u64>> {
-        self.ramps.exit(exit)
+    fn handle(&self, frame: &SavedFrame) -> Result<Option<u64>> {
+        self.ramps.handle(frame)
     }
 
     fn forget(&self, module: ModuleId) {

@@ -55,8 +55,8 @@ impl Alias {
         Ok(self.mapping.writable(at))
     }
 
-    /// Makes the instruction cache agree with what was written, at the executed addresses. Code that another process
-    /// executes is maintained there, by who publishes it.
+    /// Makes the instruction cache agree with what was written, at the executed addresses. Code that is executed
+    /// in a mirror is maintained there, by who publishes it.
     pub(super) fn maintain(&self, range: CodeRange) {
         if self.mapping.is_executed_here() {
             publish::maintain(range);

@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 
 use super::SegmentKind;
 use super::chunk::Chunk;
-use super::elsewhere::Elsewhere;
 use super::fork::Birth;
+use super::mirror::{Mirror, Mirrored};
 use super::{Alias, CodeMemory, raw, reserve, sys};
 
 mod manager;
@@ -72,8 +72,8 @@ pub struct Arena {
 #[derive(Debug)]
 struct Shared {
     chunk_len: u64,
-    /// Who executes the code, where that is not this process.
-    elsewhere: Option<Elsewhere>,
+    /// Where the code is executed, if not in this process.
+    mirror: Option<Mirrored>,
     chunks: Mutex<Vec<Arc<Chunk>>>,
     birth: Birth,
 }
@@ -92,24 +92,17 @@ impl Arena {
         Self::with(chunk_len, None)
     }
 
-    /// The same, for code that another process executes.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    pub(crate) fn executed_by(elsewhere: Elsewhere, chunk_len: u64) -> Self {
-        Self::with(chunk_len, Some(elsewhere))
+    /// The same, for code that is executed in a mirror, and in this process only read. Data is writable in both.
+    #[must_use]
+    pub fn mirrored(mirror: Arc<dyn Mirror>, chunk_len: u64) -> Self {
+        Self::with(chunk_len, Some(Mirrored::by(mirror)))
     }
 
-    /// Whether it is this process that executes its code.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    pub(super) fn is_executed_by(&self, other: &Elsewhere) -> bool {
-        let executor = self.shared.elsewhere.as_ref();
-        executor.is_some_and(|executor| core::ptr::addr_eq(Arc::as_ptr(&executor.0), Arc::as_ptr(&other.0)))
-    }
-
-    fn with(chunk_len: u64, elsewhere: Option<Elsewhere>) -> Self {
+    fn with(chunk_len: u64, mirror: Option<Mirrored>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 chunk_len,
-                elsewhere,
+                mirror,
                 chunks: Mutex::new(Vec::new()),
                 birth: Birth::here(),
             }),
@@ -121,7 +114,8 @@ impl Arena {
     /// # Errors
     ///
     /// [`Error::SegmentRefused`] for an alignment that is no power of two or above 1 GiB, and for segments of
-    /// 2 GiB and more; [`Error::NoAddressSpace`]; [`Error::SystemCall`]; [`Error::EngineForked`] in a fork's child.
+    /// 2 GiB and more; [`Error::NoAddressSpace`]; [`Error::SystemCall`]; [`Error::EngineForked`] in a fork's child; those
+    /// of a [`Mirror`].
     pub fn place(&self, needs: &[SegmentNeed], reach: Reach) -> Result<Placement> {
         if !self.shared.birth.is_here() {
             return Err(Error::EngineForked);
@@ -138,8 +132,8 @@ impl Arena {
         let usual = self.shared.chunk_len.min(within.len() / 64);
         let new = |least: u64| {
             let [code, data] = [total.code, total.data].map(|len| page_multiple(len.max(least)));
-            let elsewhere = self.shared.elsewhere.as_ref();
-            Chunk::new(code, data, |len| reserve::reserve(len, reach), elsewhere)
+            let mirror = self.shared.mirror.as_ref();
+            Chunk::new(code, data, |len| reserve::reserve(len, reach), mirror)
         };
         let chunk = Arc::new(match new(usual) {
             Err(Error::NoAddressSpace { .. }) => new(1)?,

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 
-use super::elsewhere::{Access, Elsewhere};
 use super::fork::{Birth, View};
+use super::mirror::Mirrored;
 use super::spans::Spans;
 use super::sys;
 
-/// How many places are tried at which the other process turns out to have something.
+/// How many places are tried at which a mirror turns out to have something.
 const TRIES: usize = 64;
 
 /// The executed and the writable view of one sealed memory file.
@@ -29,8 +29,8 @@ pub(super) struct DoubleMapping {
     birth: Birth,
     /// None where there is no code.
     view: Option<View>,
-    /// Who executes the code, where that is not this process.
-    elsewhere: Option<Elsewhere>,
+    /// Where the code is executed, if not in this process.
+    mirror: Option<Mirrored>,
     /// Kept mapped as long as its code is.
     reservation: Arc<Reservation>,
 }
@@ -61,22 +61,18 @@ impl DoubleMapping {
             to_rw: rw.wrapping_sub(start.get()),
             birth,
             view: Some(View::new(rx, true, birth)),
-            elsewhere: None,
+            mirror: None,
             reservation,
         })
     }
 
-    /// Maps files over a reservation, of which the first `len` bytes are code, in this process and another one. `None`
+    /// Maps files over a reservation, of which the first `len` bytes are code, in this process and in a mirror. `None`
     /// if that has something else there.
-    #[cfg_attr(
-        not(feature = "remote"),
-        allow(unreachable_code, reason = "there is no other process")
-    )]
-    fn with(reservation: &Arc<Reservation>, len: u64, elsewhere: &Elsewhere) -> Result<Option<Self>> {
+    fn with(reservation: &Arc<Reservation>, len: u64, mirror: &Mirrored) -> Result<Option<Self>> {
         let whole = reservation.whole;
         let (rx, data) = parts(whole, len);
         let birth = Birth::here();
-        let Some(rw) = elsewhere.map_chunk(rx, data)? else {
+        let Some(rw) = mirror.map_chunk(rx, data)? else {
             return Ok(None);
         };
         Ok(Some(Self {
@@ -84,7 +80,7 @@ impl DoubleMapping {
             to_rw: rw.wrapping_sub(whole.start().get()),
             birth,
             view: (!rx.is_empty()).then(|| View::new(rx, false, birth)),
-            elsewhere: Some(elsewhere.clone()),
+            mirror: Some(mirror.clone()),
             reservation: Arc::clone(reservation),
         }))
     }
@@ -102,7 +98,7 @@ impl DoubleMapping {
 
     /// Whether it is this process that executes it.
     pub(super) fn is_executed_here(&self) -> bool {
-        self.elsewhere.is_none()
+        self.mirror.is_none()
     }
 
     /// Whether this process has the writable view; a fork's child has not.
@@ -138,8 +134,8 @@ impl Drop for DoubleMapping {
         // A fork's child does not have this view, and may have mapped something else there.
         // protection: fork-child-unmaps-nothing-of-others
         if self.birth.is_here() {
-            if let Some(elsewhere) = &self.elsewhere {
-                elsewhere.unmap(self.reservation.whole);
+            if let Some(mirror) = &self.mirror {
+                mirror.unmap(self.reservation.whole);
             }
             // SAFETY: mapped by us, and this was the last owner.
             // protection: writable-view-is-unmapped
@@ -177,18 +173,18 @@ impl Drop for Reservation {
     }
 }
 
-/// Maps code and data at addresses that are free in both processes.
+/// Maps code and data at addresses that are free in this process and in the mirror.
 fn map_in_both(
     reserve: impl Fn() -> Result<Arc<Reservation>>,
     code: u64,
-    elsewhere: &Elsewhere,
+    mirror: &Mirrored,
 ) -> Result<(DoubleMapping, CodeRange)> {
     // Kept until a place is found, so that none is found twice.
     let mut refused = Vec::new();
     loop {
         let reservation = reserve()?;
         let whole = reservation.whole;
-        match DoubleMapping::with(&reservation, code, elsewhere)? {
+        match DoubleMapping::with(&reservation, code, mirror)? {
             Some(mapping) => return Ok((mapping, whole)),
             None if refused.len() < TRIES => refused.push(reservation),
             None => {
@@ -219,16 +215,16 @@ impl Chunk {
         code: u64,
         data: u64,
         reserve: impl Fn(u64) -> Result<CodeRange>,
-        elsewhere: Option<&Elsewhere>,
+        mirror: Option<&Mirrored>,
     ) -> Result<Self> {
         let reserve = || Ok(Arc::new(Reservation::new(reserve(code.saturating_add(data))?)));
-        let (code, whole) = match elsewhere {
+        let (code, whole) = match mirror {
             None => {
                 let reservation: Arc<Reservation> = reserve()?;
                 let whole = reservation.whole;
                 (DoubleMapping::over(reservation, code)?, whole)
             }
-            Some(elsewhere) => map_in_both(reserve, code, elsewhere)?,
+            Some(mirror) => map_in_both(reserve, code, mirror)?,
         };
         let (_, data) = parts(whole, code.rx().len());
         Ok(Self {
@@ -252,8 +248,8 @@ impl Chunk {
 
     /// Backs free data pages with zeroed writable memory.
     pub(super) fn map_data(&self, pages: CodeRange) -> Result<()> {
-        if self.code.elsewhere.is_some() {
-            // Mapped with the chunk, in both processes.
+        if self.code.mirror.is_some() {
+            // Mapped with the chunk, in both places.
             return Ok(());
         }
         // SAFETY: the pages are in this chunk's reservation, and were free until the caller took them.
@@ -268,8 +264,8 @@ impl Chunk {
 
     /// Makes data pages read-only.
     pub(super) fn seal_data(&self, pages: CodeRange) -> Result<()> {
-        if let Some(elsewhere) = &self.code.elsewhere {
-            return elsewhere.protect(pages, Access::Read);
+        if let Some(mirror) = &self.code.mirror {
+            return mirror.set_writable(pages, false);
         }
         // SAFETY: the pages are the caller's; it has ended writing them.
         unsafe { sys::protect(pages.start().get(), pages.len(), region::Protection::READ) }.map_err(|errno| {
@@ -289,8 +285,8 @@ impl Chunk {
             // In a fork's child a thread of the parent may have the lock for ever.
             return;
         }
-        let released = match &self.code.elsewhere {
-            Some(elsewhere) => elsewhere.renew(pages).is_ok(),
+        let released = match &self.code.mirror {
+            Some(mirror) => mirror.renew(pages).is_ok(),
             // SAFETY: the pages are in this chunk's reservation and their owner gives them up.
             None => unsafe { sys::release(pages.start().get(), pages.len()) }.is_ok(),
         };

@@ -21,8 +21,6 @@ pub enum Strategy {
     ProcMem,
     /// Protection changed before and after.
     Toggle,
-    /// Writes to another process's memory as a file.
-    Foreign,
     /// The runtime's own [`CodeMemory`].
     Runtime,
 }
@@ -35,7 +33,6 @@ impl Strategy {
             Self::Alias => "Alias",
             Self::ProcMem => "ProcMem",
             Self::Toggle => "Toggle",
-            Self::Foreign => "another process's memory",
             Self::Runtime => "the runtime's own memory",
         }
     }

@@ -1,8 +1,8 @@
 //! Counters that code counts in.
 //!
-//! **Problem.** A sequence adds to a word at a fixed address, and this process reads it. Where another process executes the
-//! code, memory of this process's own is not there. **Approach.** A counter is a word of this process's heap, or one of
-//! data that both processes map, of which a page has room for many.
+//! **Problem.** A sequence adds to a word at a fixed address, and this process reads it. Where the code is
+//! executed in a mirror, the heap of this process is not there. **Approach.** A counter is a word of the heap, or one of data
+//! that is mapped in both places, of which a page has room for many.
 //!
 //! **Invariant.** The word stays where it is as long as a counter that names it lives: whoever hands the address to code
 //! keeps the counter as long as the code may run. **Cost.** As an atomic of one's own; a system call or two per page of
@@ -47,7 +47,7 @@ impl Counter {
         }
     }
 
-    /// What was counted. Of a shared one, whatever the other process says.
+    /// What was counted. Of a shared one, whatever was written in the mirror.
     pub(crate) fn get(&self) -> u64 {
         match &self.0 {
             Word::Own(word) => word.load(Ordering::Relaxed),
@@ -70,7 +70,7 @@ impl fmt::Debug for Counter {
     }
 }
 
-/// Makes counters that two processes see.
+/// Makes counters that are seen in a mirror, too.
 #[derive(Default)]
 pub(crate) struct SharedCounters(Mutex<Option<Page>>);
 

@@ -12,7 +12,7 @@
 //! | [`ProcMem`] | foreign, private | `pwrite` to `/proc/self/mem` | yes |
 //! | [`Toggle`] | foreign | read-execute to read-write and back, once per run of pages | no: stopped world |
 //!
-//! Code of a process that knows nothing of this library is written by [`foreign`] (feature `remote`).
+//! Memory of an [`Arena`] may be executed in a [`Mirror`] of it, a second place where it is mapped at the same addresses.
 //!
 //! [`adopt()`] takes the first of these that works for foreign memory and says why. Code that other threads
 //! may be executing is only ever written through [`LiveMemory`], which Toggle does not implement; everything
@@ -32,7 +32,7 @@
 //! until the new program starts; so does `std::process::Command`, unless it has to fork (`pre_exec`, `uid`). In a child every
 //! change is refused at once by [`Error::Forked`](crate::Error::Forked) or
 //! [`Error::EngineForked`](crate::Error::EngineForked), whatever a thread of its parent was doing; code and handlers run. It
-//! may build an engine of its own. A process that executes another's code (feature `remote`) has children without any of it.
+//! may build an engine of its own.
 //!
 //! **Cost.** A write through Alias is a range check, an addition and the copy: no lock, no allocation.
 
@@ -43,14 +43,8 @@ mod arena;
 mod chunk;
 mod code;
 mod counters;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub(crate) mod elsewhere;
-#[cfg(not(all(feature = "remote", target_os = "linux")))]
-#[path = "nowhere.rs"]
-mod elsewhere;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub mod foreign;
 pub(crate) mod fork;
+mod mirror;
 mod pieces;
 mod proc_mem;
 mod raw;
@@ -74,6 +68,7 @@ pub use area::CodeArea;
 pub use arena::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 pub use code::{CodeMemory, LiveMemory, Strategy};
 pub(crate) use counters::{Counter, SharedCounters};
+pub use mirror::{MemoryFile, Mirror};
 pub use pieces::Pieces;
 pub(crate) use pieces::{Side, Write};
 pub use proc_mem::ProcMem;
@@ -81,8 +76,5 @@ pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;
 pub use stubs::{StubPool, StubSlot, StubStats};
 pub use toggle::Toggle;
-
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub(crate) use sys::{listen, page_size, socket};
 
 use code::check_within;

@@ -9,14 +9,7 @@
 //! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`Drained`] are the proofs
 //! that functions ask for, so that a missing stop does not compile.
 
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub(crate) mod calls;
 mod clock;
-#[cfg(all(feature = "remote", target_os = "linux"))]
-pub(crate) mod elsewhere;
-#[cfg(not(all(feature = "remote", target_os = "linux")))]
-#[path = "nowhere.rs"]
-mod elsewhere;
 mod epoch;
 mod icache;
 #[cfg(target_os = "linux")]
@@ -26,6 +19,7 @@ mod mask;
 mod others;
 #[cfg(target_arch = "powerpc64")]
 mod powerpc64;
+mod publication;
 mod publisher;
 mod serialize;
 #[cfg(target_os = "linux")]
@@ -50,6 +44,7 @@ pub(crate) use epoch::{Epochs, Passed};
 pub(crate) use icache::maintain;
 #[cfg(test)]
 pub(crate) use icache::testing as maintained;
+pub use publication::Publication;
 pub use publisher::{Level, Publisher};
 #[cfg(test)]
 pub(crate) use serialize::count as serialize_count;

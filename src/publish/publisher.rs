@@ -3,13 +3,14 @@
 #![allow(unsafe_code, reason = "caches are maintained by address")]
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::addr::CodeRange;
 use crate::error::{Errno, Error, Result};
 use crate::latency::{self, Stage};
 
-use super::elsewhere::Elsewhere;
 use super::others::Others;
+use super::publication::Publication;
 use super::{Resumption, icache, serialize};
 
 /// What is true of the other threads when a publication returns.
@@ -22,7 +23,7 @@ pub enum Level {
     Immediate,
 }
 
-/// How this process publishes code. [`Display`](fmt::Display) says what was chosen, and why.
+/// How code is published. [`Display`](fmt::Display) says what was chosen, and why.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     way: Way,
@@ -33,9 +34,8 @@ pub struct Publisher {
 enum Way {
     /// In this process.
     Here(Others),
-    /// In the process that executes it.
-    #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "there is none"))]
-    Elsewhere(Elsewhere),
+    /// Where it is executed, by who knows the threads there.
+    By(Arc<dyn Publication>),
 }
 
 impl Default for Publisher {
@@ -58,11 +58,10 @@ impl Publisher {
         }
     }
 
-    /// Publishes in another process, which asks itself how its threads can be made to serialize.
-    #[cfg(all(feature = "remote", target_os = "linux"))]
-    pub(crate) fn elsewhere(elsewhere: Elsewhere) -> Self {
+    /// Publishes where the code is executed.
+    pub(crate) fn by(publication: Arc<dyn Publication>) -> Self {
         Self {
-            way: Way::Elsewhere(elsewhere),
+            way: Way::By(publication),
         }
     }
 
@@ -75,7 +74,7 @@ impl Publisher {
         match (level, &self.way) {
             // protection: no-barrier-is-a-refusal
             (Level::Immediate, Way::Here(Others::Refused { call, errno })) => Err(no_barrier(call, *errno)),
-            (_, Way::Elsewhere(elsewhere)) => elsewhere.check(level),
+            (_, Way::By(publication)) => publication.check(level),
             _ => Ok(()),
         }
     }
@@ -94,11 +93,11 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// Those of the other process, if one executes the code.
+    /// Those of a [`Publication`].
     pub(crate) fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {
         match &self.way {
             Way::Here(_) => ranges.iter().for_each(|range| icache::maintain(*range)),
-            Way::Elsewhere(elsewhere) => elsewhere.maintain(ranges)?,
+            Way::By(publication) => publication.maintain(ranges)?,
         }
         Ok(())
     }
@@ -112,8 +111,8 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Where another process
-    /// executes the code: that is gone, or refuses.
+    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Those of a
+    /// [`Publication`].
     pub unsafe fn publish_code(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         self.publish(ranges, level)
     }
@@ -132,13 +131,13 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Where another process
-    /// executes the code: that is gone, or refuses.
+    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Those of a
+    /// [`Publication`].
     #[inline]
     pub(crate) fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         let others = match &self.way {
             Way::Here(others) => others,
-            Way::Elsewhere(elsewhere) => return elsewhere.publish(ranges, level),
+            Way::By(publication) => return publication.publish(ranges, level),
         };
         let stage = latency::enter(Stage::Flush);
         for range in ranges {
@@ -170,19 +169,19 @@ impl Publisher {
         };
         match &self.way {
             Way::Here(_) => self.publish(&[], level),
-            Way::Elsewhere(elsewhere) => elsewhere.publish(ranges, level),
+            Way::By(publication) => publication.publish(ranges, level),
         }
     }
 
-    /// The process in which traps are noted, where that is another one.
-    pub(crate) fn traps_elsewhere(&self) -> Option<&Elsewhere> {
+    /// Who publishes the code, and notes its traps, where that is not this process.
+    pub(crate) fn publication(&self) -> Option<&dyn Publication> {
         match &self.way {
             Way::Here(_) => None,
-            Way::Elsewhere(elsewhere) => Some(elsewhere),
+            Way::By(publication) => Some(&**publication),
         }
     }
 
-    /// Publishes what was put back. Where the process that would execute it has ended, nobody executes anything else.
+    /// Publishes what was put back. Where nobody is left who would execute it, nobody executes anything else.
     ///
     /// # Errors
     ///
@@ -191,7 +190,7 @@ impl Publisher {
     pub(crate) fn publish_again(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         let published = self.publish(ranges, level);
         match &self.way {
-            Way::Elsewhere(elsewhere) if elsewhere.has_ended() => Ok(()),
+            Way::By(publication) if publication.has_ended() => Ok(()),
             _ => published,
         }
     }
@@ -201,7 +200,7 @@ impl fmt::Display for Publisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.way {
             Way::Here(others) => fmt::Display::fmt(others, f),
-            Way::Elsewhere(_) => f.write_str("another process publishes its code"),
+            Way::By(_) => f.write_str("the code is executed in a mirror, and published there"),
         }
     }
 }

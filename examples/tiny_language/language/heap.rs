@@ -4,7 +4,7 @@ use patchpoint::Result;
 
 use super::object::Object;
 use super::value::Word;
-use crate::elsewhere::{Host, Seen};
+use crate::host::{Host, Seen};
 
 const PER_CHUNK: usize = 64;
 

@@ -15,7 +15,7 @@ use super::interpreter;
 use super::object::{ClassId, NAMES, Name, Object, Shape};
 use super::runtime::Runtime;
 use super::value::Word;
-use crate::elsewhere::{Caller, Host, Seen};
+use crate::host::{Caller, Host, Seen};
 
 /// How many classes an isolate sees.
 pub(crate) const CLASSES: usize = 6;

@@ -14,7 +14,7 @@
 //! [`tier`] makes code of them and gives it up; [`lookup`] answers the misses of inline caches; [`deopt`] carries frames
 //! over into the interpreter.
 //!
-//! Who executes the compiled code is the runtime's [`Host`](crate::elsewhere::Host): this process, or another. What
+//! Who executes the compiled code is the runtime's [`Host`](crate::host::Host): this process, or another. What
 //! compiled code reads is in memory that the host sees: objects, and of an isolate the globals. The interpreter, the
 //! lookups and the handlers are here in any case. They follow pointers that they find in objects, and so trust that compiled
 //! code writes no others: what another process cannot change is code.

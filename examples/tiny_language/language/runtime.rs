@@ -7,7 +7,7 @@ use patchpoint::Result;
 use super::figures::Figures;
 use super::object::Shapes;
 use super::tier::{Options, Tiers};
-use crate::elsewhere::Host;
+use crate::host::Host;
 
 /// Shapes and, unless it is a plain interpreter, compiled code.
 #[derive(Default)]

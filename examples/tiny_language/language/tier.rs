@@ -23,7 +23,7 @@ use super::isolate::Isolate;
 use super::lookup::{class_key, code_key, lookup};
 use super::object::ClassId;
 use super::value::Word;
-use crate::elsewhere::Host;
+use crate::host::Host;
 
 /// What the hopeful version of `total` takes for granted: that no isolate has another `scale`.
 const SCALE_IS_ONE: &str = "scale is 1";

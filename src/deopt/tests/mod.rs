@@ -3,8 +3,6 @@
 #![allow(unsafe_code)]
 
 mod assumptions;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "remote"))]
-mod elsewhere;
 #[cfg(target_arch = "x86_64")]
 mod lean;
 #[cfg(target_arch = "x86_64")]
@@ -13,6 +11,8 @@ mod leaving;
 mod locations;
 #[cfg(target_arch = "x86_64")]
 mod machine;
+#[cfg(target_arch = "x86_64")]
+mod mirrored;
 #[cfg(target_arch = "x86_64")]
 mod probe;
 #[cfg(target_arch = "x86_64")]

@@ -33,7 +33,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
 
 fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     let site = preparation.site;
-    if preparation.shared.publisher.traps_elsewhere().is_none() {
+    if preparation.shared.publisher.publication().is_none() {
         table::check(site)?;
     }
     let trap = exchange::trap(site.module().arch());
@@ -67,8 +67,8 @@ fn traps(exchanges: &[HeadExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The transaction is known to
 /// be current: the note of another that was committed is not overwritten.
 pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[HeadExchange]) -> Result<()> {
-    traps(exchanges).try_for_each(|(site, ramp)| match publisher.traps_elsewhere() {
-        Some(elsewhere) => elsewhere.set_trap(site, Some(ramp)),
+    traps(exchanges).try_for_each(|(site, ramp)| match publisher.publication() {
+        Some(publication) => publication.set_trap(site, Some(ramp)),
         None => table::note(site, ramp),
     })
 }
@@ -76,8 +76,8 @@ pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[HeadExch
 /// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own ramps. A trap that
 /// leads to a ramp which the site has had before is one that was taken back, of which a thread may have to ask still.
 pub(in crate::engine) fn forget_traps(publisher: &Publisher, work: &Work) {
-    let leads_to = |site| match publisher.traps_elsewhere() {
-        Some(elsewhere) => elsewhere.trap(site),
+    let leads_to = |site| match publisher.publication() {
+        Some(publication) => publication.trap(site),
         None => table::ramp(site),
     };
     for exchange in &work.exchanges {
@@ -99,10 +99,10 @@ pub(in crate::engine) fn forget_trap(publisher: &Publisher, site: &Site) {
 }
 
 fn forget(publisher: &Publisher, site: CodeAddr) {
-    match publisher.traps_elsewhere() {
-        Some(elsewhere) if elsewhere.trap(site).is_some() => {
-            // A process that has ended has forgotten everything.
-            let _ = elsewhere.set_trap(site, None);
+    match publisher.publication() {
+        Some(publication) if publication.trap(site).is_some() => {
+            // Where nobody executes the code any more, everything is forgotten.
+            let _ = publication.set_trap(site, None);
         }
         Some(_) => {}
         None => table::forget(site),

@@ -16,6 +16,8 @@ mod limit;
 mod lives;
 mod maps;
 #[cfg(target_os = "linux")]
+mod mirrored;
+#[cfg(target_os = "linux")]
 mod observed;
 mod placed;
 #[cfg(any(target_arch = "x86_64", target_arch = "powerpc64"))]

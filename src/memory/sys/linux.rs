@@ -131,7 +131,7 @@ pub(in crate::memory) type Refused = (&'static str, Errno);
 // protection: executed-view-is-not-writable (2)
 // protection: seal-future-write
 const CODE_SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | LENGTH_SEALS;
-/// The same for a file that may be written: a process that shortens it would kill whoever reads it.
+/// The same for a file that may be written: who shortens it would kill whoever reads it.
 const LENGTH_SEALS: i32 = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
 /// Maps one memory file read-execute over the reservation at `rx`, and read-write elsewhere; returns where.
@@ -153,16 +153,25 @@ pub(in crate::memory) unsafe fn map_twice(rx: u64, len: u64) -> Result<u64, Refu
     }
 }
 
+/// A memory file that code or data is mapped from: a descriptor of it, closed with this. Its length is sealed, and that of
+/// code against every further writable mapping (`F_SEAL_FUTURE_WRITE`), for good (`F_SEAL_SEAL`), whoever has it.
+#[derive(Debug)]
+pub struct MemoryFile(OwnedFd);
+
+impl From<MemoryFile> for OwnedFd {
+    fn from(file: MemoryFile) -> Self {
+        file.0
+    }
+}
+
 /// What a view of a memory file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(in crate::memory) enum View {
     /// Code, where it is executed.
     Execute,
     /// Code, where it is only looked at.
-    #[cfg(feature = "remote")]
     Read,
     /// Data.
-    #[cfg(feature = "remote")]
     Write,
 }
 
@@ -171,24 +180,20 @@ pub(crate) enum View {
 /// # Safety
 ///
 /// The range lies in a reservation of the caller's and nothing refers to it.
-pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &OwnedFd) -> Outcome<()> {
+pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &MemoryFile) -> Outcome<()> {
     let prot = match view {
         // protection: executed-view-is-not-writable
         View::Execute => libc::PROT_READ | libc::PROT_EXEC,
-        #[cfg(feature = "remote")]
         View::Read => libc::PROT_READ,
-        #[cfg(feature = "remote")]
         View::Write => libc::PROT_READ | libc::PROT_WRITE,
     };
     // SAFETY: the caller owns the range.
-    unsafe { map(At::Over(at), len, prot, libc::MAP_SHARED, Some(file)) }?;
+    unsafe { map(At::Over(at), len, prot, libc::MAP_SHARED, Some(&file.0)) }?;
     match view {
         // What is written to the file must not reach a fork's child.
         // protection: fork-child-has-no-executed-view
         View::Execute => keep_from_children(at, len),
-        #[cfg(feature = "remote")]
         View::Read => keep_from_children(at, len),
-        #[cfg(feature = "remote")]
         View::Write => Ok(()),
     }
 }
@@ -198,7 +203,7 @@ pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &O
 /// The order is what makes every other view immutable: the read-write view is mapped first, then the file is sealed
 /// against further ones, and only then another can be mapped; the kernel takes the right to become writable away from
 /// a shared mapping of a file sealed so.
-pub(in crate::memory) fn code_file(len: u64) -> Result<(OwnedFd, u64), Refused> {
+pub(in crate::memory) fn code_file(len: u64) -> Result<(MemoryFile, u64), Refused> {
     let file = memory_file(c"patchpoint code").map_err(|e| ("memfd_create", e))?;
     set_len(&file, len)?;
     let rw_prot = libc::PROT_READ | libc::PROT_WRITE;
@@ -216,7 +221,7 @@ pub(in crate::memory) fn code_file(len: u64) -> Result<(OwnedFd, u64), Refused> 
         seal(&file, CODE_SEALS)
     };
     match finish() {
-        Ok(()) => Ok((file, rw)),
+        Ok(()) => Ok((MemoryFile(file), rw)),
         Err(refused) => {
             // SAFETY: mapped above, seen by nobody.
             unsafe { unmap(rw, len) };
@@ -242,30 +247,12 @@ fn seal(file: &OwnedFd, seals: i32) -> Result<(), Refused> {
     }
 }
 
-/// A memory file for data that two processes share.
-#[cfg(feature = "remote")]
-pub(in crate::memory) fn data_file(len: u64) -> Result<OwnedFd, Refused> {
+/// A memory file for data that is written in two places.
+pub(in crate::memory) fn data_file(len: u64) -> Result<MemoryFile, Refused> {
     let file = memory_file(c"patchpoint data").map_err(|e| ("memfd_create", e))?;
     set_len(&file, len)?;
     seal(&file, LENGTH_SEALS)?;
-    Ok(file)
-}
-
-/// Whether a file from another process has the seals of this view, and this length at least.
-#[cfg(feature = "remote")]
-pub(in crate::memory) fn is_sealed_for(file: &OwnedFd, view: View, len: u64) -> bool {
-    let needed = match view {
-        View::Write => LENGTH_SEALS,
-        View::Execute | View::Read => CODE_SEALS,
-    };
-    // SAFETY: the descriptor is open; the call reads and writes no memory of ours.
-    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    let mut stat = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: the descriptor is open, and the place is as large as the call writes.
-    let known = unsafe { libc::fstat(file.as_raw_fd(), stat.as_mut_ptr()) } == 0;
-    // SAFETY: filled by the call, and valid as zeros before.
-    let has = unsafe { stat.assume_init() }.st_size;
-    seals >= 0 && seals & needed == needed && known && u64::try_from(has).is_ok_and(|has| has >= len)
+    Ok(MemoryFile(file))
 }
 
 /// Makes pages of shared data zero, and gives their memory back.
@@ -273,7 +260,6 @@ pub(in crate::memory) fn is_sealed_for(file: &OwnedFd, view: View, len: u64) -> 
 /// # Safety
 ///
 /// The range is a writable shared view of the caller's and nothing refers to it.
-#[cfg(feature = "remote")]
 pub(in crate::memory) unsafe fn discard_shared(at: u64, len: u64) -> Outcome<()> {
     // SAFETY: the caller owns the range.
     match unsafe { libc::madvise(pointer(at), len as usize, libc::MADV_REMOVE) } {

@@ -7,20 +7,17 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(all(target_os = "linux", feature = "remote"))]
-pub(crate) use linux::View;
+#[cfg(target_os = "linux")]
+pub use linux::MemoryFile;
 #[cfg(target_os = "linux")]
 pub(super) use linux::*;
 
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(not(target_os = "linux"))]
+pub use other::MemoryFile;
+#[cfg(not(target_os = "linux"))]
 pub(super) use other::*;
-
-#[cfg(all(target_os = "linux", feature = "remote"))]
-pub(crate) mod listen;
-#[cfg(all(target_os = "linux", feature = "remote"))]
-pub(crate) mod socket;
 
 use crate::addr::CodeRange;
 use crate::error::Errno;

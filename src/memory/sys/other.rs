@@ -4,6 +4,47 @@ use crate::error::Errno;
 
 type Outcome<T> = Result<T, Errno>;
 
+/// A memory file that code or data is mapped from: there is none.
+#[derive(Debug)]
+pub enum MemoryFile {}
+
+/// What a view of a memory file is for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) enum View {
+    /// Code, where it is only looked at.
+    Read,
+    /// Data.
+    Write,
+}
+
+/// No sealed memory files here.
+pub(in crate::memory) fn code_file(_len: u64) -> Result<(MemoryFile, u64), Refused> {
+    Err(("memfd_create", Errno(libc::ENOSYS)))
+}
+
+/// No sealed memory files here.
+pub(in crate::memory) fn data_file(_len: u64) -> Result<MemoryFile, Refused> {
+    Err(("memfd_create", Errno(libc::ENOSYS)))
+}
+
+/// There is no file to map.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn map_view(_at: u64, _len: u64, _view: View, file: &MemoryFile) -> Outcome<()> {
+    match *file {}
+}
+
+/// Nothing is shared.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn discard_shared(_at: u64, _len: u64) -> Outcome<()> {
+    Err(Errno(libc::ENOSYS))
+}
+
 /// What maps a memory file twice, and at which call it failed.
 pub(in crate::memory) type Refused = (&'static str, Errno);
 
