@@ -29,7 +29,7 @@ skipped=(
     a_transaction_asks_the_system_for_two_changes the_other_strategies_ask_for_a_write
     engine::live::tests::barriers old_bytes_that_were_written_back_are_published
     # The debugger cannot trace the program.
-    gdb_names_stubs_and_ramps_and_goes_through_them
+    gdb_names_stubs_and_exit_stubs_and_goes_through_them
     # A thread of the emulator's is listed with the program's in /proc/self/task, with every signal blocked.
     publish::signals::tests
     # madvise(MADV_DONTFORK) succeeds and keeps nothing from a child; PR_SET_MDWE and limits of memory are the emulator's own.

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use objects::{Object, SHAPE_OFFSET, lookup};
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::{Answer, Frame, Ramps, ReturnValue};
+use patchpoint::deopt::{Answer, ExitStubs, Frame, ReturnValue};
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Field, Label, Sequence, Target, arg, result};
 use patchpoint::{CallShape, Engine};
@@ -146,12 +146,12 @@ fn main() -> ExitCode {
 fn run() -> Result<usize, Box<dyn Error>> {
     let runtime = Arc::new(Runtime::default());
     let (misses, leaves) = (Arc::clone(&runtime), Arc::clone(&runtime));
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(move |frame| misses.miss(frame))
         .on_deopt(move |frame| leaves.deoptimize(frame));
     // SAFETY: this program has one thread.
     let world = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(world).exits(ramps).build()?;
+    let engine = Engine::builder().world(world).exits(exit_stubs).build()?;
     let mut report = Report::new();
 
     report.title("Loaded");

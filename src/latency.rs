@@ -28,7 +28,7 @@ pub enum Stage {
     Assemble,
     /// The independent checker.
     Verify,
-    /// Room for stubs and ramps, and putting them there.
+    /// Room for stubs and exit stubs, and putting them there.
     Allocate,
     /// Making pages writable, and executable again.
     Permission,

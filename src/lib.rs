@@ -14,13 +14,13 @@
 //!
 #![cfg_attr(all(feature = "std", target_os = "linux"), doc = "```")]
 #![cfg_attr(not(all(feature = "std", target_os = "linux")), doc = "```ignore")]
-//! use patchpoint::deopt::Ramps;
+//! use patchpoint::deopt::ExitStubs;
 //! use patchpoint::publish::SingleThreaded;
 //! use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 //! use patchpoint::{CallShape, Engine};
 //!
 //! // What the runtime does when the cache has no answer, and when the code has been invalidated.
-//! let ramps = Ramps::new()
+//! let exit_stubs = ExitStubs::new()
 //!     .on_miss(|frame| {
 //!         frame.set_result(0).expect("the shape has a result");
 //!         frame.resume()
@@ -28,7 +28,7 @@
 //!     .on_deopt(|frame| frame.resume());
 //! // SAFETY: this example has one thread.
 //! let world = unsafe { SingleThreaded::promise() };
-//! let engine = Engine::builder().world(world).exits(ramps).build()?;
+//! let engine = Engine::builder().world(world).exits(exit_stubs).build()?;
 //!
 //! # #[cfg(target_arch = "x86_64")]
 //! let object = include_bytes!("../examples/objects/inline_cache.o");
@@ -82,7 +82,7 @@
 //!    bytes of a site.
 //! 4. **Patched** with a [`Sequence`](sequence::Sequence), as often as the runtime likes, in place where it
 //!    fits, otherwise in a stub nearby to which the site jumps; **restored** to its original bytes.
-//! 5. **Invalidated**, for good: the site leads to its ramp, which hands the handler a
+//! 5. **Invalidated**, for good: the site leads to its exit stub, which hands the handler a
 //!    [`Frame`](deopt::Frame) with every register and every value of the record.
 //! 6. **Unregistered** with its module, once no thread is in it or will return to it.
 //!
@@ -106,7 +106,7 @@
 //! nops. From then on a sequence always stands in a stub, and a patch exchanges the head by one aligned store:
 //! each execution runs the old sequence or the new one, never a mixture. A shadow, which holds the function's own
 //! instructions, is not armed; it is invalidated by a trap in place of its first instruction, from which the
-//! process's SIGTRAP handler sends the thread to its ramp. The threads that execute live code are
+//! process's SIGTRAP handler sends the thread to its exit stub. The threads that execute live code are
 //! [attached](Engine::attach_thread) and report [checkpoints](publish::ThreadHandle::checkpoint), so that
 //! old stubs can be [given back](Engine::reclaim_passed).
 //!
@@ -130,7 +130,7 @@
 //! | there is code at this address that can be entered or called so | [`Target::addr`](sequence::Target::addr), [`Sequence::call`](sequence::Sequence::call), [`Action::call`](ic::Action::call), [`Engine::redirect`], [`Engine::retarget`] and those of [`Transaction`](engine::Transaction); any of them in text: [`Sequence::from_text`](sequence::Sequence::from_text) |
 //! | these bytes, which nobody decodes, do what is said of them | [`Sequence::vouched`](sequence::Sequence::vouched) |
 //! | compiled code can go on there, with these registers and these frames | [`Frame::continue_at`](deopt::Frame::continue_at), [`continue_with_stack`](deopt::Frame::continue_with_stack), [`set_register`](deopt::Frame::set_register), [`set_flags`](deopt::Frame::set_flags); [`Replacement::push`](deopt::Replacement::push), [`push_compiled`](deopt::Replacement::push_compiled), [`call`](deopt::Replacement::call) |
-//! | this code of ramps does what ramps do; this C function can be called by them | `unsafe impl` [`Exits`](engine::Exits), [`RampContext::new`](deopt::RampContext::new), [`CFunction::new`](deopt::CFunction::new) |
+//! | this code of exit stubs does what exit stubs do; this C function can be called by them | `unsafe impl` [`Exits`](engine::Exits), [`ExitStubContext::new`](deopt::ExitStubContext::new), [`CFunction::new`](deopt::CFunction::new) |
 //! | code is written by nobody else, and whole | [`CodeArea::writable`](memory::CodeArea::writable), [`Placed::writable`](memory::Placed::writable), `unsafe impl` [`CodeMemory`](memory::CodeMemory) and [`LiveMemory`](memory::LiveMemory), [`Publisher::publish_code`](publish::Publisher::publish_code) |
 //! | where threads are, and that they are stopped | [`SingleThreaded::promise`](publish::SingleThreaded::promise), `SignalWorld::new`, `unsafe impl` [`World`](publish::World), [`Stopped::promise`](publish::Stopped::promise), [`Drained::promise`](publish::Drained::promise), [`Attached::promise`](publish::Attached::promise), `Traps::set` and `arm` |
 //! | code is executed in a mirror of the engine's memory, and published there | [`Builder::mirrored`](engine::Builder::mirrored), `unsafe impl` [`Mirror`](memory::Mirror) and [`Publication`](publish::Publication); [`SavedFrame::new`](engine::SavedFrame::new), [`Exits::capture_by`](engine::Exits::capture_by), `unsafe impl` [`ForwardExit`](deopt::ForwardExit) |

@@ -69,8 +69,8 @@ promises! {
     ) "frames.push_compiled(function, next, unwind)";
     ReplacementCall("frames: patchpoint::deopt::Replacement<'_>", "function: patchpoint::addr::CodeAddr")
         "frames.call(function, &[])";
-    RampContextNew("site: std::sync::Arc<dyn patchpoint::deopt::RampSite>")
-        "patchpoint::deopt::RampContext::new(patchpoint::engine::Role::Miss, site)";
+    ExitStubContextNew("site: std::sync::Arc<dyn patchpoint::deopt::ExitStubSite>")
+        "patchpoint::deopt::ExitStubContext::new(patchpoint::engine::Role::Miss, site)";
     CFunctionNew("function: unsafe extern \"C\" fn(*mut std::ffi::c_void, *mut patchpoint::deopt::CCall)")
         "patchpoint::deopt::CFunction::new(function, std::ptr::null_mut())";
 
@@ -86,7 +86,7 @@ promises! {
     BuilderMirrored("engine: patchpoint::engine::Builder", "by: patchpoint::engine::Mirroring") "engine.mirrored(by)";
     SavedFrameNew("words: [u64; 3]", "stack: patchpoint::addr::CodeRange")
         "patchpoint::engine::SavedFrame::new(words, stack)";
-    ExitsCaptureBy("exits: &mut patchpoint::deopt::Ramps", "at: patchpoint::addr::CodeAddr")
+    ExitsCaptureBy("exits: &mut patchpoint::deopt::ExitStubs", "at: patchpoint::addr::CodeAddr")
         "patchpoint::engine::Exits::capture_by(exits, at)";
 
     // Threads: where they are.
@@ -144,12 +144,12 @@ pub enum StubMemory {}
 /// ```
 pub enum AddressAsTarget {}
 
-/// Who makes ramps makes code.
+/// Who makes exit stubs makes code.
 ///
 /// ```compile_fail,E0200
 /// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, Exits, Resumption, Role}, site::{ModuleId, Site}};
-/// struct Ramps;
-/// impl Exits for Ramps {
+/// struct ExitStubs;
+/// impl Exits for ExitStubs {
 /// #   fn handles(&self, _: Role) -> bool { true }
 /// #   fn bound(&self, _: &Site, _: Role, _: Resumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
 /// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }
@@ -159,8 +159,8 @@ pub enum AddressAsTarget {}
 /// ```
 /// ```no_run
 /// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, Exits, Resumption, Role}, site::{ModuleId, Site}};
-/// struct Ramps;
-/// unsafe impl Exits for Ramps {
+/// struct ExitStubs;
+/// unsafe impl Exits for ExitStubs {
 /// #   fn handles(&self, _: Role) -> bool { true }
 /// #   fn bound(&self, _: &Site, _: Role, _: Resumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
 /// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }

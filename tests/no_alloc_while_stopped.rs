@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use patchpoint::CallShape;
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Engine;
 use patchpoint::image::Adoption;
 use patchpoint::memory::Ask;
@@ -136,10 +136,12 @@ fn foreign(engine: &Engine, ask: Ask) -> Module {
 
 fn exercise(ask: Option<Ask>) -> Arc<Watch> {
     let watch = Arc::new(Watch::default());
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());
-    let builder = Engine::builder().world(Watched(Arc::clone(&watch))).exits(ramps);
+    let builder = Engine::builder()
+        .world(Watched(Arc::clone(&watch)))
+        .exits(exit_stubs);
     let engine = builder.build().unwrap();
     let module = match ask {
         None => {

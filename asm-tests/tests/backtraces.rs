@@ -1,4 +1,4 @@
-//! Backtraces go through stubs and ramps into the callers of compiled code: those that a handler or callee takes, and
+//! Backtraces go through stubs and exit stubs into the callers of compiled code: those that a handler or callee takes, and
 //! those of the real GDB, where it is installed.
 
 #![cfg(target_os = "linux")]
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 #[cfg(not(all(target_arch = "powerpc64", target_endian = "big")))]
 use patchpoint::observe::Gdb;
 use patchpoint::observe::Unwinder;
@@ -57,22 +57,22 @@ extern "C" fn patchpoint_looks_back(x: u64) -> u64 {
     x + 1
 }
 
-fn engine(lean: bool, world: impl World + 'static) -> Engine {
-    let ramps = Ramps::new().on_deopt(|frame| {
+fn engine(live_registers: bool, world: impl World + 'static) -> Engine {
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| {
         patchpoint_looks_back(0);
         frame.resume()
     });
-    let ramps = match lean {
-        true => ramps.on_lean_miss(|frame| {
+    let exit_stubs = match live_registers {
+        true => exit_stubs.on_live_register_miss(|frame| {
             patchpoint_looks_back(0);
             frame.resume()
         }),
-        false => ramps.on_miss(|frame| {
+        false => exit_stubs.on_miss(|frame| {
             patchpoint_looks_back(0);
             frame.resume()
         }),
     };
-    let builder = Engine::builder().world(world).exits(ramps);
+    let builder = Engine::builder().world(world).exits(exit_stubs);
     let builder = builder.observer(Unwinder::new());
     #[cfg(not(all(target_arch = "powerpc64", target_endian = "big")))]
     let builder = builder.observer(Gdb::new());
@@ -165,9 +165,13 @@ fn goes_through(what: &str, module: &Module, name: &str) {
 /// One test, as what is seen is in one place.
 #[test]
 fn what_compiled_code_calls_sees_who_called_it() {
-    for lean in [false, true] {
-        let kind = if lean { "a lean ramp" } else { "a ramp" };
-        let engine = engine(lean, NeverStopped);
+    for live_registers in [false, true] {
+        let kind = if live_registers {
+            "a live-register exit stub"
+        } else {
+            "an exit stub"
+        };
+        let engine = engine(live_registers, NeverStopped);
         let module = register(&engine);
         let missing = Sequence::new()
             .guard_eq(arg(0), 1u64, Target::Miss)
@@ -184,10 +188,14 @@ fn what_compiled_code_calls_sees_who_called_it() {
         // SAFETY: the stub is of that site.
         let published = unsafe { Target::addr(published) };
         engine.patch(102, &Sequence::new().jump(published)).unwrap();
-        goes_through("a ramp of a published stub", &module, "any_2");
+        goes_through("an exit stub of a published stub", &module, "any_2");
         goes_through(kind, &module, "call_1");
         engine.invalidate(&module.function("any_1").unwrap()).unwrap();
-        goes_through("a ramp of an invalidated site, and then a miss", &module, "any_1");
+        goes_through(
+            "an exit stub of an invalidated site, and then a miss",
+            &module,
+            "any_1",
+        );
         // SAFETY: the function can be called from the site.
         let calling = unsafe { Sequence::new().call(callee(), OnReturn::FollowsC) };
         match engine.patch(201, &calling) {
@@ -205,9 +213,9 @@ fn what_compiled_code_calls_sees_who_called_it() {
     }
     let entry = engine.sites(100).unwrap()[0].clone();
     engine.invalidate_site(&entry).unwrap();
-    goes_through("a ramp of a shadow", &leaves, "leaf");
-    goes_through("a ramp in a frame of its own register", &leaves, "framed");
-    goes_through("a ramp at the start of a function", &leaves, "entered");
+    goes_through("an exit stub of a shadow", &leaves, "leaf");
+    goes_through("an exit stub in a frame of its own register", &leaves, "framed");
+    goes_through("an exit stub at the start of a function", &leaves, "entered");
 }
 
 /// What GDB runs: `any_1`, which misses.
@@ -229,7 +237,7 @@ fn debugged() {
 const DEBUGGED: &str = "PATCHPOINT_DEBUGGED";
 
 #[test]
-fn gdb_names_stubs_and_ramps_and_goes_through_them() {
+fn gdb_names_stubs_and_exit_stubs_and_goes_through_them() {
     if std::env::var_os(DEBUGGED).is_some() {
         return;
     }

@@ -2,7 +2,7 @@
 use asm_tests::{Folder, NATIVE, Source};
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Engine;
 use patchpoint::publish::{Drained, SingleThreaded};
 use patchpoint::sequence::{self, Field, Sequence, Target, arg, result};
@@ -27,8 +27,8 @@ const STRIDE: usize = if cfg!(emulated) { 9 } else { 1 };
 fn engine() -> Engine {
     // SAFETY: each test has its own engine and calls its code on one thread.
     let world = unsafe { SingleThreaded::promise() };
-    let ramps = Ramps::new().on_miss(|frame| frame.resume());
-    Engine::builder().world(world).exits(ramps).build().unwrap()
+    let exit_stubs = ExitStubs::new().on_miss(|frame| frame.resume());
+    Engine::builder().world(world).exits(exit_stubs).build().unwrap()
 }
 
 /// Loads, registers and patches what can be of an object, then unregisters it. Says how far it came: refused, loaded,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use asm_tests::live::{self, adding};
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Receipt, Status, WeakEngine};
 use patchpoint::publish::{NeverStopped, SignalWorld, SingleThreaded, WhenInside, World};
 use patchpoint::sequence::{Sequence, Target, arg, result};
@@ -52,7 +52,7 @@ impl Lab {
         let name: Arc<OnceLock<WeakEngine>> = Arc::default();
         let done: Arc<Done> = Arc::default();
         let (on_miss, on_deopt) = ((name.clone(), done.clone()), (name.clone(), done.clone()));
-        let ramps = Ramps::new()
+        let exit_stubs = ExitStubs::new()
             .on_miss(move |frame| {
                 let (name, done) = &on_miss;
                 let engine = name.get().unwrap().upgrade().unwrap();
@@ -76,7 +76,7 @@ impl Lab {
                 }
                 frame.resume()
             });
-        let engine = Engine::builder().world(world).exits(ramps).build().unwrap();
+        let engine = Engine::builder().world(world).exits(exit_stubs).build().unwrap();
         name.set(engine.downgrade()).ok().unwrap();
         let module = live::register(&engine, is_live);
         engine.patch(OWN, &Sequence::new().jump(Target::Miss)).unwrap();

@@ -11,7 +11,7 @@ use asm_tests::live::{self, KINDS, adding};
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::publish::{Attached, Drained, NeverStopped};
 use patchpoint::sequence::{Sequence, result};
 use patchpoint::site::Module;
@@ -169,7 +169,7 @@ fn life(engine: &Engine) {
         );
         assert!(freed as u64 >= threads);
     });
-    // Invalidated sites keep their ramps, and what resumes by them.
+    // Invalidated sites keep their exit stubs, and what resumes by them.
     for id in 200..200 + KINDS {
         assert_eq!(call(&module, id, 7), 7 + CALLED);
     }
@@ -185,10 +185,10 @@ fn life(engine: &Engine) {
 
 #[test]
 fn stubs_with_threads_blocked_in_their_callees_stay_until_all_have_reported() {
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
     let engine = Engine::builder()
         .world(NeverStopped)
-        .exits(ramps)
+        .exits(exit_stubs)
         .build()
         .unwrap();
     (0..LIVES).for_each(|_| life(&engine));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use asm_tests::live::{self, CALLEE, KINDS, adding};
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::publish::{Attached, NeverStopped};
 use patchpoint::sequence::{Sequence, result};
 use patchpoint::site::{Module, Site};
@@ -288,10 +288,10 @@ fn invalidate_a_shadow(engine: &Engine) {
 #[test]
 fn a_live_site_changes_while_a_thread_is_at_any_of_its_boundaries_or_of_its_stubs() {
     install();
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
     let engine = Engine::builder()
         .world(NeverStopped)
-        .exits(ramps)
+        .exits(exit_stubs)
         .build()
         .unwrap();
     invalidate_a_shadow(&engine);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use asm_tests::live::objects::INLINE_CACHE;
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Engine, Status};
 use patchpoint::publish::trap::Traps;
 use patchpoint::publish::{Drained, NeverStopped};
@@ -22,7 +22,7 @@ type SumFields = extern "C" fn(*const &Object, u64) -> u64;
 
 fn engine(entered: &Arc<AtomicU64>) -> Engine {
     let entered = Arc::clone(entered);
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(move |frame| {
             if frame.context().id.get() == LOOP {
@@ -33,7 +33,7 @@ fn engine(entered: &Arc<AtomicU64>) -> Engine {
         });
     Engine::builder()
         .world(NeverStopped)
-        .exits(ramps)
+        .exits(exit_stubs)
         .build()
         .unwrap()
 }
@@ -98,7 +98,7 @@ fn readers_run_on_while_their_loop_is_invalidated() {
     println!("{calls} calls by 2 threads, {before} passes through the trap");
     assert!(before >= 100, "{before}");
 
-    // Nobody passes by it any more: every turn of the loop goes through the ramp, resumed.
+    // Nobody passes by it any more: every turn of the loop goes through the exit stub, resumed.
     assert_eq!(call(list.as_ptr(), list.len() as u64), expected);
     assert_eq!(entered.load(Ordering::Relaxed), before + 100);
     let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
@@ -171,7 +171,7 @@ fn what_is_not_in_the_code_any_more_is_noted_no_more() {
     let hit = Sequence::new().load(result(), u64::at(arg(0), 24));
     engine.patch(GET, &hit).unwrap();
     let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
-    let noted = || Traps::install().unwrap().ramp(shadow.addr()).is_some();
+    let noted = || Traps::install().unwrap().exit_stub(shadow.addr()).is_some();
     let invalidate = || {
         let mut change = engine.transaction();
         change.invalidate_site(&shadow).unwrap();

@@ -124,7 +124,7 @@ fn filling(
         shape,
         record: Some(record),
         constants,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     };
     let fit = assemble(&contract(shape, record.id()), &site, &Environment::default());

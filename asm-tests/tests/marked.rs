@@ -204,7 +204,7 @@ mod running {
 
     use super::*;
     use patchpoint::Engine;
-    use patchpoint::deopt::Ramps;
+    use patchpoint::deopt::ExitStubs;
     use patchpoint::engine::Status;
     use patchpoint::publish::{NeverStopped, SingleThreaded, World};
     use patchpoint::sequence::{Field, Sequence, Target};
@@ -228,14 +228,14 @@ mod running {
         fn new(world: impl World + 'static, live: bool) -> Self {
             let entered = Arc::new(AtomicU64::new(0));
             let count = Arc::clone(&entered);
-            let ramps = Ramps::new()
+            let exit_stubs = ExitStubs::new()
                 .on_miss(|frame| frame.resume())
                 .on_deopt(move |frame| {
                     assert_eq!(frame.live_values().count(), 0);
                     count.fetch_add(1, Ordering::Relaxed);
                     frame.resume()
                 });
-            let engine = Engine::builder().world(world).exits(ramps).build().unwrap();
+            let engine = Engine::builder().world(world).exits(exit_stubs).build().unwrap();
             let other = |_: &str| Some(CodeAddr::new(0x1000));
             let code = engine.load(OBJECTS[0].1, other).unwrap();
             let registration = engine
@@ -346,7 +346,7 @@ mod running {
     }
 
     #[test]
-    fn an_invalidated_mark_runs_its_instructions_in_the_ramp() {
+    fn an_invalidated_mark_runs_its_instructions_in_the_exit_stub() {
         let fixture = Fixture::stopped();
         let engine = &fixture.engine;
         // It has no record to go by: a function is invalidated by those that have.

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::observe::JitDump;
 use patchpoint::publish::NeverStopped;
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
@@ -27,8 +27,8 @@ fn profiled() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
-    let ramps = Ramps::new().on_miss(|frame| frame.resume());
-    let builder = Engine::builder().world(NeverStopped).exits(ramps);
+    let exit_stubs = ExitStubs::new().on_miss(|frame| frame.resume());
+    let builder = Engine::builder().world(NeverStopped).exits(exit_stubs);
     let dump = JitDump::create_in(folder).unwrap();
     let engine = builder.observer(dump).build().unwrap();
     let code = engine.load(OBJECT, |_| None).unwrap();

@@ -8,7 +8,7 @@ use asm_tests::{Folder, Param, Source, Target as Original, TestObject, resolve_f
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::SiteKind;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Engine, Status};
 use patchpoint::memory::Arena;
 use patchpoint::publish::SingleThreaded;
@@ -27,7 +27,7 @@ fn arena(object: &TestObject) -> Arena {
 fn engine(arena: Arena) -> (Engine, Arc<AtomicUsize>) {
     let entered = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&entered);
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         count.fetch_add(1, Ordering::Relaxed);
         for (_, value) in frame.live_values() {
             value.expect("every live value can be read");
@@ -36,7 +36,7 @@ fn engine(arena: Arena) -> (Engine, Arc<AtomicUsize>) {
     });
     // SAFETY: each test has its own engine and calls its code on one thread.
     let world = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(world).exits(ramps).arena(arena);
+    let engine = Engine::builder().world(world).exits(exit_stubs).arena(arena);
     (engine.build().unwrap(), entered)
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use asm_tests::NATIVE;
 use patchpoint::addr::{CodeAddr, Len};
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Code, Engine, Status};
 use patchpoint::image::{Adoption, Object, SegmentKind};
 use patchpoint::memory::{Ask, Strategy};
@@ -27,10 +27,10 @@ fn object() -> Vec<u8> {
 fn engine() -> Engine {
     // SAFETY: one thread patches and executes; the other only reads the maps.
     let world = unsafe { SingleThreaded::promise() };
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());
-    Engine::builder().world(world).exits(ramps).build().unwrap()
+    Engine::builder().world(world).exits(exit_stubs).build().unwrap()
 }
 
 /// Each test leaves room beside its pages, which another's threads and pages would take.

@@ -54,11 +54,11 @@ fn sequences(c: &mut Criterion) {
     let engine = subject::engine();
     let module = subject::module(&engine);
     let site = subject::reads(&module).remove(0);
-    let (context, ramp) = (site.context(&[]), subject::a_ramp(&site));
+    let (context, exit_stub) = (site.context(&[]), subject::a_exit_stub(&site));
     let hit = subject::hit(8);
-    let assembled = subject::assemble(&hit, &context, ramp);
+    let assembled = subject::assemble(&hit, &context, exit_stub);
     c.bench_function("assemble", |b| {
-        b.iter(|| subject::assemble(black_box(&hit), &context, ramp))
+        b.iter(|| subject::assemble(black_box(&hit), &context, exit_stub))
     });
     c.bench_function("verify", |b| {
         b.iter(|| verify::check(&context, black_box(&assembled.code), &[], &assembled.declared).unwrap());

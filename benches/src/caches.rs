@@ -1,4 +1,4 @@
-//! Inline caches: hits against checks written by hand and against caches held in data, chains, misses, ramps, and
+//! Inline caches: hits against checks written by hand and against caches held in data, chains, misses, exit stubs, and
 //! invalidations of many functions.
 
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
-use patchpoint::deopt::{Assumptions, Ramps};
+use patchpoint::deopt::{Assumptions, ExitStubs};
 use patchpoint::engine::{Code, Engine, Exits};
 use patchpoint::ic::{Action, Builder, Cache, Caches, Chain, Entry, Guard, Learn, Miss, Pointer};
 use patchpoint::publish::SingleThreaded;
@@ -42,7 +42,7 @@ type Get = extern "C" fn(*const Object) -> u64;
 pub fn all() -> Vec<Row> {
     let mut rows = Hits::new().rows();
     rows.extend(in_a_row());
-    rows.extend(ramps());
+    rows.extend(exit_stubs());
     rows.extend(megamorphic());
     rows.extend(misses());
     rows.extend(invalidations());
@@ -104,7 +104,7 @@ fn load_at(engine: &Engine, object: &[u8], want: u64) -> Code {
 
 /// A compiled loop whose read has a cache that knows the shape.
 struct Cached {
-    // The code and the ramps stay as long as these.
+    // The code and the exit stubs stay as long as these.
     engine: Engine,
     _caches: Caches,
     module: Module,
@@ -115,7 +115,7 @@ impl Cached {
     /// The entry for the shape is the last of `depth`.
     fn new(object: &[u8], want: u64, live: bool, depth: u64) -> Self {
         let caches = patient().lookup(learn);
-        let engine = engine(caches.ramps());
+        let engine = engine(caches.exit_stubs());
         let registration = engine.registration(load_at(&engine, object, want));
         let registration = if live { registration.live() } else { registration };
         // SAFETY: what is told is true of the object's code, or refused.
@@ -212,7 +212,7 @@ impl Hits {
     /// Loads and warms all.
     pub fn new() -> Self {
         let want = {
-            let engine = engine(Ramps::new());
+            let engine = engine(ExitStubs::new());
             subject::load(&engine, INLINE_CACHE)
                 .symbol("sum_fields")
                 .unwrap()
@@ -311,7 +311,7 @@ impl Default for Hits {
 /// A function of 100 reads, each with a cache that knows the shape.
 fn hundred(live: bool, object: &Object) -> (Engine, Caches, Module) {
     let caches = patient().lookup(learn);
-    let engine = engine(caches.ramps());
+    let engine = engine(caches.exit_stubs());
     let registration = engine.registration(subject::load(&engine, subject::HUNDRED));
     let registration = if live { registration.live() } else { registration };
     // SAFETY: what is told is true of the object's code, or refused.
@@ -400,7 +400,7 @@ pub fn losses(rows: &[Row]) -> String {
     text
 }
 
-// ---- ramps ----
+// ---- exit stubs ----
 
 /// What a lookup or generic path of the least does.
 extern "C" fn property(object: *const Object) -> u64 {
@@ -429,7 +429,7 @@ fn with_sequence(exits: impl Exits + 'static, object: &[u8], sequence: &Sequence
     (engine, module)
 }
 
-fn ramps() -> Vec<Row> {
+fn exit_stubs() -> Vec<Row> {
     fn handle<'f>(frame: &mut patchpoint::deopt::Frame<'f>) -> patchpoint::deopt::Answer<'f> {
         let at = frame.arg(0).unwrap().u64().unwrap();
         frame.set_result(property(at as *const Object)).unwrap();
@@ -440,10 +440,10 @@ fn ramps() -> Vec<Row> {
         // SAFETY: the function can be called from the site.
         unsafe { Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC) },
     );
-    let lean = with_sequence(Ramps::new().on_lean_miss(handle), C_LOOP, &miss);
-    let whole = with_sequence(Ramps::new().on_miss(handle), C_LOOP, &miss);
-    let any_reg = with_sequence(Ramps::new().on_miss(handle), INLINE_CACHE, &miss);
-    let called = with_sequence(Ramps::new(), C_LOOP, &call);
+    let live_registers = with_sequence(ExitStubs::new().on_live_register_miss(handle), C_LOOP, &miss);
+    let whole = with_sequence(ExitStubs::new().on_miss(handle), C_LOOP, &miss);
+    let any_reg = with_sequence(ExitStubs::new().on_miss(handle), INLINE_CACHE, &miss);
+    let called = with_sequence(ExitStubs::new(), C_LOOP, &call);
     let (objects, sum) = objects();
     let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
     let counted = sum + (OBJECTS + OBJECTS / 2) as u64;
@@ -452,18 +452,18 @@ fn ramps() -> Vec<Row> {
         batch(function, &pointers, sum, 1)
     };
     let mut ways = [
-        of(&lean, sum),
+        of(&live_registers, sum),
         of(&whole, sum),
         of(&any_reg, counted),
         of(&called, sum),
     ];
     let [a, b, c, d] = &mut ways;
-    let [lean, whole, any_reg, called] = interleave(MISSES, [a, b, c, d]);
+    let [live_registers, whole, any_reg, called] = interleave(MISSES, [a, b, c, d]);
     const CALL: &str = "the site calls a C function that does the same";
     vec![
         Row::against(
-            "ramp into the handler and back, live registers",
-            [lean, called.clone()],
+            "exit stub into the handler and back, live registers",
+            [live_registers, called.clone()],
             CALL,
             None,
         ),
@@ -490,7 +490,7 @@ fn megamorphic() -> Vec<Row> {
     };
     let make = |builder: Builder| {
         let caches = builder.policy(limit).lookup(learn);
-        let engine = engine(caches.ramps());
+        let engine = engine(caches.exit_stubs());
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { engine.register(subject::load(&engine, C_LOOP), c_shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
@@ -534,7 +534,7 @@ fn megamorphic() -> Vec<Row> {
 fn misses() -> Vec<Row> {
     let make = |live: bool| {
         let caches = patient().lookup(learn);
-        let engine = engine(caches.ramps());
+        let engine = engine(caches.exit_stubs());
         let registration = engine.registration(subject::load(&engine, INLINE_CACHE));
         let registration = if live { registration.live() } else { registration };
         // SAFETY: what is told is true of the object's code, or refused.

@@ -27,7 +27,7 @@ enum What {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Inline caches, ramps and invalidation; fails if a ratio is worse than its goal.
+    /// Inline caches, exit stubs and invalidation; fails if a ratio is worse than its goal.
     Caches {
         /// Prints the loops that are compared.
         #[arg(long)]

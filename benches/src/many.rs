@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Engine, Prepared};
 use patchpoint::publish::{Attached, Drained, Level, NeverStopped, Publisher, serialize};
 use patchpoint::site::{Module, Site};
@@ -177,7 +177,7 @@ struct Wide {
 fn executed() -> Row {
     let engine = Engine::builder()
         .world(NeverStopped)
-        .exits(Ramps::new().on_miss(|frame| frame.resume()))
+        .exits(ExitStubs::new().on_miss(|frame| frame.resume()))
         .build()
         .unwrap();
     let module = hundreds(&engine, 1, true).remove(0);
@@ -275,7 +275,7 @@ fn immediate() -> Vec<Row> {
     ]
 }
 
-/// A whole invalidation: ramps, checks and the write.
+/// A whole invalidation: exit stubs, checks and the write.
 fn invalidation() -> Row {
     let engine = subject::engine();
     let effort = Effort {
@@ -293,7 +293,7 @@ fn invalidation() -> Row {
     };
     let [ours] = interleave(effort, [&mut ours]);
     Row {
-        what: "invalidate a function of 100 sites, ramps and checks included",
+        what: "invalidate a function of 100 sites, exit stubs and checks included",
         ours,
         bare: None,
         beside: false,

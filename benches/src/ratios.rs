@@ -162,7 +162,7 @@ fn alias_commit() -> Row {
     let figures = Commits::new(&engine, sites).compare(|site| {
         // Where the site is in its page.
         let at = view + site.addr().get() % (PAGE - RESERVED) as u64;
-        let bytes = standing(site);
+        let bytes = installed(site);
         time(|| {
             // SAFETY: in the view.
             unsafe { pages::copy(at, black_box(&bytes)) };
@@ -187,7 +187,7 @@ fn foreign_sites(engine: &Engine, ask: Ask) -> (Module, Vec<Site>) {
 }
 
 /// What stands in a site, to be written there once more.
-fn standing(site: &Site) -> Vec<u8> {
+fn installed(site: &Site) -> Vec<u8> {
     // SAFETY: the site's code stays mapped.
     unsafe { pages::read(site.addr().get(), RESERVED) }
 }
@@ -200,7 +200,7 @@ fn proc_mem_commit() -> Row {
         .open("/proc/self/mem")
         .unwrap();
     let figures = Commits::new(&engine, sites).compare(|site| {
-        let (at, bytes) = (site.addr().get(), standing(site));
+        let (at, bytes) = (site.addr().get(), installed(site));
         time(|| {
             file.write_all_at(&bytes, at).unwrap();
             serialize();
@@ -218,7 +218,7 @@ fn toggle_commit() -> Row {
     let engine = subject::engine();
     let (_module, sites) = foreign_sites(&engine, Ask::Toggle);
     let figures = Commits::new(&engine, sites).compare(|site| {
-        let (at, bytes) = (site.addr().get(), standing(site));
+        let (at, bytes) = (site.addr().get(), installed(site));
         let page = at & !(PAGE as u64 - 1);
         time(|| {
             // SAFETY: the page is the measurement's and nothing runs there.
@@ -335,7 +335,7 @@ impl Loops {
     /// The bytes of the patched site that are nops.
     pub fn padding(&self) -> usize {
         let site = subject::reads(&self.patched).pop().unwrap();
-        let assembled = subject::assemble(&subject::hit(8), &site.context(&[]), subject::a_ramp(&site));
+        let assembled = subject::assemble(&subject::hit(8), &site.context(&[]), subject::a_exit_stub(&site));
         assembled.slack().as_usize()
     }
 }

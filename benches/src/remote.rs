@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Builder;
 use patchpoint::publish::{SingleThreaded, Stopped, Vacated, World};
 use patchpoint::site::{Module, Site};
@@ -67,13 +67,13 @@ impl Side {
     }
 
     fn in_world(builder: Builder, live: bool) -> Self {
-        let ramps = Ramps::new()
+        let exit_stubs = ExitStubs::new()
             .on_miss(|frame| {
                 frame.set_result(0).unwrap();
                 frame.resume()
             })
             .on_deopt(|frame| frame.resume());
-        let engine = builder.exits(ramps).build().unwrap();
+        let engine = builder.exits(exit_stubs).build().unwrap();
         let code = subject::load(&engine, subject::INLINE_CACHE);
         let registration = engine.registration(code);
         let registration = if live { registration.live() } else { registration };

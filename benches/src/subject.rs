@@ -2,7 +2,7 @@
 
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, SiteContext};
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Code, Engine};
 use patchpoint::image::Adoption;
 use patchpoint::memory::Ask;
@@ -59,12 +59,12 @@ pub struct Object {
 
 /// An engine with handlers for both roles, which nothing that is measured enters.
 pub fn engine() -> Engine {
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());
     // SAFETY: the measurements run on one thread.
     let world = unsafe { SingleThreaded::promise() };
-    Engine::builder().world(world).exits(ramps).build().unwrap()
+    Engine::builder().world(world).exits(exit_stubs).build().unwrap()
 }
 
 /// The shapes of the example's sites.
@@ -99,16 +99,16 @@ pub fn reads(module: &Module) -> Vec<Site> {
     module.sites().filter(|site| site.id().get() == READ).collect()
 }
 
-/// An address for assembling that is as far away as ramps are.
-pub fn a_ramp(site: &Site) -> CodeAddr {
+/// An address for assembling that is as far away as exit stubs are.
+pub fn a_exit_stub(site: &Site) -> CodeAddr {
     CodeAddr::new(site.addr().get() + 0x1000)
 }
 
 /// Assembles a sequence that fits in place.
-pub fn assemble(sequence: &Sequence, context: &SiteContext<'_>, ramp: CodeAddr) -> Assembled {
+pub fn assemble(sequence: &Sequence, context: &SiteContext<'_>, exit_stub: CodeAddr) -> Assembled {
     let environment = Environment {
-        miss: Some(ramp),
-        deopt: Some(ramp),
+        miss: Some(exit_stub),
+        deopt: Some(exit_stub),
     };
     match sequence::assemble(sequence, context, &environment).unwrap() {
         Fit::InPlace(assembled) => assembled,

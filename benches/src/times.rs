@@ -78,8 +78,8 @@ fn one_site() -> Vec<Row> {
     let site = subject::reads(&module).remove(0);
     let context = site.context(&[]);
     let sequences = [subject::hit(8), subject::hit(16)];
-    let ramp = subject::a_ramp(&site);
-    let assembled = subject::assemble(&sequences[0], &context, ramp);
+    let exit_stub = subject::a_exit_stub(&site);
+    let assembled = subject::assemble(&sequences[0], &context, exit_stub);
     let effort = Effort {
         batches: 201,
         operations: 64,
@@ -97,7 +97,7 @@ fn one_site() -> Vec<Row> {
                 drop(black_box(subject::assemble(
                     black_box(&sequences[0]),
                     &context,
-                    ramp,
+                    exit_stub,
                 )))
             })
         }),

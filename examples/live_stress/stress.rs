@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::publish::{Attached, Drained, NeverStopped};
 use patchpoint::sequence::{Label, Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
@@ -124,14 +124,14 @@ pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
     let deoptimized = Arc::new(AtomicU64::new(0));
     let patching: Arc<OnceLock<Patching>> = Arc::default();
     let (count, patches) = (Arc::clone(&deoptimized), Arc::clone(&patching));
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         // Now and then, as it takes much longer.
         if count.fetch_add(1, Ordering::Relaxed) % 8 == 0 {
             patches.get().inspect(|patching| patching.patch());
         }
         frame.resume()
     });
-    let engine = host.engine().world(NeverStopped).exits(ramps).build()?;
+    let engine = host.engine().world(NeverStopped).exits(exit_stubs).build()?;
     let [callee, slow, _] = symbols();
     let mut writer = Writer {
         random: Random::new(config.seed),
@@ -348,7 +348,7 @@ impl Writer {
             transaction.invalidate_site(site)?;
         }
         self.totals.invalidations += transaction.commit()?.sites as u64;
-        // Readers go through the ramps for a while.
+        // Readers go through the exit stubs for a while.
         std::thread::sleep(Duration::from_micros(200));
         drop(sites);
         let (next, current) = self.module()?;

@@ -38,7 +38,7 @@ pub(crate) fn print(totals: &Totals) {
         ("patches", totals.patches),
         ("restores", totals.restores),
         ("sites invalidated", totals.invalidations),
-        ("executions through ramps", totals.deoptimized),
+        ("executions through exit stubs", totals.deoptimized),
         ("modules", totals.modules),
         ("stubs reclaimed", totals.reclaimed),
         ("profilers' signals", totals.signals),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::{Answer, Arg, Frame, Ramps, UnwindInfo};
+use patchpoint::deopt::{Answer, Arg, ExitStubs, Frame, UnwindInfo};
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Cond, Field, Sequence, Target};
 use patchpoint::site::{Function, Module, Site};
@@ -106,12 +106,12 @@ impl Runtime {
         let shared: Arc<Shared> = Arc::default();
         let (ups, downs) = (Arc::clone(&shared), Arc::clone(&shared));
         // A frame that cannot be replaced goes on where it is, but for an item that the better code has no way to weigh.
-        let ramps = Ramps::new()
+        let exit_stubs = ExitStubs::new()
             .on_miss(move |frame| ups.go_up(frame).unwrap_or_else(|_| frame.resume()))
             .on_deopt(move |frame| downs.go_down(frame).unwrap());
         // SAFETY: the example has one thread.
         let world = unsafe { SingleThreaded::promise() };
-        let engine = Engine::builder().world(world).exits(ramps).build()?;
+        let engine = Engine::builder().world(world).exits(exit_stubs).build()?;
         let load = |object: &[u8]| {
             let code = engine.load(object, |_| None)?;
             // SAFETY: every patchpoint of these objects reserves 48 bytes and returns nothing; the sequences count in a word of

@@ -186,7 +186,7 @@ impl<'f> Frame<'f> {
         if let Some(window) = self.window {
             row.check_reads(window, &registers)?;
         }
-        // SAFETY: the frame is at the site, and the ramp's creator vouches for its unwind information.
+        // SAFETY: the frame is at the site, and the exit stub's creator vouches for its unwind information.
         let frame = unsafe { row.frame(&registers) }?;
         let stack_pointer = frame.wrapping_sub(FRAME_ABOVE_STACK);
         self.can_leave(stack_pointer)?;
@@ -238,7 +238,7 @@ impl<'f> Frame<'f> {
     ///
     /// # Safety
     /// To be called last, by the dispatcher.
-    #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
+    #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
     pub(super) unsafe fn carry_out(mut self, answer: Answer<'f>) -> Step {
         let (at, stack_pointer) = match answer.exit {
             Exit::Resume => return Step::Answer(0),
@@ -257,7 +257,7 @@ impl<'f> Frame<'f> {
             }
         };
         // SAFETY: `can_leave` has checked the stack pointer; what is above it belongs to the code at `at`, by the
-        // promise of the ramp's creator or by the unwind information.
+        // promise of the exit stub's creator or by the unwind information.
         Step::Answer(unsafe { self.captured.leave(at, stack_pointer) })
     }
 

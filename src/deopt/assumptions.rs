@@ -54,7 +54,7 @@ impl fmt::Debug for Assumption {
 }
 
 /// What is known of an assumption that somebody depends on, or that has broken.
-enum Standing {
+enum Installed {
     Holds(Vec<Function>),
     Broken,
 }
@@ -64,7 +64,7 @@ enum Standing {
 /// Threads that call this at once wait for each other, also while functions are invalidated; such a thread must count
 /// as stopped for the runtime's [`World`](crate::publish::World), as one that waits for the engine must.
 pub struct Assumptions {
-    known: Mutex<HashMap<Assumption, Standing>>,
+    known: Mutex<HashMap<Assumption, Installed>>,
     birth: Birth,
 }
 
@@ -103,7 +103,7 @@ impl Assumptions {
             });
         }
         let on: Vec<Assumption> = on.into_iter().map(Into::into).collect();
-        let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Standing::Broken));
+        let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Installed::Broken));
         // protection: broken-assumptions-stay-broken
         if let Some(broken) = on.iter().find(broken) {
             return Err(Error::AssumptionBroken {
@@ -112,10 +112,10 @@ impl Assumptions {
             });
         }
         for assumption in on {
-            let standing = known
+            let installed = known
                 .entry(assumption)
-                .or_insert_with(|| Standing::Holds(Vec::new()));
-            if let Standing::Holds(functions) = standing {
+                .or_insert_with(|| Installed::Holds(Vec::new()));
+            if let Installed::Holds(functions) = installed {
                 functions.push(function.clone());
             }
         }
@@ -132,22 +132,22 @@ impl Assumptions {
     pub fn break_one(&self, engine: &Engine, assumption: impl Into<Assumption>) -> Result<Receipt> {
         engine.check_here()?;
         let mut known = self.known.lock();
-        let standing = match known.entry(assumption.into()) {
-            Entry::Vacant(vacant) => vacant.insert(Standing::Holds(Vec::new())),
+        let installed = match known.entry(assumption.into()) {
+            Entry::Vacant(vacant) => vacant.insert(Installed::Holds(Vec::new())),
             Entry::Occupied(occupied) => occupied.into_mut(),
         };
-        let functions = match standing {
-            Standing::Holds(functions) => core::mem::take(functions),
-            Standing::Broken => return Ok(Receipt::default()),
+        let functions = match installed {
+            Installed::Holds(functions) => core::mem::take(functions),
+            Installed::Broken => return Ok(Receipt::default()),
         };
         match invalidate(engine, &functions) {
             Ok(receipt) => {
-                *standing = Standing::Broken;
+                *installed = Installed::Broken;
                 Ok(receipt)
             }
             Err(error) => {
                 // protection: failed-break-can-be-repeated
-                *standing = Standing::Holds(functions);
+                *installed = Installed::Holds(functions);
                 Err(error)
             }
         }
@@ -157,7 +157,7 @@ impl Assumptions {
     pub fn is_broken(&self, assumption: impl Into<Assumption>) -> bool {
         self.birth
             .lock(&self.known)
-            .is_none_or(|known| matches!(known.get(&assumption.into()), Some(Standing::Broken)))
+            .is_none_or(|known| matches!(known.get(&assumption.into()), Some(Installed::Broken)))
     }
 
     /// The assumption holds again, for functions that will be compiled; those that were invalidated stay so.
@@ -166,7 +166,7 @@ impl Assumptions {
         let Some(mut known) = self.birth.lock(&self.known) else {
             return;
         };
-        if let Some(Standing::Broken) = known.get(&assumption) {
+        if let Some(Installed::Broken) = known.get(&assumption) {
             known.remove(&assumption);
         }
     }
@@ -176,8 +176,8 @@ impl Assumptions {
         let Some(mut known) = self.birth.lock(&self.known) else {
             return;
         };
-        for standing in known.values_mut() {
-            if let Standing::Holds(functions) = standing {
+        for installed in known.values_mut() {
+            if let Installed::Holds(functions) = installed {
                 // protection: forgotten-modules-of-assumptions
                 functions.retain(|function| function.module().id() != module);
             }
@@ -202,10 +202,10 @@ impl fmt::Debug for Assumptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = self.birth.lock(&self.known);
         let mut map = f.debug_map();
-        for (assumption, standing) in known.iter().flat_map(|known| known.iter()) {
-            match standing {
-                Standing::Holds(functions) => map.entry(assumption, &functions.len()),
-                Standing::Broken => map.entry(assumption, &"broken"),
+        for (assumption, installed) in known.iter().flat_map(|known| known.iter()) {
+            match installed {
+                Installed::Holds(functions) => map.entry(assumption, &functions.len()),
+                Installed::Broken => map.entry(assumption, &"broken"),
             };
         }
         map.finish()

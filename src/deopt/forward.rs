@@ -9,8 +9,8 @@
 use core::cell::Cell;
 use core::ptr;
 
+use super::exit_stub;
 use super::host::state;
-use super::ramp;
 use crate::addr::CodeAddr;
 
 /// The routine of this process that exit stubs call, which saves the registers. A stub that is made for another place names
@@ -31,7 +31,7 @@ impl Capture {
     pub fn here() -> Self {
         state::prepare();
         Self {
-            routine: CodeAddr::new(ramp::capture()),
+            routine: CodeAddr::new(exit_stub::capture()),
             vectors: state::saved_len() as u64,
             shadow_stack: state::has_shadow_stack(),
         }

@@ -4,10 +4,10 @@ use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::RampSite;
+use super::ExitStubSite;
 use super::answer::Brand;
 use super::host::{before_low, in_order, state};
-use super::lean::Registers;
+use super::live_registers::Registers;
 use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::site::Site;
 use crate::stackmap::{Location, Locations, Place};
 
-/// A compiled function's frame at a site: all registers as they were when the ramp was entered, or those that are live
-/// (see [`Ramps::on_lean_miss`](super::Ramps::on_lean_miss)), and the values of the site's record.
+/// A compiled function's frame at a site: all registers as they were when the exit stub was entered, or those that are live
+/// (see [`ExitStubs::on_live_register_miss`](super::ExitStubs::on_live_register_miss)), and the values of the site's record.
 ///
 /// What is written here is what the code finds when the frame is resumed or continued. Addresses of
 /// [`Direct`](Place::Direct) and [`Indirect`](Place::Indirect) locations are always computed from the
@@ -36,8 +36,8 @@ pub struct Frame<'f> {
 }
 
 impl<'f> Frame<'f> {
-    #[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
-    pub(super) fn new(captured: Registers<'f>, site: &'f dyn RampSite, role: Role) -> Self {
+    #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
+    pub(super) fn new(captured: Registers<'f>, site: &'f dyn ExitStubSite, role: Role) -> Self {
         Self {
             captured,
             site: site.site(),
@@ -76,12 +76,12 @@ impl<'f> Frame<'f> {
     /// The site: what a handler patches, or describes.
     ///
     /// # Panics
-    /// The ramp was made by hand, by [`RampContext::new`](super::RampContext::new), for a site that no engine knows. Then its
+    /// The exit stub was made by hand, by [`ExitStubContext::new`](super::ExitStubContext::new), for a site that no engine knows. Then its
     /// [context](Self::context) is all that is known of it.
     #[must_use]
     pub fn site(&self) -> &'f Site {
         self.registered
-            .expect("this frame is of a ramp that was made by hand: ask for its context")
+            .expect("this frame is of an exit stub that was made by hand: ask for its context")
     }
 
     /// The engine of the site.
@@ -101,7 +101,7 @@ impl<'f> Frame<'f> {
         &self.site
     }
 
-    /// Why the ramp was entered.
+    /// Why the exit stub was entered.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
@@ -124,7 +124,7 @@ impl<'f> Frame<'f> {
     #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn stack_pointer(&self) -> u64 {
         let captured = self.captured.base(state::STACK_POINTER);
-        captured.expect("every ramp captures the stack pointer")
+        captured.expect("every exit stub captures the stack pointer")
     }
 
     /// The flags register (rflags); 0 in a frame of which only live registers were saved. On AArch64 NZCV; on SystemZ condition code and program mask, where INSERT PROGRAM
@@ -372,7 +372,7 @@ impl<'f> Frame<'f> {
                 let from = from as *const u8;
                 let mut bytes = [0; MAX];
                 let to = bytes.get_mut(..usize::from(size)).ok_or_else(too_wide)?;
-                // SAFETY: the record, which the ramp's creator vouches for, says that the compiled code has a
+                // SAFETY: the record, which the exit stub's creator vouches for, says that the compiled code has a
                 // spilled value of this size there; the base is the register as it was at the site.
                 unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
                 in_order(to);

@@ -1,6 +1,6 @@
 //! Frames of threads that leave compiled code in a [mirror](crate::memory::Mirror).
 //!
-//! **Problem.** Code leaves by a ramp in one place, and its handler is here. **Approach.** The stacks of the threads that
+//! **Problem.** Code leaves by an exit stub in one place, and its handler is here. **Approach.** The stacks of the threads that
 //! execute the code are mapped in both, at the same addresses. The routine there saves the registers on that stack as ever, and
 //! whoever forwards the exit hands the addresses over; the handler looks at the very frame. Its answer is a word, as the
 //! dispatcher's is.
@@ -19,24 +19,24 @@ use parking_lot::Mutex;
 
 use super::answer::Step;
 use super::host::state::{self, RawState};
-use super::lean::Registers;
-use super::{Frame, RampContext, RampSite, ask};
+use super::live_registers::Registers;
+use super::{ExitStubContext, ExitStubSite, Frame, ask};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::engine::{Role, SavedFrame};
 use crate::error::{Error, Result};
 
-/// The contexts of the ramps that are executed in a mirror, by address.
+/// The contexts of the exit stubs that are executed in a mirror, by address.
 #[derive(Clone)]
 pub(super) struct Contexts {
     capture: CodeAddr,
     known: Arc<Mutex<Known>>,
 }
 
-type Known = HashMap<u64, (Role, Arc<dyn RampSite>)>;
+type Known = HashMap<u64, (Role, Arc<dyn ExitStubSite>)>;
 
 /// A context that is known as long as this lives.
 pub(super) struct Kept {
-    context: Box<RampContext>,
+    context: Box<ExitStubContext>,
     known: Arc<Mutex<Known>>,
 }
 
@@ -48,12 +48,12 @@ impl Contexts {
         }
     }
 
-    /// The routine that the ramps call.
+    /// The routine that the exit stubs call.
     pub(super) fn capture(&self) -> u64 {
         self.capture.get()
     }
 
-    pub(super) fn keep(&self, context: Box<RampContext>) -> Kept {
+    pub(super) fn keep(&self, context: Box<ExitStubContext>) -> Kept {
         let entry = (context.role, Arc::clone(&context.site));
         self.known.lock().insert(&raw const *context as u64, entry);
         Kept {
@@ -62,7 +62,7 @@ impl Contexts {
         }
     }
 
-    /// Asks the handler of a ramp. `None` for a context that is none of these.
+    /// Asks the handler of an exit stub. `None` for a context that is none of these.
     pub(super) fn handle(&self, saved: &SavedFrame) -> Result<Option<u64>> {
         let Some((role, site)) = self.known.lock().get(&saved.context()).cloned() else {
             return Ok(None);
@@ -88,7 +88,7 @@ impl Contexts {
 }
 
 impl Kept {
-    /// What the ramp hands over.
+    /// What the exit stub hands over.
     pub(super) fn address(&self) -> u64 {
         &raw const *self.context as u64
     }

@@ -1,11 +1,11 @@
-//! Ramps: ways out of compiled code, with every register captured.
+//! Exit stubs: ways out of compiled code, with every register captured.
 //!
 //! Problem: at an inline cache miss, and at a site whose code has been invalidated, the runtime must see the
 //! frame as it was at the site's first byte and decide how to go on, and the code must not notice unless it
-//! is meant to. Approach: each site gets a [`ramp`](encode), a few dozen bytes of code in stub memory near it,
-//! to which the patched site jumps. The ramp skips the red zone and calls one routine that all ramps share.
+//! is meant to. Approach: each site gets a [`exit_stub`](encode), a few dozen bytes of code in stub memory near it,
+//! to which the patched site jumps. The exit stub skips the red zone and calls one routine that all exit stubs share.
 //! It saves all general registers, the flags and the vector registers in the width that the machine has, and
-//! calls [`RampSite::handle`] with a [`Frame`], in which every location of the site's record can be read
+//! calls [`ExitStubSite::handle`] with a [`Frame`], in which every location of the site's record can be read
 //! and written. The handler's [`Answer`] is made by that frame: [resume](Frame::resume), [continue
 //! elsewhere](Frame::continue_at), [return to the caller](Frame::return_to_caller) of the compiled function, or
 //! [replace](Frame::replace) the frame by others, or by a call.
@@ -16,12 +16,12 @@
 //! record tells what is live, in functions with such instructions. A function that merely keeps such registers for its caller
 //! (the vector variants of a calling convention) must not hold shadows or entry sites: that is not known of it.
 //!
-//! Invariants: a ramp changes nothing that the code can see but what the handler wrote; nothing is ever
+//! Invariants: an exit stub changes nothing that the code can see but what the handler wrote; nothing is ever
 //! kept below the stack pointer; an answer that cannot be carried out is an error when it is asked for,
 //! while the handler can still choose another.
 //!
-//! The handler may run compiled code, reach other ramps, and patch sites, this one too. A panic in it ends
-//! the process, whichever handler and ramp it is, with a message on the standard error that names the site: compiled
+//! The handler may run compiled code, reach other exit stubs, and patch sites, this one too. A panic in it ends
+//! the process, whichever handler and exit stub it is, with a message on the standard error that names the site: compiled
 //! code cannot be unwound, since what it holds would be lost and its unwind information, where there is any, says nothing
 //! of the places where sites stand.
 //!
@@ -52,9 +52,9 @@
 //! whatever can break the assumption and the next time that it relies on it. A call without a shadow behind it is such
 //! a place where it fails, and a loop that can run long needs a site on its back edge.
 //!
-//! With a shadow stack (CET) a ramp can be resumed; the other answers are refused.
+//! With a shadow stack (CET) an exit stub can be resumed; the other answers are refused.
 //!
-//! Cost: a ramp saves and restores up to 3 KiB of registers on the stack.
+//! Cost: an exit stub saves and restores up to 3 KiB of registers on the stack.
 
 #![allow(unsafe_code)]
 
@@ -63,16 +63,16 @@ mod answer;
 mod assumptions;
 mod c_function;
 mod conventions;
+mod exit_stub;
+mod exit_stubs;
 mod forward;
 mod frame;
 mod host;
 mod lay;
-mod lean;
+mod live_registers;
 mod mirrored;
 mod new_frame;
 mod powerpc64;
-mod ramp;
-mod ramps;
 mod replace;
 mod riscv64;
 mod stack;
@@ -95,11 +95,11 @@ mod tests;
 pub use answer::{Answer, ReturnValue};
 pub use assumptions::{Assumption, Assumptions};
 pub use c_function::{CCall, CFunction};
+pub use exit_stub::{Resume, encode, max_len};
+pub use exit_stubs::ExitStubs;
 pub use forward::{Capture, ForwardExit, forward_exits};
 pub use frame::{Frame, Values};
 pub use new_frame::NewFrame;
-pub use ramp::{Resume, encode, max_len};
-pub use ramps::Ramps;
 pub use replace::{Arg, Replacement};
 pub use unwind::UnwindInfo;
 #[cfg(feature = "backtrace")]
@@ -109,7 +109,7 @@ pub use walk::{Caller, Callers, Walker};
 
 use answer::Step;
 use host::state;
-use lean::Registers;
+use live_registers::Registers;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -124,8 +124,8 @@ use crate::engine::Role;
 use crate::error::{Error, Result};
 use crate::site::Site;
 
-/// What a ramp needs to know of its site, and whom it calls.
-pub trait RampSite: Send + Sync {
+/// What an exit stub needs to know of its site, and whom it calls.
+pub trait ExitStubSite: Send + Sync {
     /// The site.
     fn site(&self) -> SiteContext<'_>;
 
@@ -134,7 +134,7 @@ pub trait RampSite: Send + Sync {
         None
     }
 
-    /// The registered site, which [`Frame::site`] hands on; `None` where a ramp is made by hand, for code that no engine knows.
+    /// The registered site, which [`Frame::site`] hands on; `None` where an exit stub is made by hand, for code that no engine knows.
     fn registered(&self) -> Option<&Site> {
         None
     }
@@ -148,33 +148,33 @@ pub trait RampSite: Send + Sync {
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f>;
 }
 
-/// What a ramp hands to the dispatcher. The ramp holds its address.
-pub struct RampContext {
+/// What an exit stub hands to the dispatcher. The exit stub holds its address.
+pub struct ExitStubContext {
     role: Role,
-    site: Arc<dyn RampSite>,
+    site: Arc<dyn ExitStubSite>,
 }
 
-impl RampContext {
-    /// The context of one ramp. It has to stay where it is until no thread can be in the ramp any more, or
+impl ExitStubContext {
+    /// The context of one exit stub. It has to stay where it is until no thread can be in the exit stub any more, or
     /// reach it.
     ///
     /// # Safety
-    /// [`RampSite::site`] describes the site from which the ramp will be reached, its record included, and
-    /// [`RampSite::unwind`] the code there. What the handler writes into the frame, and the address at which it
+    /// [`ExitStubSite::site`] describes the site from which the exit stub will be reached, its record included, and
+    /// [`ExitStubSite::unwind`] the code there. What the handler writes into the frame, and the address at which it
     /// continues, are right for that code.
     ///
     /// # Errors
-    /// There are no ramps for the site's architecture, or this host is of another one.
-    pub unsafe fn new(role: Role, site: Arc<dyn RampSite>) -> Result<Box<Self>> {
+    /// There are no exit stubs for the site's architecture, or this host is of another one.
+    pub unsafe fn new(role: Role, site: Arc<dyn ExitStubSite>) -> Result<Box<Self>> {
         let arch = site.site().arch;
         if Arch::host() != Some(arch) {
-            return Err(Error::RampArch { arch });
+            return Err(Error::ExitStubArch { arch });
         }
         state::prepare();
         Ok(Box::new(Self { role, site }))
     }
 
-    /// Why its ramp is entered.
+    /// Why its exit stub is entered.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
@@ -182,14 +182,14 @@ impl RampContext {
 
     /// The site.
     #[must_use]
-    pub fn site(&self) -> &Arc<dyn RampSite> {
+    pub fn site(&self) -> &Arc<dyn ExitStubSite> {
         &self.site
     }
 }
 
-impl fmt::Debug for RampContext {
+impl fmt::Debug for ExitStubContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RampContext")
+        f.debug_struct("ExitStubContext")
             .field("role", &self.role)
             .field("site", &self.site.site())
             .finish()
@@ -197,17 +197,17 @@ impl fmt::Debug for RampContext {
 }
 
 /// Called by the capture routine; returns what it is to do, see there.
-#[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
+#[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
 extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     // SAFETY: the capture routine passes its own stack.
     let context = unsafe { (*raw).context };
     if let Some(word) = forward::forwarded([context, raw as u64, save as u64]) {
         return word;
     }
-    let context = context as *const RampContext;
-    // SAFETY: the ramp pushed the address of its context, which outlives it.
+    let context = context as *const ExitStubContext;
+    // SAFETY: the exit stub pushed the address of its context, which outlives it.
     let context = unsafe { &*context };
-    // The handler may retire this ramp; what it is called through must outlive the call.
+    // The handler may retire this exit stub; what it is called through must outlive the call.
     let (role, site) = (context.role, Arc::clone(&context.site));
     // SAFETY: as above; the stack stays until this function returns.
     let captured = Registers::All(unsafe { state::Captured::new(raw, save) });
@@ -224,8 +224,8 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
 }
 
 /// What the handler answers.
-#[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
-fn ask<'f>(site: &dyn RampSite, frame: &mut Frame<'f>) -> Answer<'f> {
+#[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
+fn ask<'f>(site: &dyn ExitStubSite, frame: &mut Frame<'f>) -> Answer<'f> {
     let handled = catch_unwind(AssertUnwindSafe(|| site.handle(frame)));
     match handled {
         Ok(answer) => answer,
@@ -234,7 +234,7 @@ fn ask<'f>(site: &dyn RampSite, frame: &mut Frame<'f>) -> Answer<'f> {
 }
 
 /// After a panic the handler's promise is broken, and compiled code has no way to go on.
-#[allow(dead_code, reason = "nothing is captured on hosts without ramps")]
+#[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
 fn abort(frame: &Frame<'_>, panic: &(dyn Any + Send)) -> ! {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -15,7 +15,7 @@
 //!              | with code        |          +------------------+ <---- NewFrame::stack_pointer() of `outer`
 //!              | inlined into it  |          | inner            |
 //!    site's -> +------------------+          |                  |
-//!              | ramp, handler    |          +------------------+ <---- stack pointer when the thread goes on
+//!              | exit_stub, handler    |          +------------------+ <---- stack pointer when the thread goes on
 //!              :                  :          :                  :
 //! ```
 //!
@@ -107,7 +107,7 @@ pub(super) fn index_of(reg: DwarfReg) -> Option<usize> {
 /// Address and TOC pointer of a function of PowerPC ELFv1.
 fn descriptor(function: CodeAddr) -> [u64; 2] {
     // SAFETY: a function pointer leads to a descriptor: address, TOC pointer, environment (64-bit PowerPC ELF ABI 1.9,
-    // 3.2.1). That it is one is the promise of the ramp's creator.
+    // 3.2.1). That it is one is the promise of the exit stub's creator.
     unsafe { (function.get() as *const [u64; 2]).read_unaligned() }
 }
 

@@ -37,7 +37,7 @@ impl Builder {
         self
     }
 
-    /// Who makes the ramps by which compiled code reaches the runtime, such as `deopt::Ramps`. Without, no
+    /// Who makes the exit stubs by which compiled code reaches the runtime, such as `deopt::ExitStubs`. Without, no
     /// sequence can have the targets `Miss` and `Deopt`, and nothing can be invalidated.
     #[must_use]
     pub fn exits(mut self, exits: impl Exits + 'static) -> Self {
@@ -45,7 +45,7 @@ impl Builder {
         self
     }
 
-    /// The memory for loaded code, stubs and ramps, where the default chunks of 2 MiB do not fit.
+    /// The memory for loaded code, stubs and exit stubs, where the default chunks of 2 MiB do not fit.
     #[must_use]
     pub fn arena(mut self, arena: Arena) -> Self {
         self.arena = Some(arena);

@@ -287,7 +287,7 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
         site: site.clone(),
         memory,
         armed: Arc::clone(&original),
-        standing: Arc::clone(&original),
+        installed: Arc::clone(&original),
         head: Head {
             offset: Len::default(),
             addr: site.addr(),
@@ -333,7 +333,7 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let target = calls::target(arch, site.addr(), &arming.original);
     let target = target.ok_or_else(|| no_head(&site))?;
     let branch = Branch::Gate(&gate);
-    let standing = match branch.to(&site, &arming.original, target)? {
+    let installed = match branch.to(&site, &arming.original, target)? {
         Some(bytes) => bytes,
         None => {
             let (slot, _) = far(shared, &site, gate.range, target)?;
@@ -345,10 +345,10 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
         }
     };
     let slot = arming.stubs.first().expect("the gate's slot is the first");
-    shared.stubs.fill(slot, &standing)?;
+    shared.stubs.fill(slot, &installed)?;
     let armed = Branch::Call.to(&site, &arming.original, range.start())?;
     let armed = armed.ok_or_else(|| out_of_reach(&site, range.start()))?;
-    (arming.armed, arming.standing) = (armed.into(), standing.into());
+    (arming.armed, arming.installed) = (armed.into(), installed.into());
     (arming.head, arming.gate) = (head, Some(gate));
     Ok(())
 }

@@ -10,8 +10,8 @@ use std::time::Instant;
 use super::fault::{self, Fault, Outcome};
 use super::live;
 use super::observe::{self, Boxed, Given, Owner};
-use super::retire::Retiree;
-use super::state::{Landings, States, Status};
+use super::retire::RetiredCode;
+use super::state::{ReturnOffsets, States, Status};
 use super::work::{OldStub, Part, Work};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
@@ -136,7 +136,7 @@ impl Work {
     /// Gives back what was allocated for changes that were not made.
     pub(super) fn release(&mut self, shared: &Shared) {
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
-            shared.release(mem::take(&mut item.ramps), part.take_stub());
+            shared.release(mem::take(&mut item.exit_stubs), part.take_stub());
         }
     }
 
@@ -145,8 +145,11 @@ impl Work {
     fn take_made(&mut self) -> Given {
         let mut made = Given::new();
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
-            let ramps = item.ramps.drain(..).map(|ramp| (ramp.owner, ramp.slot));
-            made.extend(ramps.chain(part.take_stub().map(|stub| (stub.owner, stub.slot))));
+            let exit_stubs = item
+                .exit_stubs
+                .drain(..)
+                .map(|exit_stub| (exit_stub.owner, exit_stub.slot));
+            made.extend(exit_stubs.chain(part.take_stub().map(|stub| (stub.owner, stub.slot))));
         }
         made
     }
@@ -230,7 +233,7 @@ impl Work {
         written
     }
 
-    /// Whether every site is still as it was when this was prepared: not changed, and not run where landings would
+    /// Whether every site is still as it was when this was prepared: not changed, and not run where return offsets would
     /// have had to be kept for that.
     fn check_current(&mut self, states: &States) -> Outcome {
         // protection: sites-still-current
@@ -252,7 +255,7 @@ impl Work {
         // One was found already.
         let (number, part) = stale.map_or((0, None), |(number, (_, part))| (number, Some(part)));
         let state = part.and_then(|part| states.at(part.place));
-        match state.map(|state| state.standing.status) {
+        match state.map(|state| state.installed.status) {
             Some(Status::Lost) => Fault::Lost(number),
             _ => Fault::Stale(number),
         }
@@ -290,18 +293,18 @@ impl Work {
     fn install(&mut self, states: &mut States) {
         let version = states.next_version();
         for part in &mut self.parts {
-            states.exchange(part.place, &mut part.standing, version);
+            states.exchange(part.place, &mut part.installed, version);
         }
     }
 
-    /// Keeps new ramps with their sites, and finds a place for the stubs of what was replaced. Runs no code of others.
+    /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced. Runs no code of others.
     /// Returns the stubs in which no thread is.
     #[inline(never)]
     fn settle(&mut self, shared: &Shared, states: &mut States) -> Given {
         let since = (Moment::now(), shared.observers.now());
         let mut replaced = Given::new();
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
-            states.keep_ramps(part.place, &mut item.ramps);
+            states.keep_exit_stubs(part.place, &mut item.exit_stubs);
             replaced.extend(part.settle(states, since));
         }
         replaced
@@ -326,7 +329,7 @@ impl Work {
     fn mark_lost(&mut self, states: &mut States) {
         for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
             if item.fate.is_some() {
-                states.lose(part.place, &mut item.ramps, part.take_stub());
+                states.lose(part.place, &mut item.exit_stubs, part.take_stub());
             }
         }
     }
@@ -340,15 +343,15 @@ fn is_current(part: &Part, states: &States) -> bool {
 }
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's first byte a thread
-/// executes the new bytes from their start; the landings that the new bytes keep are left out. Calls return to no others than those of
+/// executes the new bytes from their start; the return offsets that the new bytes keep are left out. Calls return to no others than those of
 /// the bytes that stand there, and of those before them; what a call at the end returns to is behind the site. A stub
 /// that is given back at once must be left too; it does not call.
 fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
-    let old = states.at(part.place).map(|state| &state.standing);
+    let old = states.at(part.place).map(|state| &state.installed);
     // Of a site that is gone, whose module was unregistered meanwhile, nothing is written: see `check_current`.
-    let landings = old.map_or_else(Landings::new, |old| old.all_landings());
+    let return_offsets = old.map_or_else(ReturnOffsets::new, |old| old.all_return_offsets());
     let (start, end) = (part.range.start(), part.range.len() as u32);
-    let kept = || part.standing.landings.iter().copied();
+    let kept = || part.installed.return_offsets.iter().copied();
     let holes = std::iter::once(0).chain(kept()).map(|at| at + 1);
     let ends = kept().chain(std::iter::once(end));
     let parts = holes.zip(ends).filter_map(|(from, to)| {
@@ -356,13 +359,13 @@ fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
         let from_addr = start.plus(Len::new(from));
         let range = from_addr.and_then(|from| CodeRange::new(from, len.into()));
         let range = range.expect("a site's bytes have addresses");
-        let inside = landings.iter().filter(|at| (from..to).contains(*at));
-        // protection: stop-is-told-of-landings
-        // protection: stop-takes-landings-only
-        Some(Vacated::landing_at(range, inside.map(|at| at - from)))
+        let inside = return_offsets.iter().filter(|at| (from..to).contains(*at));
+        // protection: stop-is-told-of-return-offsets
+        // protection: stop-takes-return-offsets-only
+        Some(Vacated::return_offset_at(range, inside.map(|at| at - from)))
     });
     let stub = old.and_then(|old| old.stub.as_ref()).filter(|stub| !stub.calls);
-    let stub = stub.map(|stub| Vacated::landing_at(stub.slot.range(), []));
+    let stub = stub.map(|stub| Vacated::return_offset_at(stub.slot.range(), []));
     parts.chain(stub).collect::<Vec<_>>().into_iter()
 }
 
@@ -371,7 +374,7 @@ impl Part {
     fn settle(&mut self, states: &mut States, since: (Moment, Option<Instant>)) -> Option<(Owner, StubSlot)> {
         let stub = self.take_stub()?;
         match self.old_stub {
-            OldStub::Retired(until) => states.retired.retire(until, Retiree::stub(stub, since)),
+            OldStub::Retired(until) => states.retired.retire(until, RetiredCode::stub(stub, since)),
             OldStub::Kept => states.keep_stub(self.place, stub),
             OldStub::Freed | OldStub::None => {
                 states.note_reclaimed(stub.owner.site, &stub.slot);

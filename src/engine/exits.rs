@@ -1,7 +1,7 @@
-//! What the engine needs from whoever lets compiled code call the runtime: ramps.
+//! What the engine needs from whoever lets compiled code call the runtime: exit stubs.
 //!
 //! The engine decides when a site needs a way out and where its code stands; what that code does, and what
-//! handler it ends in, is the business of an [`Exits`] (the one here is `deopt::Ramps`).
+//! handler it ends in, is the business of an [`Exits`] (the one here is `deopt::ExitStubs`).
 
 #![allow(unsafe_code, reason = "Exits is an unsafe trait")]
 
@@ -21,7 +21,7 @@ pub enum Role {
     Deopt,
 }
 
-/// Where a thread goes on that leaves a ramp as if it had not entered it.
+/// Where a thread goes on that leaves an exit stub as if it had not entered it.
 #[derive(Clone, Copy, Debug)]
 pub enum Resumption<'a> {
     /// At this address.
@@ -41,7 +41,7 @@ impl Role {
     }
 }
 
-/// One ramp that is asked for.
+/// One exit stub that is asked for.
 #[derive(Debug)]
 pub struct ExitRequest<'a> {
     /// The site that it leaves.
@@ -66,7 +66,7 @@ pub struct StackAt {
     pub link: Option<u32>,
 }
 
-/// The code of a ramp.
+/// The code of an exit stub.
 pub struct ExitCode {
     /// Its bytes, of which there are no more than were announced.
     pub bytes: Vec<u8>,
@@ -128,7 +128,7 @@ impl SavedFrame {
     }
 }
 
-/// Makes ramps.
+/// Makes exit stubs.
 ///
 /// # Safety
 ///
@@ -146,16 +146,16 @@ pub unsafe trait Exits: Send + Sync {
     /// Whether there is a handler for that role.
     fn handles(&self, role: Role) -> bool;
 
-    /// An upper bound of the bytes of the ramp.
+    /// An upper bound of the bytes of the exit stub.
     ///
     /// # Errors
-    /// The ramp cannot be made wherever it stands.
+    /// The exit stub cannot be made wherever it stands.
     fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len>;
 
-    /// The ramp.
+    /// The exit stub.
     ///
     /// # Errors
-    /// The ramp cannot be made at this address.
+    /// The exit stub cannot be made at this address.
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode>;
 
     /// Whether a handler can leave the frame at that site for its caller.
@@ -164,22 +164,22 @@ pub unsafe trait Exits: Send + Sync {
     /// It cannot; why.
     fn check_leavable(&self, site: &Site) -> Result<()>;
 
-    /// From now on the ramps are for code that is executed in a mirror, where they call the routine at that address instead
+    /// From now on the exit stubs are for code that is executed in a mirror, where they call the routine at that address instead
     /// of this process's.
     ///
     /// # Safety
-    /// The ramps are executed only where there is a [`Capture`](crate::deopt::Capture) at that address.
+    /// The exit stubs are executed only where there is a [`Capture`](crate::deopt::Capture) at that address.
     ///
     /// # Errors
-    /// [`Error::NotMirrored`]: these ramps only work in this process.
+    /// [`Error::NotMirrored`]: these exit stubs only work in this process.
     unsafe fn capture_by(&mut self, _routine: CodeAddr) -> Result<()> {
         Err(Error::NotMirrored {
             what: "these exits",
-            mend: "use deopt::Ramps, or implement Exits::capture_by and handle",
+            mend: "use deopt::ExitStubs, or implement Exits::capture_by and handle",
         })
     }
 
-    /// A thread has left compiled code in a mirror by one of these ramps: what the routine there is to do. `None` for a ramp
+    /// A thread has left compiled code in a mirror by one of these exit stubs: what the routine there is to do. `None` for an exit stub
     /// that is none of these.
     ///
     /// # Errors

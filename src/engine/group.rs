@@ -230,7 +230,7 @@ impl<M: Held> List<M> {
         let write = write.expect("where there was no room, some was added");
         let state = states.at(part.place);
         let state = state.expect("nobody has unregistered the site of a change that is being prepared");
-        let (old, new) = (&state.standing.bytes, &part.standing.bytes);
+        let (old, new) = (&state.installed.bytes, &part.installed.bytes);
         assert_eq!(
             old.len(),
             new.len(),

@@ -28,7 +28,7 @@ pub(super) use trap::{forget_trap, forget_traps, note_traps};
 use super::calls::Gate;
 use super::fault::{Fault, Outcome};
 use super::prepare::Preparation;
-use super::retire::{Retiree, Until};
+use super::retire::{RetiredCode, Until};
 use super::state::{States, Status, Stub};
 use super::transaction::Change;
 use super::work::{Kind, Work};
@@ -117,7 +117,7 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, sta
         stub: Some(body.code),
         declared: body.declared,
         clobbers: body.clobbers,
-        landings: Vec::new(),
+        return_offsets: Vec::new(),
         used: head.end(),
         holes: Vec::new(),
     };
@@ -127,9 +127,9 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, sta
 }
 
 fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
-    let ramp = preparation.invalidation_ramp()?;
+    let exit_stub = preparation.invalidation_exit_stub()?;
     let target = DeclaredTarget {
-        addr: ramp,
+        addr: exit_stub,
         on_return: OnReturn::Never,
     };
     let assembled = Assembled {
@@ -140,13 +140,13 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
             ..Declared::default()
         },
         clobbers: RegSet::EMPTY,
-        landings: Vec::new(),
+        return_offsets: Vec::new(),
         used: head.end(),
         holes: Vec::new(),
     };
-    lead(preparation, head, ramp, assembled)?;
-    let standing = preparation.standing_sequence();
-    preparation.stand_for(Status::Invalidated, standing.as_ref());
+    lead(preparation, head, exit_stub, assembled)?;
+    let installed = preparation.installed_sequence();
+    preparation.stand_for(Status::Invalidated, installed.as_ref());
     finish(preparation, head)
 }
 
@@ -174,7 +174,7 @@ fn lead(preparation: &mut Preparation<'_>, head: Head, to: CodeAddr, mut assembl
     let arch = site.module().arch();
     assembled.code = head.armed(arch, site.reserved(), jump(site, head, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
-    preparation.put(&assembled.code, &assembled.landings);
+    preparation.put(&assembled.code, &assembled.return_offsets);
     Ok(())
 }
 
@@ -254,7 +254,7 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
         let item = work.items.get_mut(exchange.item);
         let both = item.zip(work.parts.get(exchange.item));
         let (item, part) = both.or_abort("an exchange is of one of the items");
-        let new = &part.standing.bytes;
+        let new = &part.installed.bytes;
         item.fate = Some(match exchange.memory.holds(part.range.start(), new) {
             Ok(true) => Fate::New,
             _ => Fate::Unknown,
@@ -270,14 +270,19 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
 /// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.
 #[cold]
 pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>) {
-    trap::keep_ramps(work, states);
+    trap::keep_exit_stubs(work, states);
     let since = (Moment::now(), time);
     let both = work.items.iter_mut().zip(&mut work.parts);
     for (item, part) in both.filter(|(item, _)| item.is_live) {
-        let ramps = item.ramps.drain(..).map(|ramp| Retiree::ramp(ramp, since));
-        let stub = part.take_stub().map(|stub| Retiree::stub(stub, since));
-        for retiree in ramps.chain(stub) {
-            states.retired.retire(Until::Reported(Rest::Quiescent), retiree);
+        let exit_stubs = item
+            .exit_stubs
+            .drain(..)
+            .map(|exit_stub| RetiredCode::exit_stub(exit_stub, since));
+        let stub = part.take_stub().map(|stub| RetiredCode::stub(stub, since));
+        for retired_code in exit_stubs.chain(stub) {
+            states
+                .retired
+                .retire(Until::Reported(Rest::Quiescent), retired_code);
         }
     }
 }

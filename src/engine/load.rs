@@ -332,7 +332,7 @@ impl Engine {
         let Some(exits) = &self.shared.exits else {
             let first = module.sites().next();
             return first.map_or(Ok(()), |site| {
-                Err(refused(&site, "the engine has no ramps".into()))
+                Err(refused(&site, "the engine has no exit stubs".into()))
             });
         };
         // No handler is called from a call site.

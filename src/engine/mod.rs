@@ -3,7 +3,7 @@
 //! Problem: a change touches many sites, in memories that are written in different ways, while code that
 //! was there before may still be returned to; it must be made whole or not at all. Approach: a change goes
 //! through three types, each of which consumes the one before. A [`Transaction`] collects what is asked for;
-//! [`Transaction::prepare`] assembles, places stubs and ramps, and checks, so that everything that can be
+//! [`Transaction::prepare`] assembles, places stubs and exit stubs, and checks, so that everything that can be
 //! refused has been; [`Prepared::commit`] stops the world, compares, writes, publishes and reads back.
 //!
 //! Invariants: what the engine believes to stand in a site is compared with what does before it is
@@ -73,8 +73,8 @@ use crate::publish::{Attached, Drained, Epochs, Level, Moment, Publisher, Rest, 
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use observe::Observers;
-use retire::{Retiree, Until};
-use state::{Ramp, States, Stub};
+use retire::{RetiredCode, Until};
+use state::{ExitStub, States, Stub};
 use transaction::{Change, IfInvalid};
 
 /// Patches the sites of registered modules. Cloning clones a handle.
@@ -301,7 +301,7 @@ impl Engine {
         self.shared.table.read().module_at(addr)?.function_at(addr)
     }
 
-    /// The site one of whose stubs or ramps contains `addr`. Takes time in the number of changed sites. None in a fork's
+    /// The site one of whose stubs or exit stubs contains `addr`. Takes time in the number of changed sites. None in a fork's
     /// child whose parent was changing sites.
     #[must_use]
     pub fn site_of_stub(&self, addr: CodeAddr) -> Option<Site> {
@@ -325,7 +325,7 @@ impl Engine {
         };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
-        state.map_or(Status::Original, |state| state.standing.status)
+        state.map_or(Status::Original, |state| state.installed.status)
     }
 
     /// A counter for code of this engine's to count in.
@@ -341,13 +341,13 @@ impl Engine {
         }
     }
 
-    /// How much memory stubs and ramps use.
+    /// How much memory stubs and exit stubs use.
     #[must_use]
     pub fn stub_stats(&self) -> StubStats {
         self.shared.stubs.stats()
     }
 
-    /// How many bytes of stubs and ramps the site has now. 0 in a fork's child whose parent was changing sites.
+    /// How many bytes of stubs and exit stubs the site has now. 0 in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn stub_bytes(&self, site: &Site) -> u64 {
         let Some(states) = self.shared.look() else {
@@ -358,7 +358,7 @@ impl Engine {
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
-    /// How many bytes of stubs and ramps of the site have been given back since it was registered. 0 in a fork's child
+    /// How many bytes of stubs and exit stubs of the site have been given back since it was registered. 0 in a fork's child
     /// whose parent was changing sites.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
@@ -414,8 +414,8 @@ impl Engine {
             let passed = states.retired.take_passed(shared.epochs.passed());
             shared.let_go(states, &passed);
             let count = passed.len();
-            for retiree in passed {
-                shared.stubs.discard(retiree.into_slot());
+            for retired_code in passed {
+                shared.stubs.discard(retired_code.into_slot());
             }
             Ok(count)
         })
@@ -431,7 +431,7 @@ impl Engine {
         states
             .retired
             .iter()
-            .map(|retiree| retiree.slot().range())
+            .map(|retired_code| retired_code.slot().range())
             .collect()
     }
 
@@ -442,7 +442,7 @@ impl Engine {
     /// # Errors
     /// The memory refuses; the stubs are lost then.
     pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
-        let is_drained = |retiree: &Retiree| retiree.is_drained(drained);
+        let is_drained = |retired_code: &RetiredCode| retired_code.is_drained(drained);
         let shared = &self.shared;
         shared.with_states(|states| {
             let retired = states.retired.take_where(is_drained);
@@ -450,13 +450,13 @@ impl Engine {
             let count = retired.len();
             retired
                 .into_iter()
-                .map(|retiree| shared.stubs.free(retiree.into_slot(), drained))
+                .map(|retired_code| shared.stubs.free(retired_code.into_slot(), drained))
                 .fold(Ok(()), Result::and)?;
             Ok(count)
         })
     }
 
-    /// Forgets a module, its stubs and ramps. If the engine loaded its code, that is unloaded when the last handle
+    /// Forgets a module, its stubs and exit stubs. If the engine loaded its code, that is unloaded when the last handle
     /// of the module, a site or a function of it is gone.
     ///
     /// # Errors
@@ -516,7 +516,7 @@ impl Shared {
                     // By an exit that is retired: it goes with that.
                     true => {
                         let until = Until::Reported(Rest::Quiescent);
-                        states.retired.retire(until, Retiree::stub(stub, since));
+                        states.retired.retire(until, RetiredCode::stub(stub, since));
                     }
                     false => slots.push((stub.owner, stub.slot)),
                 }
@@ -536,12 +536,12 @@ impl Shared {
     }
 
     /// Notes and tells that retired code is about to be given back.
-    fn let_go(&self, states: &mut States, retired: &[Retiree]) {
-        for retiree in retired {
-            states.note_reclaimed(retiree.owner().site, retiree.slot());
+    fn let_go(&self, states: &mut States, retired: &[RetiredCode]) {
+        for retired_code in retired {
+            states.note_reclaimed(retired_code.owner().site, retired_code.slot());
         }
-        for retiree in retired {
-            retiree.tell(&self.observers);
+        for retired_code in retired {
+            retired_code.tell(&self.observers);
         }
     }
 
@@ -567,10 +567,10 @@ impl Shared {
     }
 
     /// Gives back what was allocated for a change that was not made: nothing has ever led to it.
-    fn release(&self, ramps: Vec<Ramp>, stub: Option<Box<Stub>>) {
-        let slots = ramps
+    fn release(&self, exit_stubs: Vec<ExitStub>, stub: Option<Box<Stub>>) {
+        let slots = exit_stubs
             .into_iter()
-            .map(|ramp| ramp.slot)
+            .map(|exit_stub| exit_stub.slot)
             .chain(stub.map(|stub| stub.slot));
         for slot in slots {
             self.stubs.discard(slot);

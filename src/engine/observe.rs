@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use super::state::{Ramp, RampKind, States, Status};
+use super::state::{ExitStub, ExitStubKind, States, Status};
 use super::work::Work;
 use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
@@ -129,14 +129,14 @@ pub enum CodeKind {
     /// A stub that the runtime has published.
     Published,
     /// A way to a handler.
-    Ramp(Role),
+    ExitStub(Role),
 }
 
 impl CodeKind {
-    pub(super) const fn of(ramp: &Ramp) -> Self {
-        Self::Ramp(match ramp.kind {
-            RampKind::Miss => Role::Miss,
-            RampKind::Deopt | RampKind::Invalidated => Role::Deopt,
+    pub(super) const fn of(exit_stub: &ExitStub) -> Self {
+        Self::ExitStub(match exit_stub.kind {
+            ExitStubKind::Miss => Role::Miss,
+            ExitStubKind::Deopt | ExitStubKind::Invalidated => Role::Deopt,
         })
     }
 
@@ -156,8 +156,8 @@ impl CodeKind {
             Self::Armed => "armed",
             Self::Call => "call",
             Self::Published => "published",
-            Self::Ramp(Role::Miss) => "miss ramp",
-            Self::Ramp(Role::Deopt) => "deopt ramp",
+            Self::ExitStub(Role::Miss) => "miss exit stub",
+            Self::ExitStub(Role::Deopt) => "deopt exit stub",
         }
     }
 }
@@ -375,7 +375,7 @@ impl Shared {
                 // What has no state was never changed.
                 generation: site
                     .as_ref()
-                    .map(|_| state.map_or(0, |state| state.standing.generation)),
+                    .map(|_| state.map_or(0, |state| state.installed.generation)),
                 after,
             }));
         }
@@ -426,13 +426,13 @@ impl Shared {
     pub(super) fn tell_made(&self, work: &Work) {
         for (item, part) in work.both() {
             let site = &item.site;
-            if let Some(stub) = &part.standing.stub {
+            if let Some(stub) = &part.installed.stub {
                 let kind = CodeKind::at(site, CodeKind::Stub);
                 self.tell_placed(site, kind, stub.slot.range(), stub.owner.generation);
             }
-            for ramp in &item.ramps {
-                let (kind, range) = (CodeKind::of(ramp), ramp.slot.range());
-                self.tell_code(site, kind, range, ramp.owner.generation, &ramp.stack);
+            for exit_stub in &item.exit_stubs {
+                let (kind, range) = (CodeKind::of(exit_stub), exit_stub.slot.range());
+                self.tell_code(site, kind, range, exit_stub.owner.generation, &exit_stub.stack);
             }
         }
     }
@@ -449,8 +449,8 @@ pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
             .or_abort("a site that was written has a state");
         shared.observers.tell(&Event::Changed(Changed {
             site: &item.site,
-            became: state.standing.status,
-            generation: state.standing.generation,
+            became: state.installed.status,
+            generation: state.installed.generation,
             sites: work.items.len(),
             prepared: work.prepared,
             committed,

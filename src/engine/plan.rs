@@ -55,7 +55,7 @@ fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part, sides: [(&str, &[u
         writeln!(f, "  {title}")?;
         listing(f, item, part.range.start(), bytes)?;
     }
-    if let Some(stub) = &part.standing.stub {
+    if let Some(stub) = &part.installed.stub {
         writeln!(f, "  stub")?;
         listing(f, item, stub.slot.addr(), &stub.code)?;
     }

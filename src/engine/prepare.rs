@@ -1,4 +1,4 @@
-//! From a change to bytes: assemble, place stubs and ramps, check. Everything that can be refused is refused
+//! From a change to bytes: assemble, place stubs and exit stubs, check. Everything that can be refused is refused
 //! here; nothing that is executed is touched.
 
 use std::cell::RefCell;
@@ -9,7 +9,9 @@ use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
 use super::live::{self, HeadExchange};
 use super::observe::{Boxed, Owner};
-use super::state::{self, Landings, Place, Ramp, RampKind, SiteState, Standing, States, Status, Stub};
+use super::state::{
+    self, ExitStub, ExitStubKind, Installed, Place, ReturnOffsets, SiteState, States, Status, Stub,
+};
 use super::templates::Templates;
 use super::transaction::{Change, IfInvalid};
 use super::work::{Item, Memories, OldStub, Part, Work, push};
@@ -84,16 +86,16 @@ fn collect<'s>(
             }
             Ok(None) => {
                 unchanged += 1;
-                shared.release(made.ramps, made.stub);
+                shared.release(made.exit_stubs, made.stub);
             }
             // protection: a-site-that-is-named-is-meant
             Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
-                shared.release(made.ramps, made.stub);
+                shared.release(made.exit_stubs, made.stub);
                 work.invalidated.push(site);
             }
             Err(error) => {
                 // protection: stubs-of-refused-changes-are-freed
-                shared.release(made.ramps, made.stub);
+                shared.release(made.exit_stubs, made.stub);
                 return Err(error);
             }
         }
@@ -112,13 +114,13 @@ fn collect<'s>(
 #[derive(Default)]
 pub(super) struct Made {
     /// Offsets to which return addresses may point while the new bytes stand there.
-    landings: Landings,
+    return_offsets: ReturnOffsets,
     /// Whether it would have been prepared otherwise, had its code been run.
     until_run: bool,
-    pub(super) ramps: Vec<Ramp>,
+    pub(super) exit_stubs: Vec<ExitStub>,
     pub(super) stub: Option<Box<Stub>>,
     /// What is to stand in the site, or room for it.
-    new: Option<Box<Standing>>,
+    new: Option<Box<Installed>>,
     /// How it is written if its site is live.
     pub(super) live: Option<HeadExchange>,
     /// What is written in place of the site, and its memory.
@@ -136,13 +138,13 @@ impl Made {
         (site, memory): (Site, usize),
         used: Len,
     ) {
-        let old = &state.standing;
-        let standing = self.new.take();
-        let mut standing = standing.expect("a change has put what is to stand in its site");
-        standing.landings = mem::take(&mut self.landings);
-        standing.stub = self.stub.take();
-        standing.generation = old.generation + 1;
-        let (is_live, status) = (self.live.is_some(), standing.status);
+        let old = &state.installed;
+        let installed = self.new.take();
+        let mut installed = installed.expect("a change has put what is to stand in its site");
+        installed.return_offsets = mem::take(&mut self.return_offsets);
+        installed.stub = self.stub.take();
+        installed.generation = old.generation + 1;
+        let (is_live, status) = (self.live.is_some(), installed.status);
         if let Some(live) = self.live.take() {
             work.exchanges.push(live.of_item(work.items.len()));
         }
@@ -152,16 +154,16 @@ impl Made {
         };
         push(&mut work.parts, || Part {
             range,
-            old_stub: OldStub::of(old, &standing, is_live),
+            old_stub: OldStub::of(old, &installed, is_live),
             place,
             version: state.version(),
-            standing,
+            installed,
         });
         push(&mut work.items, || Item {
             site,
             status,
             used,
-            ramps: mem::take(&mut self.ramps),
+            exit_stubs: mem::take(&mut self.exit_stubs),
             until_run: self.until_run,
             is_live,
             memory,
@@ -190,13 +192,13 @@ impl<'a> Preparation<'a> {
         drained: bool,
         made: &'a mut Made,
     ) -> Self {
-        let (is_released, old) = (site.module().is_released(), &state.standing);
-        let has_landings = !drained && old.has_landings();
+        let (is_released, old) = (site.module().is_released(), &state.installed);
+        let has_return_offsets = !drained && old.has_return_offsets();
         // While its code has not been run, none are in force yet.
-        made.until_run = has_landings && !is_released;
-        if has_landings && is_released {
-            // protection: landings-stay-in-force
-            made.landings = old.all_landings();
+        made.until_run = has_return_offsets && !is_released;
+        if has_return_offsets && is_released {
+            // protection: return-offsets-stay-in-force
+            made.return_offsets = old.all_return_offsets();
         }
         Self {
             shared,
@@ -211,24 +213,24 @@ impl<'a> Preparation<'a> {
     pub(super) fn owner(&self) -> Owner {
         Owner {
             site: self.site.key(),
-            generation: self.state.standing.generation + 1,
+            generation: self.state.installed.generation + 1,
         }
     }
 
     /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as asked for.
     fn change(&mut self, change: Change<&Sequence>) -> Result<Option<Len>> {
-        let status = self.state.standing.status;
+        let status = self.state.installed.status;
         match change {
             // protection: invalidation-is-idempotent
             Change::Invalidate if status == Status::Invalidated => return Ok(None),
             Change::Restore if status == Status::Original => return Ok(None),
             Change::Retarget(to) if status == Status::Patched => {
-                if self.standing_sequence().as_ref() == Some(to) {
+                if self.installed_sequence().as_ref() == Some(to) {
                     return Ok(None);
                 }
             }
             Change::Redirect(to) if status == Status::Redirected => {
-                if self.standing_sequence().as_ref() == Some(to) {
+                if self.installed_sequence().as_ref() == Some(to) {
                     return Ok(None);
                 }
             }
@@ -286,7 +288,7 @@ impl<'a> Preparation<'a> {
             let mut templates = self.templates.borrow_mut();
             templates.keep((kind, sequence), self.site, &environment, &assembled);
         }
-        self.put(&assembled.code, &assembled.landings);
+        self.put(&assembled.code, &assembled.return_offsets);
         self.stand_for(status, Some(sequence));
         Ok(assembled.used)
     }
@@ -308,17 +310,17 @@ impl<'a> Preparation<'a> {
     pub(super) fn sides(&self) -> (&[u8], &[u8]) {
         let new = self.made.new.as_ref();
         let new = new.expect("a change compares what it has put");
-        (&self.state.standing.bytes, &new.bytes)
+        (&self.state.installed.bytes, &new.bytes)
     }
 
     /// The sequence that stands in the site now.
-    pub(super) fn standing_sequence(&self) -> Option<Sequence> {
-        self.state.standing.sequence.as_ref().map(Variant::sequence)
+    pub(super) fn installed_sequence(&self) -> Option<Sequence> {
+        self.state.installed.sequence.as_ref().map(Variant::sequence)
     }
 
     /// The kind of site for which there may be templates.
     fn kind(&self) -> Option<u32> {
-        if !self.made.landings.is_empty() {
+        if !self.made.return_offsets.is_empty() {
             return None;
         }
         let kind = &self.state.lasting.kind;
@@ -326,22 +328,22 @@ impl<'a> Preparation<'a> {
     }
 
     fn invalidate(&mut self) -> Result<Len> {
-        let ramp = self.invalidation_ramp()?;
+        let exit_stub = self.invalidation_exit_stub()?;
         let sequence = Sequence::new().jump(Target::Deopt);
-        let environment = self.environment(&sequence, Some(ramp))?;
+        let environment = self.environment(&sequence, Some(exit_stub))?;
         let assembled = self.assemble(sequence::assemble, &sequence, &environment)?;
-        self.put(&assembled.code, &assembled.landings);
-        let standing = self.standing_sequence();
-        self.stand_for(Status::Invalidated, standing.as_ref());
+        self.put(&assembled.code, &assembled.return_offsets);
+        let installed = self.installed_sequence();
+        self.stand_for(Status::Invalidated, installed.as_ref());
         Ok(assembled.used)
     }
 
-    /// The original bytes go through no assembler; what must hold for them is that they keep the landings.
+    /// The original bytes go through no assembler; what must hold for them is that they keep the return offsets.
     fn restore(&mut self) -> Result<Len> {
         let lasting = &self.state.lasting;
         let returns = state::returns_of(self.site, &lasting.displaced)?;
-        // protection: restore-keeps-landings
-        state::check_keeps_landings(self.site, &lasting.original, &returns, &self.made.landings)?;
+        // protection: restore-keeps-return-offsets
+        state::check_keeps_return_offsets(self.site, &lasting.original, &returns, &self.made.return_offsets)?;
         self.put(&lasting.original, &returns);
         self.stand_for(Status::Original, None);
         Ok(self.site.reserved())
@@ -354,8 +356,8 @@ impl<'a> Preparation<'a> {
         environment: &Environment,
     ) -> Result<Assembled> {
         // Cloning them lets the stub be recorded while the context borrows them.
-        let (site, landings) = (self.site, self.made.landings.clone());
-        let context = site.context(&landings);
+        let (site, return_offsets) = (self.site, self.made.return_offsets.clone());
+        let context = site.context(&return_offsets);
         let stage = latency::enter(Stage::Assemble);
         let assembled = match assemble(sequence, &context, environment)? {
             Fit::InPlace(assembled) => assembled,
@@ -385,7 +387,7 @@ impl<'a> Preparation<'a> {
         let checked = verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
         stage.end();
         // Of what the bytes do, the checker is believed.
-        assembled.landings = checked.landings;
+        assembled.return_offsets = checked.return_offsets;
         if let Some(code) = assembled.stub.take() {
             let stub = self.made.stub.as_mut();
             let stub = stub.expect("whoever assembles a stub has a slot for it");
@@ -413,12 +415,13 @@ impl<'a> Preparation<'a> {
         for target in sequence.outline().targets() {
             match target {
                 Target::Miss => {
-                    environment.miss =
-                        Some(self.ramp(RampKind::Miss, Resumption::At(self.state.lasting.range.end()))?);
+                    environment.miss = Some(
+                        self.exit_stub(ExitStubKind::Miss, Resumption::At(self.state.lasting.range.end()))?,
+                    );
                 }
                 Target::Deopt if deopt.is_none() => {
                     let displaced = Resumption::Displaced(&self.state.lasting.displaced);
-                    environment.deopt = Some(self.ramp(RampKind::Deopt, displaced)?);
+                    environment.deopt = Some(self.exit_stub(ExitStubKind::Deopt, displaced)?);
                 }
                 _ => {}
             }
@@ -426,27 +429,27 @@ impl<'a> Preparation<'a> {
         Ok(environment)
     }
 
-    /// The ramp of an invalidated site. A thread that resumes from it does what the site did before.
-    pub(super) fn invalidation_ramp(&mut self) -> Result<CodeAddr> {
-        let Some(sequence) = self.standing_sequence() else {
-            return self.ramp(
-                RampKind::Invalidated,
+    /// The exit stub of an invalidated site. A thread that resumes from it does what the site did before.
+    pub(super) fn invalidation_exit_stub(&mut self) -> Result<CodeAddr> {
+        let Some(sequence) = self.installed_sequence() else {
+            return self.exit_stub(
+                ExitStubKind::Invalidated,
                 Resumption::Displaced(&self.state.lasting.displaced),
             );
         };
-        let addr = match &self.state.standing.stub {
+        let addr = match &self.state.installed.stub {
             Some(stub) => stub.slot.addr(),
             None => self.copy_out_of_line(&sequence)?,
         };
-        let ramp = self.ramp(RampKind::Invalidated, Resumption::At(addr))?;
-        let stub = self.state.standing.stub.as_ref().or(self.made.stub.as_ref());
+        let exit_stub = self.exit_stub(ExitStubKind::Invalidated, Resumption::At(addr))?;
+        let stub = self.state.installed.stub.as_ref().or(self.made.stub.as_ref());
         let leads_to = stub.map(|stub| stub.leads_to());
-        let mut made = self.made.ramps.iter_mut();
-        if let Some(made) = made.find(|made| made.slot.addr() == ramp) {
+        let mut made = self.made.exit_stubs.iter_mut();
+        if let Some(made) = made.find(|made| made.slot.addr() == exit_stub) {
             // protection: what-an-exit-resumes-to-stays
             made.resumes_in = leads_to;
         }
-        Ok(ramp)
+        Ok(exit_stub)
     }
 
     /// The sequence that stands in the site, in a stub: also one that was to stand in place only, and did.
@@ -464,18 +467,18 @@ impl<'a> Preparation<'a> {
         Ok(addr)
     }
 
-    /// The ramp of that kind, made if the site has none yet.
-    fn ramp(&mut self, kind: RampKind, resumption: Resumption<'_>) -> Result<CodeAddr> {
+    /// The exit stub of that kind, made if the site has none yet.
+    fn exit_stub(&mut self, kind: ExitStubKind, resumption: Resumption<'_>) -> Result<CodeAddr> {
         let made = self
             .made
-            .ramps
+            .exit_stubs
             .iter()
-            .find(|ramp| ramp.kind == kind)
-            .map(|ramp| ramp.slot.addr());
-        if let Some(addr) = made.or_else(|| self.state.ramp(kind)) {
+            .find(|exit_stub| exit_stub.kind == kind)
+            .map(|exit_stub| exit_stub.slot.addr());
+        if let Some(addr) = made.or_else(|| self.state.exit_stub(kind)) {
             return Ok(addr);
         }
-        let role = if kind == RampKind::Miss {
+        let role = if kind == ExitStubKind::Miss {
             Role::Miss
         } else {
             Role::Deopt
@@ -499,7 +502,7 @@ impl<'a> Preparation<'a> {
         let made = made.and_then(|code| self.shared.stubs.fill(&slot, &code.bytes).map(|()| code));
         match made {
             Ok(ExitCode { keep, stack, .. }) => {
-                self.made.ramps.push(Ramp {
+                self.made.exit_stubs.push(ExitStub {
                     kind,
                     slot,
                     owner: self.owner(),
@@ -510,7 +513,7 @@ impl<'a> Preparation<'a> {
                 Ok(at)
             }
             Err(error) => {
-                // protection: ramp-that-cannot-be-made-is-freed
+                // protection: exit-stub-that-cannot-be-made-is-freed
                 self.shared.stubs.discard(slot);
                 Err(error)
             }

@@ -15,12 +15,12 @@
 use std::time::Instant;
 
 use super::observe::{Observers, Owner};
-use super::state::{Ramp, Stub};
+use super::state::{ExitStub, Stub};
 use crate::memory::StubSlot;
 use crate::publish::{Drained, Moment, Passed, Rest};
 
 /// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees the stub.
-pub(super) struct Retiree {
+pub(super) struct RetiredCode {
     code: Code,
     since: Moment,
     /// The same as a time, where there are observers.
@@ -29,8 +29,8 @@ pub(super) struct Retiree {
 
 enum Code {
     Stub(Box<Stub>),
-    /// What a ramp's code refers to lives as long as it does.
-    Ramp(Box<Ramp>),
+    /// What an exit stub's code refers to lives as long as it does.
+    ExitStub(Box<ExitStub>),
 }
 
 /// What retired code waits for.
@@ -55,39 +55,39 @@ pub(super) trait Retirable {
     fn let_go(&mut self) {}
 }
 
-impl Retirable for Retiree {
+impl Retirable for RetiredCode {
     fn is_led_to(&self) -> bool {
         match &self.code {
             Code::Stub(stub) => stub.is_led_to(),
-            Code::Ramp(_) => false,
+            Code::ExitStub(_) => false,
         }
     }
 
     fn let_go(&mut self) {
         match &mut self.code {
             Code::Stub(_) => {}
-            Code::Ramp(ramp) => ramp.resumes_in = None,
+            Code::ExitStub(exit_stub) => exit_stub.resumes_in = None,
         }
     }
 }
 
-impl Retiree {
+impl RetiredCode {
     /// A stub to which nothing has led since then.
     pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
         let code = Code::Stub(stub);
         Self { code, since, time }
     }
 
-    /// A ramp to which nothing has led since then.
-    pub(super) fn ramp(ramp: Ramp, (since, time): (Moment, Option<Instant>)) -> Self {
-        let code = Code::Ramp(Box::new(ramp));
+    /// An exit stub to which nothing has led since then.
+    pub(super) fn exit_stub(exit_stub: ExitStub, (since, time): (Moment, Option<Instant>)) -> Self {
+        let code = Code::ExitStub(Box::new(exit_stub));
         Self { code, since, time }
     }
 
     pub(super) fn slot(&self) -> &StubSlot {
         match &self.code {
             Code::Stub(stub) => &stub.slot,
-            Code::Ramp(ramp) => &ramp.slot,
+            Code::ExitStub(exit_stub) => &exit_stub.slot,
         }
     }
 
@@ -95,7 +95,7 @@ impl Retiree {
     pub(super) fn owner(&self) -> Owner {
         match &self.code {
             Code::Stub(stub) => stub.owner,
-            Code::Ramp(ramp) => ramp.owner,
+            Code::ExitStub(exit_stub) => exit_stub.owner,
         }
     }
 
@@ -109,7 +109,7 @@ impl Retiree {
     pub(super) fn into_slot(self) -> StubSlot {
         let slot = match self.code {
             Code::Stub(stub) => stub.slot,
-            Code::Ramp(ramp) => ramp.slot,
+            Code::ExitStub(exit_stub) => exit_stub.slot,
         };
         slot.retired_at(self.since)
     }
@@ -121,20 +121,20 @@ impl Retiree {
 }
 
 /// What is retired and cannot be freed yet.
-pub(super) struct Limbo<T>(Vec<Waiting<T>>);
+pub(super) struct RetireList<T>(Vec<Waiting<T>>);
 
 struct Waiting<T> {
     until: Until,
     item: T,
 }
 
-impl<T> Default for Limbo<T> {
+impl<T> Default for RetireList<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T: Retirable> Limbo<T> {
+impl<T: Retirable> RetireList<T> {
     /// No site leads to the item any more; it is freed when what it waits for has come, and nothing else leads there.
     pub(super) fn retire(&mut self, until: Until, item: T) {
         self.0.push(Waiting { until, item });
@@ -210,39 +210,39 @@ mod tests {
     fn an_item_is_freed_once_every_thread_has_rested() {
         let epochs = Epochs::default();
         let thread = epochs.attach();
-        let mut limbo = Limbo::default();
-        limbo.retire(Until::Reported(Rest::Checkpoint), "plain");
-        limbo.retire(Until::Reported(Rest::Quiescent), "calls");
-        assert!(limbo.has_fresh() && limbo.take_passed(epochs.passed()).is_empty());
-        limbo.stamp(epochs.advance());
-        assert!(!limbo.has_fresh() && limbo.take_passed(epochs.passed()).is_empty());
+        let mut retire_list = RetireList::default();
+        retire_list.retire(Until::Reported(Rest::Checkpoint), "plain");
+        retire_list.retire(Until::Reported(Rest::Quiescent), "calls");
+        assert!(retire_list.has_fresh() && retire_list.take_passed(epochs.passed()).is_empty());
+        retire_list.stamp(epochs.advance());
+        assert!(!retire_list.has_fresh() && retire_list.take_passed(epochs.passed()).is_empty());
         thread.report(Rest::Checkpoint);
-        assert_eq!(limbo.take_passed(epochs.passed()), ["plain"]);
-        assert!(limbo.take_passed(epochs.passed()).is_empty());
+        assert_eq!(retire_list.take_passed(epochs.passed()), ["plain"]);
+        assert!(retire_list.take_passed(epochs.passed()).is_empty());
         thread.report(Rest::Quiescent);
-        assert_eq!(limbo.take_passed(epochs.passed()), ["calls"]);
+        assert_eq!(retire_list.take_passed(epochs.passed()), ["calls"]);
     }
 
     #[test]
     fn a_report_from_before_the_retirement_frees_nothing() {
         let epochs = Epochs::default();
         let thread = epochs.attach();
-        let mut limbo = Limbo::default();
-        limbo.stamp(epochs.advance());
+        let mut retire_list = RetireList::default();
+        retire_list.stamp(epochs.advance());
         thread.report(Rest::Quiescent);
-        limbo.retire(Until::Reported(Rest::Checkpoint), ());
-        limbo.stamp(epochs.advance());
-        assert!(limbo.take_passed(epochs.passed()).is_empty());
-        assert_eq!(limbo.take_where(|_| true).len(), 1);
+        retire_list.retire(Until::Reported(Rest::Checkpoint), ());
+        retire_list.stamp(epochs.advance());
+        assert!(retire_list.take_passed(epochs.passed()).is_empty());
+        assert_eq!(retire_list.take_where(|_| true).len(), 1);
     }
 
     #[test]
     fn what_only_a_drain_frees_is_freed_by_no_report() {
-        let (epochs, mut limbo) = (Epochs::default(), Limbo::default());
-        limbo.retire(Until::Drained, ());
-        assert!(!limbo.has_fresh());
-        limbo.stamp(epochs.advance());
-        assert!(limbo.take_passed(epochs.passed()).is_empty());
-        assert_eq!(limbo.take_where(|_| true).len(), 1);
+        let (epochs, mut retire_list) = (Epochs::default(), RetireList::default());
+        retire_list.retire(Until::Drained, ());
+        assert!(!retire_list.has_fresh());
+        retire_list.stamp(epochs.advance());
+        assert!(retire_list.take_passed(epochs.passed()).is_empty());
+        assert_eq!(retire_list.take_where(|_| true).len(), 1);
     }
 }

@@ -12,7 +12,7 @@ use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
 use super::observe::Owner;
-use super::retire::{Limbo, Retiree};
+use super::retire::{RetireList, RetiredCode};
 use super::templates::Templates;
 use super::work::Work;
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -33,7 +33,7 @@ pub enum Status {
     Original,
     /// A sequence.
     Patched,
-    /// A way to its ramp, for good.
+    /// A way to its exit stub, for good.
     Invalidated,
     /// A jump away: nobody enters its function any more.
     Redirected,
@@ -41,9 +41,9 @@ pub enum Status {
     Lost,
 }
 
-/// The three ramps that a site can have; they differ in where they resume.
+/// The three exit stubs that a site can have; they differ in where they resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RampKind {
+pub(super) enum ExitStubKind {
     /// `Target::Miss`: resumes at the site's end.
     Miss,
     /// `Target::Deopt` of a sequence: resumes with the original instructions.
@@ -52,9 +52,9 @@ pub(super) enum RampKind {
     Invalidated,
 }
 
-/// A ramp whose code is in place.
-pub(super) struct Ramp {
-    pub(super) kind: RampKind,
+/// An exit stub whose code is in place.
+pub(super) struct ExitStub {
+    pub(super) kind: ExitStubKind,
     pub(super) slot: StubSlot,
     pub(super) owner: Owner,
     pub(super) stack: Box<[StackAt]>,
@@ -65,16 +65,16 @@ pub(super) struct Ramp {
 }
 
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
-pub(super) type Landings = Vec<u32>;
+pub(super) type ReturnOffsets = Vec<u32>;
 
 /// What stands in a site, and what is known of it: what a commit exchanges, by its pointer.
-pub(super) struct Standing {
+pub(super) struct Installed {
     pub(super) status: Status,
     pub(super) bytes: Bytes,
     /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
-    pub(super) landings: Landings,
+    pub(super) return_offsets: ReturnOffsets,
     /// Offsets to which calls of the bytes return. Ascending.
-    pub(super) returns: Landings,
+    pub(super) returns: ReturnOffsets,
     /// The sequence that stands there now, or stood there when it was invalidated.
     pub(super) sequence: Option<Variant>,
     pub(super) stub: Option<Box<Stub>>,
@@ -87,7 +87,7 @@ pub(super) struct Standing {
 pub(super) struct SiteState {
     /// Never the same twice for a place in [`States`], so that a change which was prepared for another is found out.
     version: u64,
-    pub(super) standing: Box<Standing>,
+    pub(super) installed: Box<Installed>,
     pub(super) lasting: Box<Lasting>,
 }
 
@@ -105,8 +105,8 @@ pub(super) struct Lasting {
     pub(super) doubtful: Option<Box<Stub>>,
     /// Stubs that the runtime has published for it.
     pub(super) published: Vec<StubSlot>,
-    pub(super) ramps: Vec<Ramp>,
-    /// Bytes of its stubs and ramps that have been given back.
+    pub(super) exit_stubs: Vec<ExitStub>,
+    /// Bytes of its stubs and exit stubs that have been given back.
     pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
@@ -155,13 +155,13 @@ impl Stub {
     }
 }
 
-impl Default for Standing {
+impl Default for Installed {
     fn default() -> Self {
         Self::original(&[], &[])
     }
 }
 
-impl Standing {
+impl Installed {
     /// Says what its bytes are, and for which sequence they stand.
     pub(super) fn stand_for(&mut self, status: Status, sequence: Option<Variant>) {
         self.status = status;
@@ -183,7 +183,7 @@ impl Standing {
         Self {
             status: Status::Original,
             bytes: short::of(bytes),
-            landings: Landings::new(),
+            return_offsets: ReturnOffsets::new(),
             returns: returns.to_vec(),
             sequence: None,
             stub: None,
@@ -193,16 +193,17 @@ impl Standing {
 
     /// Whether return addresses may point into it once its code has been run.
     #[inline]
-    pub(super) fn has_landings(&self) -> bool {
-        !(self.landings.is_empty() && self.returns.is_empty())
+    pub(super) fn has_return_offsets(&self) -> bool {
+        !(self.return_offsets.is_empty() && self.returns.is_empty())
     }
 
     /// Offsets to which return addresses may point then.
-    pub(super) fn all_landings(&self) -> Landings {
-        let mut landings: Landings = self.landings.iter().chain(&self.returns).copied().collect();
-        landings.sort_unstable();
-        landings.dedup();
-        landings
+    pub(super) fn all_return_offsets(&self) -> ReturnOffsets {
+        let mut return_offsets: ReturnOffsets =
+            self.return_offsets.iter().chain(&self.returns).copied().collect();
+        return_offsets.sort_unstable();
+        return_offsets.dedup();
+        return_offsets
     }
 }
 
@@ -231,7 +232,7 @@ impl SiteState {
     ) -> Self {
         Self {
             version: 0,
-            standing: Box::new(Standing::original(&original, returns)),
+            installed: Box::new(Installed::original(&original, returns)),
             lasting: Box::new(Lasting {
                 module: site.module().clone(),
                 range: site.range(),
@@ -239,7 +240,7 @@ impl SiteState {
                 displaced,
                 doubtful: None,
                 published: Vec::new(),
-                ramps: Vec::new(),
+                exit_stubs: Vec::new(),
                 reclaimed: 0,
                 live,
                 is_call: site.shape().kind() == SiteKind::Call,
@@ -265,17 +266,19 @@ impl SiteState {
         let Lasting {
             doubtful,
             published,
-            ramps,
+            exit_stubs,
             live,
             ..
         } = *self.lasting;
         let of_no_change = Owner { site, generation: 0 };
         let armed = live.into_iter().flat_map(|armed| armed.stubs);
         let others = armed.chain(published).map(|slot| (of_no_change, slot));
-        let ramps = ramps.into_iter().map(|ramp| (ramp.owner, ramp.slot));
+        let exit_stubs = exit_stubs
+            .into_iter()
+            .map(|exit_stub| (exit_stub.owner, exit_stub.slot));
         SitesCode {
-            slots: ramps.chain(others).collect(),
-            stubs: self.standing.stub.into_iter().chain(doubtful).collect(),
+            slots: exit_stubs.chain(others).collect(),
+            stubs: self.installed.stub.into_iter().chain(doubtful).collect(),
         }
     }
 
@@ -284,25 +287,25 @@ impl SiteState {
         let Lasting {
             doubtful,
             published,
-            ramps,
+            exit_stubs,
             live,
             ..
         } = &*self.lasting;
-        let stubs = self.standing.stub.iter().chain(doubtful);
+        let stubs = self.installed.stub.iter().chain(doubtful);
         let armed = live.iter().flat_map(|armed| &armed.stubs);
-        let ramps = ramps.iter().map(|ramp| &ramp.slot);
-        ramps
+        let exit_stubs = exit_stubs.iter().map(|exit_stub| &exit_stub.slot);
+        exit_stubs
             .chain(stubs.map(|stub| &stub.slot))
             .chain(armed)
             .chain(published)
     }
 
-    pub(super) fn ramp(&self, kind: RampKind) -> Option<CodeAddr> {
+    pub(super) fn exit_stub(&self, kind: ExitStubKind) -> Option<CodeAddr> {
         self.lasting
-            .ramps
+            .exit_stubs
             .iter()
-            .find(|ramp| ramp.kind == kind)
-            .map(|ramp| ramp.slot.addr())
+            .find(|exit_stub| exit_stub.kind == kind)
+            .map(|exit_stub| exit_stub.slot.addr())
     }
 }
 
@@ -349,7 +352,7 @@ pub(super) struct States {
     /// Counts what gives states their versions.
     versions: u64,
     /// Stubs that no site leads to any more, but into which a callee could still return.
-    pub(super) retired: Limbo<Retiree>,
+    pub(super) retired: RetireList<RetiredCode>,
     pub(super) journal: Journal,
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
@@ -403,7 +406,7 @@ impl States {
         module.is_same(site.module()).then_some(place)
     }
 
-    /// The site one of whose stubs or ramps contains `addr`.
+    /// The site one of whose stubs or exit stubs contains `addr`.
     pub(super) fn site_of_stub(&self, addr: CodeAddr) -> Option<SiteKey> {
         let holds = |state: &SiteState| state.slots().any(|slot| slot.range().contains(addr));
         let mut sites = self.by_site.iter();
@@ -430,24 +433,24 @@ impl States {
     }
 
     /// Marks a site as left in doubt. What its new bytes may lead to is kept with it until its module goes.
-    pub(super) fn lose(&mut self, place: Place, ramps: &mut Vec<Ramp>, stub: Option<Box<Stub>>) {
+    pub(super) fn lose(&mut self, place: Place, exit_stubs: &mut Vec<ExitStub>, stub: Option<Box<Stub>>) {
         let version = self.next_version();
         let state = self.written(place);
         // protection: prepared-before-a-loss
         state.version = version;
-        state.standing.status = Status::Lost;
-        state.standing.generation += 1;
-        state.lasting.ramps.append(ramps);
+        state.installed.status = Status::Lost;
+        state.installed.generation += 1;
+        state.lasting.exit_stubs.append(exit_stubs);
         // protection: stub-of-a-lost-site-is-kept
         state.lasting.doubtful = stub;
     }
 
-    /// Adds ramps to those of a site.
-    pub(super) fn keep_ramps(&mut self, place: Place, ramps: &mut Vec<Ramp>) {
-        self.written(place).lasting.ramps.append(ramps);
+    /// Adds exit stubs to those of a site.
+    pub(super) fn keep_exit_stubs(&mut self, place: Place, exit_stubs: &mut Vec<ExitStub>) {
+        self.written(place).lasting.exit_stubs.append(exit_stubs);
     }
 
-    /// Notes that a stub or ramp of a site is given back. A site that is gone counts nothing.
+    /// Notes that a stub or exit stub of a site is given back. A site that is gone counts nothing.
     pub(super) fn note_reclaimed(&mut self, site: SiteKey, slot: &StubSlot) {
         if let Some(state) = self.of_mut(site) {
             state.lasting.reclaimed += slot.range().len();
@@ -457,17 +460,17 @@ impl States {
     /// Lets a site keep the stub of what has just been replaced.
     #[cold]
     pub(super) fn keep_stub(&mut self, place: Place, stub: Box<Stub>) {
-        self.written(place).standing.stub = Some(stub);
+        self.written(place).installed.stub = Some(stub);
     }
 
     /// Puts what stands in a site from now on into its state, under a version that was never there, and what stood
     /// there into its place.
     #[inline]
-    pub(super) fn exchange(&mut self, place: Place, standing: &mut Box<Standing>, version: u64) {
+    pub(super) fn exchange(&mut self, place: Place, installed: &mut Box<Installed>, version: u64) {
         // protection: what-was-written-has-a-state
         let state = self.written(place);
         state.version = version;
-        std::mem::swap(&mut state.standing, standing);
+        std::mem::swap(&mut state.installed, installed);
     }
 
     /// The state of a site that a commit has written. It was found current under the same lock; without it, nobody
@@ -582,28 +585,32 @@ pub(super) fn returns_of(site: &Site, bytes: &[u8]) -> Result<Vec<u32>> {
         .collect())
 }
 
-/// Original bytes that come back must keep the landings as any sequence does, unless a landing is one of
+/// Original bytes that come back must keep the return offsets as any sequence does, unless a return offset is one of
 /// their own: then what returned there before may return there again.
-pub(super) fn check_keeps_landings(
+pub(super) fn check_keeps_return_offsets(
     site: &Site,
     original: &[u8],
     returns: &[u32],
-    landings: &[u32],
+    return_offsets: &[u32],
 ) -> Result<()> {
-    for landing in landings.iter().filter(|landing| !returns.contains(landing)) {
-        let tail = original.get(*landing as usize..);
+    for return_offset in return_offsets
+        .iter()
+        .filter(|return_offset| !returns.contains(return_offset))
+    {
+        let tail = original.get(*return_offset as usize..);
         let tail = tail.expect("a return offset is one of the site's");
-        let addr = site.addr().plus(Len::new(*landing));
+        let addr = site.addr().plus(Len::new(*return_offset));
         let addr = addr.expect("a site's bytes have addresses");
         let nops = matches!(
             verify::original(site.module().arch(), addr, tail),
             Ok(Original::Nops)
         );
-        let boundary = verify::boundaries(site.module().arch(), site.addr(), original).contains(landing);
+        let boundary =
+            verify::boundaries(site.module().arch(), site.addr(), original).contains(return_offset);
         if !nops || !boundary {
-            return Err(Error::LandingLost {
+            return Err(Error::ReturnOffsetLost {
                 site: site.name(),
-                landing: *landing,
+                return_offset: *return_offset,
             });
         }
     }
@@ -631,8 +638,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_was_written_is_not_forgotten_where_its_state_is_gone() {
         let words = crate::invariant::tests::last_words(|| {
-            let mut standing = Box::default();
-            States::new(1).exchange(Place(0), &mut standing, 1);
+            let mut installed = Box::default();
+            States::new(1).exchange(Place(0), &mut installed, 1);
         });
         assert!(words.contains("a site that was written has a state"), "{words}");
     }

@@ -2,7 +2,7 @@
 
 use super::observe::{CodeKind, Owner};
 use super::prepare::{Made, Preparation};
-use super::state::{Ramp, States};
+use super::state::{ExitStub, States};
 use super::{Engine, Shared, state};
 use crate::addr::CodeAddr;
 use crate::arch::SiteKind;
@@ -35,9 +35,9 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
     let state = states.at(place).expect("a place that was just found has a state");
     let mut made = Made::default();
     let mut preparation = Preparation::new(shared, states, state, site, false, &mut made);
-    let placed = state::check_changeable(site, preparation.state.standing.status)
+    let placed = state::check_changeable(site, preparation.state.installed.status)
         .and_then(|()| preparation.copy_out_of_line(sequence));
-    let (ramps, stub) = (made.ramps, made.stub);
+    let (exit_stubs, stub) = (made.exit_stubs, made.stub);
     let published = placed.and_then(|addr| {
         let stub = stub.as_ref().expect("what was copied is in a stub");
         let range = stub.slot.range();
@@ -47,26 +47,33 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
     let (addr, range) = match published {
         Ok(published) => published,
         Err(error) => {
-            shared.release(ramps, stub);
+            shared.release(exit_stubs, stub);
             return Err(error);
         }
     };
-    let made = ramps
-        .iter()
-        .map(|ramp| (CodeKind::of(ramp), ramp.slot.range(), ramp.stack.clone()));
+    let made = exit_stubs.iter().map(|exit_stub| {
+        (
+            CodeKind::of(exit_stub),
+            exit_stub.slot.range(),
+            exit_stub.stack.clone(),
+        )
+    });
     let made: Vec<_> = made
         .chain([(CodeKind::Published, range, Box::default())])
         .collect();
-    let of_no_change = |ramp: Ramp| Ramp {
+    let of_no_change = |exit_stub: ExitStub| ExitStub {
         owner: Owner {
             site: site.key(),
             generation: 0,
         },
-        ..ramp
+        ..exit_stub
     };
     let state = states.of_mut(site.key());
     let state = state.expect("a place that was just found has a state");
-    state.lasting.ramps.extend(ramps.into_iter().map(of_no_change));
+    state
+        .lasting
+        .exit_stubs
+        .extend(exit_stubs.into_iter().map(of_no_change));
     state.lasting.published.extend(stub.map(|stub| stub.slot));
     if shared.observers.any() {
         shared.tell_published(site, &made);

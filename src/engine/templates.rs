@@ -356,7 +356,7 @@ impl Template {
             sources,
             checked,
             sequence: sequence.clone(),
-            returns: assembled.landings.clone(),
+            returns: assembled.return_offsets.clone(),
             used: assembled.used,
         })
     }
@@ -434,7 +434,7 @@ fn source(holds: Holds, field: &Field, outline: &Outline, code: &[u8]) -> Option
     }
 }
 
-/// All of a site that assembling and checking look at, but for its address, its landings and its name.
+/// All of a site that assembling and checking look at, but for its address, its return offsets and its name.
 fn words(site: &SiteContext<'_>) -> Vec<u64> {
     let shape = site.shape;
     let kind: u64 = match shape.kind() {

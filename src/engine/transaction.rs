@@ -42,7 +42,7 @@ pub(super) enum Change<S = Sequence> {
     Patch(S),
     /// It gets its original bytes back.
     Restore,
-    /// It gets a way to its ramp, for good.
+    /// It gets a way to its exit stub, for good.
     Invalidate,
     /// It gets this sequence, which leads elsewhere, and from now on no other but of that kind.
     Redirect(S),
@@ -131,7 +131,7 @@ impl<'e> Transaction<'e> {
         Ok(self)
     }
 
-    /// Every patchpoint and shadow of the function leads to its ramp from now on.
+    /// Every patchpoint and shadow of the function leads to its exit stub from now on.
     ///
     /// # Errors
     /// [`Error::NothingToInvalidate`]: the function has neither; [`Error::SiteTwice`].
@@ -149,7 +149,7 @@ impl<'e> Transaction<'e> {
         }
     }
 
-    /// The site leads to its ramp from now on.
+    /// The site leads to its exit stub from now on.
     ///
     /// # Errors
     /// [`Error::SiteTwice`].
@@ -214,13 +214,13 @@ impl<'e> Transaction<'e> {
         self.add_all(calls, || Change::Restore, IfInvalid::Refuse)
     }
 
-    /// No return address points into the sites of this transaction: their landings need not be kept.
+    /// No return address points into the sites of this transaction: their return offsets need not be kept.
     pub fn drained(&mut self, drained: Drained) -> &mut Self {
         self.drained = Some(drained);
         self
     }
 
-    /// The sites' landings need not be kept: the world finds out whether a thread is in a site or returns there, and
+    /// The sites' return offsets need not be kept: the world finds out whether a thread is in a site or returns there, and
     /// waits until none does, or refuses the change, as it was told.
     ///
     /// Only a world that [stops threads anywhere](crate::publish::World::stops_anywhere) looks for them.
@@ -275,7 +275,7 @@ impl<'e> Transaction<'e> {
         Ok(())
     }
 
-    /// Assembles and checks every change, and allocates and fills stubs and ramps. No site is touched.
+    /// Assembles and checks every change, and allocates and fills stubs and exit stubs. No site is touched.
     ///
     /// What was collected is handed on, and the transaction is as new. After an error it still has its changes, so that it
     /// can be mended and prepared again; but a [proof](Self::drained) holds for one attempt only.

@@ -24,7 +24,7 @@ use super::journal::{Journal, Record};
 use super::live::HeadExchange;
 use super::prepare::Made;
 use super::retire::Until;
-use super::state::{Place, Ramp, Standing, States, Status, Stub};
+use super::state::{ExitStub, Installed, Place, States, Status, Stub};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
 use crate::invariant::broken;
@@ -75,7 +75,7 @@ pub(super) struct Item {
     pub(super) status: Status,
     /// Bytes of code, the rest being nops.
     pub(super) used: Len,
-    pub(super) ramps: Vec<Ramp>,
+    pub(super) exit_stubs: Vec<ExitStub>,
     /// Whether it would have been prepared otherwise, had its code been run.
     pub(super) until_run: bool,
     pub(super) is_live: bool,
@@ -110,13 +110,13 @@ pub(super) struct Part {
     /// The version of the state for which this was prepared.
     pub(super) version: u64,
     /// What is to stand in the site; once the change is made, what stood there.
-    pub(super) standing: Box<Standing>,
+    pub(super) installed: Box<Installed>,
 }
 
 impl Part {
     /// Takes out the stub that was made for a change which was not made.
     pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
-        self.standing.stub.take()
+        self.installed.stub.take()
     }
 }
 
@@ -135,7 +135,7 @@ pub(super) enum OldStub {
 
 impl OldStub {
     /// What becomes of the stub of `old` when `new` takes its place.
-    pub(super) fn of(old: &Standing, new: &Standing, is_live: bool) -> Self {
+    pub(super) fn of(old: &Installed, new: &Installed, is_live: bool) -> Self {
         match &old.stub {
             None => Self::None,
             // protection: stub-of-an-invalidated-site-is-kept
@@ -194,7 +194,7 @@ pub(super) struct Work {
     pub(super) kind: Kind,
     /// Whether some of the exchanges put a trap.
     pub(super) has_traps: bool,
-    /// Whether there are ramps or stubs to be kept or given back when the changes are made.
+    /// Whether there are exit stubs or stubs to be kept or given back when the changes are made.
     pub(super) has_code: bool,
     /// Modules whose code must not have been run yet.
     pub(super) not_run: Vec<Module>,
@@ -214,7 +214,7 @@ pub(super) struct Work {
     pub(super) made: Option<Box<Made>>,
     /// What stood in sites once: room for what is to stand in others.
     #[allow(clippy::vec_box)] // The boxes are the room.
-    pub(super) room: Vec<Box<Standing>>,
+    pub(super) room: Vec<Box<Installed>>,
 }
 
 /// The room of a transaction of so many sites is used again.
@@ -282,16 +282,16 @@ impl Work {
             if !item.is_live {
                 self.ranges.push(part.range);
             }
-            if part.standing.stub.is_some() || !item.ramps.is_empty() {
-                let stub = part.standing.stub.iter().map(|stub| stub.slot.range());
-                let ramps = item.ramps.iter().map(|ramp| ramp.slot.range());
-                self.outside.extend(ramps.chain(stub));
+            if part.installed.stub.is_some() || !item.exit_stubs.is_empty() {
+                let stub = part.installed.stub.iter().map(|stub| stub.slot.range());
+                let exit_stubs = item.exit_stubs.iter().map(|exit_stub| exit_stub.slot.range());
+                self.outside.extend(exit_stubs.chain(stub));
             }
             let module = item.site.module();
             if item.until_run && !self.not_run.last().is_some_and(|last| last.is_same(module)) {
                 self.not_run.push(module.clone());
             }
-            self.has_code |= !item.ramps.is_empty() || part.old_stub != OldStub::None;
+            self.has_code |= !item.exit_stubs.is_empty() || part.old_stub != OldStub::None;
         }
         self.kind = match self.exchanges.len() {
             0 => Kind::Quiescent,
@@ -320,7 +320,7 @@ impl Work {
     pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
         self.order();
         self.sum_up(stopped);
-        let lens = self.parts.iter().map(|part| part.standing.bytes.len());
+        let lens = self.parts.iter().map(|part| part.installed.bytes.len());
         // A transaction of no sites compares none.
         self.found.make_room(lens.max().unwrap_or(0));
         self.groups.fill(&self.items, &self.parts, states)
@@ -345,7 +345,7 @@ impl Work {
                 addr: write.at,
                 // What has been replaced is in its place.
                 // protection: journal-has-both-sides
-                generation: part.standing.generation + 1,
+                generation: part.installed.generation + 1,
                 became: item.status,
                 before: write.side(Side::Old),
                 after: write.side(Side::New),
@@ -374,7 +374,7 @@ impl Work {
             ..
         } = self;
         while let Some(part) = parts.pop() {
-            room.push(part.standing);
+            room.push(part.installed);
         }
         groups.clear();
         exchanges.clear();

@@ -338,11 +338,11 @@ pub enum Error {
     /// The module is not registered with this engine.
     #[error("the module is not registered with this engine, or not any more")]
     ModuleForeign,
-    /// The original bytes of a site would not keep a landing.
+    /// The original bytes of a site would not keep a return offset.
     #[error(
-        "{site}: a return address may point at byte {landing} of it, where its original bytes have no nops up to the end: drain first, or patch it with a sequence that has"
+        "{site}: a return address may point at byte {return_offset} of it, where its original bytes have no nops up to the end: drain first, or patch it with a sequence that has"
     )]
-    LandingLost { site: Box<SiteName>, landing: u32 },
+    ReturnOffsetLost { site: Box<SiteName>, return_offset: u32 },
     /// No site has that ID.
     #[error(
         "no registered site has ID {id}: LLVM may have merged or removed the call, or its module is not registered"
@@ -394,7 +394,9 @@ pub enum Error {
     #[error("{cause}; and taking the transaction back left {} sites in doubt: {sites:?}", sites.len())]
     RollBackFailed { cause: Box<Error>, sites: Vec<(SiteName, Fate)> },
     /// The engine has no handler for what the sequence or the change needs.
-    #[error("{site} needs a ramp to a {role} handler, and the engine has none: give it one when it is built")]
+    #[error(
+        "{site} needs an exit stub to a {role} handler, and the engine has none: give it one when it is built"
+    )]
     NoHandler { site: Box<SiteName>, role: &'static str },
     /// The module has been unregistered, or belongs to another engine.
     #[error("{site} belongs to no module that is registered with this engine")]
@@ -423,12 +425,16 @@ pub enum Error {
     /// A sequence that refuses a stub was given to a live site.
     #[error("{site} is live, where sequences stand in stubs, and this one refuses to: drop `in_place_only`")]
     LiveInPlace { site: Box<SiteName> },
-    /// A ramp was asked for code of another architecture than the host's.
-    #[error("no ramp for {arch} on this host: ramps exist where code of the host's own architecture runs")]
-    RampArch { arch: crate::arch::Arch },
-    /// A ramp's jump back, for which no register is free, does not reach.
-    #[error("the ramp at {ramp} does not reach {to}, where it resumes: place stubs nearer to the code")]
-    RampOutOfReach { ramp: CodeAddr, to: CodeAddr },
+    /// An exit stub was asked for code of another architecture than the host's.
+    #[error(
+        "no exit stub for {arch} on this host: exit stubs exist where code of the host's own architecture runs"
+    )]
+    ExitStubArch { arch: crate::arch::Arch },
+    /// An exit stub's jump back, for which no register is free, does not reach.
+    #[error(
+        "the exit stub at {exit_stub} does not reach {to}, where it resumes: place stubs nearer to the code"
+    )]
+    ExitStubOutOfReach { exit_stub: CodeAddr, to: CodeAddr },
     /// A register was not captured, or is narrower than the value asked for.
     #[error(
         "site {id} at {addr}: {size} bytes from bit {bit_offset} of {reg} asked for, {have} bytes were captured; ask for a part that this machine has"
@@ -472,7 +478,7 @@ pub enum Error {
     NewFramePlace { id: RecordId, addr: CodeAddr, offset: u32, len: usize, size: u32 },
     /// A frame cannot be left of which only the live registers were saved.
     #[error(
-        "site {id} at {addr}: only the live registers of this frame were saved, so it can only be resumed; let a ramp save all (`on_miss`, or `whole_frames` of inline caches)"
+        "site {id} at {addr}: only the live registers of this frame were saved, so it can only be resumed; let an exit stub save all (`on_miss`, or `whole_frames` of inline caches)"
     )]
     FrameNotWhole { id: RecordId, addr: CodeAddr },
     /// The unwind information cannot be read.

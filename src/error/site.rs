@@ -32,7 +32,7 @@ impl Error {
             | Self::ReservedBeyondRecorded { site, .. }
             | Self::ReservedLengthNotTold { site, .. }
             | Self::ReservedLengthAmbiguous { site, .. }
-            | Self::LandingLost { site, .. }
+            | Self::ReturnOffsetLost { site, .. }
             | Self::SiteInvalidated { site, .. }
             | Self::SiteRedirected { site, .. }
             | Self::SiteLost { site, .. }

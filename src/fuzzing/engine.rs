@@ -10,7 +10,7 @@ use super::Choices;
 use crate::Engine;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::CallShape;
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::engine::{Code, Status};
 use crate::image::Object;
 use crate::memory::Arena;
@@ -41,10 +41,13 @@ pub fn engine(data: &[u8]) {
     let arena = Arena::default();
     // SAFETY: this thread patches, and nothing executes what it patches.
     let world = unsafe { SingleThreaded::promise() };
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());
-    let engine = Engine::builder().world(world).exits(ramps).arena(arena.clone());
+    let engine = Engine::builder()
+        .world(world)
+        .exits(exit_stubs)
+        .arena(arena.clone());
     let Ok(engine) = engine.build() else {
         return;
     };

@@ -93,7 +93,7 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
     let maps = StackMaps::parse(&bytes, Endian::Little).ok()?;
     let map = maps.maps().first()?;
     let record = map.records().next()?;
-    let landings = landings(choices, shape, unit);
+    let return_offsets = return_offsets(choices, shape, unit);
     let site = SiteContext {
         arch,
         id: RecordId::new(7),
@@ -103,13 +103,13 @@ fn assembles(arch: Arch, data: &[u8]) -> Option<Result<(), Error>> {
         shape,
         record: (shape.kind() != SiteKind::Entry).then_some(record),
         constants: map.constants(),
-        landings: &landings,
+        return_offsets: &return_offsets,
         trust_live_outs: choices.flag(),
     };
-    let ramp = |at| Some(CodeAddr::new(site.addr.get() + at));
+    let exit_stub = |at| Some(CodeAddr::new(site.addr.get() + at));
     let environment = Environment {
-        miss: choices.flag().then(|| ramp(0x2000)).flatten(),
-        deopt: choices.flag().then(|| ramp(0x3000)).flatten(),
+        miss: choices.flag().then(|| exit_stub(0x2000)).flatten(),
+        deopt: choices.flag().then(|| exit_stub(0x3000)).flatten(),
     };
     let fits = |sequence: &Sequence| assemble(sequence, &site, &environment).map(drop);
     let (sequence, raw) = operations(choices, &fits);
@@ -156,13 +156,13 @@ fn accepted(
     });
     match verify::check(site, &assembled.code, chunk.as_slice(), &assembled.declared) {
         Ok(checked) => {
-            // A call that is never reached has no landing.
-            let known = |landing| assembled.landings.contains(landing);
+            // A call that is never reached has no return offset.
+            let known = |return_offset| assembled.return_offsets.contains(return_offset);
             assert!(
-                raw || checked.landings.iter().all(known),
+                raw || checked.return_offsets.iter().all(known),
                 "{:?}, {:?}: {sequence:?} at {site:?}",
-                checked.landings,
-                assembled.landings
+                checked.return_offsets,
+                assembled.return_offsets
             );
             Ok(())
         }
@@ -257,15 +257,15 @@ fn record_spec(choices: &mut Chooser<'_>, shape: CallShape) -> RecordSpec {
     spec
 }
 
-fn landings(choices: &mut Chooser<'_>, shape: CallShape, unit: u32) -> Vec<u32> {
+fn return_offsets(choices: &mut Chooser<'_>, shape: CallShape, unit: u32) -> Vec<u32> {
     if shape.kind() != SiteKind::Patchpoint || choices.flag() {
         return Vec::new();
     }
-    let landing = u32::from(choices.byte()) * unit % shape.reserved().get().max(1);
-    if landing == 0 {
+    let return_offset = u32::from(choices.byte()) * unit % shape.reserved().get().max(1);
+    if return_offset == 0 {
         Vec::new()
     } else {
-        [landing].into()
+        [return_offset].into()
     }
 }
 

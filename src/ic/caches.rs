@@ -15,7 +15,7 @@ use super::miss::{Learn, Lookup, Miss};
 use super::policy::{Chain, Policy};
 use super::stats::{CacheStats, Counting, Order, Totals};
 use crate::addr::{CodeAddr, Len, RecordId};
-use crate::deopt::{Answer, Frame, Ramps};
+use crate::deopt::{Answer, ExitStubs, Frame};
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame, WeakEngine};
 use crate::error::{Error, Result};
 use crate::memory::fork::gate::Writing;
@@ -95,7 +95,7 @@ impl Builder {
 
     /// Lets the lookup see the whole frame: every register, so that it can [leave](Learn::Leave) the frame and walk to
     /// its callers. Without it, misses save the registers that are live, where they are known (see
-    /// [`Ramps::on_lean_miss`]), which is faster.
+    /// [`ExitStubs::on_live_register_miss`]), which is faster.
     #[must_use]
     pub fn whole_frames(mut self) -> Self {
         self.settings.whole_frames = true;
@@ -179,19 +179,19 @@ impl Caches {
 
     /// The exits of an engine that has these caches, without a handler of deoptimizations.
     #[must_use]
-    pub fn ramps(&self) -> impl Exits + use<> {
-        self.exits(Ramps::new())
+    pub fn exit_stubs(&self) -> impl Exits + use<> {
+        self.exits(ExitStubs::new())
     }
 
-    /// The exits of an engine that has these caches, and the other handlers of these ramps. Their handler of misses is
+    /// The exits of an engine that has these caches, and the other handlers of these exit stubs. Their handler of misses is
     /// replaced.
     #[must_use]
-    pub fn exits(&self, ramps: Ramps) -> impl Exits + use<> {
+    pub fn exits(&self, exit_stubs: ExitStubs) -> impl Exits + use<> {
         let shared = Arc::clone(&self.shared);
         CacheExits {
-            ramps: match self.shared.settings.whole_frames {
-                true => ramps.on_miss(move |frame| shared.miss(frame)),
-                false => ramps.on_lean_miss(move |frame| shared.miss(frame)),
+            exit_stubs: match self.shared.settings.whole_frames {
+                true => exit_stubs.on_miss(move |frame| shared.miss(frame)),
+                false => exit_stubs.on_live_register_miss(move |frame| shared.miss(frame)),
             },
             caches: Arc::clone(&self.shared),
         }
@@ -469,41 +469,41 @@ impl fmt::Debug for Caches {
     }
 }
 
-/// Ramps whose misses go to caches.
+/// Exit stubs whose misses go to caches.
 struct CacheExits {
-    ramps: Ramps,
+    exit_stubs: ExitStubs,
     caches: Arc<Shared>,
 }
 
-// SAFETY: all code is that of `Ramps`.
+// SAFETY: all code is that of `ExitStubs`.
 unsafe impl Exits for CacheExits {
     fn handles(&self, role: Role) -> bool {
-        self.ramps.handles(role)
+        self.exit_stubs.handles(role)
     }
 
     fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
-        self.ramps.bound(site, role, resumption)
+        self.exit_stubs.bound(site, role, resumption)
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
-        self.ramps.encode(request)
+        self.exit_stubs.encode(request)
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
-        self.ramps.check_leavable(site)
+        self.exit_stubs.check_leavable(site)
     }
 
     unsafe fn capture_by(&mut self, routine: CodeAddr) -> Result<()> {
         // SAFETY: the caller promises the same.
-        unsafe { self.ramps.capture_by(routine) }
+        unsafe { self.exit_stubs.capture_by(routine) }
     }
 
     fn handle(&self, frame: &SavedFrame) -> Result<Option<u64>> {
-        self.ramps.handle(frame)
+        self.exit_stubs.handle(frame)
     }
 
     fn forget(&self, module: ModuleId) {
-        self.ramps.forget(module);
+        self.exit_stubs.forget(module);
         // protection: caches-go-with-their-module
         self.caches.forget(module);
     }

@@ -43,8 +43,8 @@
 //!         Err(_) => Learn::Nothing,
 //!     }
 //! });
-//! let ramps = caches.ramps(); // for `Engine::builder().exits(ramps)`
-//! # drop(ramps);
+//! let exit_stubs = caches.exit_stubs(); // for `Engine::builder().exits(exit_stubs)`
+//! # drop(exit_stubs);
 //! ```
 
 mod c_lookup;

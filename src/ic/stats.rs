@@ -45,9 +45,9 @@ pub struct CacheStats {
     pub retracted: u64,
     /// Changes of the state.
     pub transitions: u64,
-    /// Bytes of stubs and ramps that the site has now.
+    /// Bytes of stubs and exit stubs that the site has now.
     pub stub_bytes: u64,
-    /// Bytes of stubs and ramps of the site that have been given back.
+    /// Bytes of stubs and exit stubs of the site that have been given back.
     pub reclaimed: u64,
 }
 
@@ -69,9 +69,9 @@ pub struct Totals {
     pub retracted: u64,
     /// Changes of state.
     pub transitions: u64,
-    /// Bytes of stubs and ramps that the sites have now.
+    /// Bytes of stubs and exit stubs that the sites have now.
     pub stub_bytes: u64,
-    /// Bytes of stubs and ramps that have been given back: of all sites of the engine, also of those that have no cache
+    /// Bytes of stubs and exit stubs that have been given back: of all sites of the engine, also of those that have no cache
     /// or are gone.
     pub reclaimed: u64,
 }

@@ -29,7 +29,7 @@ const CODE_LOAD: u32 = 0;
 /// The bytes of a JIT_CODE_LOAD record before the name.
 const LOAD_LEN: usize = 56;
 
-/// Writes functions, stubs and ramps with their bytes for `perf inject --jit`. Clones write to the same file.
+/// Writes functions, stubs and exit stubs with their bytes for `perf inject --jit`. Clones write to the same file.
 ///
 /// To be recorded with `perf record -k 1`, as times are of the monotonic clock. Code that another process
 /// forks is not told of.

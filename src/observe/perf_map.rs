@@ -14,7 +14,7 @@ use super::file;
 use super::names::{self, Named};
 use crate::engine::{Event, Observer};
 
-/// Writes the names of functions, stubs and ramps where profilers look for them. Clones write to the same file.
+/// Writes the names of functions, stubs and exit stubs where profilers look for them. Clones write to the same file.
 ///
 /// `perf` reads it for anonymous memory only (`is_anon_memory` in tools/perf/util/map.c): code that the engine has loaded, and
 /// stubs, lie in a memory file, for which `perf` needs a [`JitDump`](super::JitDump). Other profilers do not ask.

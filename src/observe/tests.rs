@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::addr::CodeAddr;
 use crate::arch::CallShape;
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Observer};
 use crate::memory::testing::objects as compiled;
 use crate::publish::{Drained, NeverStopped};
@@ -39,8 +39,8 @@ extern "C" fn callee(x: u64) -> u64 {
 
 /// An engine with a live module whose site 101 was patched twice and invalidated.
 fn watched(observer: impl Observer + 'static) -> (Engine, Module) {
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
-    let builder = Engine::builder().world(NeverStopped).exits(ramps);
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
+    let builder = Engine::builder().world(NeverStopped).exits(exit_stubs);
     let engine = builder.observer(observer).build().unwrap();
     let resolve = |name: &str| (name == "callee").then_some(CodeAddr::new(callee as *const () as u64));
     let code = engine.load(compiled::LIVE_STRESS, resolve).unwrap();
@@ -66,7 +66,7 @@ fn expected(engine: &Engine, module: &Module) -> HashMap<String, (u64, Option<u6
     });
     let site = module.sites().next().unwrap();
     let prefix = format!("{}{}.id101.", site.function().name(), site.offset());
-    let made = ["stub1", "stub2", "deopt-ramp3"].map(|what| (format!("{prefix}{what}"), (0, None)));
+    let made = ["stub1", "stub2", "deopt-exit-stub3"].map(|what| (format!("{prefix}{what}"), (0, None)));
     assert!(engine.stub_bytes(&site) > 0);
     functions.chain(made).collect()
 }
@@ -292,7 +292,7 @@ fn the_marker_can_be_seen_and_holds_nothing() {
 fn gdb_forgets_what_is_given_back() {
     let gdb = Gdb::new();
     let (engine, module) = watched(gdb.clone());
-    // Two stubs of sequences and a ramp, whatever was armed, and the module.
+    // Two stubs of sequences and an exit stub, whatever was armed, and the module.
     let told = format!("{gdb:?}");
     assert!(
         told.contains("modules: 1") && told.contains("placed: 3"),

@@ -25,7 +25,7 @@ unsafe extern "C" {
     fn __deregister_frame(section: *const c_void);
 }
 
-/// Tells the process's unwinder how the frames of functions, stubs and ramps are found: backtraces that a handler
+/// Tells the process's unwinder how the frames of functions, stubs and exit stubs are found: backtraces that a handler
 /// or a callee takes go on through compiled code. Clones tell the same.
 ///
 /// Unwinding through compiled code, of a panic or an exception, is still what the code's own unwind information makes

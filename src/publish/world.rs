@@ -29,8 +29,8 @@ impl Stopped {
     /// # Safety
     ///
     /// As long as the value exists, no thread but this one has its program counter in code that the engine
-    /// may patch, in any stub or ramp of the engine's, or in a signal handler that goes there; and none
-    /// will go there. Return addresses on stacks may point there: landings take care of these.
+    /// may patch, in any stub or exit stub of the engine's, or in a signal handler that goes there; and none
+    /// will go there. Return addresses on stacks may point there: return offsets take care of these.
     #[must_use]
     pub const unsafe fn promise() -> Self {
         Self {
@@ -151,14 +151,14 @@ pub enum Resumption {
 ///   not deadlock when two threads call it at once.
 /// - What [`resumption`](Self::resumption) answers is true of every thread that was stopped.
 /// - Where [`stops_anywhere`](Self::stops_anywhere) is true, `work` has not been called unless no thread, the
-///   caller's included, has its program counter in what is vacated or returns to a landing of it.
+///   caller's included, has its program counter in what is vacated or returns to a return offset of it.
 pub unsafe trait World: Send + Sync + fmt::Debug {
     /// Stops every other thread, does the work, lets them go.
     ///
     /// `vacated` are the bytes in which no thread may be, or return to, while they change. A world that stops
     /// threads at safepoints outside of the engine's code has nothing to look for. What is vacated of a site
     /// begins behind its first byte, as a thread that is there executes the new sequence from its start, and
-    /// has gaps at the landings that the new bytes keep.
+    /// has gaps at the return offsets that the new bytes keep.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Marked sites: instructions that the IR has marked by `!pcsections`, which no stack map records.
 //!
 //! Problem: any instruction can be marked, so the site holds code of the function, and nothing tells what is live there.
-//! Approach: as in a shadow, the instructions themselves are what is patched; those that a sequence displaces run in a ramp. A
+//! Approach: as in a shadow, the instructions themselves are what is patched; those that a sequence displaces run in an exit stub. A
 //! site is whole instructions, so that a sequence may go on behind it. It has no locations, and everything counts as
 //! live: a sequence may write no register and no flags, but for what the runtime vouches.
 //!

@@ -671,7 +671,7 @@ impl Site {
 
     /// What an assembler and a checker need to know of it.
     #[must_use]
-    pub fn context<'a>(&'a self, landings: &'a [u32]) -> SiteContext<'a> {
+    pub fn context<'a>(&'a self, return_offsets: &'a [u32]) -> SiteContext<'a> {
         let record = self.record();
         let functions = &self.module.0.parts.functions;
         let function = functions.get(self.origin().function);
@@ -684,7 +684,7 @@ impl Site {
             shape: self.shape(),
             record: record.map(|(record, _)| record),
             constants: record.map_or(Constants::NONE, |(_, constants)| constants),
-            landings,
+            return_offsets,
             trust_live_outs: self.module.0.parts.trust_live_outs,
         }
     }

@@ -243,7 +243,7 @@ impl Bench {
             shape: program.shape,
             record: (kind != SiteKind::Entry).then(|| map.records().next().unwrap()),
             constants: map.constants(),
-            landings: &[],
+            return_offsets: &[],
             trust_live_outs: program.trust_live_outs,
         };
         let env = Environment {
@@ -410,7 +410,7 @@ fn nothing() -> Assembled {
         stub: None,
         declared: patchpoint::arch::Declared::default(),
         clobbers: RegSet::EMPTY,
-        landings: Vec::new(),
+        return_offsets: Vec::new(),
         used: patchpoint::addr::Len::new(0),
         holes: Vec::new(),
     }

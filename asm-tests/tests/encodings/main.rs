@@ -155,7 +155,7 @@ fn assembled(arch: Arch, case: &Case) -> Result<Assembled, patchpoint::sequence:
         shape: case.shape,
         record: (case.shape.kind() != SiteKind::Entry).then(|| map.records().next().unwrap()),
         constants: map.constants(),
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: true,
     };
     let env = Environment {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use asm_tests::NATIVE;
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Engine;
 use patchpoint::error::Error;
 use patchpoint::publish::{SignalWorld, WhenInside};
@@ -81,12 +81,12 @@ impl Lab {
         // SAFETY: every thread that calls the code attaches, and does so on its own stack.
         let world = unsafe { SignalWorld::new() }.unwrap();
         let world = world.when_inside(when_inside).patience(PATIENCE);
-        let ramps = Ramps::new()
+        let exit_stubs = ExitStubs::new()
             .on_miss(|frame| frame.resume())
             .on_deopt(|frame| frame.resume());
         let engine = Engine::builder()
             .world(world.clone())
-            .exits(ramps)
+            .exits(exit_stubs)
             .build()
             .unwrap();
         let object = NATIVE[0].object_of("calls", 19, 2);
@@ -180,7 +180,7 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
 
 /// What copies or compares code leaves addresses of it in registers and on stacks: no call returns there.
 #[test]
-fn addresses_in_a_site_that_are_no_landings_keep_nobody_from_patching_it() {
+fn addresses_in_a_site_that_are_no_return_offsets_keep_nobody_from_patching_it() {
     let _alone = alone();
     let lab = Lab::new(WhenInside::Fail);
     // No call stands in the site any more.
@@ -211,7 +211,7 @@ fn addresses_in_a_site_that_are_no_landings_keep_nobody_from_patching_it() {
 
 /// Where LLVM's call returns to in site 600.
 #[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64")))]
-const LANDING: u32 = if cfg!(target_arch = "x86_64") {
+const RETURN_OFFSET: u32 = if cfg!(target_arch = "x86_64") {
     13
 } else if cfg!(target_arch = "s390x") {
     6
@@ -238,7 +238,7 @@ fn a_callee_that_blocks_inside_a_call_keeps_its_site_until_it_returns() {
         drop(release);
         assert!(
             matches!(&refused, Error::ThreadInSite { site, offset, returns: true, .. }
-                if site.id.get() == 600 && offset.get() == LANDING),
+                if site.id.get() == 600 && offset.get() == RETURN_OFFSET),
             "{refused}"
         );
         println!("{refused}");
@@ -303,7 +303,7 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     let world = unsafe { SignalWorld::new() }.unwrap().patience(PATIENCE);
     let own: std::sync::Arc<std::sync::OnceLock<patchpoint::engine::WeakEngine>> = std::sync::Arc::default();
     let weak = own.clone();
-    let ramps = Ramps::new().on_miss(move |frame| {
+    let exit_stubs = ExitStubs::new().on_miss(move |frame| {
         let engine = weak.get().unwrap().upgrade().unwrap();
         engine.patch(600, &plus(40, 2)).unwrap();
         frame.resume()
@@ -311,7 +311,7 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     // A second engine in the process, with the same signal.
     let engine = Engine::builder()
         .world(world.clone())
-        .exits(ramps)
+        .exits(exit_stubs)
         .build()
         .unwrap();
     own.set(engine.downgrade()).ok().unwrap();

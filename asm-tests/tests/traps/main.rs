@@ -1,11 +1,11 @@
 //! The traps that exist without concurrency, on an object that LLVM compiled for them.
 
 mod entries;
-mod landings;
 mod lookup;
 mod machine;
 mod registers;
 mod registration;
+mod return_offsets;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use machine::HOST;
 use patchpoint::addr::{CodeAddr, RecordId};
 use patchpoint::arch::Arch;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Code, Engine};
 use patchpoint::publish::SingleThreaded;
 use patchpoint::site::{EntrySpec, Module, Site};
@@ -60,14 +60,14 @@ fn reserved(id: u64) -> u32 {
 fn engine() -> (Engine, Arc<AtomicU64>) {
     let deopts = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&deopts);
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         count.fetch_add(1, Ordering::Relaxed);
         frame.resume()
     });
     // SAFETY: each test has its own engine and calls its code on one thread.
     let world = unsafe { SingleThreaded::promise() };
     (
-        Engine::builder().world(world).exits(ramps).build().unwrap(),
+        Engine::builder().world(world).exits(exit_stubs).build().unwrap(),
         deopts,
     )
 }

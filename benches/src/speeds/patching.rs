@@ -37,7 +37,11 @@ pub(super) fn all() -> Vec<Speed> {
             fresh,
             Goal::AtMost(60.0),
         ),
-        row("the same, the site's first, its ramp included", first, Goal::None),
+        row(
+            "the same, the site's first, its exit stub included",
+            first,
+            Goal::None,
+        ),
     ]
 }
 
@@ -89,7 +93,7 @@ fn engine_with_sites(made: &Made, warm: bool) -> Engine {
     let engine = subject::engine();
     made.register(&engine);
     if warm {
-        // Afterwards the sites have their ramps.
+        // Afterwards the sites have their exit stubs.
         (0..SITES as u64).for_each(|id| _ = engine.patch(id, &hit(0)).unwrap());
     }
     engine
@@ -116,7 +120,7 @@ fn figures() -> [Figure; 4] {
     };
     let mut turn = 0;
     let mut fresh = || {
-        // A new engine has seen nothing; what the sites got to have their ramps is none of the shapes.
+        // A new engine has seen nothing; what the sites got to have their exit stubs is none of the shapes.
         let engine = engine_with_sites(&made, true);
         turn += 1;
         let sequences: Vec<Sequence> = (0..SITES).map(|n| shaped((turn + n * 7) % 960)).collect();

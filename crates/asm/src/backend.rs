@@ -222,7 +222,7 @@ pub trait Backend: Sync {
 
     /// What stands around an address to which a thread may return although its call is gone: the bytes before
     /// the address, and those from it on. Together they do nothing for who comes from above.
-    fn landing(&self) -> (Vec<u8>, Vec<u8>) {
+    fn around_return_offset(&self) -> (Vec<u8>, Vec<u8>) {
         (Vec::new(), Vec::new())
     }
 

@@ -75,14 +75,14 @@ pub enum Error {
     /// A sequence for a shadow can reach its end.
     #[error(
         "{site}: the sequence reaches the end of the shadow, behind which the overwritten code goes on: end \
-         it with a jump to a ramp or to an address"
+         it with a jump to an exit stub or to an address"
     )]
     ShadowFallsThrough { site: Box<SiteName> },
     /// A return anywhere but at the entry of a function.
     #[error("{site}: operation {op} returns, which only an entry site allows: elsewhere the frame stands")]
     ReturnNotAllowed { site: Box<SiteName>, op: u32 },
     /// A call where its return address would overwrite the red zone, or misalign the stack.
-    #[error("{site}: operation {op} calls, which only a patchpoint allows: jump to a ramp instead")]
+    #[error("{site}: operation {op} calls, which only a patchpoint allows: jump to an exit stub instead")]
     CallNotAllowed { site: Box<SiteName>, op: u32 },
     /// The stub is too far from its site for the jump in place.
     #[error(
@@ -96,11 +96,11 @@ pub enum Error {
     /// A label that is bound twice.
     #[error("{site}: operation {op} binds label {label}, which is already bound")]
     LabelBoundTwice { site: Box<SiteName>, op: u32, label: u32 },
-    /// The site has no ramp of that role.
+    /// The site has no exit stub of that role.
     #[error(
-        "{site}: operation {op} branches to the {role} ramp, and the site has none: set a handler for it"
+        "{site}: operation {op} branches to the {role} exit stub, and the site has none: set a handler for it"
     )]
-    NoRamp { site: Box<SiteName>, op: u32, role: &'static str },
+    NoExitStub { site: Box<SiteName>, op: u32, role: &'static str },
     /// Text is no sequence.
     #[error("line {line}, column {column} of the sequence: found {found}, expected {expected}")]
     SequenceText { line: usize, column: usize, found: String, expected: &'static str },
@@ -129,7 +129,7 @@ impl Error {
             Self::SequenceText { .. } | Self::LabelUnbound { .. } | Self::LabelBoundTwice { .. } => {
                 ErrorKind::Malformed
             }
-            Self::NoSuchOperand { .. } | Self::NoRamp { .. } => ErrorKind::NotFound,
+            Self::NoSuchOperand { .. } | Self::NoExitStub { .. } => ErrorKind::NotFound,
             Self::SequenceTooLong { .. }
             | Self::NotWholeInstructions { .. }
             | Self::NoScratch { .. }
@@ -167,7 +167,7 @@ impl Error {
             | Self::StubOutOfReach { site, .. }
             | Self::LabelUnbound { site, .. }
             | Self::LabelBoundTwice { site, .. }
-            | Self::NoRamp { site, .. } => Some(site),
+            | Self::NoExitStub { site, .. } => Some(site),
             Self::SequenceText { .. } | Self::Relocation { .. } => None,
         }
     }

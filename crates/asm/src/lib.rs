@@ -36,7 +36,7 @@
 //!     shape: CallShape::entry(32).args(1).result(),
 //!     record: None,
 //!     constants: Constants::NONE,
-//!     landings: &[],
+//!     return_offsets: &[],
 //!     trust_live_outs: false,
 //! };
 //! // If the word at offset 8 is 0x17, the function returns the word at offset 24, else it goes on as it was compiled.

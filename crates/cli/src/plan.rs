@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::sites::{heading, place_json};
 use crate::survey::{Place, Registered, State, Survey, kind};
 
-/// The distance between a ramp, another, and a stub: more than any has.
+/// The distance between an exit stub, another, and a stub: more than any has.
 const ROOM: u64 = 0x1000;
 /// What every architecture's jumps reach.
 const NEAR: u64 = 0x8_0000;
@@ -33,7 +33,7 @@ struct Planned<'s> {
 struct Written {
     used: Len,
     slack: Len,
-    landings: Vec<u32>,
+    return_offsets: Vec<u32>,
     before: Vec<Listed>,
     after: Vec<Listed>,
     stub: Option<(CodeAddr, Vec<Listed>)>,
@@ -95,7 +95,7 @@ fn no_such_id(id: u64, survey: &Survey) -> Problem {
     Problem::NoSuchId { id, have }
 }
 
-/// Made-up addresses for a site's ramps and stub.
+/// Made-up addresses for a site's exit stubs and stub.
 struct Around {
     miss: CodeAddr,
     deopt: CodeAddr,
@@ -123,8 +123,8 @@ impl Around {
 fn written(plan: &Plan, survey: &Survey, registered: &Registered) -> Result<Written, patchpoint::Error> {
     let site = &registered.site;
     let around = Around::of(site, survey.end);
-    let landings: &[u32] = if plan.ran { &registered.landings } else { &[] };
-    let assembled = assemble(plan, site, landings, &around)?;
+    let return_offsets: &[u32] = if plan.ran { &registered.return_offsets } else { &[] };
+    let assembled = assemble(plan, site, return_offsets, &around)?;
     let mut names = survey.names.clone();
     names.add(around.miss, "miss");
     names.add(around.deopt, "deopt");
@@ -140,7 +140,7 @@ fn written(plan: &Plan, survey: &Survey, registered: &Registered) -> Result<Writ
             .stub
             .as_ref()
             .map(|stub| (stub.addr, list(stub.addr, &stub.bytes))),
-        landings: assembled.landings,
+        return_offsets: assembled.return_offsets,
     })
 }
 
@@ -152,10 +152,10 @@ fn listing(names: &Names, site: &Site, addr: CodeAddr, bytes: &[u8]) -> Vec<List
 fn assemble(
     plan: &Plan,
     site: &Site,
-    landings: &[u32],
+    return_offsets: &[u32],
     around: &Around,
 ) -> Result<Assembled, patchpoint::Error> {
-    let mut context = site.context(landings);
+    let mut context = site.context(return_offsets);
     context.trust_live_outs = plan.trust_live_outs;
     let seq: &Sequence = &plan.seq;
     let environment = Environment {
@@ -172,7 +172,7 @@ fn assemble(
     });
     let checked = verify::check(&context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
     // Of what the bytes do, the checker is believed.
-    assembled.landings = checked.landings;
+    assembled.return_offsets = checked.return_offsets;
     Ok(assembled)
 }
 
@@ -239,7 +239,7 @@ fn site_json(planned: &Planned<'_>) -> Value {
                 "address": addr.get(),
                 "listing": list(lines, Listed::json),
             })),
-            "landings": written.landings,
+            "return_offsets": written.return_offsets,
         }),
     };
     if let Value::Object(more) = more {

@@ -131,15 +131,15 @@ fn registered_text(
             line("", paint.of(Style::Yellow, few))?;
         }
     }
-    if !registered.landings.is_empty() {
-        let landings: Vec<_> = registered
-            .landings
+    if !registered.return_offsets.is_empty() {
+        let return_offsets: Vec<_> = registered
+            .return_offsets
             .iter()
-            .map(|landing| format!("+{:#x}", registered.site.offset().get() + landing))
+            .map(|return_offset| format!("+{:#x}", registered.site.offset().get() + return_offset))
             .collect();
         line(
-            "landings",
-            format!("{}, when the code has run", landings.join(" ")),
+            "returns to",
+            format!("{}, when the code has run", return_offsets.join(" ")),
         )?;
     }
     match &registered.head {
@@ -237,7 +237,7 @@ fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Valu
         put("target_name", survey.names.get(target).into());
     }
     put("slack", registered.slack.get().into());
-    put("landings", registered.landings.as_slice().into());
+    put("return_offsets", registered.return_offsets.as_slice().into());
     match &registered.head {
         Ok((offset, len)) => put("head", json!({ "offset": offset, "length": len })),
         Err(error) => put("no_head", error.to_string().into()),

@@ -74,7 +74,7 @@ pub(crate) struct Registered {
     /// The reserved bytes that nothing needs before a patch: all but LLVM's call.
     pub(crate) slack: Len,
     /// Where calls that stand there may return to, when the code has run.
-    pub(crate) landings: Vec<u32>,
+    pub(crate) return_offsets: Vec<u32>,
     /// Where the head would stand if the module were live, and its length; or why there is none.
     pub(crate) head: Result<(u32, u64), Error>,
     pub(crate) locations: Vec<LocationReport>,
@@ -245,7 +245,7 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
     let (arch, shape) = (site.module().arch(), site.shape());
     let bytes = site.read()?;
     let reserved = shape.reserved();
-    let (holds, slack, landings) = match verify::original(arch, site.addr(), &bytes) {
+    let (holds, slack, return_offsets) = match verify::original(arch, site.addr(), &bytes) {
         Ok(Original::Nops) => (Holds::Nops, reserved, Vec::new()),
         Ok(Original::LlvmCall { target, returns_at }) => {
             let call = called(arch, site.addr(), &bytes);
@@ -286,7 +286,7 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
         source,
         holds,
         slack,
-        landings,
+        return_offsets,
         head,
         locations,
         live_outs,

@@ -27,7 +27,7 @@ pub struct SiteContext<'a> {
     pub constants: Constants<'a>,
     /// Offsets inside the site to which a return address on some stack may point, ascending; never 0 and
     /// less than the reserved length.
-    pub landings: &'a [u32],
+    pub return_offsets: &'a [u32],
     /// The LLVM that compiled the code is vouched for to list all live-outs; otherwise every
     /// callee-saved register counts as live out.
     pub trust_live_outs: bool,

@@ -6,14 +6,14 @@
 //! **Approach.** Every thread there executes code as long as a call from here lasts, and its handlers run here. So this side
 //! knows of each whether it executes, waits for a handler, or is outside. A stop holds back all calls that begin and all
 //! answers of handlers, and waits until nobody executes any more. Of those that wait for a handler, the stack is shared: every
-//! word of it in use is looked at, the saved registers among them, for landings of what changes. Nothing is sent, and no
+//! word of it in use is looked at, the saved registers among them, for return offsets of what changes. Nothing is sent, and no
 //! signal.
 //!
 //! **Invariants.** Who executes was let in by [`Calls::enter`], which lets nobody in while a stop lasts. One stop lasts at a
 //! time. Each thread serializes when it goes on after a message, and goes on after a stop by one only.
 //!
 //! **Cost.** Two uncontended locks per call. A stop takes as long as the longest call that is under way: code that loops
-//! for long without leaving by a ramp keeps it from coming about, and is an error when the patience is over.
+//! for long without leaving by an exit stub keeps it from coming about, and is an error when the patience is over.
 
 #![allow(unsafe_code)]
 
@@ -191,7 +191,7 @@ impl Frames {
     fn check(&self, thread: i32, vacated: &[Vacated]) -> Result<()> {
         let mut held = self.stack.words(self.from).map(CodeAddr::new);
         let found = held.find_map(|at| {
-            let part = vacated.iter().find(|part| part.is_landing(at))?;
+            let part = vacated.iter().find(|part| part.is_return_offset(at))?;
             Some((at, part.range()))
         });
         found.map_or(Ok(()), |(at, range)| {

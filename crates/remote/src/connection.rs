@@ -306,7 +306,7 @@ unsafe impl Publication for Connection {
     }
 
     fn set_trap(&self, at: CodeAddr, stub: Option<CodeAddr>) -> patchpoint::Result<()> {
-        self.order(&Message::Trap { at, ramp: stub }, None, "a trap was noted")?;
+        self.order(&Message::Trap { at, exit_stub: stub }, None, "a trap was noted")?;
         let mut traps = self.traps.lock();
         match stub {
             Some(stub) => traps.insert(at, stub),

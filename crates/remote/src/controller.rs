@@ -56,7 +56,7 @@ impl Options {
         self
     }
 
-    /// How long a change of a quiescent module may wait for calls to end or to leave by a ramp, where a second does not
+    /// How long a change of a quiescent module may wait for calls to end or to leave by an exit stub, where a second does not
     /// suit. It bounds the wait of [engines](Executor::engine) without a world of their own.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {

@@ -52,7 +52,7 @@ pub enum Error {
     ExecutorArgs { given: usize, most: usize },
     /// A call into the executor is not over.
     #[error(
-        "thread {thread} of the executor was in a call that had neither ended nor left by a ramp after {waited_ms} ms: let calls be shorter, have more patience, or use live modules"
+        "thread {thread} of the executor was in a call that had neither ended nor left by an exit stub after {waited_ms} ms: let calls be shorter, have more patience, or use live modules"
     )]
     CallNotOver { thread: i32, waited_ms: u64 },
     // ---- the controller, as its executor sees it ----

@@ -16,7 +16,7 @@
 //!     Arena, Placement       ---- Map (descriptor) -->    code r-x, data rw-, at the same addresses
 //!     Engine::patch          ---- Publish ----------->    caches, membarrier
 //!     Thread::call           ---- Call -------------->    a thread on a shared stack calls the function
-//!     handler of the ramp    <--- Exit ---------------    ramp, registers saved on the shared stack
+//!     handler of the exit_stub    <--- Exit ---------------    exit_stub, registers saved on the shared stack
 //!                            ---- Go ---------------->    resume, continue, or return
 //!                            <--- Returned -----------
 //! ```
@@ -68,9 +68,9 @@
 //!
 //! **Stopping them.** An [engine](Executor::engine) that is given no world has one that stops the executor's threads between
 //! messages: no call begins, no handler's answer is sent, and those under way are waited for until they return or leave by
-//! a ramp. Of a thread that waits for its handler the stack is looked through, so that nothing changes into which it
+//! an exit stub. Of a thread that waits for its handler the stack is looked through, so that nothing changes into which it
 //! returns. That is enough to change quiescent modules in place with any number of threads; code that loops for long
-//! without a ramp on its way keeps a stop from coming about, and wants live modules.
+//! without an exit stub on its way keeps a stop from coming about, and wants live modules.
 //!
 //! **When one ends.** The end of a process ends its connections. Every call on the other side then fails, by
 //! [`Error::ExecutorGone`] or [`Error::ControllerGone`]; a
@@ -89,8 +89,8 @@
 //! [exits](patchpoint::deopt::ForwardExit) that are handled somewhere else than where they are taken; here is what these are
 //! between two processes.
 //!
-//! **Limits.** Worlds that stop threads of this process at any instruction, lean ramps, replaced frames and walks to callers
-//! are for code of this process; each is refused by type, but for lean ramps, in whose place whole ones are made. The live invalidation
+//! **Limits.** Worlds that stop threads of this process at any instruction, live-register exit stubs, replaced frames and walks to callers
+//! are for code of this process; each is refused by type, but for live-register exit stubs, in whose place whole ones are made. The live invalidation
 //! of a shadow installs the handler of traps in the executor. Both processes are of one machine, one user and one version of this crate.
 #![cfg(target_os = "linux")]
 #![cfg_attr(

@@ -90,10 +90,10 @@ pub(crate) enum Message {
     Symbol { name: String },
     /// Call a function, in a thread.
     Call { at: CodeAddr, args: [u64; ARGS] },
-    /// How a thread goes on that has left compiled code by a ramp.
+    /// How a thread goes on that has left compiled code by an exit stub.
     Go { word: u64 },
-    /// The trap at that address leads to a ramp, or nowhere any more.
-    Trap { at: CodeAddr, ramp: Option<CodeAddr> },
+    /// The trap at that address leads to an exit stub, or nowhere any more.
+    Trap { at: CodeAddr, exit_stub: Option<CodeAddr> },
     /// Wait for the end of the thread with this stack.
     End { stack: CodeRange },
     /// That is all.
@@ -118,7 +118,7 @@ pub(crate) enum Message {
     Failed { why: Failure, errno: Errno },
     /// The function has returned.
     Returned { value: u64 },
-    /// The thread has left compiled code by a ramp.
+    /// The thread has left compiled code by an exit stub.
     Exit { context: u64, raw: u64, save: u64 },
 }
 
@@ -127,7 +127,7 @@ pub(crate) enum Message {
 pub(crate) struct Host {
     /// The number of its architecture.
     pub(crate) machine: u32,
-    /// The routine that ramps call.
+    /// The routine that exit stubs call.
     pub(crate) capture: u64,
     /// How many bytes of vector registers that saves.
     pub(crate) saved: u64,
@@ -256,10 +256,14 @@ impl Message {
                 let shadow = u64::from(host.shadow_stack);
                 put(out, &[host.machine.into(), host.capture, host.saved, shadow]);
             }
-            Self::Trap { at, ramp } => {
+            Self::Trap { at, exit_stub } => {
                 put(
                     out,
-                    &[at.get(), u64::from(ramp.is_some()), ramp.map_or(0, CodeAddr::get)],
+                    &[
+                        at.get(),
+                        u64::from(exit_stub.is_some()),
+                        exit_stub.map_or(0, CodeAddr::get),
+                    ],
                 );
             }
             Self::Found { addr } => put(out, &[u64::from(addr.is_some()), addr.map_or(0, CodeAddr::get)]),
@@ -324,7 +328,7 @@ impl Message {
             12 => Self::Bye,
             13 => Self::Trap {
                 at: CodeAddr::new(rest.word()?),
-                ramp: rest.maybe_addr()?,
+                exit_stub: rest.maybe_addr()?,
             },
             // 14 was the token itself.
             15 => Self::Challenge {
@@ -524,11 +528,11 @@ mod tests {
             Message::Proof { proof: [6; 32] },
             Message::Trap {
                 at: CodeAddr::new(5),
-                ramp: Some(CodeAddr::new(6)),
+                exit_stub: Some(CodeAddr::new(6)),
             },
             Message::Trap {
                 at: CodeAddr::new(5),
-                ramp: None,
+                exit_stub: None,
             },
             Message::Host { host },
             Message::Done,

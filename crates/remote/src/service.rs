@@ -171,7 +171,7 @@ impl Serving {
             (Message::Unmap { range }, None) => self.unmap(range),
             (Message::Maintain { ranges }, None) => self.maintain(&ranges),
             (Message::Publish { level, ranges }, None) => self.publish(&ranges, level),
-            (Message::Trap { at, ramp }, None) => self.trap(at, ramp),
+            (Message::Trap { at, exit_stub }, None) => self.trap(at, exit_stub),
             (Message::End { stack }, None) => self.end(stack),
             (Message::Symbol { name }, None) => {
                 let addr = self.symbols.get(&name).copied();
@@ -248,16 +248,16 @@ impl Serving {
         }
     }
 
-    /// A thread that executes the trap at an address goes on at its ramp.
-    fn trap(&self, at: CodeAddr, ramp: Option<CodeAddr>) -> Answer {
+    /// A thread that executes the trap at an address goes on at its exit stub.
+    fn trap(&self, at: CodeAddr, exit_stub: Option<CodeAddr>) -> Answer {
         let byte = |at| CodeRange::new(at, 1).ok_or((Failure::Range, INVALID));
         let traps = Traps::install().map_err(|_| (Failure::Trap, INVALID))?;
         self.check_code(&[byte(at)?])?;
-        match ramp {
-            Some(ramp) => {
-                self.check_code(&[byte(ramp)?])?;
+        match exit_stub {
+            Some(exit_stub) => {
+                self.check_code(&[byte(exit_stub)?])?;
                 // SAFETY: the controller says that a thread can go from there to there, and is trusted.
-                unsafe { traps.set(at, ramp) };
+                unsafe { traps.set(at, exit_stub) };
             }
             None => traps.clear(at),
         }
@@ -378,7 +378,7 @@ fn may_call(at: CodeAddr, mappings: &Mappings, symbols: &HashMap<String, CodeAdd
 /// A thread's connection.
 struct Call(Mutex<Channel>);
 
-// SAFETY: the controller's engine decides, by the handler of the ramp, and is trusted.
+// SAFETY: the controller's engine decides, by the handler of the exit stub, and is trusted.
 unsafe impl ForwardExit for Call {
     fn forward(&self, [context, raw, save]: [u64; 3]) -> u64 {
         let mut channel = self.0.lock();

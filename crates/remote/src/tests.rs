@@ -211,7 +211,7 @@ fn threads_that_answer_what_they_cannot_are_given_up() {
         Message::Done,
         Message::Hello,
         Message::Go { word: 1 },
-        // A ramp that no engine has.
+        // An exit stub that no engine has.
         Message::Exit {
             context: 0,
             raw: 0,
@@ -361,7 +361,7 @@ fn what_cannot_be_done_is_refused_and_the_service_goes_on() {
         (
             Message::Trap {
                 at: code.start(),
-                ramp: None,
+                exit_stub: None,
             },
             None,
         ),

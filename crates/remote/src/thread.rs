@@ -81,7 +81,7 @@ impl Thread {
         })
     }
 
-    /// Bounds the time from one message of a call to the next: until the function returns, or leaves by a ramp. An
+    /// Bounds the time from one message of a call to the next: until the function returns, or leaves by an exit stub. An
     /// executor that takes longer is given up. Without, a function may run as long as the executor lives.
     pub fn set_deadline(&mut self, deadline: Option<Duration>) {
         self.patience = deadline;
@@ -157,7 +157,7 @@ impl Thread {
         })
     }
 
-    /// Lets the handler of a ramp decide. A thread that left by none, or is not where it says, is not to be helped.
+    /// Lets the handler of an exit stub decide. A thread that left by none, or is not where it says, is not to be helped.
     fn exit(&self, context: u64, raw: u64, save: u64) -> Result<u64> {
         let stack = self.stack;
         // SAFETY: the stack is this value's, mapped and writable here as there. The thread there waits, and nobody here refers to
@@ -165,7 +165,7 @@ impl Thread {
         let frame = unsafe { SavedFrame::new([context, raw, save], stack) };
         let nobody = || Error::ExecutorAnswer {
             during: CALLING,
-            why: "an exit by a ramp that no engine has",
+            why: "an exit by an exit stub that no engine has",
         };
         let word = match self.engines.handle_exit(&frame) {
             Err(Error::Engine(patchpoint::Error::SavedFrame { why })) => {

@@ -93,7 +93,7 @@ mod tests {
             shape: CallShape::call(len as u32),
             record: None,
             constants: Constants::NONE,
-            landings: &[],
+            return_offsets: &[],
             trust_live_outs: false,
         }
     }

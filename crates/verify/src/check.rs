@@ -26,7 +26,7 @@ use crate::error::Result;
 ///     shape: CallShape::entry(5),
 ///     record: None,
 ///     constants: Constants::NONE,
-///     landings: &[],
+///     return_offsets: &[],
 ///     trust_live_outs: false,
 /// };
 /// // mov r11, rdi; xchg ax, ax

@@ -102,7 +102,7 @@ pub enum Error {
     /// A shadow's sequence goes on behind the shadow.
     #[error(
         "{at}: control reaches the end of the shadow, whose instructions are overwritten: leave by a \
-         jump to a ramp or another target that never returns"
+         jump to an exit stub or another target that never returns"
     )]
     ShadowEnd { at: Box<InstructionAt> },
     /// A write to a register whose value is needed.
@@ -152,24 +152,24 @@ pub enum Error {
          lower the stack pointer by {zone} bytes before"
     )]
     RedZone { at: Box<InstructionAt>, zone: i64 },
-    /// A landing is not the start of an instruction of the site.
+    /// A return offset is not the start of an instruction of the site.
     #[error(
-        "{site}: a call may return to byte {landing}, where no instruction of the new code starts: wait \
+        "{site}: a call may return to byte {return_offset}, where no instruction of the new code starts: wait \
          until no thread is in the call, or use nops there"
     )]
-    Landing { site: Box<SiteName>, landing: u32 },
-    /// Something other than nops follows a landing.
+    ReturnOffset { site: Box<SiteName>, return_offset: u32 },
+    /// Something other than nops follows a return offset.
     #[error(
-        "{at}: a call may return to byte {landing} of the site, after which only nops may follow: wait \
+        "{at}: a call may return to byte {return_offset} of the site, after which only nops may follow: wait \
          until no thread is in the call, or end the sequence before that byte"
     )]
-    LandingTail { at: Box<InstructionAt>, landing: u32 },
+    ReturnOffsetTail { at: Box<InstructionAt>, return_offset: u32 },
     /// A call may return into a shadow, whose instructions would be overwritten.
     #[error(
-        "{site}: a call may return to byte {landing} of the site, whose own instructions it needs: wait \
+        "{site}: a call may return to byte {return_offset} of the site, whose own instructions it needs: wait \
          until no thread is in the call"
     )]
-    ShadowLanding { site: Box<SiteName>, landing: u32 },
+    ShadowReturnOffset { site: Box<SiteName>, return_offset: u32 },
     /// What is to become of a call is not that call with another target.
     #[error("{site}: {what}: this is a defect of the assembler, please report it")]
     Call { site: Box<SiteName>, what: &'static str },
@@ -231,9 +231,9 @@ impl Error {
             | Self::StackExit { .. }
             | Self::StackAlign { .. }
             | Self::RedZone { .. }
-            | Self::Landing { .. }
-            | Self::LandingTail { .. }
-            | Self::ShadowLanding { .. }
+            | Self::ReturnOffset { .. }
+            | Self::ReturnOffsetTail { .. }
+            | Self::ShadowReturnOffset { .. }
             | Self::Refused { .. }
             | Self::Exchange { .. } => ErrorKind::Refused,
         }
@@ -249,8 +249,8 @@ impl Error {
             | Self::Filled { site, .. }
             | Self::Length { site, .. }
             | Self::Overlap { site, .. }
-            | Self::Landing { site, .. }
-            | Self::ShadowLanding { site, .. }
+            | Self::ReturnOffset { site, .. }
+            | Self::ShadowReturnOffset { site, .. }
             | Self::Call { site, .. }
             | Self::Exchange { site, .. } => Some(site),
             Self::Undecodable { at, .. }
@@ -272,7 +272,7 @@ impl Error {
             | Self::StackExit { at, .. }
             | Self::StackAlign { at, .. }
             | Self::RedZone { at, .. }
-            | Self::LandingTail { at, .. }
+            | Self::ReturnOffsetTail { at, .. }
             | Self::Refused { at, .. } => Some(&at.site),
             Self::Original { .. } => None,
         }

@@ -114,7 +114,7 @@ fn allowed(addr: u64, old: &[u8], new: &[u8]) -> bool {
         shape: CallShape::entry(old.len() as u32),
         record: None,
         constants: Constants::NONE,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     };
     check_exchange(&site, old, new).is_ok()

@@ -208,8 +208,8 @@ pub(super) struct Isa {
     pub(super) trap: &'static [u8],
     /// Whether the first of these instructions, which stand in a shadow, may become the trap under execution; if not, why.
     pub(super) trap_replaces: fn(&[u8]) -> Result<(), &'static str>,
-    /// Whether a thread that returns to a landing has to find code that was made for it, not just nops.
-    pub(super) landings_restore: bool,
+    /// Whether a thread that returns to a return offset has to find code that was made for it, not just nops.
+    pub(super) return_offsets_restore: bool,
     /// Whether one instruction may become another under execution; if not, why.
     pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
     /// Which bits of a direct call or jump of so many bytes are its distance.

@@ -4,7 +4,7 @@
 //! with the assembler, so that a mistake there is found here: this crate depends on nothing that assembles, and of
 //! `patchpoint-isa` it uses the vocabulary and the contract of a site, not the facts by which sequences are assembled. Raw
 //! bytes from a runtime pass through it like anything else. The code is the site's bytes and those of its stubs; control enters at the site's first byte
-//! and, from calls made by earlier sequences, at the site's landings.
+//! and, from calls made by earlier sequences, at the site's return offsets.
 //!
 //! # Rules
 //!
@@ -25,14 +25,14 @@
 //!    return registers. A callee-saved register that a C patchpoint's live-outs omit is free only if
 //!    `SiteContext::trust_live_outs`. A call writes what its target's contract leaves open. What is written
 //!    counts as lost even if it is restored later. No recorded value is lost before a jump that never returns:
-//!    a ramp reads all of them. At a marked site, of which no record tells what is live, nothing may be written. The flags of
+//!    an exit stub reads all of them. At a marked site, of which no record tells what is live, nothing may be written. The flags of
 //!    arithmetic are free everywhere but there.
 //! 5. **Stack.** The depth is known everywhere, the same on every path, never above where it was on entry, and
 //!    the same as on entry at every exit. In a shadow, marked or entry site the red zone is not written (stack memory is
 //!    written only after the stack pointer was lowered past it), and at an entry not the return address. Calls of
 //!    C functions find the stack aligned. Stores into the function's own frame, recorded slots included, are the
 //!    runtime's business, and so are stores through any register but the stack pointer.
-//! 6. **Landings** are instruction boundaries followed only by nops up to the end; on PowerPC64 the TOC pointer is
+//! 6. **Return offsets** are instruction boundaries followed only by nops up to the end; on PowerPC64 the TOC pointer is
 //!    restored there first. A shadow or marked site can have none.
 //! 7. **Processor state.** No instruction changes modes, segments, control registers, the direction flag, the
 //!    x87 or MMX state, or enters the kernel. Only instruction sets known to be free of that are accepted. Whether the

@@ -18,7 +18,7 @@ pub enum Original {
     LlvmCall {
         /// The target.
         target: CodeAddr,
-        /// The offset to which the call returns, in bytes: a landing unless it is the end.
+        /// The offset to which the call returns, in bytes: a return offset unless it is the end.
         returns_at: u32,
     },
     /// Something else: in a shadow or entry site real instructions, in a patchpoint nothing that LLVM emits.

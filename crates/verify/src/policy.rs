@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 pub(super) struct Policy {
     /// What may be written.
     pub(super) writable: RegSet,
-    /// What must not have been written when control leaves for good by a jump: a ramp reads it.
-    pub(super) kept_for_ramps: RegSet,
+    /// What must not have been written when control leaves for good by a jump: an exit stub reads it.
+    pub(super) kept_for_exit_stubs: RegSet,
     /// What must not have been written when control goes on at the site's end, or in another function: return
     /// registers at an entry, which are free only on paths that return.
     pub(super) kept_for_the_function: RegSet,
@@ -47,7 +47,7 @@ impl Policy {
         let entry = site.shape.kind() == SiteKind::Entry;
         Ok(Self {
             writable,
-            kept_for_ramps: recorded.values,
+            kept_for_exit_stubs: recorded.values,
             kept_for_the_function: if entry {
                 abi.known.difference(free)
             } else {

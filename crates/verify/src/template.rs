@@ -24,7 +24,7 @@
 //! - rule 4, 6 and 7 look at none. So that it stays so, immediates are open only in the few instructions whose registers
 //!   and flags do not depend on them; a shift by 0, for example, is another thing than one by 1.
 //!
-//! What the rules know of the site (its record, shape, convention and landings) is not asked here: a template is for
+//! What the rules know of the site (its record, shape, convention and return offsets) is not asked here: a template is for
 //! sites that have the same. Whoever keeps templates sees to it; see `engine/templates`.
 //!
 //! By 3, a value in a wrong field is refused even though every rule holds.
@@ -67,7 +67,7 @@ impl Template {
     /// The template of code that `check` has just accepted for this site, without stubs. All fields are open that may
     /// be. `None` for code that cannot have one.
     pub fn of(site: &SiteContext<'_>, code: &[u8], declared: &Declared) -> Option<Self> {
-        if !site.landings.is_empty() || !declared.vouched.is_empty() {
+        if !site.return_offsets.is_empty() || !declared.vouched.is_empty() {
             return None;
         }
         let chunk = Chunk {

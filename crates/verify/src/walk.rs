@@ -24,7 +24,7 @@ pub struct Checked {
     /// calls lose included; the stack pointer excluded.
     pub clobbers: RegSet,
     /// The offsets in the site to which its own calls return, ascending, in bytes, without the site's end.
-    pub landings: Vec<u32>,
+    pub return_offsets: Vec<u32>,
 }
 
 /// What is known before an instruction.
@@ -95,11 +95,11 @@ pub(super) fn walk(
         clobbers: RegSet::EMPTY,
     };
     walk.decode(code, stubs)?;
-    walk.check_landings()?;
+    walk.check_return_offsets()?;
     walk.run()?;
     Ok(Checked {
         clobbers: walk.clobbers,
-        landings: walk.own_landings(),
+        return_offsets: walk.own_return_offsets(),
     })
 }
 
@@ -173,45 +173,45 @@ impl<'a> Walk<'a> {
         (self.isa.decode)(at, rest, &mut self.code)
     }
 
-    // ---- rule 6: landings ----
+    // ---- rule 6: return offsets ----
 
-    fn check_landings(&self) -> Result<()> {
-        for &landing in self.site.landings {
-            self.check_landing(landing)?;
+    fn check_return_offsets(&self) -> Result<()> {
+        for &return_offset in self.site.return_offsets {
+            self.check_return_offset(return_offset)?;
         }
         Ok(())
     }
 
-    fn check_landing(&self, landing: u32) -> Result<()> {
+    fn check_return_offset(&self, return_offset: u32) -> Result<()> {
         let site = || SiteName::of(self.site);
-        // protection: checker-shadows-have-no-landings
+        // protection: checker-shadows-have-no-return-offsets
         if self.site.shape.kind().displaces() {
-            return Err(Error::ShadowLanding {
+            return Err(Error::ShadowReturnOffset {
                 site: site(),
-                landing,
+                return_offset,
             });
         }
-        let addr = self.site.addr.get().wrapping_add(u64::from(landing));
-        let inside = landing < self.site.shape.reserved().get();
-        let at = match self.isa.landings_restore {
+        let addr = self.site.addr.get().wrapping_add(u64::from(return_offset));
+        let inside = return_offset < self.site.shape.reserved().get();
+        let at = match self.isa.return_offsets_restore {
             true => self.returned_to(addr),
             false => self.boundary(addr),
         };
-        // protection: checker-landing-is-a-boundary
+        // protection: checker-return-offset-is-a-boundary
         let Some(at) = at.filter(|_| inside) else {
-            return Err(Error::Landing {
+            return Err(Error::ReturnOffset {
                 site: site(),
-                landing,
+                return_offset,
             });
         };
         let tail = self.code.get(at..self.site_end());
         let tail = tail.expect("an instruction of the site is before the site's end");
-        // protection: checker-landing-tail
+        // protection: checker-return-offset-tail
         match tail.iter().find(|f| !f.nop) {
             None => Ok(()),
-            Some(f) => Err(Error::LandingTail {
+            Some(f) => Err(Error::ReturnOffsetTail {
                 at: self.describe(f.addr),
-                landing,
+                return_offset,
             }),
         }
     }
@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Offsets in the site after the calls that control can reach.
-    fn own_landings(&self) -> Vec<u32> {
+    fn own_return_offsets(&self) -> Vec<u32> {
         let Some(site) = self.parts.first() else {
             return Vec::new();
         };
@@ -450,8 +450,8 @@ impl<'a> Walk<'a> {
             }
         }
         self.check_level(index, state.depth)?;
-        // protection: checker-values-for-ramps
-        self.check_kept(index, state.written, self.policy.kept_for_ramps)?;
+        // protection: checker-values-for-exit-stubs
+        self.check_kept(index, state.written, self.policy.kept_for_exit_stubs)?;
         self.check_kept(index, state.written, self.policy.kept_for_the_function)
     }
 

@@ -69,7 +69,7 @@ pub(crate) static ISA: Isa = Isa {
     // int3 (Intel SDM volume 2).
     trap: &[0xcc],
     trap_replaces: any_instruction,
-    landings_restore: false,
+    return_offsets_restore: false,
     exchange,
     register: |reg| {
         NAMES

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::{Assumptions, Ramps};
+use patchpoint::deopt::{Assumptions, ExitStubs};
 use patchpoint::ic::{Caches, Chain, Counting, Totals};
 use patchpoint::publish::{Attached, Drained, NeverStopped, SingleThreaded, ThreadHandle};
 use patchpoint::sequence::{Sequence, Target};
@@ -89,7 +89,7 @@ impl Tiers {
             .policy(policy)
             .counting(options.counting)
             .lookup(lookup);
-        let exits = caches.exits(Ramps::new().on_deopt(super::deopt::leave));
+        let exits = caches.exits(ExitStubs::new().on_deopt(super::deopt::leave));
         let builder = match options.threads {
             true => host.engine().world(NeverStopped),
             // SAFETY: the runtime's only isolate is on one thread.
@@ -213,7 +213,7 @@ impl Tiers {
             self.assumptions.break_one(&self.engine, SCALE_IS_ONE)?;
             self.retire_all(&mut state, Version::Hopeful)
         });
-        broken.expect("every site has room for a way to its ramp");
+        broken.expect("every site has room for a way to its exit stub");
     }
 
     /// An isolate's `scale` is 1 again. If all are, `total` may be compiled hopefully again.
@@ -225,7 +225,7 @@ impl Tiers {
             let hopeful = FunctionId::Total;
             if matches!(state.code[hopeful as usize], Some((_, Version::Careful))) {
                 let retired = self.figures.retired.of(|| self.retire(&mut state, hopeful));
-                retired.expect("every site has room for a way to its ramp");
+                retired.expect("every site has room for a way to its exit stub");
             }
         }
     }
@@ -236,7 +236,7 @@ impl Tiers {
         let mut state = self.lock();
         if rare >= self.options.patience && state.code[function as usize].is_some() {
             let retired = self.figures.retired.of(|| self.retire(&mut state, function));
-            retired.expect("every site has room for a way to its ramp");
+            retired.expect("every site has room for a way to its exit stub");
         }
     }
 

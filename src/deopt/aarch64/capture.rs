@@ -1,14 +1,14 @@
-//! The part that all ramps of the process share: it saves every register, calls the dispatcher, and restores
+//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
 //! them.
 //!
-//! A ramp calls it with x17, its context in x16, and has stored x16, x17 and x30 at the stack pointer. The stack then
+//! An exit stub calls it with x17, its context in x16, and has stored x16, x17 and x30 at the stack pointer. The stack then
 //! holds, from the site's stack pointer down: 136 bytes that are not touched, x30, x17, x16, [`RawState`] with all
 //! general registers, NZCV, FPSR and FPCR, and v0 to v31. The longer registers of SVE and the predicates are not saved.
 //!
 //! The dispatcher runs with the floating-point settings that the platform starts a program with: compiled code
 //! may have changed them.
 //!
-//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into the ramp, so that
+//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into the exit stub, so that
 //! calls and returns stay paired. Or it answers the address of a block of registers, flags and address, which
 //! ends 128 bytes below the new stack pointer, so at no time does anything that is still needed lie below the stack
 //! pointer, where a signal may write. There the last branch needs a register: x17 holds the address at which
@@ -133,13 +133,13 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the ramp, in the frame of the site's function: whoever has unwind information for the ramp goes on.
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
     // bti c
     "hint #34",
     "sub sp, sp, #{size}",
     ".cfi_adjust_cfa_offset {size}",
     each_general_pair!("stp", "sp"),
-    // What the ramp has stored: x16, x17, x30.
+    // What the exit stub has stored: x16, x17, x30.
     "ldp x0, x1, [sp, #{size}]",
     "stp x0, x1, [sp, #128]",
     "ldr x0, [sp, #{size} + 16]",
@@ -150,7 +150,7 @@ core::arch::global_asm!(
     "stp x0, x1, [sp, #256]",
     "mrs x0, fpcr",
     "stp x0, x30, [sp, #272]",
-    // Of the registers that the ramp's caller keeps, this one alone is changed below.
+    // Of the registers that the exit stub's caller keeps, this one alone is changed below.
     ".cfi_rel_offset x29, 232",
     ".cfi_rel_offset x30, 280",
     "str x16, [sp, #288]",
@@ -173,7 +173,7 @@ core::arch::global_asm!(
     "msr fpsr, x1",
     "ldp x0, x30, [sp, #272]",
     "msr fpcr, x0",
-    // For the ramp to load.
+    // For the exit stub to load.
     "ldp x0, x1, [sp, #128]",
     "stp x0, x1, [sp, #{size}]",
     "ldr x0, [sp, #240]",

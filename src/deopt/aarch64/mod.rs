@@ -1,8 +1,8 @@
-//! AArch64: its ramps, which are encoded on every host, and the capture of its registers, on its own.
+//! AArch64: its exit stubs, which are encoded on every host, and the capture of its registers, on its own.
 
 #[cfg(target_arch = "aarch64")]
 pub(super) mod capture;
-pub(super) mod ramp;
+pub(super) mod exit_stub;
 #[cfg(target_arch = "aarch64")]
 pub(super) mod state;
 

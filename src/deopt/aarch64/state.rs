@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::addr::{CodeAddr, DwarfReg};
-use crate::deopt::aarch64::ramp;
+use crate::deopt::aarch64::exit_stub;
 use crate::deopt::value::MAX;
 
 /// The registers that AAPCS64 (6.1) makes a function preserve, but for the stack pointer: x19 to x29, and the
@@ -44,9 +44,9 @@ pub(in crate::deopt) struct RawState {
     nzcv: u64,
     fpsr: u64,
     fpcr: u64,
-    /// The return address into the ramp.
+    /// The return address into the exit stub.
     return_to: u64,
-    /// The context that the ramp passed.
+    /// The context that the exit stub passed.
     pub(in crate::deopt) context: u64,
     unused: u64,
 }
@@ -69,7 +69,7 @@ struct Exit {
 pub(in crate::deopt) const STATE_SIZE: u64 = size_of::<RawState>() as u64;
 pub(in crate::deopt) const SAVE_SIZE: u64 = size_of::<Vectors>() as u64;
 /// Distance from the state up to the stack pointer at the site.
-pub(in crate::deopt) const BELOW_SITE: u64 = STATE_SIZE + ramp::BELOW_SITE;
+pub(in crate::deopt) const BELOW_SITE: u64 = STATE_SIZE + exit_stub::BELOW_SITE;
 pub(in crate::deopt) const EXIT_SIZE: u64 = size_of::<Exit>() as u64;
 /// Bytes below the stack pointer that are left alone: Darwin's red zone.
 pub(in crate::deopt) const SKIPPED: u64 = 128;
@@ -184,7 +184,7 @@ impl<'f> Captured<'f> {
             *to = *from;
         }
         let block = stack_pointer.wrapping_sub(SKIPPED + EXIT_SIZE);
-        // SAFETY: the block ends 128 bytes below a stack pointer that is at or above the site's. There the ramp's
+        // SAFETY: the block ends 128 bytes below a stack pointer that is at or above the site's. There the exit stub's
         // words and the captured general registers are, or dead frames: they have been copied and are not used any
         // more. The save area, which the routine loads first, and the dispatcher's own frame are below it.
         unsafe { (block as *mut Exit).write_unaligned(exit) };
@@ -200,7 +200,7 @@ fn fill(to: &mut [u8], from: &[u8]) -> usize {
     to.iter_mut().zip(from).map(|(to, from)| *to = *from).count()
 }
 
-/// To be called before the first ramp exists.
+/// To be called before the first exit stub exists.
 pub(in crate::deopt) fn prepare() {}
 
 /// How many bytes of the save area the routine reads when a frame is left.

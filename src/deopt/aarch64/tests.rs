@@ -1,4 +1,4 @@
-//! Nothing is lost on the way through a ramp but what the handler changed.
+//! Nothing is lost on the way through an exit stub but what the handler changed.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -8,8 +8,8 @@ use core::mem::offset_of;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::lean::testing;
-use crate::deopt::{Answer, Frame, RampSite, Resume, ReturnValue, UnwindInfo, Value};
+use crate::deopt::live_registers::testing;
+use crate::deopt::{Answer, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
 use crate::error::Error;
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
@@ -26,8 +26,8 @@ struct Image {
 }
 
 const SIZE: usize = 64 * 1024;
-/// Where the ramp stands in the memory of a test.
-const RAMP: u64 = 4096;
+/// Where the exit stub stands in the memory of a test.
+const EXIT_STUB: u64 = 4096;
 /// Round towards zero, flush to zero.
 const FPCR: u64 = 0x01c0_0000;
 
@@ -158,7 +158,7 @@ struct TestSite {
     handler: Handler,
 }
 
-impl RampSite for TestSite {
+impl ExitStubSite for TestSite {
     fn site(&self) -> SiteContext<'_> {
         SiteContext {
             arch: Arch::AArch64,
@@ -172,7 +172,7 @@ impl RampSite for TestSite {
             },
             record: self.record,
             constants: Constants::NONE,
-            landings: &[],
+            return_offsets: &[],
             trust_live_outs: false,
         }
     }
@@ -220,7 +220,7 @@ fn trash() {
 }
 
 impl Probe {
-    /// A probe whose site is a jump to a ramp with this handler.
+    /// A probe whose site is a jump to an exit stub with this handler.
     fn through(
         unwind: Option<fn(u64) -> UnwindInfo>,
         resume_at_collect: bool,
@@ -255,15 +255,15 @@ impl Probe {
         };
         let resume = Resume::At(if resume_at_collect { collect } else { at(0x8000) });
         // SAFETY: the site is described as it is.
-        let ramp = unsafe { testing::ramp(Arc::new(site), at(RAMP), resume) };
+        let exit_stub = unsafe { testing::exit_stub(Arc::new(site), at(EXIT_STUB), resume) };
         let len = offset(patchpoint_probe_end) as usize;
         let start = patchpoint_probe as *const () as *const u8;
         // SAFETY: the code between the labels.
         let mut code: Vec<u8> = unsafe { core::slice::from_raw_parts(start, len) }.to_vec();
         let site = offset(patchpoint_probe_site);
-        let jump = 0x1400_0000 | ((RAMP - site) / 4) as u32;
+        let jump = 0x1400_0000 | ((EXIT_STUB - site) / 4) as u32;
         code[site as usize..site as usize + 4].copy_from_slice(&jump.to_le_bytes());
-        for (to, bytes) in [(0, &code), (RAMP, &ramp)] {
+        for (to, bytes) in [(0, &code), (EXIT_STUB, &exit_stub)] {
             // SAFETY: both fit into the mapping.
             unsafe {
                 core::ptr::copy_nonoverlapping(bytes.as_ptr(), (base_addr + to) as *mut u8, bytes.len())
@@ -457,7 +457,7 @@ fn returning_restores_what_the_callers_need() {
 
 /// Result in x0, argument in x3; everything is live that can be.
 #[test]
-fn a_lean_ramp_keeps_every_live_register() {
+fn a_live_register_exit_stub_keeps_every_live_register() {
     let mut spec = record(7).location(reg(0, 8)).location(reg(3, 8)).live_out(31, 8);
     for n in (0..16).chain(18..30) {
         spec = spec.live_out(n, 8);

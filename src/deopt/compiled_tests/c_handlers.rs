@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::object;
 use crate::addr::CodeAddr;
 use crate::arch::CallShape;
-use crate::deopt::{CCall, CFunction, Ramps};
+use crate::deopt::{CCall, CFunction, ExitStubs};
 use crate::engine::Engine;
 use crate::publish::SingleThreaded;
 use crate::sequence::{Sequence, Target};
@@ -16,7 +16,7 @@ use crate::sequence::{Sequence, Target};
 type Seen = Mutex<Vec<(u64, u64, Vec<u64>)>>;
 
 unsafe extern "C" fn handler(data: *mut c_void, call: *mut CCall) {
-    // SAFETY: the test and the ramp pass both.
+    // SAFETY: the test and the exit stub pass both.
     let (seen, call) = unsafe { (&*data.cast::<Seen>(), &mut *call) };
     // SAFETY: so many are there.
     let args = unsafe { core::slice::from_raw_parts(call.args, call.arg_count) };
@@ -29,10 +29,10 @@ fn a_c_function_computes_the_result_of_a_miss() {
     let seen: &'static Seen = Box::leak(Box::default());
     let data = std::ptr::from_ref(seen).cast_mut().cast();
     // SAFETY: the function takes such data, which stays and is shared.
-    let ramps = Ramps::new().on_miss_c(unsafe { CFunction::new(handler, data) });
+    let exit_stubs = ExitStubs::new().on_miss_c(unsafe { CFunction::new(handler, data) });
     // SAFETY: the test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
     let code = engine.load(object!("replace"), |_| None).unwrap();
     // It passes no arguments, but the registers of two have its own.
     // SAFETY: what is told is true of the object's code, or refused.

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::object;
 use crate::arch::CallShape;
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::deopt::host::state;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -22,7 +22,7 @@ fn a_description_is_handed_over_by_its_type() {
     type Seen = Vec<(String, bool)>;
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let sees = Arc::clone(&seen);
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         let other = frame.description::<String>().is_some();
         let inlined = frame.description::<Inlined>();
         sees.lock().push((format!("{inlined:?}"), other));
@@ -32,7 +32,7 @@ fn a_description_is_handed_over_by_its_type() {
     });
     // SAFETY: the test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
     let code = engine.load(object!("replace"), |_| None).unwrap();
     let inlined = || Inlined(vec![("outer", vec![0, 1, 2]), ("inner", vec![3, 4])]);
     // SAFETY: what is told is true of the object's code, or refused.
@@ -73,7 +73,7 @@ fn a_frame_knows_its_engine_and_its_site() {
     type Seen = Vec<(bool, u64)>;
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let sees = Arc::clone(&seen);
-    let ramps = Ramps::new().on_miss(move |frame| {
+    let exit_stubs = ExitStubs::new().on_miss(move |frame| {
         let (engine, site) = (frame.engine(), frame.site());
         let is_found = engine.site_at(frame.pc()).as_ref() == Some(site);
         let live = frame.live_u64(0).unwrap();
@@ -86,7 +86,7 @@ fn a_frame_knows_its_engine_and_its_site() {
     });
     // SAFETY: the test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
     let code = engine.load(object!("replace"), |_| None).unwrap();
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe {

@@ -5,7 +5,7 @@ use super::object;
 use crate::addr::{CodeAddr, DwarfReg, Len};
 use crate::arch::CallShape;
 use crate::deopt::unwind::{Base, Saved};
-use crate::deopt::{Ramps, ReturnValue, UnwindInfo, Walker};
+use crate::deopt::{ExitStubs, ReturnValue, UnwindInfo, Walker};
 use crate::engine::{Code, Engine};
 use crate::error::{Error, Result};
 use crate::publish::SingleThreaded;
@@ -72,7 +72,7 @@ fn leave(dialect: Dialect, change: impl Fn(&mut FlatFunction)) -> Result<Vec<Str
     let walker: Arc<OnceLock<Walker>> = Arc::default();
     let names: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
     let (walks, seen) = (Arc::clone(&walker), Arc::clone(&names));
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         for caller in walks.get().unwrap().callers(frame) {
             seen.lock().push(caller.unwrap().function().name().to_owned());
         }
@@ -80,7 +80,7 @@ fn leave(dialect: Dialect, change: impl Fn(&mut FlatFunction)) -> Result<Vec<Str
     });
     // SAFETY: every test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
     let code = engine.load(object!("walk"), |_| None).unwrap();
     let section = flat(&code, dialect, &change);
     // SAFETY: what is told is true of the object's code, or refused.

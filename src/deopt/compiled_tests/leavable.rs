@@ -2,20 +2,20 @@
 
 use super::object;
 use crate::arch::CallShape;
-use crate::deopt::{Ramps, ReturnValue};
+use crate::deopt::{ExitStubs, ReturnValue};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::publish::SingleThreaded;
 use crate::site::{Module, Saves, UnwindBy};
 
 fn engine() -> Engine {
-    let ramps = Ramps::new().on_deopt(|frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| {
         // What `middle` finds when `inner` returns decides whether this was right.
         frame.return_to_caller(ReturnValue::Void).unwrap()
     });
     // SAFETY: every test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
-    Engine::builder().world(alone).exits(ramps).build().unwrap()
+    Engine::builder().world(alone).exits(exit_stubs).build().unwrap()
 }
 
 fn register(engine: &Engine, object: &[u8], by: UnwindBy) -> Result<Module> {
@@ -44,8 +44,8 @@ fn a_module_whose_frames_cannot_be_left_is_refused() {
     register(&engine, object!("walk"), UnwindBy::EhFrame).unwrap();
     // SAFETY: as above.
     let alone = unsafe { SingleThreaded::promise() };
-    let without_ramps = Engine::builder().world(alone).build().unwrap();
-    let refused = register(&without_ramps, object!("walk"), UnwindBy::EhFrame).unwrap_err();
+    let without_exit_stubs = Engine::builder().world(alone).build().unwrap();
+    let refused = register(&without_exit_stubs, object!("walk"), UnwindBy::EhFrame).unwrap_err();
     assert!(matches!(refused, Error::SiteNotLeavable { .. }));
 }
 

@@ -2,7 +2,7 @@
 
 use super::object;
 use crate::arch::CallShape;
-use crate::deopt::{Answer, Frame, Ramps};
+use crate::deopt::{Answer, ExitStubs, Frame};
 use crate::engine::Engine;
 use crate::memory::testing::process::{End, end_and_message};
 use crate::publish::SingleThreaded;
@@ -23,14 +23,14 @@ fn handler<'f>(_: &mut Frame<'f>) -> Answer<'f> {
 
 /// Calls `fast`, whose site leads to the handler that way.
 fn reach_the_handler(way: Way) -> bool {
-    let ramps = match way {
-        Way::Invalidated | Way::Deopt => Ramps::new().on_deopt(handler),
-        Way::Miss => Ramps::new().on_miss(handler),
-        Way::LeanMiss => Ramps::new().on_lean_miss(handler),
+    let exit_stubs = match way {
+        Way::Invalidated | Way::Deopt => ExitStubs::new().on_deopt(handler),
+        Way::Miss => ExitStubs::new().on_miss(handler),
+        Way::LeanMiss => ExitStubs::new().on_live_register_miss(handler),
     };
     // SAFETY: the test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
     let code = engine.load(object!("replace"), |_| None).unwrap();
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe { engine.register(code, |_| CallShape::c(48).result()) }.unwrap();

@@ -8,7 +8,7 @@ use super::object;
 use crate::addr::CodeAddr;
 use crate::arch::CallShape;
 use crate::deopt::host::state;
-use crate::deopt::{Answer, Arg, Frame, Ramps, UnwindInfo, Value};
+use crate::deopt::{Answer, Arg, ExitStubs, Frame, UnwindInfo, Value};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::publish::SingleThreaded;
@@ -44,7 +44,7 @@ impl Lab {
         let slow: Arc<OnceLock<Slow>> = Arc::default();
         let failed: Arc<Mutex<Option<Error>>> = Arc::default();
         let (known, fails) = (Arc::clone(&slow), Arc::clone(&failed));
-        let ramps = Ramps::new().on_deopt(move |frame| {
+        let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
             handler(frame, known.get().unwrap()).unwrap_or_else(|error| {
                 *fails.lock() = Some(error);
                 frame.resume()
@@ -52,7 +52,7 @@ impl Lab {
         });
         // SAFETY: every test runs its code on its own thread alone.
         let alone = unsafe { SingleThreaded::promise() };
-        let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+        let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
         let code = engine.load(object!("replace"), |_| None).unwrap();
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { engine.register(code, |_| CallShape::c(48).result()) }.unwrap();

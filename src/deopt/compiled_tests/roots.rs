@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::object;
 use crate::arch::CallShape;
-use crate::deopt::{Frame, Ramps, Walker};
+use crate::deopt::{ExitStubs, Frame, Walker};
 use crate::engine::Engine;
 use crate::publish::SingleThreaded;
 
@@ -20,7 +20,7 @@ fn references_and_what_is_derived_from_them_follow_a_move() {
     };
     let walker: Arc<OnceLock<Walker>> = Arc::default();
     let walks = Arc::clone(&walker);
-    let ramps = Ramps::new().on_deopt(move |frame: &mut Frame<'_>| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame: &mut Frame<'_>| {
         let mut count = 0;
         for caller in walks.get().unwrap().callers(frame) {
             let caller = caller.unwrap();
@@ -37,7 +37,7 @@ fn references_and_what_is_derived_from_them_follow_a_move() {
     });
     // SAFETY: the test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
-    let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+    let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
     let code = engine.load(object!("roots"), |_| None).unwrap();
     let shape = |id: u64| (id == 1).then(|| CallShape::c(48));
     // SAFETY: what is told is true of the object's code, or refused.

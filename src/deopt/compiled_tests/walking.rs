@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::object;
 use crate::arch::CallShape;
-use crate::deopt::{Caller, Frame, Ramps, Value, Walker};
+use crate::deopt::{Caller, ExitStubs, Frame, Value, Walker};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::publish::SingleThreaded;
@@ -38,7 +38,7 @@ impl Lab {
     fn new(object: &[u8], by: UnwindBy, look: impl Fn(&[Caller<'_>]) + Send + Sync + 'static) -> Self {
         let walker: Arc<OnceLock<Walker>> = Arc::default();
         let walks = Arc::clone(&walker);
-        let ramps = Ramps::new().on_deopt(move |frame: &mut Frame<'_>| {
+        let exit_stubs = ExitStubs::new().on_deopt(move |frame: &mut Frame<'_>| {
             let mut callers = walks.get().unwrap().callers(frame);
             let found: Vec<_> = callers.by_ref().map(Result::unwrap).collect();
             assert!(
@@ -50,7 +50,7 @@ impl Lab {
         });
         // SAFETY: every test runs its code on its own thread alone.
         let alone = unsafe { SingleThreaded::promise() };
-        let engine = Engine::builder().world(alone).exits(ramps).build().unwrap();
+        let engine = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
         let code = engine.load(object, |_| None).unwrap();
         let registration = engine.registration(code).unwind_by(by);
         let shape = |id: u64| (id == 1).then(|| CallShape::c(48));

@@ -1,4 +1,4 @@
-//! There is no routine: no context is made, so no ramp asks for one.
+//! There is no routine: no context is made, so no exit stub asks for one.
 
 use core::ffi::c_void;
 
@@ -11,5 +11,5 @@ pub(in crate::deopt) fn address() -> u64 {
 /// # Safety
 /// Nothing can call it.
 pub(in crate::deopt) unsafe fn enter_lower(_: *mut c_void, _: u64, _: Lay) -> ! {
-    unreachable!("no ramp leads here")
+    unreachable!("no exit stub leads here")
 }

@@ -1,4 +1,4 @@
-//! Hosts without ramps.
+//! Hosts without exit stubs.
 
 pub(in crate::deopt) mod capture;
 pub(in crate::deopt) mod state;

@@ -1,4 +1,4 @@
-//! Hosts without ramps: no frame is ever captured there, so nothing here can be called.
+//! Hosts without exit stubs: no frame is ever captured there, so nothing here can be called.
 
 use core::convert::Infallible;
 use core::marker::PhantomData;
@@ -34,7 +34,7 @@ impl Captured<'_> {
     /// # Safety
     /// There is nothing that may call it.
     pub(in crate::deopt) unsafe fn new(_: *mut RawState, _: *mut u8) -> Self {
-        unreachable!("no ramp leads here")
+        unreachable!("no exit stub leads here")
     }
     pub(in crate::deopt) fn base(&self, _: DwarfReg) -> Option<u64> {
         match self.never {}

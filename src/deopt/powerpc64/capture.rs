@@ -1,14 +1,14 @@
-//! The part that all ramps of the process share: it saves every register, calls the dispatcher, and restores
+//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
 //! them.
 //!
-//! It is called with the ramp's frame (see [`layout`](super::layout)) at r1, in which r0, r12, LR and CTR of the site
+//! It is called with the exit stub's frame (see [`layout`](super::layout)) at r1, in which r0, r12, LR and CTR of the site
 //! are, with what the processor has, the context and the dispatcher. Its own return address is in r31 meanwhile,
 //! what the processor has in r30.
 //!
 //! The dispatcher runs with the floating-point settings that the platform starts a program with: compiled code may
 //! have changed them.
 //!
-//! It answers 0 to resume: everything is restored and `blr` goes back into the ramp, so that calls and returns stay
+//! It answers 0 to resume: everything is restored and `blr` goes back into the exit stub, so that calls and returns stay
 //! paired. Or it answers the address of a block of r0 to r31, LR and an address, which ends one red zone below
 //! the new stack pointer: r1 is made that address, so at no time does anything that is still needed lie below
 //! the stack pointer and red zone, where a signal may write. The last jump goes through CTR.
@@ -25,11 +25,11 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
+use super::exit_stub::{PROCESSOR, ld, std};
 use super::layout::{
     CR, CTR, DISPATCH, FEATURES, FPSCR, GENERAL, HAS_SCALARS, HAS_VECTORS, SCALARS, STATE, VECTORS, VRSAVE,
     VSCR, XER,
 };
-use super::ramp::{PROCESSOR, ld, std};
 use super::state::EXIT;
 #[cfg(feature = "backtrace")]
 use crate::addr::{CodeAddr, CodeRange};
@@ -128,7 +128,7 @@ impl Code {
 
     /// Returns from where on LR is in r31.
     const fn save(&mut self) -> usize {
-        // r12 is the ramp's, which has saved it.
+        // r12 is the exit stub's, which has saved it.
         let mut n = 2;
         while n < 32 {
             if n != 12 {
@@ -319,7 +319,7 @@ static ROUTINE: [u32; LEN] = Code::routine().words;
 const LOWER: usize = Code::routine().lower;
 
 /// How the routine's frame is found while the dispatcher runs. The frame address is the stack pointer, which stays where
-/// the ramp had it.
+/// the exit stub had it.
 #[cfg(feature = "backtrace")]
 pub(in crate::deopt) struct Unwinding {
     /// The routine, up to where the dispatcher returns: behind, nothing is called but on a stack that has been left.
@@ -328,7 +328,7 @@ pub(in crate::deopt) struct Unwinding {
     pub(in crate::deopt) from: u32,
     /// The register that holds the return address.
     pub(in crate::deopt) link: u16,
-    /// Of the registers that the ramp's caller keeps, those that are changed, and where they are from the frame address.
+    /// Of the registers that the exit stub's caller keeps, those that are changed, and where they are from the frame address.
     pub(in crate::deopt) saved: [(u16, i32); 2],
 }
 

@@ -1,4 +1,4 @@
-//! The frame that a ramp makes below the red zone, by offsets from its stack pointer.
+//! The frame that an exit stub makes below the red zone, by offsets from its stack pointer.
 //!
 //! The saved general registers are highest: the registers with which a frame is left are put into their place, or
 //! above, while the vectors below are still to be restored.

@@ -1,14 +1,14 @@
 //! What the capture routine leaves on the stack, and how its parts are found.
 //!
-//! Invariant: [`RawState`] is written by the ramp and by the routine in `capture.rs`; its fields are where
+//! Invariant: [`RawState`] is written by the exit stub and by the routine in `capture.rs`; its fields are where
 //! `layout.rs` says.
 
 #![allow(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 
+use super::exit_stub::PROCESSOR;
 use super::layout::{FRAME, GENERAL, HAS_SCALARS, HAS_VECTORS, LR, RED_ZONE, SCALARS, STATE, VECTORS, VSCR};
-use super::ramp::PROCESSOR;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::host::in_order;
 use crate::deopt::value::MAX;
@@ -45,7 +45,7 @@ pub(in crate::deopt) struct RawState {
     xer: u64,
     features: u64,
     dispatch: u64,
-    /// The context that the ramp stored.
+    /// The context that the exit stub stored.
     pub(in crate::deopt) context: u64,
     ctr: u64,
     lr: u64,
@@ -258,7 +258,7 @@ impl<'f> Captured<'f> {
     pub(in crate::deopt) fn clear_direction(&mut self) {}
 }
 
-/// To be called before the first ramp exists.
+/// To be called before the first exit stub exists.
 pub(in crate::deopt) fn prepare() {
     // PPC_FEATURE_HAS_ALTIVEC and PPC_FEATURE_HAS_VSX of the kernel's asm/cputable.h.
     const ALTIVEC: u64 = 0x1000_0000;

@@ -1,14 +1,14 @@
-//! The part that all ramps of the process share: it saves every register, calls the dispatcher, and restores
+//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
 //! them.
 //!
-//! A ramp calls it with its context in t0, and has stored ra and t0 at the stack pointer. The stack then holds, from the
+//! An exit stub calls it with its context in t0, and has stored ra and t0 at the stack pointer. The stack then holds, from the
 //! site's stack pointer down: 16 bytes that are not touched, t0, ra, and [`RawState`] with all general and
 //! floating-point registers and fcsr. Registers of the vector extension are not saved.
 //!
 //! The dispatcher runs with the floating-point settings that the platform starts a program with: compiled code
 //! may have changed them.
 //!
-//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into the ramp, so that
+//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into the exit stub, so that
 //! calls and returns stay paired. Or it answers the address of another [`RawState`], which ends at the new stack
 //! pointer; the stack pointer is moved below it first, so at no time does anything that is still needed lie below
 //! the stack pointer, where a signal may write. There the last jump needs a register: t1 holds the address at
@@ -33,7 +33,7 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the ramp, in the frame of the site's function: whoever has unwind information for the ramp goes on.
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
     "addi sp, sp, -{size}",
     ".cfi_adjust_cfa_offset {size}",
     ".irp n, 0,3,4,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
@@ -42,7 +42,7 @@ core::arch::global_asm!(
     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
     "fsd f\\n, 256 + 8 * \\n(sp)",
     ".endr",
-    // What the ramp has stored.
+    // What the exit stub has stored.
     "ld t1, {size}(sp)",
     "sd t1, 8(sp)",
     "ld t1, {size} + 8(sp)",
@@ -52,7 +52,7 @@ core::arch::global_asm!(
     "frcsr t1",
     "sd t1, 512(sp)",
     "sd ra, 520(sp)",
-    // Of the registers that the ramp's caller keeps, this one alone is changed below.
+    // Of the registers that the exit stub's caller keeps, this one alone is changed below.
     ".cfi_rel_offset s0, 64",
     ".cfi_rel_offset ra, 520",
     "sd t0, 528(sp)",
@@ -66,7 +66,7 @@ core::arch::global_asm!(
     ".cfi_undefined ra",
     "mv t0, a0",
     "bnez t0, 6f",
-    // For the ramp to load.
+    // For the exit stub to load.
     "ld t1, 8(sp)",
     "sd t1, {size}(sp)",
     "ld t1, 40(sp)",

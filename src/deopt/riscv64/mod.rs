@@ -1,8 +1,8 @@
-//! RISC-V: its ramps, which are encoded on every host, and the capture of its registers, on its own.
+//! RISC-V: its exit stubs, which are encoded on every host, and the capture of its registers, on its own.
 
 #[cfg(target_arch = "riscv64")]
 pub(super) mod capture;
-pub(super) mod ramp;
+pub(super) mod exit_stub;
 #[cfg(target_arch = "riscv64")]
 pub(super) mod state;
 

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::addr::{CodeAddr, DwarfReg};
-use crate::deopt::riscv64::ramp;
+use crate::deopt::riscv64::exit_stub;
 use crate::deopt::value::MAX;
 
 /// The registers that the RISC-V psABI (1.1, 1.2) makes a function preserve, but for the stack pointer: s0 to s11 and
@@ -46,16 +46,16 @@ pub(in crate::deopt) struct RawState {
     /// f0 to f31.
     floats: [u64; 32],
     fcsr: u64,
-    /// The return address into the ramp.
+    /// The return address into the exit stub.
     return_to: u64,
-    /// The context that the ramp passed.
+    /// The context that the exit stub passed.
     pub(in crate::deopt) context: u64,
     unused: u64,
 }
 
 pub(in crate::deopt) const STATE_SIZE: u64 = size_of::<RawState>() as u64;
 /// Distance from the state up to the stack pointer at the site.
-pub(in crate::deopt) const BELOW_SITE: u64 = STATE_SIZE + ramp::BELOW_SITE;
+pub(in crate::deopt) const BELOW_SITE: u64 = STATE_SIZE + exit_stub::BELOW_SITE;
 /// How far below the new stack pointer the block begins with which a frame is left.
 pub(in crate::deopt) const EXIT_BELOW: u64 = STATE_SIZE;
 /// Where the save area is, from the routine's stack pointer.
@@ -160,7 +160,7 @@ impl<'f> Captured<'f> {
         };
         exit.gprs[EXIT] = at.get();
         let block = stack_pointer.wrapping_sub(STATE_SIZE);
-        // SAFETY: the block ends at a stack pointer that is at or above the site's. There the ramp's words and the
+        // SAFETY: the block ends at a stack pointer that is at or above the site's. There the exit stub's words and the
         // captured registers are, or dead frames: they have been copied and are not used any more. The dispatcher's
         // own frame is below them.
         unsafe { (block as *mut RawState).write_unaligned(exit) };
@@ -176,7 +176,7 @@ fn fill(to: &mut [u8], from: &[u8]) -> usize {
     to.iter_mut().zip(from).map(|(to, from)| *to = *from).count()
 }
 
-/// To be called before the first ramp exists.
+/// To be called before the first exit stub exists.
 pub(in crate::deopt) fn prepare() {}
 
 /// How many bytes of the save area the routine reads when a frame is left: all is in the block.

@@ -1,4 +1,4 @@
-//! Nothing is lost on the way through a ramp but what the handler changed.
+//! Nothing is lost on the way through an exit stub but what the handler changed.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -7,8 +7,8 @@ use core::mem::offset_of;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::lean::testing;
-use crate::deopt::{Answer, Frame, RampSite, Resume, ReturnValue, UnwindInfo, Value};
+use crate::deopt::live_registers::testing;
+use crate::deopt::{Answer, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
 use crate::error::Error;
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
@@ -25,8 +25,8 @@ struct Image {
 }
 
 const SIZE: usize = 64 * 1024;
-/// Where the ramp stands in the memory of a test.
-const RAMP: u64 = 4096;
+/// Where the exit stub stands in the memory of a test.
+const EXIT_STUB: u64 = 4096;
 const KEPT: [usize; 4] = [0, 2, 3, 4];
 
 impl Image {
@@ -145,7 +145,7 @@ struct TestSite {
     handler: Handler,
 }
 
-impl RampSite for TestSite {
+impl ExitStubSite for TestSite {
     fn site(&self) -> SiteContext<'_> {
         SiteContext {
             arch: Arch::RiscV64,
@@ -159,7 +159,7 @@ impl RampSite for TestSite {
             },
             record: self.record,
             constants: Constants::NONE,
-            landings: &[],
+            return_offsets: &[],
             trust_live_outs: false,
         }
     }
@@ -194,7 +194,7 @@ impl RampSite for TestSite {
 }
 
 impl Probe {
-    /// A probe whose site is a jump to a ramp with this handler.
+    /// A probe whose site is a jump to an exit stub with this handler.
     fn through(
         resume_at_collect: bool,
         handler: impl for<'f> Fn(&mut Frame<'f>, CodeAddr) -> Answer<'f> + Send + Sync + 'static,
@@ -227,16 +227,16 @@ impl Probe {
         };
         let resume = Resume::At(if resume_at_collect { collect } else { at(0x8000) });
         // SAFETY: the site is described as it is.
-        let ramp = unsafe { testing::ramp(Arc::new(site), at(RAMP), resume) };
+        let exit_stub = unsafe { testing::exit_stub(Arc::new(site), at(EXIT_STUB), resume) };
         let head = RiscV64.plan_head(addr, Len::new(4)).unwrap();
-        let jump = RiscV64.jump(head, at(RAMP)).unwrap();
+        let jump = RiscV64.jump(head, at(EXIT_STUB)).unwrap();
         let len = offset(patchpoint_probe_end) as usize;
         // SAFETY: all lies in the mapping, which nobody executes yet; the code is that between the labels.
         unsafe {
             let to = base.cast::<u8>();
             core::ptr::copy_nonoverlapping(patchpoint_probe as *const () as *const u8, to, len);
             core::ptr::copy_nonoverlapping(jump.as_ptr(), to.add(offset(patchpoint_probe_site) as usize), 4);
-            core::ptr::copy_nonoverlapping(ramp.as_ptr(), to.add(RAMP as usize), ramp.len());
+            core::ptr::copy_nonoverlapping(exit_stub.as_ptr(), to.add(EXIT_STUB as usize), exit_stub.len());
             let executable = libc::PROT_READ | libc::PROT_EXEC;
             assert_eq!(libc::mprotect(base.cast::<c_void>(), SIZE, executable), 0);
         }
@@ -355,7 +355,7 @@ fn leaving_a_frame_without_unwind_information_is_refused() {
 
 /// The registers that a function preserves, and ra, for which there is no live-out.
 #[test]
-fn a_lean_ramp_keeps_every_live_register() {
+fn a_live_register_exit_stub_keeps_every_live_register() {
     let mut spec = record(7).location(reg(31, 8)).location(reg(60, 8));
     for n in (8..10).chain(18..28) {
         spec = spec.live_out(n, 8).live_out(32 + n, 8);

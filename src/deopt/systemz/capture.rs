@@ -1,7 +1,7 @@
-//! The part that all ramps of the process share: it saves every register, calls the dispatcher, and restores
+//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
 //! them.
 //!
-//! The ramp has lowered the stack pointer by the size of [`RawState`](super::state::RawState), which then is there
+//! The exit stub has lowered the stack pointer by the size of [`RawState`](super::state::RawState), which then is there
 //! with r0 to r14 filled, and passes its context in r2; everything else is as at the site, the condition code
 //! included. Below come the vector registers, or the floating-point ones where there are none, the access
 //! registers, and the register save area of the dispatcher (ELF ABI, s390x Supplement, section 1.2.2).
@@ -9,7 +9,7 @@
 //! The dispatcher runs with the floating-point control that the platform starts a program with: compiled code may
 //! have changed it.
 //!
-//! It answers 0 to resume: the ramp takes r0 to r14 and the stack pointer back itself. Or it answers the address of a
+//! It answers 0 to resume: the exit stub takes r0 to r14 and the stack pointer back itself. Or it answers the address of a
 //! `RawState` that ends at the new stack pointer; it is read from the stack pointer up, so at no time does
 //! anything that is still needed lie below it. There is no branch to an address in memory: r1 holds it.
 //!
@@ -31,7 +31,7 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the ramp, in the frame of the site's function: whoever has unwind information for the ramp goes on.
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
     // Its stack pointer is not the frame address but 160 bytes below (DW_CFA_val_offset r15, 20 times -8: the assembler
     // of the oldest compiler has no directive for it).
     ".cfi_escape 0x14, 15, 20",
@@ -40,7 +40,7 @@ core::arch::global_asm!(
     "stfpc 140(%r15)",
     "stg %r2, 144(%r15)",
     "stg %r14, 152(%r15)",
-    // Of the registers that the ramp's caller keeps, these alone are changed below; the ramp has stored them.
+    // Of the registers that the exit stub's caller keeps, these alone are changed below; the exit stub has stored them.
     ".cfi_rel_offset %r9, 72",
     ".cfi_rel_offset %r11, 88",
     ".cfi_rel_offset %r14, 152",

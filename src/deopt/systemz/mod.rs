@@ -1,8 +1,8 @@
-//! SystemZ: its ramps, which are encoded on every host, and the capture of its registers, on its own.
+//! SystemZ: its exit stubs, which are encoded on every host, and the capture of its registers, on its own.
 
 #[cfg(target_arch = "s390x")]
 pub(super) mod capture;
-pub(super) mod ramp;
+pub(super) mod exit_stub;
 #[cfg(target_arch = "s390x")]
 pub(super) mod state;
 

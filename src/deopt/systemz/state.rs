@@ -1,6 +1,6 @@
 //! What the capture routine leaves on the stack, and how its parts are found.
 //!
-//! Invariant: [`RawState`] is written by the ramp and by the routine in `capture.rs`; its fields change only
+//! Invariant: [`RawState`] is written by the exit stub and by the routine in `capture.rs`; its fields change only
 //! together with them.
 
 #![allow(unsafe_code)]
@@ -50,9 +50,9 @@ pub(in crate::deopt) struct RawState {
     flags: u64,
     /// The floating-point control register.
     fpc: u64,
-    /// The context that the ramp passed.
+    /// The context that the exit stub passed.
     pub(in crate::deopt) context: u64,
-    /// The return address into the ramp.
+    /// The return address into the exit stub.
     return_to: u64,
 }
 
@@ -66,7 +66,7 @@ pub(in crate::deopt) const SAVED_AT: u64 = 160;
 /// Bytes of the area of vector registers.
 const SAVE_SIZE: usize = 32 * 16;
 
-/// Whether the machine has vector registers. Written before the first ramp exists.
+/// Whether the machine has vector registers. Written before the first exit stub exists.
 pub(in crate::deopt) static HAS_VECTORS: AtomicU32 = AtomicU32::new(0);
 
 /// `HWCAP_S390_VXRS` of `<asm/elf.h>`: the kernel lets programs use vector registers.
@@ -240,7 +240,7 @@ impl<'f> Captured<'f> {
     pub(in crate::deopt) fn clear_direction(&mut self) {}
 }
 
-/// To be called before the first ramp exists.
+/// To be called before the first exit stub exists.
 pub(in crate::deopt) fn prepare() {
     has_vectors();
 }

@@ -1,4 +1,4 @@
-//! Ramps that are executed: a routine fills every register, jumps to a ramp in place of its site, and writes down
+//! Exit stubs that are executed: a routine fills every register, jumps to an exit stub in place of its site, and writes down
 //! every register when it comes back.
 
 #![allow(unsafe_code)]
@@ -10,8 +10,8 @@ use std::sync::Mutex;
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::lean::testing;
-use crate::deopt::{Answer, Frame, RampSite, Resume, ReturnValue, UnwindInfo, Value};
+use crate::deopt::live_registers::testing;
+use crate::deopt::{Answer, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
 use crate::stackmap::testing::{indirect, map, record, reg, sub_reg};
 use crate::stackmap::{Constants, Record};
 
@@ -140,13 +140,13 @@ unsafe extern "C" {
 }
 
 const SIZE: usize = 64 * 1024;
-const RAMP: usize = 4096;
+const EXIT_STUB: usize = 4096;
 
 fn offset(of: unsafe extern "C" fn()) -> usize {
     of as usize - patchpoint_test_probe as usize
 }
 
-/// The routine, copied next to its ramp.
+/// The routine, copied next to its exit stub.
 struct Machine {
     base: usize,
 }
@@ -162,7 +162,7 @@ struct TestSite {
     handler: Handler,
 }
 
-impl RampSite for TestSite {
+impl ExitStubSite for TestSite {
     fn site(&self) -> SiteContext<'_> {
         SiteContext {
             arch: Arch::SystemZ,
@@ -173,7 +173,7 @@ impl RampSite for TestSite {
             shape: self.shape,
             record: self.record,
             constants: self.constants,
-            landings: &[],
+            return_offsets: &[],
             trust_live_outs: false,
         }
     }
@@ -224,7 +224,7 @@ impl Machine {
         }
     }
 
-    /// Makes the site jump to a ramp that resumes behind it, and runs the routine.
+    /// Makes the site jump to an exit stub that resumes behind it, and runs the routine.
     fn run(&self, site: TestSite, registers: &Registers) -> (i64, Registers) {
         let back = self.at(offset(patchpoint_test_back));
         self.run_resuming(site, Resume::At(back), registers)
@@ -242,11 +242,11 @@ impl Machine {
         (result, given)
     }
 
-    /// The routine with its site made a jump to a ramp, while `run` runs.
+    /// The routine with its site made a jump to an exit stub, while `run` runs.
     fn place<R>(&self, site: TestSite, resume: Resume<'_>, run: impl FnOnce(usize) -> R) -> R {
         // SAFETY: each test describes its site truly.
-        let ramp = unsafe { testing::ramp(Arc::new(site), self.at(RAMP), resume) };
-        let distance = (RAMP - offset(patchpoint_test_site)) as u32 / 2;
+        let exit_stub = unsafe { testing::exit_stub(Arc::new(site), self.at(EXIT_STUB), resume) };
+        let distance = (EXIT_STUB - offset(patchpoint_test_site)) as u32 / 2;
         let jump = [&[0xc0, 0xf4], &distance.to_be_bytes()[..]].concat();
         // SAFETY: the mapping is as large, is not executed now, and the routine is what its symbols say.
         unsafe {
@@ -258,7 +258,7 @@ impl Machine {
                 offset(patchpoint_test_end),
             );
             core::ptr::copy_nonoverlapping(jump.as_ptr(), base.add(offset(patchpoint_test_site)), 6);
-            core::ptr::copy_nonoverlapping(ramp.as_ptr(), base.add(RAMP), ramp.len());
+            core::ptr::copy_nonoverlapping(exit_stub.as_ptr(), base.add(EXIT_STUB), exit_stub.len());
             libc::mprotect(self.base as *mut _, SIZE, libc::PROT_READ | libc::PROT_EXEC);
         }
         run(self.base)
@@ -428,7 +428,7 @@ fn a_frame_continues_elsewhere_with_its_registers() {
 }
 
 #[test]
-fn displaced_instructions_are_executed_in_the_ramp() {
+fn displaced_instructions_are_executed_in_the_exit_stub() {
     let machine = Machine::new();
     let site_at = machine.at(offset(patchpoint_test_site));
     // lgr %r4, %r5; bcr 0, %r0
@@ -531,7 +531,7 @@ fn numbers_and_vectors_are_returned_where_the_caller_looks() {
 
 /// Result in r2, argument in r4; everything is live that LLVM can name.
 #[test]
-fn a_lean_ramp_keeps_every_live_register() {
+fn a_live_register_exit_stub_keeps_every_live_register() {
     let mut spec = record(7).location(reg(2, 8)).location(reg(4, 8)).live_out(15, 8);
     for n in 2..14 {
         spec = spec.live_out(n, 8);
@@ -560,7 +560,7 @@ fn a_lean_ramp_keeps_every_live_register() {
     }
 }
 
-/// Changes what a C function may change, and access registers, which nothing restores but the ramp.
+/// Changes what a C function may change, and access registers, which nothing restores but the exit stub.
 fn trash() {
     // SAFETY: what is changed is declared, or the upper half of a register whose lower half a function preserves, or a
     // register that Rust code does not use.

@@ -1,6 +1,6 @@
 //! Functions that depend on assumptions, in two modules.
 
-use super::super::{Assumptions, Ramps};
+use super::super::{Assumptions, ExitStubs};
 use crate::Error;
 use crate::arch::CallShape;
 use crate::engine::{Engine, Status};
@@ -11,8 +11,8 @@ use crate::site::{Function, Module};
 fn engine() -> Engine {
     // SAFETY: no code is run.
     let world = unsafe { SingleThreaded::promise() };
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
-    Engine::builder().world(world).exits(ramps).build().unwrap()
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
+    Engine::builder().world(world).exits(exit_stubs).build().unwrap()
 }
 
 fn module(engine: &Engine) -> Module {

@@ -1,4 +1,4 @@
-//! Leaving a frame: with a value to its caller, or with another stack pointer; ramps within handlers.
+//! Leaving a frame: with a value to its caller, or with another stack pointer; exit stubs within handlers.
 
 use alloc::vec::Vec;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,9 +77,9 @@ fn leave_each(
         let leave = Leave::place(&mut memory);
         let (_, entry, patchpoint) = leave.functions[index];
         let patchpoint = if at_entry { entry } else { patchpoint };
-        let ramp = memory.reserve(128);
+        let exit_stub = memory.reserve(128);
         let mut patch = Asm::new(patchpoint);
-        patch.jmp(ramp);
+        patch.jmp(exit_stub);
         memory.write(patchpoint, &patch.bytes);
         let probe = Probe::place(&mut memory, |asm| {
             asm.set(5, 100).call(entry);
@@ -87,7 +87,7 @@ fn leave_each(
         let mut site = TestSite::new(patchpoint, handler);
         site.shape = CallShape::c(16).result();
         site.unwind = Some(leave.unwind);
-        site.ramp(&mut memory, ramp, Resume::At(CodeAddr::new(0x10)));
+        site.exit_stub(&mut memory, exit_stub, Resume::At(CodeAddr::new(0x10)));
         memory.seal();
         let input = Image::pattern(index as u8, 0xd5);
         let output = probe.run(&input);
@@ -220,13 +220,13 @@ fn malformed_unwind_information_is_refused() {
 fn the_stack_pointer_can_only_move_up() {
     static ADDR: AtomicU64 = AtomicU64::new(0);
     let mut memory = Memory::new();
-    let ramp = memory.reserve(128);
-    let mut addr = ramp;
+    let exit_stub = memory.reserve(128);
+    let mut addr = exit_stub;
     let probe = Probe::place(&mut memory, |asm| {
         // A frame of 64 bytes that only its answer removes.
         asm.move_stack(-64);
         addr = asm.here();
-        asm.jmp(ramp);
+        asm.jmp(exit_stub);
     });
     ADDR.store(probe.collect.get(), Ordering::Relaxed);
     let site = TestSite::new(addr, |frame| {
@@ -249,9 +249,9 @@ fn the_stack_pointer_can_only_move_up() {
         // SAFETY: the code at that address can go on with the frame.
         unsafe { frame.continue_with_stack(at, rsp + 64) }.unwrap()
     });
-    site.ramp(&mut memory, ramp, Resume::At(CodeAddr::new(0x10)));
+    site.exit_stub(&mut memory, exit_stub, Resume::At(CodeAddr::new(0x10)));
     memory.seal();
-    // The probe's red zone is that of its own stack pointer, which the ramp did not skip.
+    // The probe's red zone is that of its own stack pointer, which the exit stub did not skip.
     let input = Image::pattern(5, ALL_FLAGS);
     let output = probe.run(&input);
     let mut wanted = expected(&input, &output);
@@ -263,22 +263,22 @@ fn the_stack_pointer_can_only_move_up() {
 }
 
 #[test]
-fn a_handler_may_run_code_that_reaches_another_ramp() {
+fn a_handler_may_run_code_that_reaches_another_exit_stub() {
     static DEPTH: AtomicU64 = AtomicU64::new(0);
     fn nest<'f>(frame: &mut Frame<'f>) -> Answer<'f> {
         let depth = DEPTH.fetch_add(1, Ordering::Relaxed);
         if depth < 5 {
-            through_ramps(depth as u8);
+            through_exit_stubs(depth as u8);
         }
         frame.resume()
     }
-    fn through_ramps(seed: u8) {
+    fn through_exit_stubs(seed: u8) {
         let probe = probe_through(true, |frame, _| nest(frame));
         let input = Image::pattern(seed, ALL_FLAGS);
         let output = probe.run(&input);
         assert_same(&expected(&input, &output), &output);
     }
-    through_ramps(50);
+    through_exit_stubs(50);
     assert_eq!(DEPTH.load(Ordering::Relaxed), 6);
 }
 
@@ -340,7 +340,7 @@ fn a_signal_after_each_instruction_destroys_nothing() {
 }
 
 #[test]
-fn threads_share_a_ramp() {
+fn threads_share_an_exit_stub() {
     let probe = probe_through(true, |frame, _| frame.resume());
     std::thread::scope(|scope| {
         for thread in 0..4u8 {

@@ -1,4 +1,4 @@
-//! Every kind of location, read and written through a real ramp.
+//! Every kind of location, read and written through a real exit stub.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,15 +25,15 @@ fn run(
     handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
 ) -> (Image, Image) {
     let mut memory = Memory::new();
-    let ramp = memory.reserve(128);
-    let mut addr = ramp;
+    let exit_stub = memory.reserve(128);
+    let mut addr = exit_stub;
     let probe = Probe::place(&mut memory, |asm| {
         addr = asm.here();
-        asm.jmp(ramp);
+        asm.jmp(exit_stub);
     });
     let mut site = TestSite::new(addr, handler);
     (site.shape, site.record, site.constants) = (shape, Some(record), constants);
-    site.ramp(&mut memory, ramp, Resume::At(probe.collect));
+    site.exit_stub(&mut memory, exit_stub, Resume::At(probe.collect));
     memory.seal();
     let mut input = Image::pattern(1, 0);
     input.gprs[RBX] = words.as_mut_ptr() as u64;

@@ -9,7 +9,7 @@ use super::site::TestSite;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::deopt::mirrored::{Contexts, Kept};
 use crate::deopt::state::{RawState, saved_len};
-use crate::deopt::{Answer, Frame, RampContext, ReturnValue, Role, Value};
+use crate::deopt::{Answer, ExitStubContext, Frame, ReturnValue, Role, Value};
 use crate::engine::SavedFrame;
 use crate::error::{Error, Result};
 use crate::stackmap::testing::{indirect, map, record};
@@ -55,8 +55,8 @@ fn contexts(
     let (record, constants) = map().function(0x1000, 24, [record(7).locations([word])]).leak();
     (site.record, site.constants) = (Some(record), constants);
     let contexts = Contexts::new(CodeAddr::new(0x9999));
-    // SAFETY: no ramp is made of it.
-    let context = unsafe { RampContext::new(Role::Deopt, Arc::new(site)) }.unwrap();
+    // SAFETY: no exit stub is made of it.
+    let context = unsafe { ExitStubContext::new(Role::Deopt, Arc::new(site)) }.unwrap();
     let kept = contexts.keep(context);
     (contexts, kept)
 }
@@ -90,7 +90,7 @@ fn a_context_of_nobody_is_not_handled() {
     let other = stack.said([saved.context() + 8, saved.general(), saved.vectors()]);
     assert_eq!(answer(&other, &contexts), Ok(None));
     drop(kept);
-    assert_eq!(answer(&saved, &contexts), Ok(None), "its ramp is gone");
+    assert_eq!(answer(&saved, &contexts), Ok(None), "its exit stub is gone");
 }
 
 #[test]

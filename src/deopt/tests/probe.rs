@@ -68,7 +68,7 @@ impl Image {
     }
 }
 
-/// Bytes of a vector register on this machine. It is asked itself: what the ramps say they save is what is tested.
+/// Bytes of a vector register on this machine. It is asked itself: what the exit stubs say they save is what is tested.
 pub(super) fn width() -> usize {
     match std::env::var_os(NO_XSAVE) {
         Some(_) => 16,

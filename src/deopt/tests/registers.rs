@@ -1,4 +1,4 @@
-//! Nothing is lost on the way through a ramp but what the handler changed.
+//! Nothing is lost on the way through an exit stub but what the handler changed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::deopt::{Answer, Frame, Resume, Value};
 /// Where code stands that ends the process.
 const TRAP: CodeAddr = CodeAddr::new(0x10);
 
-/// A probe through a ramp whose handler trashes what it can, then calls `handler` with the address at which
+/// A probe through an exit stub whose handler trashes what it can, then calls `handler` with the address at which
 /// the probe goes on.
 pub(super) fn probe_through(
     resume_at_collect: bool,
@@ -20,11 +20,11 @@ pub(super) fn probe_through(
 ) -> Probe {
     let mut memory = Memory::new();
     let trasher = place_trasher(&mut memory);
-    let ramp = memory.reserve(128);
+    let exit_stub = memory.reserve(128);
     let mut site = TRAP;
     let probe = Probe::place(&mut memory, |asm: &mut Asm| {
         site = asm.here();
-        asm.jmp(ramp);
+        asm.jmp(exit_stub);
     });
     let collect = probe.collect;
     let site = TestSite::new(site, move |frame: &mut Frame<'_>| {
@@ -34,7 +34,7 @@ pub(super) fn probe_through(
         answer
     });
     let resume = Resume::At(if resume_at_collect { collect } else { TRAP });
-    site.ramp(&mut memory, ramp, resume);
+    site.exit_stub(&mut memory, exit_stub, resume);
     memory.seal();
     probe
 }
@@ -238,14 +238,14 @@ fn a_component_in_its_initial_state_can_be_read_and_written() {
     let mut input = Image::pattern(9, 0);
     state.0[24..28].copy_from_slice(&(input.mxcsr as u32).to_le_bytes());
     let mut memory = Memory::new();
-    let ramp = memory.reserve(128);
-    let mut addr = ramp;
+    let exit_stub = memory.reserve(128);
+    let mut addr = exit_stub;
     let probe = Probe::place(&mut memory, |asm| {
         // Everything above the first 16 bytes, and the masks.
         asm.set(RDI, &raw const state as u64).set(RAX, 0xe4).set(RDX, 0);
         asm.op(&[0x48, 0x0f, 0xae], 5, RDI, 0);
         addr = asm.here();
-        asm.jmp(ramp);
+        asm.jmp(exit_stub);
     });
     let part = [0x77; 20];
     let site = TestSite::new(addr, move |frame| {
@@ -255,7 +255,7 @@ fn a_component_in_its_initial_state_can_be_read_and_written() {
         unsafe { frame.set_register(vector(3), Value::from_bytes(&part).unwrap()) }.unwrap();
         frame.resume()
     });
-    site.ramp(&mut memory, ramp, Resume::At(probe.collect));
+    site.exit_stub(&mut memory, exit_stub, Resume::At(probe.collect));
     memory.seal();
     for vector in &mut input.vectors {
         vector[16..].fill(0);

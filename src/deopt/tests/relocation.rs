@@ -1,4 +1,4 @@
-//! Original instructions, executed in the ramp.
+//! Original instructions, executed in the exit stub.
 
 use alloc::vec::Vec;
 
@@ -23,21 +23,21 @@ fn probe_with(original: impl FnOnce(&mut Asm, Places)) -> Probe {
         callee: memory.place(&callee.bytes),
         datum: memory.place(&VALUE.to_le_bytes()),
     };
-    let ramp = memory.reserve(256);
-    let (mut site, mut bytes) = (ramp, Vec::new());
+    let exit_stub = memory.reserve(256);
+    let (mut site, mut bytes) = (exit_stub, Vec::new());
     let probe = Probe::place(&mut memory, |asm| {
         site = asm.here();
         let mut old = Asm::new(site);
         original(&mut old, places);
         bytes = old.bytes;
-        asm.jmp(ramp);
+        asm.jmp(exit_stub);
         asm.bytes.resize(asm.bytes.len() + bytes.len() - 5, 0xcc);
     });
     let resume = Resume::Original {
         addr: site,
         bytes: &bytes,
     };
-    TestSite::new(site, |frame| frame.resume()).ramp(&mut memory, ramp, resume);
+    TestSite::new(site, |frame| frame.resume()).exit_stub(&mut memory, exit_stub, resume);
     memory.seal();
     probe
 }
@@ -76,11 +76,11 @@ fn instructions_that_are_the_same_everywhere_stand_as_they_are() {
     }));
     // nop; call rax; mov eax, [rax]
     let bytes = [0x66, 0x66, 0x90, 0xff, 0xd0, 0x8b, 0x00];
-    let (ramp, addr) = (0x20_0000, 0x10_0000);
-    let code = encoded(ramp, addr, &bytes).unwrap();
+    let (exit_stub, addr) = (0x20_0000, 0x10_0000);
+    let code = encoded(exit_stub, addr, &bytes).unwrap();
     let at = code.windows(7).position(|window| window == bytes).unwrap();
     let jump = &code[at + 7..at + 12];
-    let to = (addr + 7) as i64 - (ramp + at as u64 + 12) as i64;
+    let to = (addr + 7) as i64 - (exit_stub + at as u64 + 12) as i64;
     assert_eq!(jump, [&[0xe9], &(to as i32).to_le_bytes()[..]].concat());
     // Out of reach of a jump.
     let far = encoded(0x7000_0000_0000, addr, &bytes).unwrap();
@@ -106,14 +106,14 @@ fn branches_among_the_instructions_stay_among_them() {
     assert_sets_rax(probe);
 }
 
-/// What of `bytes` at `addr` becomes a ramp at `ramp`; `None` when it is refused.
-fn encoded(ramp: u64, addr: u64, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+/// What of `bytes` at `addr` becomes an exit stub at `exit_stub`; `None` when it is refused.
+fn encoded(exit_stub: u64, addr: u64, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let context = TestSite::new(CodeAddr::new(addr), |frame| frame.resume()).context();
     let resume = Resume::Original {
         addr: CodeAddr::new(addr),
         bytes,
     };
-    let result = encode(CodeAddr::new(ramp), context, resume);
+    let result = encode(CodeAddr::new(exit_stub), context, resume);
     if let Ok(code) = &result {
         assert!(
             code.len() <= max_len(Arch::X86_64, &resume).as_usize(),
@@ -124,8 +124,8 @@ fn encoded(ramp: u64, addr: u64, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     result
 }
 
-fn refusal(ramp: u64, addr: u64, bytes: &[u8]) -> alloc::string::String {
-    match encoded(ramp, addr, bytes) {
+fn refusal(exit_stub: u64, addr: u64, bytes: &[u8]) -> alloc::string::String {
+    match encoded(exit_stub, addr, bytes) {
         Err(Error::Assemble(patchpoint_asm::Error::Relocation { addr: at, reason, .. })) => {
             assert_eq!(at.get(), addr);
             reason
@@ -136,19 +136,19 @@ fn refusal(ramp: u64, addr: u64, bytes: &[u8]) -> alloc::string::String {
 
 #[test]
 fn what_means_something_else_elsewhere_is_refused() {
-    let (ramp, addr) = (0x20_0000, 0x10_0000);
+    let (exit_stub, addr) = (0x20_0000, 0x10_0000);
     // Cut off; no instruction; a branch into the middle; a load from its own bytes; a load out of reach.
-    assert!(refusal(ramp, addr, &[0x90, 0x48, 0x8b]).contains("cut off"));
-    assert!(refusal(ramp, addr, &[0x06]).contains("no instruction"));
-    assert!(refusal(ramp, addr, &[0xeb, 0x01, 0x48, 0x89, 0xc0]).contains("into an instruction"));
-    assert!(refusal(ramp, addr, &[0xe2, 0x01, 0x48, 0x89, 0xc0]).contains("into an instruction"));
-    assert!(refusal(ramp, addr, &[0x48, 0x8b, 0x05, 0xf9, 0xff, 0xff, 0xff]).contains("replaced"));
+    assert!(refusal(exit_stub, addr, &[0x90, 0x48, 0x8b]).contains("cut off"));
+    assert!(refusal(exit_stub, addr, &[0x06]).contains("no instruction"));
+    assert!(refusal(exit_stub, addr, &[0xeb, 0x01, 0x48, 0x89, 0xc0]).contains("into an instruction"));
+    assert!(refusal(exit_stub, addr, &[0xe2, 0x01, 0x48, 0x89, 0xc0]).contains("into an instruction"));
+    assert!(refusal(exit_stub, addr, &[0x48, 0x8b, 0x05, 0xf9, 0xff, 0xff, 0xff]).contains("replaced"));
     refusal(0x7000_0000_0000, 0x10_0000_0000, &[0x48, 0x8b, 0x05, 0, 1, 0, 0]);
-    encoded(ramp, addr, &[0x48, 0x8b, 0x05, 0, 1, 0, 0]).unwrap();
+    encoded(exit_stub, addr, &[0x48, 0x8b, 0x05, 0, 1, 0, 0]).unwrap();
 }
 
 #[test]
-fn no_ramp_is_longer_than_announced() {
+fn no_exit_stub_is_longer_than_announced() {
     let forms: [&[u8]; 10] = [
         // Below 4 GiB the encoder can keep this one in reach with a prefix.
         &[0x48, 0x8b, 0x05, 0, 0x10, 0, 0],
@@ -179,7 +179,7 @@ fn no_ramp_is_longer_than_announced() {
 }
 
 #[test]
-fn a_ramp_out_of_reach_jumps_through_an_address() {
+fn an_exit_stub_out_of_reach_jumps_through_an_address() {
     let context = TestSite::new(CodeAddr::new(0x10_0000), |frame| frame.resume()).context();
     let to = CodeAddr::new(0x7000_0000_1234);
     let resume = Resume::At(to);

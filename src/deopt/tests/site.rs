@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use super::machine::Memory;
 use crate::addr::{CodeAddr, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::lean::testing;
-use crate::deopt::{Answer, Frame, RampContext, RampSite, Resume, Role, UnwindInfo, encode, max_len};
+use crate::deopt::live_registers::testing;
+use crate::deopt::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, Role, UnwindInfo, encode, max_len};
 use crate::stackmap::{Constants, Record};
 
 type Handler = Box<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
@@ -36,30 +36,30 @@ impl TestSite {
         }
     }
 
-    /// The context of a ramp for this site, which lives until the process ends.
-    pub(super) fn context(self) -> &'static RampContext {
+    /// The context of an exit stub for this site, which lives until the process ends.
+    pub(super) fn context(self) -> &'static ExitStubContext {
         // SAFETY: each test describes its site truly.
-        let context = unsafe { RampContext::new(Role::Deopt, Arc::new(self)) };
+        let context = unsafe { ExitStubContext::new(Role::Deopt, Arc::new(self)) };
         Box::leak(context.unwrap())
     }
 
-    /// Writes a ramp for this site to memory reserved for it.
-    pub(super) fn ramp(self, memory: &mut Memory, at: CodeAddr, resume: Resume<'_>) {
+    /// Writes an exit stub for this site to memory reserved for it.
+    pub(super) fn exit_stub(self, memory: &mut Memory, at: CodeAddr, resume: Resume<'_>) {
         let bytes = encode(at, self.context(), resume).unwrap();
         assert!(bytes.len() <= max_len(Arch::X86_64, &resume).as_usize());
         memory.write(at, &bytes);
     }
 
-    /// Writes a lean ramp for this site to memory reserved for it.
-    pub(super) fn lean_ramp(self, memory: &mut Memory, at: CodeAddr) {
+    /// Writes a live-register exit stub for this site to memory reserved for it.
+    pub(super) fn live_register_exit_stub(self, memory: &mut Memory, at: CodeAddr) {
         let resume = Resume::At(at);
         // SAFETY: each test describes its site truly.
-        let bytes = unsafe { testing::ramp(Arc::new(self), at, resume) };
+        let bytes = unsafe { testing::exit_stub(Arc::new(self), at, resume) };
         memory.write(at, &bytes);
     }
 }
 
-impl RampSite for TestSite {
+impl ExitStubSite for TestSite {
     fn site(&self) -> SiteContext<'_> {
         SiteContext {
             arch: Arch::X86_64,
@@ -70,7 +70,7 @@ impl RampSite for TestSite {
             shape: self.shape,
             record: self.record,
             constants: self.constants,
-            landings: &[],
+            return_offsets: &[],
             trust_live_outs: false,
         }
     }

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::addr::CodeAddr;
 use crate::arch::{CallShape, OnReturn};
 use crate::deopt::host::state;
-use crate::deopt::{Frame, Ramps, Value, Walker};
+use crate::deopt::{ExitStubs, Frame, Value, Walker};
 use crate::engine::Engine;
 use crate::publish::{NeverStopped, SingleThreaded};
 use crate::sequence::{Sequence, Target};
@@ -105,7 +105,7 @@ impl Lab {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let walker: Arc<OnceLock<Walker>> = Arc::default();
         let (sees, walks) = (Arc::clone(&seen), Arc::clone(&walker));
-        let ramps = Ramps::new().on_miss(move |frame| {
+        let exit_stubs = ExitStubs::new().on_miss(move |frame| {
             *sees.lock() = look(walks.get().unwrap(), frame);
             frame.set_result(5).unwrap();
             frame.resume()
@@ -116,7 +116,7 @@ impl Lab {
             true => Engine::builder().world(NeverStopped),
             false => Engine::builder().world(alone),
         };
-        let engine = builder.exits(ramps).build().unwrap();
+        let engine = builder.exits(exit_stubs).build().unwrap();
         let code = engine
             .load(include_bytes!("../testdata/walk.o"), |_| None)
             .unwrap();

@@ -1,15 +1,15 @@
-//! The part that all ramps of the process share: it saves every register, calls the dispatcher, and restores
+//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
 //! them.
 //!
-//! It is called with the context pushed by the ramp and the red zone skipped. The stack then holds, from the
+//! It is called with the context pushed by the exit stub and the red zone skipped. The stack then holds, from the
 //! site's stack pointer down: 128 bytes that are not touched, the context, the return address into the
-//! ramp, flags, r15 to rax in descending DWARF number (`RawState`), and the save area of XSAVE or FXSAVE,
+//! exit stub, flags, r15 to rax in descending DWARF number (`RawState`), and the save area of XSAVE or FXSAVE,
 //! aligned to 64 bytes. That area stays under one page, so no guard page can be stepped over.
 //!
 //! The dispatcher runs with the direction flag clear and with the floating-point settings that the platform
 //! starts a program with: compiled code may have changed them.
 //!
-//! It answers 0 to resume: everything is popped where it was pushed and `ret` goes back into the ramp, so that
+//! It answers 0 to resume: everything is popped where it was pushed and `ret` goes back into the exit stub, so that
 //! calls and returns stay paired. Or it answers the address of a block of registers, flags and address, which
 //! ends 128 bytes below the new stack pointer: `ret 128` takes the last word and skips the red zone, so
 //! at no time does anything that is still needed lie below the stack pointer, where a signal may write.
@@ -52,7 +52,7 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the ramp, in the frame of the site's function: whoever has unwind information for the ramp goes on.
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
     "endbr64",
     "pushfq",
     ".cfi_adjust_cfa_offset 8",

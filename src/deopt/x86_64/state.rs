@@ -50,9 +50,9 @@ pub(in crate::deopt) struct RawState {
     /// By DWARF number. The slot of rsp is filled by the dispatcher.
     gprs: [u64; 16],
     flags: u64,
-    /// The return address into the ramp.
+    /// The return address into the exit stub.
     return_to: u64,
-    /// The context that the ramp pushed.
+    /// The context that the exit stub pushed.
     pub(in crate::deopt) context: u64,
 }
 
@@ -66,9 +66,9 @@ pub(in crate::deopt) const EXIT_BELOW: u64 = RED_ZONE + EXIT_SIZE;
 /// Where the save area is, from the routine's stack pointer.
 pub(in crate::deopt) const SAVED_AT: u64 = 0;
 
-/// The XSAVE mask that the routine uses; 0 makes it use FXSAVE. Written before the first ramp exists.
+/// The XSAVE mask that the routine uses; 0 makes it use FXSAVE. Written before the first exit stub exists.
 pub(in crate::deopt) static SAVE_MASK: AtomicU64 = AtomicU64::new(0);
-/// The size of the save area in bytes. Written before the first ramp exists.
+/// The size of the save area in bytes. Written before the first exit stub exists.
 pub(in crate::deopt) static SAVE_SIZE: AtomicU64 = AtomicU64::new(512);
 
 /// In whose presence a process of the tests behaves as on a machine without XSAVE.
@@ -314,7 +314,7 @@ impl<'f> Captured<'f> {
     }
 }
 
-/// To be called before the first ramp exists.
+/// To be called before the first exit stub exists.
 pub(in crate::deopt) fn prepare() {
     SaveLayout::get();
 }

@@ -30,7 +30,7 @@ pub(in crate::engine) struct Arming {
     /// The bytes that the site gets.
     pub(in crate::engine) armed: Arc<[u8]>,
     /// The bytes that are changed from then on: the same, or those of its gate.
-    pub(in crate::engine) standing: Arc<[u8]>,
+    pub(in crate::engine) installed: Arc<[u8]>,
     pub(in crate::engine) stubs: SmallVec<[StubSlot; 1]>,
 }
 
@@ -74,7 +74,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
             gate: arming.gate,
             stubs: arming.stubs,
         };
-        let state = SiteState::armed(&arming.site, arming.original, arming.standing, armed);
+        let state = SiteState::armed(&arming.site, arming.original, arming.installed, armed);
         states.insert(arming.site.key(), state);
     }
     Ok(())
@@ -108,7 +108,7 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
         head,
         gate: None,
         original,
-        standing: Arc::clone(&armed),
+        installed: Arc::clone(&armed),
         armed,
         stubs: stub.into_iter().collect(),
     })

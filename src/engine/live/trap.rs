@@ -2,7 +2,7 @@
 //!
 //! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that no jump of
 //! several bytes can be put over them. Approach: only the first bytes change, no more than any instruction has, by the same
-//! aligned store that exchanges heads; a thread that executes the trap is sent to the site's ramp by the process's [handler](crate::publish), with all
+//! aligned store that exchanges heads; a thread that executes the trap is sent to the site's exit stub by the process's [handler](crate::publish), with all
 //! registers as they were, and a thread that is past it goes on undisturbed.
 //!
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its module
@@ -37,7 +37,7 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
         table::check(site)?;
     }
     let trap = exchange::trap(site.module().arch());
-    let ramp = preparation.invalidation_ramp()?;
+    let exit_stub = preparation.invalidation_exit_stub()?;
     let mut new = preparation.state.lasting.original.to_vec();
     let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(site, trap))?;
     let old = changed.to_vec();
@@ -47,7 +47,12 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     preparation.put(&new, &[]);
     preparation.stand_for(Status::Invalidated, None);
     let memory = super::arm::exchangeable_memory(site)?;
-    preparation.made.live = Some(HeadExchange::new(memory, site.addr(), (&old, trap), Some(ramp)));
+    preparation.made.live = Some(HeadExchange::new(
+        memory,
+        site.addr(),
+        (&old, trap),
+        Some(exit_stub),
+    ));
     Ok(len)
 }
 
@@ -67,25 +72,31 @@ fn traps(exchanges: &[HeadExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The transaction is known to
 /// be current: the note of another that was committed is not overwritten.
 pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[HeadExchange]) -> Result<()> {
-    traps(exchanges).try_for_each(|(site, ramp)| match publisher.publication() {
-        Some(publication) => publication.set_trap(site, Some(ramp)),
-        None => table::note(site, ramp),
+    traps(exchanges).try_for_each(|(site, exit_stub)| match publisher.publication() {
+        Some(publication) => publication.set_trap(site, Some(exit_stub)),
+        None => table::note(site, exit_stub),
     })
 }
 
-/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own ramps. A trap that
-/// leads to a ramp which the site has had before is one that was taken back, of which a thread may have to ask still.
+/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own exit stubs. A trap that
+/// leads to an exit stub which the site has had before is one that was taken back, of which a thread may have to ask still.
 pub(in crate::engine) fn forget_traps(publisher: &Publisher, work: &Work) {
     let leads_to = |site| match publisher.publication() {
         Some(publication) => publication.trap(site),
-        None => table::ramp(site),
+        None => table::exit_stub(site),
     };
     for exchange in &work.exchanges {
         let site = exchange.range.start();
-        let ramps = work.items.get(exchange.item).map(|item| item.ramps.as_slice());
-        let is_own = |ramp| ramps.is_some_and(|own| own.iter().any(|own| own.slot.addr() == ramp));
+        let exit_stubs = work
+            .items
+            .get(exchange.item)
+            .map(|item| item.exit_stubs.as_slice());
+        let is_own =
+            |exit_stub| exit_stubs.is_some_and(|own| own.iter().any(|own| own.slot.addr() == exit_stub));
         // protection: trap-of-another-is-kept
-        let noted = exchange.trap.filter(|ramp| leads_to(site) == Some(*ramp));
+        let noted = exchange
+            .trap
+            .filter(|exit_stub| leads_to(site) == Some(*exit_stub));
         // protection: trap-that-was-seen-is-kept
         if noted.is_some_and(is_own) {
             forget(publisher, site);
@@ -109,13 +120,13 @@ fn forget(publisher: &Publisher, site: CodeAddr) {
     }
 }
 
-/// Keeps the ramps of traps that were taken back with their sites: a thread may still be on its way there.
-pub(super) fn keep_ramps(work: &mut Work, states: &mut States) {
+/// Keeps the exit stubs of traps that were taken back with their sites: a thread may still be on its way there.
+pub(super) fn keep_exit_stubs(work: &mut Work, states: &mut States) {
     let trapped = work.exchanges.iter().filter(|exchange| exchange.is_trap());
     for number in trapped.map(|exchange| exchange.item) {
         let both = work.items.get_mut(number).zip(work.parts.get(number));
         let (item, part) = both.or_abort("an exchange is of one of the items");
-        states.keep_ramps(part.place, &mut item.ramps);
+        states.keep_exit_stubs(part.place, &mut item.exit_stubs);
     }
 }
 
@@ -129,13 +140,13 @@ mod table {
         Traps::install().map(|_| ())
     }
 
-    pub(super) fn note(site: CodeAddr, ramp: CodeAddr) -> Result<()> {
-        Traps::install()?.note(site, ramp);
+    pub(super) fn note(site: CodeAddr, exit_stub: CodeAddr) -> Result<()> {
+        Traps::install()?.note(site, exit_stub);
         Ok(())
     }
 
-    pub(super) fn ramp(site: CodeAddr) -> Option<CodeAddr> {
-        Traps::install().ok()?.ramp(site)
+    pub(super) fn exit_stub(site: CodeAddr) -> Option<CodeAddr> {
+        Traps::install().ok()?.exit_stub(site)
     }
 
     pub(super) fn forget(site: CodeAddr) {
@@ -158,7 +169,7 @@ mod table {
         Ok(())
     }
 
-    pub(super) fn ramp(_: CodeAddr) -> Option<CodeAddr> {
+    pub(super) fn exit_stub(_: CodeAddr) -> Option<CodeAddr> {
         None
     }
 

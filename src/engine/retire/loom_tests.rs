@@ -12,7 +12,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use super::{Limbo, Retirable, Until};
+use super::{Retirable, RetireList, Until};
 use crate::publish::{Epochs, Participant, Rest};
 
 impl Retirable for usize {}
@@ -54,16 +54,16 @@ impl Model {
     }
 
     /// The writer's part: exchange, retire, make every core serialize, stamp, and free whatever every thread has left.
-    fn replace(&self, limbo: &mut Limbo<usize>) {
+    fn replace(&self, retire_list: &mut RetireList<usize>) {
         let old = self.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Until::Reported(Rest::Checkpoint), old);
+        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
         (0..2).for_each(|core| self.serialize(core));
-        limbo.stamp(self.epochs.advance());
-        self.free(limbo);
+        retire_list.stamp(self.epochs.advance());
+        self.free(retire_list);
     }
 
-    fn free(&self, limbo: &mut Limbo<usize>) -> usize {
-        let free = limbo.take_passed(self.epochs.passed());
+    fn free(&self, retire_list: &mut RetireList<usize>) -> usize {
+        let free = retire_list.take_passed(self.epochs.passed());
         for stub in &free {
             self.code.stubs[*stub].with_mut(|_| ());
         }
@@ -87,15 +87,15 @@ fn explore(reader: impl Fn(&Model, &Participant, usize) + Sync + Send + Clone + 
                 })
             })
             .collect();
-        let mut limbo = Limbo::default();
-        model.replace(&mut limbo);
-        model.free(&mut limbo);
+        let mut retire_list = RetireList::default();
+        model.replace(&mut retire_list);
+        model.free(&mut retire_list);
         for thread in threads {
             thread.join().unwrap();
         }
         // With all threads detached nothing keeps the stub.
-        model.free(&mut limbo);
-        assert!(limbo.take_where(|_| true).is_empty());
+        model.free(&mut retire_list);
+        assert!(retire_list.take_where(|_| true).is_empty());
     });
 }
 
@@ -147,10 +147,10 @@ fn loom_finds_a_free_without_a_drain() {
             reader.execute(0);
             participant.report(Rest::Checkpoint);
         });
-        let mut limbo = Limbo::default();
+        let mut retire_list = RetireList::default();
         let old = model.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Until::Reported(Rest::Checkpoint), old);
-        for stub in limbo.take_where(|_| true) {
+        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
+        for stub in retire_list.take_where(|_| true) {
             model.code.stubs[stub].with_mut(|_| ());
         }
         thread.join().unwrap();
@@ -169,12 +169,12 @@ fn loom_finds_an_epoch_that_begins_too_early() {
             participant.report(Rest::Checkpoint);
             reader.execute(0);
         });
-        let mut limbo = Limbo::default();
+        let mut retire_list = RetireList::default();
         let epoch = model.epochs.advance();
         let old = model.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Until::Reported(Rest::Checkpoint), old);
-        limbo.stamp(epoch);
-        model.free(&mut limbo);
+        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
+        retire_list.stamp(epoch);
+        model.free(&mut retire_list);
         thread.join().unwrap();
     });
 }
@@ -193,11 +193,11 @@ fn loom_finds_a_missing_barrier() {
             participant.report(Rest::Checkpoint);
             reader.execute(0);
         });
-        let mut limbo = Limbo::default();
+        let mut retire_list = RetireList::default();
         let old = model.code.head.swap(1, Ordering::AcqRel);
-        limbo.retire(Until::Reported(Rest::Checkpoint), old);
-        limbo.stamp(model.epochs.advance());
-        model.free(&mut limbo);
+        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
+        retire_list.stamp(model.epochs.advance());
+        model.free(&mut retire_list);
         thread.join().unwrap();
     });
 }

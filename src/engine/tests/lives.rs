@@ -621,7 +621,7 @@ unsafe impl Exits for Forgetful {
 }
 
 #[test]
-fn whoever_makes_ramps_learns_that_a_module_is_gone() {
+fn whoever_makes_exit_stubs_learns_that_a_module_is_gone() {
     let (mut lab, forgotten) = (Lab::new(), Arc::new(AtomicU64::new(0)));
     let builder = Engine::builder().world(Shared(Arc::clone(&lab.world)));
     lab.engine = builder.exits(Forgetful(Arc::clone(&forgotten))).build().unwrap();

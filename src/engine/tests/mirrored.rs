@@ -147,11 +147,11 @@ fn builder(mirroring: Mirroring) -> Builder {
 fn loaded(glass: &Arc<Glass>) -> (Engine, Module, Site) {
     // SAFETY: nothing is executed.
     let world = unsafe { SingleThreaded::promise() };
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());
     let mirroring = mirroring(glass).capture(CodeAddr::new(0x7000));
-    let engine = builder(mirroring).world(world).exits(ramps).build().unwrap();
+    let engine = builder(mirroring).world(world).exits(exit_stubs).build().unwrap();
     let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
     let shape = |id: u64| (id == 78).then(|| CallShape::any_reg(32).result().args(1));
     // SAFETY: what is told is true of the object's code.
@@ -240,8 +240,8 @@ fn what_knows_only_this_process_is_refused() {
     let not_mirrored = |what: Result<()>| assert!(matches!(what, Err(Error::NotMirrored { .. })), "{what:?}");
     not_mirrored(builder(mirroring(&glass)).world(Anywhere).build().map(drop));
     // Exits, where no routine is known that they could call.
-    let ramps = || Ramps::new().on_deopt(|frame| frame.resume());
-    not_mirrored(builder(mirroring(&glass)).exits(ramps()).build().map(drop));
+    let exit_stubs = || ExitStubs::new().on_deopt(|frame| frame.resume());
+    not_mirrored(builder(mirroring(&glass)).exits(exit_stubs()).build().map(drop));
     let (engine, ..) = loaded(&glass);
     let endian = if cfg!(target_endian = "big") {
         Endian::Big
@@ -264,8 +264,8 @@ fn an_exit_of_nobody_is_not_handled() {
         .on_built(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
-    let engine = builder(mirroring).exits(ramps).build().unwrap();
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
+    let engine = builder(mirroring).exits(exit_stubs).build().unwrap();
     assert_eq!(told.load(Ordering::Relaxed), 1);
     let stack = vec![0_u64; 1024];
     let range = CodeRange::new(CodeAddr::new(stack.as_ptr() as u64), 8192).unwrap();

@@ -9,7 +9,6 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod forked;
 mod ids;
-mod landings;
 #[cfg(feature = "latency")]
 mod latency;
 mod limit;
@@ -22,6 +21,7 @@ mod observed;
 mod placed;
 #[cfg(any(target_arch = "x86_64", target_arch = "powerpc64"))]
 mod red_zone;
+mod return_offsets;
 #[cfg(target_os = "linux")]
 mod taken_back;
 #[cfg(target_os = "linux")]
@@ -36,7 +36,7 @@ use std::time::Duration;
 use super::*;
 use crate::addr::{CodeRange, Len};
 use crate::arch::CallShape;
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::image::Adoption;
 use crate::memory::testing::FailingMemory;
 use crate::memory::testing::host_code::{HOST, pointer};
@@ -107,13 +107,15 @@ impl Lab {
     fn new() -> Self {
         let (world, deopts) = (Arc::new(Moody::default()), Arc::new(AtomicU64::new(0)));
         let count = Arc::clone(&deopts);
-        let ramps = Ramps::new()
+        let exit_stubs = ExitStubs::new()
             .on_miss(|frame| frame.resume())
             .on_deopt(move |frame| {
                 count.fetch_add(1, Ordering::Relaxed);
                 frame.resume()
             });
-        let builder = Engine::builder().world(Shared(Arc::clone(&world))).exits(ramps);
+        let builder = Engine::builder()
+            .world(Shared(Arc::clone(&world)))
+            .exits(exit_stubs);
         Self {
             engine: builder.build().unwrap(),
             world,

@@ -56,12 +56,12 @@ impl Observer for Log {
 }
 
 fn builder() -> Builder {
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());
     // SAFETY: every test calls its code on one thread, which is the one that patches.
     let world = unsafe { SingleThreaded::promise() };
-    Engine::builder().world(world).exits(ramps)
+    Engine::builder().world(world).exits(exit_stubs)
 }
 
 fn watched() -> (Engine, Log) {
@@ -116,7 +116,7 @@ fn every_change_of_a_quiescent_site_is_told_once_and_in_order() {
     assert_eq!(
         log.take(),
         [
-            "deopt ramp of 2 for 1",
+            "deopt exit stub of 2 for 1",
             "1 Patched 5 of 2",
             "2 Invalidated 1 of 2"
         ]
@@ -132,7 +132,7 @@ fn every_change_of_a_quiescent_site_is_told_once_and_in_order() {
 }
 
 #[test]
-fn a_published_stub_is_told_with_its_ramp_and_not_again() {
+fn a_published_stub_is_told_with_its_exit_stub_and_not_again() {
     let (engine, log) = watched();
     let functions = [identity(1)];
     let text = Text::new(&functions);
@@ -143,11 +143,11 @@ fn a_published_stub_is_told_with_its_ramp_and_not_again() {
         .guard_eq(arg(0), 7u64, crate::sequence::Target::Miss)
         .mov(result(), 8u64);
     engine.publish_stub(&site, &guarded).unwrap();
-    assert_eq!(log.take(), ["miss ramp of 1 for 0", "published of 1 for 0"]);
-    // It leads to the same ramp.
+    assert_eq!(log.take(), ["miss exit stub of 1 for 0", "published of 1 for 0"]);
+    // It leads to the same exit stub.
     engine.patch(1, &guarded).unwrap();
     let told = log.take();
-    assert!(!told.iter().any(|line| line.contains("ramp")), "{told:?}");
+    assert!(!told.iter().any(|line| line.contains("exit stub")), "{told:?}");
     assert_eq!(told.last().unwrap(), "1 Patched 1 of 1");
     engine.unregister(module, &drained()).unwrap();
     let mut last = log.take();
@@ -171,7 +171,7 @@ fn stubs_of_live_sites_are_told_until_they_are_reclaimed() {
     };
     let builder = Engine::builder()
         .world(NeverStopped)
-        .exits(Ramps::new().on_deopt(|frame| frame.resume()));
+        .exits(ExitStubs::new().on_deopt(|frame| frame.resume()));
     let engine = builder
         .observer(log.clone())
         .observer(keep_books)
@@ -241,5 +241,5 @@ fn an_observer_that_panics_leaves_what_was_done() {
 
 #[test]
 fn kinds_of_code_have_names() {
-    assert_eq!(CodeKind::Ramp(Role::Miss).name(), "miss ramp");
+    assert_eq!(CodeKind::ExitStub(Role::Miss).name(), "miss exit stub");
 }

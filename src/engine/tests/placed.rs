@@ -66,9 +66,9 @@ fn room_is_not_used_again_where_no_thread_can_be_told() {
     }));
 }
 
-/// Stubs and ramps are out of line: they are written and maintained before the site leads there.
+/// Stubs and exit stubs are out of line: they are written and maintained before the site leads there.
 #[test]
-fn stubs_and_ramps_are_published_with_their_site() {
+fn stubs_and_exit_stubs_are_published_with_their_site() {
     let (lab, _text, functions) = {
         let lab = Lab::new();
         let functions = [identity(1)];

@@ -102,14 +102,14 @@ fn an_invalidated_leaf_keeps_its_red_zone_through_the_handler() {
 fn the_handler_reads_and_writes_the_values_there() {
     let seen = Arc::new(AtomicU64::new(0));
     let sum = Arc::clone(&seen);
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         let value = |index| frame.live_value(index).unwrap().u64().unwrap();
         sum.store(value(0) * 1000 + value(1), Ordering::Relaxed);
         frame.resume()
     });
     let mut lab = Lab::new();
     let builder = Engine::builder().world(Shared(Arc::clone(&lab.world)));
-    lab.engine = builder.exits(ramps).build().unwrap();
+    lab.engine = builder.exits(exit_stubs).build().unwrap();
     let text = Text::new(&[leaf()]);
     let module = lab.register(&text, &[leaf()]);
     lab.engine.invalidate(&module.function("f0").unwrap()).unwrap();

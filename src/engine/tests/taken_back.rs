@@ -18,10 +18,10 @@ fn shadowed(id: u64) -> Written {
 /// invalidation was refused before it wrote anything.
 #[test]
 fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
     let engine = Engine::builder()
         .world(NeverStopped)
-        .exits(ramps)
+        .exits(exit_stubs)
         .build()
         .unwrap();
     let functions = [shadowed(1), shadowed(2)];
@@ -33,7 +33,7 @@ fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
     // SAFETY: what is told is true of the code that this test wrote.
     let module = unsafe { registration.register(|_| CallShape::shadow(RESERVED)) }.unwrap();
     let sites: Vec<Site> = module.sites().collect();
-    let ramp = |site: &Site| Traps::install().unwrap().ramp(site.addr());
+    let exit_stub = |site: &Site| Traps::install().unwrap().exit_stub(site.addr());
     let invalidate = |call, after| {
         let mut transaction = engine.transaction();
         transaction.invalidate_site(&sites[0]).unwrap();
@@ -42,7 +42,7 @@ fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
         let refused = prepared.commit();
         assert!(refused.is_err() && text.memory.has_failed());
         assert!(sites.iter().all(|site| engine.status(site) == Status::Original));
-        [ramp(&sites[0]), ramp(&sites[1])]
+        [exit_stub(&sites[0]), exit_stub(&sites[1])]
     };
     // No thread can have seen them.
     assert_eq!(invalidate(Call::Read, 0), [None, None]);
@@ -55,5 +55,5 @@ fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
     assert_eq!(engine.stub_stats().slots, 2);
     // SAFETY: no thread executes the code.
     engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
-    assert_eq!([ramp(&sites[0]), ramp(&sites[1])], [None, None]);
+    assert_eq!([exit_stub(&sites[0]), exit_stub(&sites[1])], [None, None]);
 }

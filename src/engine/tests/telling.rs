@@ -39,13 +39,15 @@ fn name(event: &Event<'_>) -> &'static str {
 
 /// An engine of one thread whose misses have the result 99.
 fn builder() -> Builder {
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume()).on_miss(|frame| {
-        frame.set_result(99).unwrap();
-        frame.resume()
-    });
+    let exit_stubs = ExitStubs::new()
+        .on_deopt(|frame| frame.resume())
+        .on_miss(|frame| {
+            frame.set_result(99).unwrap();
+            frame.resume()
+        });
     // SAFETY: every test calls its code on one thread, which is the one that patches.
     let world = unsafe { SingleThreaded::promise() };
-    Engine::builder().world(world).exits(ramps)
+    Engine::builder().world(world).exits(exit_stubs)
 }
 
 fn register(engine: &Engine, text: &Text, functions: &[Written]) -> Result<Module> {
@@ -257,12 +259,12 @@ unsafe impl World for Panicking {
 fn what_was_written_outlives_a_panic_in_the_commit() {
     assert!(in_child(|| {
         let panics = Arc::new(AtomicBool::new(false));
-        let ramps = Ramps::new().on_miss(|frame| {
+        let exit_stubs = ExitStubs::new().on_miss(|frame| {
             frame.set_result(99).unwrap();
             frame.resume()
         });
         let world = Panicking(Arc::clone(&panics));
-        let engine = Engine::builder().world(world).exits(ramps).build().unwrap();
+        let engine = Engine::builder().world(world).exits(exit_stubs).build().unwrap();
         let functions = [identity(1)];
         let text = Text::new(&functions);
         let _module = register(&engine, &text, &functions).unwrap();

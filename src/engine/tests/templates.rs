@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::arch::{Cond, OnReturn, SiteContext};
-use crate::engine::state::RampKind;
+use crate::engine::state::ExitStubKind;
 use crate::engine::templates::Templates;
 use crate::sequence::{self, Environment, Field, Fit, Holds, Hole, Target};
 
@@ -92,23 +92,23 @@ fn nowhere(addr: u64) -> Target {
     unsafe { Target::addr(CodeAddr::new(addr)) }
 }
 
-fn ramp(engine: &Engine, site: &Site, kind: RampKind) -> Option<CodeAddr> {
+fn exit_stub(engine: &Engine, site: &Site, kind: ExitStubKind) -> Option<CodeAddr> {
     let states = engine.shared.states.lock();
-    states.of(site.key())?.ramp(kind)
+    states.of(site.key())?.exit_stub(kind)
 }
 
 fn environment(engine: &Engine, site: &Site) -> Environment {
     Environment {
-        miss: ramp(engine, site, RampKind::Miss),
-        deopt: ramp(engine, site, RampKind::Deopt),
+        miss: exit_stub(engine, site, ExitStubKind::Miss),
+        deopt: exit_stub(engine, site, ExitStubKind::Deopt),
     }
 }
 
 /// The sequence that the engine remembers of a site.
-fn standing(engine: &Engine, site: &Site) -> Sequence {
+fn installed(engine: &Engine, site: &Site) -> Sequence {
     let states = engine.shared.states.lock();
-    let standing = &states.of(site.key()).unwrap().standing;
-    standing.sequence.as_ref().unwrap().sequence()
+    let installed = &states.of(site.key()).unwrap().installed;
+    installed.sequence.as_ref().unwrap().sequence()
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_is_filled_is_what_would_be_assembled() {
         match sequence::assemble(&sequence, &context, &environment(&lab.engine, site)) {
             Ok(Fit::InPlace(fresh)) if patched.is_ok() => {
                 assert_eq!(bytes(site), fresh.code, "{sequence:?}");
-                assert_eq!(standing(&lab.engine, site), sequence);
+                assert_eq!(installed(&lab.engine, site), sequence);
                 written += 1;
             }
             Ok(Fit::OutOfLine { .. }) => {}
@@ -149,7 +149,7 @@ fn what_is_filled_is_what_would_be_assembled() {
     );
 }
 
-/// Ramps of small modules are near their sites.
+/// Exit stubs of small modules are near their sites.
 #[test]
 fn what_leads_near_is_filled_where_the_assembler_takes_a_long_branch() {
     let all = sites(&[usual()]);
@@ -280,7 +280,7 @@ fn what_was_filled_wrong_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn landings_are_kept_by_assembling() {
+fn return_offsets_are_kept_by_assembling() {
     let all = sites(&[usual()]);
     let (lab, site) = (&all.lab, &all.sites[0]);
     for number in 0..3 {

@@ -283,19 +283,19 @@ fn where_the_entries_stand() {
         let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));
         let lab = Lab::with(runtime, caches, live);
         let of = |lab: &Lab| lab.stats().stub_bytes;
-        let ramp = of(&lab);
-        assert!(ramp > 0, "a site that misses has a ramp");
+        let exit_stub = of(&lab);
+        assert!(exit_stub > 0, "a site that misses has an exit stub");
         lab.read(1);
-        assert_eq!(of(&lab) > ramp, live, "one entry fits into 32 bytes");
+        assert_eq!(of(&lab) > exit_stub, live, "one entry fits into 32 bytes");
         (2..5).for_each(|shape| lab.read(shape));
-        assert!(of(&lab) > ramp, "four do not");
+        assert!(of(&lab) > exit_stub, "four do not");
         lab.caches.reset_one(&lab.cache).unwrap();
-        assert_eq!(of(&lab), ramp);
+        assert_eq!(of(&lab), exit_stub);
         // SAFETY: this is the only thread, and it is not in the code.
         let drained = unsafe { Drained::promise() };
         lab.engine.reclaim(&drained).unwrap();
         let totals = lab.caches.totals();
-        assert_eq!(totals.stub_bytes, ramp);
+        assert_eq!(totals.stub_bytes, exit_stub);
         assert!(totals.reclaimed > 0);
     }
 }
@@ -314,11 +314,11 @@ fn what_is_given_back_is_counted_for_its_site() {
             .attach(&lab.engine, &twice.sites().next().unwrap())
             .unwrap();
         (1..5).for_each(|shape| lab.read(shape));
-        let stub = |lab: &Lab, ramp: u64| lab.stats().stub_bytes - ramp;
+        let stub = |lab: &Lab, exit_stub: u64| lab.stats().stub_bytes - exit_stub;
         let (before, at_first) = (lab.stats().stub_bytes, lab.stats().reclaimed);
         lab.caches.reset_one(&lab.cache).unwrap();
-        let ramp = lab.stats().stub_bytes;
-        assert_eq!(stub(&lab, ramp), 0);
+        let exit_stub = lab.stats().stub_bytes;
+        assert_eq!(stub(&lab, exit_stub), 0);
         if live {
             assert_eq!(
                 (at_first, lab.stats().reclaimed),
@@ -328,9 +328,9 @@ fn what_is_given_back_is_counted_for_its_site() {
             // SAFETY: this is the only thread, and it is not in the code.
             lab.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
             // Those of one, two and three entries too.
-            assert!(lab.stats().reclaimed > before - ramp);
+            assert!(lab.stats().reclaimed > before - exit_stub);
         } else {
-            assert_eq!(lab.stats().reclaimed, at_first + before - ramp);
+            assert_eq!(lab.stats().reclaimed, at_first + before - exit_stub);
         }
         assert!(lab.stats().reclaimed <= lab.caches.totals().reclaimed);
         assert_eq!(lab.caches.stats(&other).reclaimed, 0);
@@ -393,7 +393,7 @@ fn all_caches_that_depend_on_a_key_are_reset_in_one_transaction() {
     let world = Counted(Arc::clone(&stops));
     let engine = Engine::builder()
         .world(world)
-        .exits(caches.ramps())
+        .exits(caches.exit_stubs())
         .build()
         .unwrap();
     let code = engine.load(object(), |_| None).unwrap();

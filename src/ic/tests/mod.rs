@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::arch::{Arch, CallShape};
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::engine::Engine;
 use crate::publish::{NeverStopped, SingleThreaded};
 use crate::sequence::{Field, arg};
@@ -131,7 +131,7 @@ impl Lab {
         for shape in 0..8 {
             runtime.define(shape, shape as usize % 4);
         }
-        let exits = caches.exits(Ramps::new().on_deopt(|frame| frame.resume()));
+        let exits = caches.exits(ExitStubs::new().on_deopt(|frame| frame.resume()));
         // SAFETY: the test's thread is the only one that runs the code of a module that is not live.
         let alone = unsafe { SingleThreaded::promise() };
         let builder = match live {

@@ -25,7 +25,7 @@ use crate::deopt::{UnwindEntries, of_capture};
 use crate::engine::{Event, Observer, Placed};
 use crate::site::{Module, ModuleId};
 
-/// Tells GDB of functions, stubs and ramps, with the way to their callers: `bt` goes through them. Clones tell the same.
+/// Tells GDB of functions, stubs and exit stubs, with the way to their callers: `bt` goes through them. Clones tell the same.
 ///
 /// When the last clone is gone, so is what was told. LLVM and other JIT compilers in the process use the same list, which
 /// has no lock that all of them share: do not register code with GDB through them at the same time.

@@ -4,9 +4,9 @@
 //! the first byte of a stub; the program counters that signal handlers saved, which are known by what the kernel saves next to
 //! them; and every word of the stack from the stack pointer up to the thread's base, as a return
 //! address can be anywhere there. That needs no frame pointers and overlooks nothing on that stack. A program counter counts
-//! wherever it is; another word only where it is a landing, as what copies or compares code leaves addresses of it. What may be
+//! wherever it is; another word only where it is a return offset, as what copies or compares code leaves addresses of it. What may be
 //! a [signed](crate::publish::signed) return address is compared without its signature.
-//! A word that happens to be a landing makes a thread count as inside that is not.
+//! A word that happens to be a return offset makes a thread count as inside that is not.
 //!
 //! **What is not.** Other stacks: those of suspended coroutines, and the stack below an alternate signal stack.
 //! A thread that is found on no stack known to be its own counts as [`Found::Elsewhere`], which is no
@@ -50,7 +50,9 @@ fn inside(vacated: &[Vacated], at: u64) -> bool {
 }
 
 fn returns_into(vacated: &[Vacated], at: u64) -> bool {
-    vacated.iter().any(|part| part.is_landing(CodeAddr::new(at)))
+    vacated
+        .iter()
+        .any(|part| part.is_return_offset(CodeAddr::new(at)))
 }
 
 /// What a register that holds this says of where its thread is, which executes other code.
@@ -149,7 +151,7 @@ mod tests {
         let range = |at, len| CodeRange::new(CodeAddr::new(at), len).unwrap();
         [
             Vacated::anywhere(range(0x1000, 16)),
-            Vacated::landing_at(range(0x2001, 7), [4]),
+            Vacated::return_offset_at(range(0x2001, 7), [4]),
         ]
     }
 
@@ -187,9 +189,9 @@ mod tests {
         assert_eq!(found(0, 0x1000, &[0; 4]), Found::Executes(0x1000));
     }
 
-    /// Registers and the stack hold addresses of code for many reasons; what is returned to is a landing.
+    /// Registers and the stack hold addresses of code for many reasons; what is returned to is a return offset.
     #[test]
-    fn of_other_words_than_counters_only_landings_count() {
+    fn of_other_words_than_counters_only_return_offsets_count() {
         for at in 0x2000..0x200a_u64 {
             let (register, word) = (found(0, at, &[0; 4]), found(0, 0, &[0, at, 0]));
             let (by_register, by_word) = match at {

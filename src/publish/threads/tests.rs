@@ -154,7 +154,7 @@ fn a_thread_inside_makes_the_change_fail_or_wait() {
             assert!(thread == tid && inside.contains(at) && range == inside && !returns);
             let mut ran = false;
             // Nothing but its counter counts: new threads have registers of those that started them.
-            let behind = Vacated::landing_at(code.range(HOST.spin.len() as u32 + 1, 19), []);
+            let behind = Vacated::return_offset_at(code.range(HOST.spin.len() as u32 + 1, 19), []);
             let mut run = |_: &Stopped| ran = true;
             failing.while_stopped(&[behind], &mut run).unwrap();
             assert!(ran, "outside of it nothing waits");

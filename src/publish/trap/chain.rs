@@ -15,7 +15,7 @@ static BEFORE: [AtomicPtr<libc::sigaction>; TRAP_SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; TRAP_SIGNALS.len()];
 /// Whether a handler that wanted to be called once (`SA_RESETHAND`) has been.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
-/// How many traps led to a ramp.
+/// How many traps led to an exit stub.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 type Handler = extern "C" fn(libc::c_int);
@@ -72,23 +72,23 @@ fn install_for(signal: libc::c_int, place: &AtomicPtr<libc::sigaction>) -> Resul
         .inspect_err(|_| place.store(ptr::null_mut(), Ordering::Release))
 }
 
-/// How many threads a trap has sent to a ramp.
+/// How many threads a trap has sent to an exit stub.
 #[cfg(test)]
 pub(super) fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }
 
-/// Sends the thread to its ramp, or hands on. Async-signal-safe.
+/// Sends the thread to its exit stub, or hands on. Async-signal-safe.
 extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, frame: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid context, which nothing else refers to, to a handler with SA_SIGINFO.
     let context = unsafe { &mut *frame.cast::<interrupted::Context>() };
     // SAFETY: as above.
     let code = unsafe { (*info).si_code };
     let trap = interrupted::trapped_at(interrupted::counter(context), code);
-    if let Some(ramp) = trap.and_then(|at| TABLE.find(at)) {
+    if let Some(exit_stub) = trap.and_then(|at| TABLE.find(at)) {
         TAKEN.fetch_add(1, Ordering::Relaxed);
-        // protection: trap-leads-to-its-ramp
-        interrupted::set_counter(context, ramp);
+        // protection: trap-leads-to-its-exit-stub
+        interrupted::set_counter(context, exit_stub);
         return;
     }
     hand_on(signal, info, frame);

@@ -3,7 +3,7 @@
 //! **Problem.** A shadow holds the function's own instructions, of any lengths, at which threads may be. They
 //! cannot be exchanged for a jump of several bytes while threads execute them. **Approach.** Only the first bytes
 //! change, to an instruction that traps and that is no longer than any there, by one store, which no thread can see in
-//! part. A thread that executes it gets SIGTRAP (SystemZ: SIGILL); the handler finds the address in a table and sends the thread to the ramp with all registers as they were.
+//! part. A thread that executes it gets SIGTRAP (SystemZ: SIGILL); the handler finds the address in a table and sends the thread to the exit stub with all registers as they were.
 //! Threads that are past the first instruction go on undisturbed: their instructions are all still there.
 //!
 //! **Invariants.** The table has the trap before the bytes are written. The handler takes no lock, allocates
@@ -63,16 +63,16 @@ impl Traps {
         Ok(&TRAPS)
     }
 
-    /// Notes that the trapping instruction at `at` leads to `ramp`. The byte is written afterwards.
+    /// Notes that the trapping instruction at `at` leads to `exit_stub`. The byte is written afterwards.
     ///
     /// # Safety
     ///
     /// Until the trap is cleared, and every thread that may have executed it by then is past it, a thread can go
-    /// from the instruction boundary `at` to `ramp` with all registers as they are.
-    pub unsafe fn set(&self, at: CodeAddr, ramp: CodeAddr) {
+    /// from the instruction boundary `at` to `exit_stub` with all registers as they are.
+    pub unsafe fn set(&self, at: CodeAddr, exit_stub: CodeAddr) {
         let () = self.private;
         let _turn = WRITERS.wait(None);
-        TABLE.set(at.get(), ramp.get());
+        TABLE.set(at.get(), exit_stub.get());
     }
 
     /// Forgets the trap at `at`, whose byte is another one again or which nothing executes any more.
@@ -83,20 +83,20 @@ impl Traps {
         }
     }
 
-    /// Notes the trap of a site of the engine's, which leads to the ramp that was made for it.
-    pub(crate) fn note(&self, site: CodeAddr, ramp: CodeAddr) {
-        // SAFETY: the site starts at an instruction boundary, as its registration has found. Its ramp captures all
+    /// Notes the trap of a site of the engine's, which leads to the exit stub that was made for it.
+    pub(crate) fn note(&self, site: CodeAddr, exit_stub: CodeAddr) {
+        // SAFETY: the site starts at an instruction boundary, as its registration has found. Its exit stub captures all
         // registers as they are there. It is given back only with the trap, when the module goes.
-        unsafe { self.set(site, ramp) };
+        unsafe { self.set(site, exit_stub) };
     }
 
     /// Where the trap at `at` leads.
     #[must_use]
-    pub fn ramp(&self, at: CodeAddr) -> Option<CodeAddr> {
+    pub fn exit_stub(&self, at: CodeAddr) -> Option<CodeAddr> {
         TABLE.find(at.get()).map(CodeAddr::new)
     }
 
-    /// Makes the instruction at `at` a trap that leads to `ramp`: notes it, then writes its first bytes. It remains to
+    /// Makes the instruction at `at` a trap that leads to `exit_stub`: notes it, then writes its first bytes. It remains to
     /// publish them, at [`Level::Immediate`](super::Level::Immediate) where no thread may execute the old
     /// instruction any more.
     ///
@@ -107,9 +107,9 @@ impl Traps {
     /// # Errors
     ///
     /// Whatever the memory refuses; nothing has changed then.
-    pub unsafe fn arm(&self, memory: &dyn LiveMemory, at: CodeAddr, ramp: CodeAddr) -> Result<()> {
+    pub unsafe fn arm(&self, memory: &dyn LiveMemory, at: CodeAddr, exit_stub: CodeAddr) -> Result<()> {
         // SAFETY: the caller promises the same.
-        unsafe { self.set(at, ramp) };
+        unsafe { self.set(at, exit_stub) };
         // protection: trap-write-that-is-refused-leaves-no-note
         exchange(memory, at).inspect_err(|_| self.clear(at))
     }

@@ -1,4 +1,4 @@
-//! Traps that are executed, in code made by hand: a function whose first instructions are the site, and a ramp.
+//! Traps that are executed, in code made by hand: a function whose first instructions are the site, and an exit stub.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::vec::Vec;
@@ -17,7 +17,7 @@ type Function = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
 struct Code {
     placed: Placed,
     site: CodeAddr,
-    ramp: CodeAddr,
+    exit_stub: CodeAddr,
     /// A trap that is nobody's, and a return.
     foreign: CodeAddr,
 }
@@ -32,7 +32,7 @@ impl Code {
         let mut placement = Arena::default().place(&[need], Reach::Anywhere).unwrap();
         let start = placement.segments()[0].range.start();
         let at = |offset| start.plus(Len::new(offset)).unwrap();
-        // The site, some nops, a return; and a ramp that adds up what the caller passed.
+        // The site, some nops, a return; and an exit stub that adds up what the caller passed.
         let function = [HOST.increment, &HOST.nop.repeat(20), HOST.ret].concat();
         placement.fill(start, &function).unwrap();
         placement.fill(at(128), HOST.sum).unwrap();
@@ -40,7 +40,7 @@ impl Code {
         Self {
             placed: placement.finalize().unwrap(),
             site: start,
-            ramp: at(128),
+            exit_stub: at(128),
             foreign: at(192),
         }
     }
@@ -51,8 +51,8 @@ impl Code {
 
     fn arm(&self, traps: &Traps) {
         let memory = self.placed.memory();
-        // SAFETY: the ramp takes what the function does, and only this code's owner writes.
-        unsafe { traps.arm(&memory, self.site, self.ramp) }.unwrap();
+        // SAFETY: the exit stub takes what the function does, and only this code's owner writes.
+        unsafe { traps.arm(&memory, self.site, self.exit_stub) }.unwrap();
         self.publish();
     }
 
@@ -138,18 +138,18 @@ fn raise() {
 }
 
 #[test]
-fn a_trap_leads_to_its_ramp_with_all_registers_and_back_when_it_is_cleared() {
+fn a_trap_leads_to_its_exit_stub_with_all_registers_and_back_when_it_is_cleared() {
     let code = Code::new();
     assert_eq!(code.call(), OLD);
     let traps = Traps::install().unwrap();
     code.arm(traps);
-    assert_eq!(traps.ramp(code.site), Some(code.ramp));
+    assert_eq!(traps.exit_stub(code.site), Some(code.exit_stub));
     let before = chain::taken();
     assert_eq!(code.call(), NEW);
     assert!(chain::taken() > before);
     code.disarm();
     traps.clear(code.site);
-    assert_eq!((code.call(), traps.ramp(code.site)), (OLD, None));
+    assert_eq!((code.call(), traps.exit_stub(code.site)), (OLD, None));
 }
 
 /// Ours, as a handler found it that was installed after it.
@@ -189,8 +189,8 @@ fn a_write_that_is_refused_leaves_no_trap() {
     let (code, other) = (Code::new(), Code::new());
     let traps = Traps::install().unwrap();
     // SAFETY: refused, as the memory is another's.
-    assert!(unsafe { traps.arm(&other.placed.memory(), code.site, code.ramp) }.is_err());
-    assert_eq!((traps.ramp(code.site), code.call()), (None, OLD));
+    assert!(unsafe { traps.arm(&other.placed.memory(), code.site, code.exit_stub) }.is_err());
+    assert_eq!((traps.exit_stub(code.site), code.call()), (None, OLD));
 }
 
 #[test]
@@ -312,11 +312,11 @@ fn a_forks_child_takes_its_traps_and_sets_its_own() {
     let turn = WRITERS.wait(None);
     assert!(in_child(|| {
         // SAFETY: nothing executes there; only the table is changed.
-        unsafe { traps.set(own.site, own.ramp) };
-        code.call() == NEW && traps.ramp(own.site) == Some(own.ramp)
+        unsafe { traps.set(own.site, own.exit_stub) };
+        code.call() == NEW && traps.exit_stub(own.site) == Some(own.exit_stub)
     }));
     drop(turn);
-    assert_eq!((code.call(), traps.ramp(own.site)), (NEW, None));
+    assert_eq!((code.call(), traps.exit_stub(own.site)), (NEW, None));
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn many_threads_trap_at_once_while_others_are_past_the_site() {
     let traps = Traps::install().unwrap();
     let (stop, calls, new) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let code = Code::new();
-    // Odd while nothing but the ramp may be executed.
+    // Odd while nothing but the exit stub may be executed.
     let phase = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -6,7 +6,7 @@
 //!
 //! LLVM keeps x16 and x17 free at patchpoints and stackmaps, and its own call at a patchpoint loses x30. Code
 //! reached by `br` here is reached through x16 or x17 wherever those are free, so that a target may start by
-//! `bti c`; stubs and ramps are not on pages that ask for landing pads, and sites reach stubs directly.
+//! `bti c`; stubs and exit stubs are not on pages that ask for landing pads, and sites reach stubs directly.
 //!
 //! Sources: Arm Architecture Reference Manual for A-profile (DDI 0487), chapter C6 (encodings) and B2.2.5 (what may
 //! be changed while it is executed); Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), 6;

@@ -177,7 +177,7 @@ impl Backend for PowerPc64 {
         branch::put(self.0, branch, from, to, out);
     }
 
-    fn landing(&self) -> (Vec<u8>, Vec<u8>) {
+    fn around_return_offset(&self) -> (Vec<u8>, Vec<u8>) {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         self.0.put(insn::b(8), &mut before);
         self.0

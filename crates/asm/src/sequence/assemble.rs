@@ -20,9 +20,9 @@ use crate::op::{Dest, Label, Op};
 /// What a site offers to the sequences that are written there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// The site's ramp for [`Target::Miss`].
+    /// The site's exit stub for [`Target::Miss`].
     pub miss: Option<CodeAddr>,
-    /// The site's ramp for [`Target::Deopt`].
+    /// The site's exit stub for [`Target::Deopt`].
     pub deopt: Option<CodeAddr>,
 }
 
@@ -61,7 +61,7 @@ pub struct Assembled {
     /// Registers that the sequence writes, and those that its calls lose.
     pub clobbers: RegSet,
     /// Offsets in the site to which calls in it return, ascending, other than its end.
-    pub landings: Vec<u32>,
+    pub return_offsets: Vec<u32>,
     /// The length of the code in the site without nops.
     pub used: Len,
     /// Where values and targets of the sequence are in [`code`](Self::code), if that was asked for and there is no stub: see
@@ -147,13 +147,19 @@ pub fn assemble_out_of_line(
     let mut code = Vec::with_capacity(site.shape.reserved().as_usize());
     job.backend
         .put_branch(&jump, site.addr.get(), stub.get(), &mut code);
-    layout::pad(site.arch, site.landings, site.shape.reserved(), true, &mut code);
+    layout::pad(
+        site.arch,
+        site.return_offsets,
+        site.shape.reserved(),
+        true,
+        &mut code,
+    );
     Ok(Assembled {
         code,
         stub: Some(body.code),
         declared: body.declared,
         clobbers: body.clobbers,
-        landings: Vec::new(),
+        return_offsets: Vec::new(),
         used,
         holes: Vec::new(),
     })
@@ -206,9 +212,9 @@ fn check_unit(site: &SiteContext<'_>, unit: u32) -> Result<()> {
     };
     whole("address", site.addr.get())?;
     whole("reserved length", site.shape.reserved().get().into())?;
-    site.landings
+    site.return_offsets
         .iter()
-        .try_for_each(|landing| whole("landing", u64::from(*landing)))
+        .try_for_each(|return_offset| whole("return_offset", u64::from(*return_offset)))
 }
 
 /// Encoded operations whose branches have no form yet.
@@ -278,17 +284,17 @@ impl<'s, 'a> Job<'s, 'a> {
                 false => Vec::new(),
             };
             // A call returns to what restores the registers that it loses.
-            let (_, restored) = self.backend.landing();
+            let (_, restored) = self.backend.around_return_offset();
             let offsets = returns
                 .iter()
                 .map(|mark| layout.end_offset(*mark).saturating_sub(restored.len() as u32));
-            let landings = offsets
+            let return_offsets = offsets
                 .filter(|offset| *offset < self.site.shape.reserved().get())
                 .collect();
             lowered.declared.vouched = declared_at(&layout, self.site.addr, &vouched);
             layout::pad(
                 self.site.arch,
-                self.site.landings,
+                self.site.return_offsets,
                 self.site.shape.reserved(),
                 false,
                 &mut code,
@@ -298,7 +304,7 @@ impl<'s, 'a> Job<'s, 'a> {
                 stub: None,
                 declared: lowered.declared,
                 clobbers: lowered.code.clobbers,
-                landings,
+                return_offsets,
                 used,
                 holes,
             }));
@@ -328,20 +334,20 @@ impl<'s, 'a> Job<'s, 'a> {
         }
     }
 
-    /// The bytes in place that code may use which goes on at the end of the site: those before the first landing and what
+    /// The bytes in place that code may use which goes on at the end of the site: those before the first return offset and what
     /// belongs to it.
     fn room(&self) -> Len {
-        let lead = self.backend.landing().0.len() as u32;
-        match self.site.landings.is_empty() {
+        let lead = self.backend.around_return_offset().0.len() as u32;
+        match self.site.return_offsets.is_empty() {
             true => self.room_to_leave(),
             false => Len::new(self.room_to_leave().get().saturating_sub(lead)),
         }
     }
 
-    /// The bytes in place that a jump away may use: those before the first landing.
+    /// The bytes in place that a jump away may use: those before the first return offset.
     fn room_to_leave(&self) -> Len {
         let reserved = self.site.shape.reserved();
-        let first = self.site.landings.first().copied();
+        let first = self.site.return_offsets.first().copied();
         first.map_or(reserved, |first| Len::new(first).min(reserved))
     }
 

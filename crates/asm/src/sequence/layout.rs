@@ -293,21 +293,24 @@ impl Layout<'_> {
     }
 }
 
-/// Appends nops up to `until`, so that one starts at each landing, or what else has to stand there. Where `left`, the
-/// code that is there never gets to its end, and needs nothing that leads it over a landing.
-pub(super) fn pad(arch: Arch, landings: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
+/// Appends nops up to `until`, so that one starts at each return offset, or what else has to stand there. Where `left`, the
+/// code that is there never gets to its end, and needs nothing that leads it over a return offset.
+pub(super) fn pad(arch: Arch, return_offsets: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
     let from = left.then_some(out.len());
     let mut pad_to = |offset: u32, behind: [&[u8]; 2]| {
         let len = u64::from(offset.min(until.get())).saturating_sub(out.len() as u64);
         nops::put(arch, len as u32, out);
         out.extend(behind.iter().copied().flatten());
     };
-    for landing in landings {
-        let (mut before, behind) = backend_of(arch).landing();
-        if from == usize::try_from(*landing).ok() {
+    for return_offset in return_offsets {
+        let (mut before, behind) = backend_of(arch).around_return_offset();
+        if from == usize::try_from(*return_offset).ok() {
             before.clear();
         }
-        pad_to(landing.saturating_sub(before.len() as u32), [&before, &behind]);
+        pad_to(
+            return_offset.saturating_sub(before.len() as u32),
+            [&before, &behind],
+        );
     }
     pad_to(until.get(), [&[], &[]]);
 }

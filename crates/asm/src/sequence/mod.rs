@@ -7,7 +7,7 @@
 //! Nothing here touches the code itself, and any host assembles for any architecture.
 //!
 //! Invariants of what is assembled: it has exactly the reserved length; it writes only the result and
-//! registers that are free at the site; it leaves every landing an instruction boundary with only nops
+//! registers that are free at the site; it leaves every return offset an instruction boundary with only nops
 //! behind it; a call that ends it returns to the end of the site.
 //!
 //! Cost: a few allocations per assembly, time linear in the operations (squared in the branches, of which

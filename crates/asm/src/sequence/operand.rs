@@ -223,9 +223,9 @@ integers! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Target {
-    /// The site's ramp for an inline cache miss.
+    /// The site's exit stub for an inline cache miss.
     Miss,
-    /// The site's ramp for a deoptimization.
+    /// The site's exit stub for a deoptimization.
     Deopt,
     /// The end of the site: on with the compiled code.
     End,

@@ -232,7 +232,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
     }
 
     fn dest(&mut self, target: Target) -> Result<Dest> {
-        let (ramp, role, kept) = match target {
+        let (exit_stub, role, kept) = match target {
             Target::End => {
                 self.check_kept(RegSet::EMPTY)?;
                 return Ok(Dest::End);
@@ -245,8 +245,8 @@ impl<'s, 'a> Resolver<'s, 'a> {
             Target::Miss => (self.env.miss, "miss", self.free.arguments),
             Target::Deopt => (self.env.deopt, "deoptimization", RegSet::EMPTY),
         };
-        let Some(addr) = ramp else {
-            return Err(Error::NoRamp {
+        let Some(addr) = exit_stub else {
+            return Err(Error::NoExitStub {
                 site: SiteName::of(self.site),
                 op: self.op,
                 role,

@@ -118,7 +118,7 @@ pub(crate) enum Output {
 
 /// Prints what the engine would register, and what is wrong with the rest.
 ///
-/// Each record's site, with its slack, live values and landings, and whether it can be patched live. Nothing is executed, so the file may be for any architecture. A relocatable ELF object is linked as the engine does it;
+/// Each record's site, with its slack, live values and return offsets, and whether it can be patched live. Nothing is executed, so the file may be for any architecture. A relocatable ELF object is linked as the engine does it;
 /// other files are taken as they stand, as code that another loader has placed.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
@@ -130,14 +130,14 @@ Examples:
   patchpoint sites get.o --shape 78=anyreg,32,result,args=1 --shape 90=shadow,24
   patchpoint sites get.o --format json | jq '.sites[] | select(.state == \"refused\") | .why'
 
-Slack is the number of reserved bytes that hold nothing but nops. A landing is a place to which a call that stands in the \
+Slack is the number of reserved bytes that hold nothing but nops. A return offset is a place to which a call that stands in the \
 site returns: once the code has run, a patch keeps it. The head is the one instruction that is exchanged when a site is \
 patched live. Of live-outs, the registers that a function keeps for its caller are named by newer LLVMs only: they count as \
 live unless the runtime trusts the list.
 
 JSON: {file, format, architecture, how: loaded | linked | unlinked, faults: [text], sites: [{id, function, offset, address, \
 state: registered | refused | no_length | no_site | statepoint, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved, \
-reserved_source: told | recorded | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, landings: [offset], \
+reserved_source: told | recorded | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, return_offsets: [offset], \
 head: {offset, length}, no_head, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in \
 `inspect`.")]
 pub(crate) struct Sites {
@@ -168,10 +168,10 @@ A value is arg(0), float_arg(0), live(0), location(0), result, float_result, tem
 low bytes as in u32(arg(0)), or memory as in u32[arg(0)+8]; types are u8 to u64 and i8 to i64. Comparisons are == != and \
 unsigned <u <=u >u >=u or signed <s <=s >s >=s. Targets are miss, deopt, end, label(1) or an address.
 
-The object is placed at 0x10000000. Ramps (miss, deopt), stubs and symbols that it does not define have made-up addresses.
+The object is placed at 0x10000000. ExitStubs (miss, deopt), stubs and symbols that it does not define have made-up addresses.
 
 JSON: {file, architecture, id, sequence, sites: [{function, offset, address, reserved, used, slack, before: LISTING, after: \
-LISTING, stub: {address, listing: LISTING}, landings: [offset], why}]}; LISTING is [{address, bytes, text, is_nop, refers_to}]; a \
+LISTING, stub: {address, listing: LISTING}, return_offsets: [offset], why}]}; LISTING is [{address, bytes, text, is_nop, refers_to}]; a \
 site for which the sequence is refused has only `why`, and the exit status is 1.")]
 pub(crate) struct Plan {
     #[command(flatten)]

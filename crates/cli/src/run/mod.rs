@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::{Frame, Ramps};
+use patchpoint::deopt::{ExitStubs, Frame};
 use patchpoint::engine::Status;
 use patchpoint::site::{Module, Site};
 use patchpoint::verify::{self, Original};
@@ -41,7 +41,7 @@ struct Called {
     events: Vec<Event>,
 }
 
-/// A ramp was entered.
+/// An exit stub was entered.
 #[derive(Clone)]
 struct Event {
     what: &'static str,
@@ -113,7 +113,7 @@ fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
 
 fn engine(events: &Events) -> Result<Engine, Problem> {
     let (missed, deopted) = (Arc::clone(events), Arc::clone(events));
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(move |frame| {
             note(&missed, "miss", frame);
             // A site without a result needs none.
@@ -124,7 +124,7 @@ fn engine(events: &Events) -> Result<Engine, Problem> {
             note(&deopted, "deopt", frame);
             frame.resume()
         });
-    Ok(Engine::builder().world(call::world()).exits(ramps).build()?)
+    Ok(Engine::builder().world(call::world()).exits(exit_stubs).build()?)
 }
 
 fn note(events: &Events, what: &'static str, frame: &Frame<'_>) {
@@ -288,7 +288,7 @@ fn held(engine: &Engine, module: &Module, names: &Names, called: &str) -> Result
             status: engine.status(&site),
             listing: names.listing(module.arch(), site.addr(), &site.read()?, |addr| {
                 let site = engine.site_of_stub(addr)?;
-                Some(format!("a stub or ramp of record {}", site.id()))
+                Some(format!("a stub or exit stub of record {}", site.id()))
             }),
         })
     });

@@ -267,7 +267,7 @@ fn what_does_not_fit_stands_in_a_stub() {
 
 /// Where LLVM's call stands, a call may return behind it once the code has run.
 #[test]
-fn landings_are_kept_where_the_code_may_have_run() {
+fn return_offsets_are_kept_where_the_code_may_have_run() {
     let object = "asm-tests/objects/x86_64/calls.llc19.O2.o";
     let args = [
         "plan",
@@ -285,11 +285,11 @@ fn landings_are_kept_where_the_code_may_have_run() {
     assert!(ran["sites"][0]["stub"].is_object(), "{ran}");
     let address = ran["sites"][0]["address"].as_u64().unwrap();
     let after = list(&ran["sites"][0]["after"]);
-    let landing = after
+    let return_offset = after
         .iter()
         .find(|line| line["address"].as_u64() == Some(address + 13))
         .unwrap();
-    assert_eq!(landing["is_nop"], true, "{ran}");
+    assert_eq!(return_offset["is_nop"], true, "{ran}");
 }
 
 /// A register that a callee must keep is free where the list of live-outs is trusted and does not name it.
@@ -335,7 +335,7 @@ fn what_cannot_be_planned_is_said() {
         &[&["plan", object, "--id", "90", "--seq", "goto end"][..], &shape].concat(),
         1,
     );
-    assert!(text.contains("refused: ") && text.contains("ramp"), "{text}");
+    assert!(text.contains("refused: ") && text.contains("exit stub"), "{text}");
     let report = json(
         &[&["plan", object, "--id", "90", "--seq", "goto end"][..], &shape].concat(),
         1,

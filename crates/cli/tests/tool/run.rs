@@ -32,7 +32,7 @@ fn a_patched_cache_hits_and_misses() {
     let status: Vec<_> = list(&hit["sites"]).iter().map(|site| &site["status"]).collect();
     assert_eq!(status, ["patched", "patched", "original"]);
     let jump = &hit["sites"][0]["listing"][1];
-    assert_eq!(jump["refers_to"], "a stub or ramp of record 78", "{jump}");
+    assert_eq!(jump["refers_to"], "a stub or exit stub of record 78", "{jump}");
 
     let miss = cache(&["--call", "get", "--args", "[0,0x18,0,1234]", "--patch", HIT]);
     assert_eq!(miss["calls"][1]["result"], 0);

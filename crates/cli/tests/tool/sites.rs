@@ -36,7 +36,7 @@ sum_fields
         "    holds      LLVM's call of 0x123456789abcdef",
         "    live out   rax rsp",
         "               only 0 of 6 registers that a function keeps for its caller: the others count as live too",
-        "    landings   +0x11, when the code has run",
+        "    returns to +0x11, when the code has run",
         "  record 9 at +0x28: real instructions stand there, as in a shadow: tell its length, by --ir, --shape \
          9=shadow,BYTES or 9=none",
     ] {
@@ -139,8 +139,8 @@ fn sound(path: &str, site: &Value, (shadow, bytes): (bool, u32), x86_64: bool) {
         }
         _ => assert!(shadow, "{path}: {site}"),
     }
-    for landing in list(&site["landings"]) {
-        assert!(landing.as_u64().unwrap() < reserved, "{path}: {site}");
+    for return_offset in list(&site["return_offsets"]) {
+        assert!(return_offset.as_u64().unwrap() < reserved, "{path}: {site}");
     }
     if shadow {
         assert!(site["no_head"].is_string(), "{path}: {site}");

@@ -24,7 +24,7 @@ impl Process {
         let mirror = Arc::clone(&self.0) as Arc<dyn Mirror>;
         let publication = Arc::clone(&self.0) as Arc<dyn Publication>;
         let (world, engines) = (ForeignWorld(Arc::clone(&self.0)), Arc::clone(&self.0.engines));
-        // There are no ramps, so no routine that they would call.
+        // There are no exit stubs, so no routine that they would call.
         let mirroring = Mirroring::new(Arena::mirrored(mirror, CHUNK), publication, world)
             .on_built(move |engine| engines.add(engine));
         // SAFETY: all of it is of this process, whose code it is.

@@ -44,7 +44,7 @@
 //!
 //! **Limits.** A thread that is inside is waited for by trying again, ever more seldom: one that is hardly ever outside may
 //! never be found there, and is an error that names it. Sites are changed in place, by sequences that fit: no memory of the process is allocated, so there are no
-//! stubs, no ramps and no live modules; each is refused by type. A system call in which a thread waits may return `EINTR`
+//! stubs, no exit stubs and no live modules; each is refused by type. A system call in which a thread waits may return `EINTR`
 //! when it is stopped (ptrace(2), signal(7)). Who waits for all children of this process by another thread may take the
 //! news that a thread has stopped.
 //!

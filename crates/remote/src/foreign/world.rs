@@ -96,7 +96,7 @@ unsafe impl Mirror for Shared {
 
 fn nothing_is_mapped() -> patchpoint::Error {
     patchpoint::Error::NotMirrored {
-        what: "memory for loaded code, a stub or a ramp",
+        what: "memory for loaded code, a stub or an exit stub",
         mend: "use quiescent modules of adopted code, and sequences without exits that fit in their sites",
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::{Answer, Frame, Ramps};
+use patchpoint::deopt::{Answer, ExitStubs, Frame};
 use patchpoint::engine::WeakEngine;
 use patchpoint::memory::Placed;
 use patchpoint::publish::{SingleThreaded, Stopped, Vacated, World};
@@ -148,7 +148,7 @@ pub(crate) fn setup_in(executor: Executor, handlers: Handlers, live: bool) -> Se
         immediate,
     } = handlers;
     let (for_miss, for_deopt) = (Arc::clone(&weak), Arc::clone(&weak));
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(move |frame| {
             on_miss(frame);
             match &miss {
@@ -169,7 +169,7 @@ pub(crate) fn setup_in(executor: Executor, handlers: Handlers, live: bool) -> Se
         false => executor.engine().world(world),
         true => executor.engine().world(OneAtATime),
     };
-    let engine = builder.exits(ramps).build().unwrap();
+    let engine = builder.exits(exit_stubs).build().unwrap();
     weak.set(engine.downgrade()).ok().unwrap();
     let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
     let registration = engine.registration(code);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::WeakEngine;
 use patchpoint::sequence::{Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
@@ -35,7 +35,7 @@ fn setup(patience: Duration) -> Setup {
     let weak: Arc<OnceLock<WeakEngine>> = Arc::default();
     let handler: Arc<Mutex<Option<Handler>>> = Arc::default();
     let (known, handlers) = (Arc::clone(&weak), Arc::clone(&handler));
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(move |frame| {
             let handler = handlers.lock().unwrap().take();
             if let Some(handler) = handler {
@@ -46,7 +46,7 @@ fn setup(patience: Duration) -> Setup {
             frame.resume()
         })
         .on_deopt(|frame| frame.resume());
-    let engine = executor.engine().exits(ramps).build().unwrap();
+    let engine = executor.engine().exits(exit_stubs).build().unwrap();
     weak.set(engine.downgrade()).ok().unwrap();
     let callee = executor.symbol("callee").unwrap();
     let code = engine.load(compiled::LIVE_STRESS, |_| callee).unwrap();

@@ -251,7 +251,7 @@ fn what_cannot_be_had_is_refused() {
     let mut setup = setup(1, Duration::from_secs(20));
     let site = setup.site(107);
     let before = site.read().unwrap();
-    // A stub, and a ramp.
+    // A stub, and an exit stub.
     let long = (0..20).fold(Sequence::new().mov(result(), arg(0)), |long, _| {
         long.add(result(), 1_u64 << 40)
     });

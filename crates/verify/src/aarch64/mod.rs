@@ -35,7 +35,7 @@ pub(crate) static ISA: Isa = Isa {
     // brk #0
     trap: &[0x00, 0x00, 0x20, 0xd4],
     trap_replaces,
-    landings_restore: false,
+    return_offsets_restore: false,
     exchange,
     register,
     distance: |len| match len {

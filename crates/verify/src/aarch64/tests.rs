@@ -242,7 +242,7 @@ fn llvms_call_is_found() {
 }
 
 #[test]
-fn calls_in_original_code_are_landings() {
+fn calls_in_original_code_are_return_offsets() {
     let words = [0xa9bf_7bfd, 0x9400_0010, 0xd63f_0100, 0xd63f_0a1f, NOP];
     let found = original(Arch::AArch64, CodeAddr::new(0x1000), &bytes(&words));
     assert_eq!(

@@ -17,7 +17,7 @@
 //! | `ld r2,24(r1)` | `ld r2,40(r1)` |
 //!
 //! It returns before its last instruction. A thread that comes back to a site that was patched meanwhile still has to
-//! restore r2: at such a landing stands `b .+8; ld r2,slot(r1)`, which is a unit, too, and does nothing for those
+//! restore r2: at such a return offset stands `b .+8; ld r2,slot(r1)`, which is a unit, too, and does nothing for those
 //! who come from above. So is the `ld` behind a `b` that leads elsewhere, as to a stub. In original bytes there is also
 //! `bl` to a linker's stub, which saves r2, with the restoring `ld` behind it.
 //!
@@ -54,7 +54,7 @@ pub(crate) static BIG_V1: Isa = Isa {
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
     trap_replaces: any_instruction,
-    landings_restore: true,
+    return_offsets_restore: true,
     distance: |len| match len {
         4 => Some(&[0x03, 255, 255, 0xfc]),
         _ => None,
@@ -74,7 +74,7 @@ pub(crate) static BIG_V2: Isa = Isa {
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
     trap_replaces: any_instruction,
-    landings_restore: true,
+    return_offsets_restore: true,
     distance: |len| match len {
         4 => Some(&[0x03, 255, 255, 0xfc]),
         _ => None,
@@ -94,7 +94,7 @@ pub(crate) static LITTLE: Isa = Isa {
     trap: &[0x08, 0x00, 0xe0, 0x7f],
     exchange,
     trap_replaces: any_instruction,
-    landings_restore: true,
+    return_offsets_restore: true,
     distance: |len| match len {
         4 => Some(&[0xfc, 255, 255, 0x03]),
         _ => None,

@@ -19,7 +19,7 @@ const ENCODINGS: &str = include_str!("../../../asm/encodings/powerpc64.txt");
 
 const SITE: u64 = 0x40_0000;
 const LEN: u32 = 64;
-const RAMP: u64 = 0x5000_0000_0000;
+const EXIT_STUB: u64 = 0x5000_0000_0000;
 const HELPER: u64 = 0x5100_0000_0000;
 const C_FUNCTION: u64 = 0x1234_5678_9abc;
 
@@ -32,7 +32,7 @@ const MTCTR_R12: u32 = 0x7d89_03a6;
 const LOAD_C: [u32; 4] = [0x3980_1234, 0x798c_040a, 0x658c_5678, 0x618c_9abc];
 /// li r12, 0x5100; rldicr r12, r12, 32, 31.
 const LOAD_HELPER: [u32; 2] = [0x3980_5100, 0x798c_07c6];
-const LOAD_RAMP: [u32; 2] = [0x3980_5000, 0x798c_07c6];
+const LOAD_EXIT_STUB: [u32; 2] = [0x3980_5000, 0x798c_07c6];
 const CALL_V2: [u32; 4] = [0xf841_0018, MTCTR_R12, BCTRL, 0xe841_0018];
 const CALL_V1: [u32; 6] = [
     0xf841_0028,
@@ -67,12 +67,12 @@ impl Case {
                 shape,
                 record: spec.map(|_| record),
                 constants,
-                landings: &[],
+                return_offsets: &[],
                 trust_live_outs: false,
             },
             declared: Declared {
                 targets: [
-                    target(RAMP, OnReturn::Never),
+                    target(EXIT_STUB, OnReturn::Never),
                     target(HELPER, OnReturn::PreservesAll),
                     target(C_FUNCTION, OnReturn::FollowsC),
                 ]
@@ -319,7 +319,7 @@ fn registers_of_an_any_reg_patchpoint() {
 #[test]
 fn registers_of_the_other_sites() {
     let shadow = shadow();
-    let leave = |words: &[u32]| [words, &LOAD_RAMP, &[MTCTR_R12, BCTR]].concat();
+    let leave = |words: &[u32]| [words, &LOAD_EXIT_STUB, &[MTCTR_R12, BCTR]].concat();
     shadow.accepts(&leave(&[]));
     shadow.protects("r11", &leave(&[0x3960_0001]));
     shadow.protects("xer", &leave(&[0x7d8c_0e74]));
@@ -351,7 +351,7 @@ fn a_call_is_one_unit() {
         site.site.record = plain.site.record;
         let call = [&LOAD_C[..], unit].concat();
         let checked = site.check(&call).unwrap();
-        assert_eq!(checked.landings, [call.len() as u32 * 4 - 4]);
+        assert_eq!(checked.return_offsets, [call.len() as u32 * 4 - 4]);
         // Each instruction of it left out or exchanged for a nop.
         for at in LOAD_C.len()..call.len() {
             let mut broken = call.clone();
@@ -448,9 +448,9 @@ fn a_condition_field_is_put_back() {
 }
 
 #[test]
-fn landings_restore_the_toc_pointer() {
+fn return_offsets_restore_the_toc_pointer() {
     let mut site = any_reg();
-    site.site.landings = &[40];
+    site.site.return_offsets = &[40];
     let words = |at: usize, with: &[u32]| {
         let mut words = [NOP; LEN as usize / 4];
         words[at..at + with.len()].copy_from_slice(with);
@@ -458,18 +458,18 @@ fn landings_restore_the_toc_pointer() {
     };
     let restored = [0x4800_0008, 0xe841_0018];
     site.accepts(&words(9, &restored));
-    refused!(site.check(&words(9, &[])), Landing);
-    refused!(site.check(&words(8, &restored)), Landing);
+    refused!(site.check(&words(9, &[])), ReturnOffset);
+    refused!(site.check(&words(8, &restored)), ReturnOffset);
     // Behind a jump that does not come back here, nothing has to lead over it.
     site.accepts(&words(9, &[0x4800_0000 | (LEN - 36), 0xe841_0018]));
-    refused!(site.check(&words(9, &[NOP, 0xe841_0018])), Landing);
+    refused!(site.check(&words(9, &[NOP, 0xe841_0018])), ReturnOffset);
     // Executed from above, r2 would come from a slot that nobody filled.
     any_reg().protects("r2", &words(10, &restored[1..]));
     // ELFv1's slot.
     assert!(site.check(&words(9, &[0x4800_0008, 0xe841_0028])).is_err());
     let mut followed = words(9, &restored);
     followed[12] = 0x3960_0001;
-    refused!(site.check(&followed), LandingTail);
+    refused!(site.check(&followed), ReturnOffsetTail);
     // A call that returns there does, too.
     let call = [&LOAD_HELPER[..], &CALL_V2].concat();
     site.accepts(&words(10 - 5, &call));
@@ -478,7 +478,7 @@ fn landings_restore_the_toc_pointer() {
 #[test]
 fn branches_through_ctr_go_where_a_constant_says() {
     let site = any_reg();
-    let jump = [LOAD_RAMP[0], LOAD_RAMP[1], MTCTR_R12, BCTR];
+    let jump = [LOAD_EXIT_STUB[0], LOAD_EXIT_STUB[1], MTCTR_R12, BCTR];
     site.accepts(&jump);
     for at in 0..3 {
         let mut broken = jump;

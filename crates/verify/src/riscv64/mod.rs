@@ -29,7 +29,7 @@ pub(crate) static ISA: Isa = Isa {
     // c.ebreak.
     trap: &[0x02, 0x90],
     trap_replaces: any_instruction,
-    landings_restore: false,
+    return_offsets_restore: false,
     exchange,
     register: |reg| NAMES.get(usize::from(reg.get())).copied(),
     distance: |len| match len {

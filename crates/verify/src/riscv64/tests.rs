@@ -174,7 +174,7 @@ fn site(shape: CallShape, record: Option<Record<'static>>) -> SiteContext<'stati
         shape,
         record,
         constants: llvm_stackmaps::Constants::NONE,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     }
 }
@@ -246,7 +246,7 @@ fn calls_lose_ra_and_are_refused_unless_it_is_known_to_be_dead() {
     refused!(checked(&c(false, Some(9)), &call, OnReturn::FollowsC), Clobber);
     refused!(checked(&c(true, Some(1)), &call, OnReturn::FollowsC), Clobber);
     let done = checked(&c(true, Some(9)), &call, OnReturn::FollowsC).unwrap();
-    assert_eq!(done.landings, [4]);
+    assert_eq!(done.return_offsets, [4]);
     // lui ra, 2; jalr ra, 0(ra): the target is read before the link is written.
     let far = [0x0000_20b7, 0x0000_80e7, NOP];
     checked(&c(true, Some(9)), &far, OnReturn::FollowsC).unwrap();

@@ -35,7 +35,7 @@ pub(crate) static ISA: Isa = Isa {
     patchpoint_call,
     trap: &[0x00, 0x01],
     trap_replaces: any_instruction,
-    landings_restore: false,
+    return_offsets_restore: false,
     exchange,
     register,
     distance: |len| match len {

@@ -271,7 +271,7 @@ const SITE: u64 = 0x10_0000_0002;
 const STUB: u64 = 0x10_0001_0000;
 const LEN: u32 = 48;
 const END: u64 = SITE + LEN as u64;
-const RAMP: u64 = 0x10_0010_0000;
+const EXIT_STUB: u64 = 0x10_0010_0000;
 const HELPER: u64 = 0x10_0011_0000;
 const C_FUNCTION: u64 = 0x10_0012_0000;
 const FAR: u64 = 0x0123_4567_89ab_cdee;
@@ -300,12 +300,12 @@ impl Case {
                 shape,
                 record: spec.map(|_| record),
                 constants,
-                landings: &[],
+                return_offsets: &[],
                 trust_live_outs: false,
             },
             declared: Declared {
                 targets: [
-                    target(RAMP, OnReturn::Never),
+                    target(EXIT_STUB, OnReturn::Never),
                     target(HELPER, OnReturn::PreservesAll),
                     target(C_FUNCTION, OnReturn::FollowsC),
                     target(FAR, OnReturn::Never),
@@ -435,7 +435,7 @@ fn calls_lose_what_their_contracts_leave_open() {
     let helper = branch(CALL, SITE, HELPER);
     let checked = any_reg().check(&helper).unwrap();
     assert_eq!(checked.clobbers, set(&[0, 1, 14]));
-    assert_eq!(checked.landings, [6]);
+    assert_eq!(checked.return_offsets, [6]);
     let c_function = branch(CALL, SITE, C_FUNCTION);
     refused!(any_reg().check(&c_function), Clobber);
     let checked = plain_c().check(&c_function).unwrap();
@@ -469,13 +469,13 @@ fn far_branches_go_where_their_constant_says() {
 
 #[test]
 fn branches_and_ends() {
-    any_reg().check(&branch(JUMP, SITE, RAMP)).unwrap();
+    any_reg().check(&branch(JUMP, SITE, EXIT_STUB)).unwrap();
     any_reg().check(&branch(JUMP, SITE, END)).unwrap();
     refused!(any_reg().check(&branch(JUMP, SITE, SITE + 2)), BranchInside);
     refused!(any_reg().check(&branch(JUMP, SITE, HELPER)), JumpReturns);
-    refused!(any_reg().check(&branch(CALL, SITE, RAMP)), CallNever);
+    refused!(any_reg().check(&branch(CALL, SITE, EXIT_STUB)), CallNever);
     refused!(shadow().check(&[]), ShadowEnd);
-    shadow().check(&branch(JUMP, SITE, RAMP)).unwrap();
+    shadow().check(&branch(JUMP, SITE, EXIT_STUB)).unwrap();
     shadow().check(&[0, 1]).unwrap();
     let stub = [asm("llgcr %r2, %r3"), branch(JUMP, STUB + 4, END)].concat();
     let chunk = |bytes| Chunk {
@@ -507,14 +507,14 @@ fn entries_return_and_keep_the_return_address() {
 }
 
 #[test]
-fn landings_are_followed_by_nops_only() {
+fn return_offsets_are_followed_by_nops_only() {
     let mut case = any_reg();
-    case.site.landings = &[12];
+    case.site.return_offsets = &[12];
     case.check(&asm("lghi %r0, 0; lghi %r1, 0; lghi %r14, 0"))
         .unwrap();
-    refused!(case.check(&asm("brcl 0, .; bc 0, 0; bc 0, 0")), Landing);
+    refused!(case.check(&asm("brcl 0, .; bc 0, 0; bc 0, 0")), ReturnOffset);
     let late = asm("lghi %r0, 0; lghi %r1, 0; lghi %r14, 0; lghi %r1, 1");
-    refused!(case.check(&late), LandingTail);
+    refused!(case.check(&late), ReturnOffsetTail);
 }
 
 #[test]

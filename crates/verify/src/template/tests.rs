@@ -18,7 +18,7 @@ fn site(reserved: u32) -> SiteContext<'static> {
         shape: CallShape::entry(reserved),
         record: None,
         constants: Constants::NONE,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     }
 }

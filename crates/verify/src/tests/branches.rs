@@ -39,12 +39,14 @@ fn the_end_of_the_site_can_be_branched_to_and_not_beyond() {
 
 #[test]
 fn jumps_out_go_to_declared_targets_only() {
-    any_reg().check(&asm!(jmp extern RAMP)).unwrap();
-    any_reg().check(&asm!(test edi, edi; jnz extern RAMP)).unwrap();
+    any_reg().check(&asm!(jmp extern EXIT_STUB)).unwrap();
+    any_reg()
+        .check(&asm!(test edi, edi; jnz extern EXIT_STUB))
+        .unwrap();
     let result = any_reg().check(&asm!(jmp extern ELSEWHERE));
     refused!(result.clone(), Undeclared);
     is(&result.unwrap_err(), &["branches to 0x530000", "declare"]);
-    refused!(any_reg().check(&asm!(jmp extern RAMP + 1)), Undeclared);
+    refused!(any_reg().check(&asm!(jmp extern EXIT_STUB + 1)), Undeclared);
     refused!(
         any_reg().check(&asm!(test edi, edi; jnz extern ELSEWHERE)),
         Undeclared
@@ -68,14 +70,14 @@ fn a_jump_to_a_target_that_returns_is_refused() {
 #[test]
 fn an_entry_may_hand_the_function_over() {
     entry().check(&asm!(jmp extern C_FUNCTION)).unwrap();
-    entry().check(&asm!(jmp extern RAMP)).unwrap();
+    entry().check(&asm!(jmp extern EXIT_STUB)).unwrap();
 }
 
 #[test]
 fn calls_go_to_declared_targets_that_return() {
     any_reg().check(&asm!(call extern HELPER)).unwrap();
     plain_c().check(&asm!(call extern C_FUNCTION)).unwrap();
-    refused!(any_reg().check(&asm!(call extern RAMP)), CallNever);
+    refused!(any_reg().check(&asm!(call extern EXIT_STUB)), CallNever);
     refused!(any_reg().check(&asm!(call extern ELSEWHERE)), Undeclared);
 }
 
@@ -91,7 +93,7 @@ fn all_contracts_declared_of_a_target_bind() {
     let mut twice = case.declared.targets[0];
     twice.on_return = OnReturn::PreservesAll;
     case.declared.targets.push(twice);
-    refused!(case.check(&asm!(jmp extern RAMP)), JumpReturns);
+    refused!(case.check(&asm!(jmp extern EXIT_STUB)), JumpReturns);
 }
 
 #[test]
@@ -108,19 +110,21 @@ fn the_sequence_calls_nothing_of_its_own() {
 #[test]
 fn a_branch_through_a_register_needs_a_certain_constant() {
     any_reg()
-        .check(&asm!(mov r11, QWORD RAMP as i64; jmp r11))
+        .check(&asm!(mov r11, QWORD EXIT_STUB as i64; jmp r11))
         .unwrap();
-    any_reg().check(&asm!(mov r11d, RAMP as i32; jmp r11)).unwrap();
+    any_reg()
+        .check(&asm!(mov r11d, EXIT_STUB as i32; jmp r11))
+        .unwrap();
     any_reg()
         .check(&asm!(mov r11, QWORD HELPER as i64; call r11))
         .unwrap();
     any_reg()
-        .check(&asm!(lea r11, [rip + (RAMP - SITE - 7) as i32]; jmp r11))
+        .check(&asm!(lea r11, [rip + (EXIT_STUB - SITE - 7) as i32]; jmp r11))
         .unwrap();
     refused!(any_reg().check(&asm!(jmp r11)), Indirect);
     refused!(any_reg().check(&asm!(mov r11, rdi; jmp r11)), Indirect);
     refused!(
-        any_reg().check(&asm!(mov r11, QWORD RAMP as i64; jmp rdi)),
+        any_reg().check(&asm!(mov r11, QWORD EXIT_STUB as i64; jmp rdi)),
         Indirect
     );
     refused!(
@@ -132,15 +136,15 @@ fn a_branch_through_a_register_needs_a_certain_constant() {
 #[test]
 fn a_constant_is_forgotten_when_its_register_changes() {
     refused!(
-        any_reg().check(&asm!(mov r11, QWORD RAMP as i64; inc r11; jmp r11)),
+        any_reg().check(&asm!(mov r11, QWORD EXIT_STUB as i64; inc r11; jmp r11)),
         Indirect
     );
     refused!(
-        any_reg().check(&asm!(mov r11, QWORD RAMP as i64; mov r11b, 0; jmp r11)),
+        any_reg().check(&asm!(mov r11, QWORD EXIT_STUB as i64; mov r11b, 0; jmp r11)),
         Indirect
     );
     refused!(
-        any_reg().check(&asm!(mov r11, QWORD RAMP as i64; mov r11w, 0; jmp r11)),
+        any_reg().check(&asm!(mov r11, QWORD EXIT_STUB as i64; mov r11w, 0; jmp r11)),
         Indirect
     );
     let call = asm!(mov r11, QWORD HELPER as i64; call r11; call r11);
@@ -149,11 +153,12 @@ fn a_constant_is_forgotten_when_its_register_changes() {
 
 #[test]
 fn a_constant_is_forgotten_where_paths_disagree() {
-    let same = asm!(mov r11d, RAMP as i32; test edi, edi; jz >l; nop; l: ; jmp r11);
+    let same = asm!(mov r11d, EXIT_STUB as i32; test edi, edi; jz >l; nop; l: ; jmp r11);
     any_reg().check(&same).unwrap();
-    let two = asm!(mov r11d, RAMP as i32; test edi, edi; jz >l; mov r11d, RAMP as i32 + 1; l: ; jmp r11);
+    let two =
+        asm!(mov r11d, EXIT_STUB as i32; test edi, edi; jz >l; mov r11d, EXIT_STUB as i32 + 1; l: ; jmp r11);
     refused!(any_reg().check(&two), Indirect);
-    let none = asm!(test edi, edi; jz >l; mov r11d, RAMP as i32; l: ; jmp r11);
+    let none = asm!(test edi, edi; jz >l; mov r11d, EXIT_STUB as i32; l: ; jmp r11);
     refused!(any_reg().check(&none), Indirect);
 }
 
@@ -210,13 +215,16 @@ fn a_stub_does_not_continue_in_what_stands_next_to_it() {
 
 #[test]
 fn a_shadow_must_not_reach_its_end() {
-    shadow().check(&asm!(jmp extern RAMP)).unwrap();
+    shadow().check(&asm!(jmp extern EXIT_STUB)).unwrap();
     shadow().check(&asm!(ud2)).unwrap();
     refused!(shadow().check(&[]), ShadowEnd);
     refused!(shadow().check(&asm!(jmp extern END)), ShadowEnd);
-    refused!(shadow().check(&asm!(test edi, edi; jz extern RAMP)), ShadowEnd);
     refused!(
-        shadow().check(&asm!(test edi, edi; jz extern END; jmp extern RAMP)),
+        shadow().check(&asm!(test edi, edi; jz extern EXIT_STUB)),
+        ShadowEnd
+    );
+    refused!(
+        shadow().check(&asm!(test edi, edi; jz extern END; jmp extern EXIT_STUB)),
         ShadowEnd
     );
 }
@@ -224,7 +232,7 @@ fn a_shadow_must_not_reach_its_end() {
 #[test]
 fn a_debugger_may_continue_behind_int3() {
     refused!(shadow().check(&asm!(int3)), ShadowEnd);
-    shadow().check(&asm!(int3; jmp extern RAMP)).unwrap();
+    shadow().check(&asm!(int3; jmp extern EXIT_STUB)).unwrap();
 }
 
 #[test]

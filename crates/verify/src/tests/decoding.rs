@@ -4,7 +4,7 @@ use super::*;
 fn nops_are_accepted_everywhere_but_in_a_shadow() {
     for case in [any_reg(), c(), entry()] {
         let checked = case.check(&[]).unwrap();
-        assert!(checked.clobbers.is_empty() && checked.landings.is_empty());
+        assert!(checked.clobbers.is_empty() && checked.return_offsets.is_empty());
     }
 }
 
@@ -26,8 +26,8 @@ fn every_multi_byte_nop_is_a_nop() {
         ],
     ];
     for form in forms {
-        // Behind a landing only nops are accepted.
-        any_reg().landings(&[0]).check(form).unwrap();
+        // Behind a return offset only nops are accepted.
+        any_reg().return_offsets(&[0]).check(form).unwrap();
     }
 }
 

@@ -126,7 +126,7 @@ fn site(arch: Arch, len: usize) -> SiteContext<'static> {
         shape: CallShape::entry(len as u32),
         record: None,
         constants: Constants::NONE,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     }
 }

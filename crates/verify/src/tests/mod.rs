@@ -4,10 +4,10 @@ mod branches;
 mod decoding;
 mod heads;
 mod independence;
-mod landings;
 mod original;
 mod random;
 mod registers;
+mod return_offsets;
 mod stack;
 mod state;
 
@@ -27,7 +27,7 @@ const STUB: usize = 0x41_0000;
 const LEN: u32 = 48;
 const END: usize = SITE + LEN as usize;
 /// Jumped to, never returns.
-const RAMP: usize = 0x50_0000;
+const EXIT_STUB: usize = 0x50_0000;
 /// Called, preserves everything.
 const HELPER: usize = 0x51_0000;
 /// Called, follows the C convention.
@@ -111,12 +111,12 @@ impl Case {
                 shape,
                 record: spec.map(|_| record),
                 constants,
-                landings: &[],
+                return_offsets: &[],
                 trust_live_outs: false,
             },
             declared: Declared {
                 targets: [
-                    target(RAMP, OnReturn::Never),
+                    target(EXIT_STUB, OnReturn::Never),
                     target(HELPER, OnReturn::PreservesAll),
                     target(C_FUNCTION, OnReturn::FollowsC),
                 ]
@@ -132,8 +132,8 @@ impl Case {
         self
     }
 
-    fn landings(mut self, landings: &'static [u32]) -> Self {
-        self.site.landings = landings;
+    fn return_offsets(mut self, return_offsets: &'static [u32]) -> Self {
+        self.site.return_offsets = return_offsets;
         self
     }
 

@@ -72,7 +72,7 @@ fn what_only_resembles_the_call_is_not_it() {
 
 #[test]
 fn instructions_tell_where_calls_return() {
-    let code = asm!(push rbp; mov rbp, rsp; call extern RAMP; call rax; call QWORD [rax]; ret; call rax);
+    let code = asm!(push rbp; mov rbp, rsp; call extern EXIT_STUB; call rax; call QWORD [rax]; ret; call rax);
     assert_eq!(
         at_site(&code),
         Ok(Original::Instructions {
@@ -114,7 +114,7 @@ fn bytes_that_are_no_instruction_are_refused_with_their_place() {
 
 #[test]
 fn disassembly_covers_every_byte() {
-    let mut code = asm!(mov r11, QWORD RAMP as i64; jmp >l; l: ; mov eax, [rdi + 16]);
+    let mut code = asm!(mov r11, QWORD EXIT_STUB as i64; jmp >l; l: ; mov eax, [rdi + 16]);
     code.extend([0x06, 0x90, 0xe9]);
     let lines = disassemble(Arch::X86_64, CodeAddr::new(SITE as u64), &code);
     let text: Vec<_> = lines.iter().map(|l| l.text.as_str()).collect();

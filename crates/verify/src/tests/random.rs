@@ -28,7 +28,7 @@ fn fragments() -> Vec<Vec<u8>> {
         asm!(sub rsp, 16),
         asm!(add rsp, 16),
         asm!(call extern HELPER),
-        asm!(mov r11, QWORD RAMP as i64),
+        asm!(mov r11, QWORD EXIT_STUB as i64),
         asm!(jmp r11),
         asm!(test edi, edi),
         asm!(ud2),
@@ -88,7 +88,7 @@ fn no_order_of_instructions_makes_the_checker_panic() {
 
 #[test]
 fn one_flipped_bit_in_each_place_is_survived() {
-    let code = asm!(cmp DWORD [rdi + 8], 0x17; jne extern RAMP; mov rax, [rdi + 24]; jmp extern END);
+    let code = asm!(cmp DWORD [rdi + 8], 0x17; jne extern EXIT_STUB; mov rax, [rdi + 24]; jmp extern END);
     let mut code = [code, nops(LEN)].concat();
     code.truncate(LEN as usize);
     let case = any_reg().outputs(&[RAX]);

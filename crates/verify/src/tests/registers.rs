@@ -199,39 +199,47 @@ fn a_record_in_the_scratch_register_protects_it() {
 }
 
 #[test]
-fn no_recorded_value_is_lost_before_a_ramp() {
+fn no_recorded_value_is_lost_before_an_exit_stub() {
     // The register allocator may give the result the register of an argument.
     let spec = record(7).locations([reg(RAX, 8), reg(RAX, 8)]);
     let case = || Case::new(CallShape::any_reg(LEN).result().args(1), Some(spec.clone())).outputs(&[RAX]);
     case()
-        .check(&asm!(cmp QWORD [rax], 1; jne extern RAMP; mov rax, [rax + 8]))
+        .check(&asm!(cmp QWORD [rax], 1; jne extern EXIT_STUB; mov rax, [rax + 8]))
         .unwrap();
-    let late = asm!(mov rax, [rax + 8]; cmp rax, 1; jne extern RAMP);
+    let late = asm!(mov rax, [rax + 8]; cmp rax, 1; jne extern EXIT_STUB);
     refused_register!(case().check(&late), Lost, "rax");
     // On one of two paths is enough.
-    let one = asm!(test eax, eax; jz >l; mov rax, 1; l: ; jmp extern RAMP);
+    let one = asm!(test eax, eax; jz >l; mov rax, 1; l: ; jmp extern EXIT_STUB);
     refused_register!(case().check(&one), Lost, "rax");
     // A result register of its own may be written before.
     any_reg()
         .outputs(&[RAX])
-        .check(&asm!(mov rax, [rdi]; test eax, eax; jz extern RAMP))
+        .check(&asm!(mov rax, [rdi]; test eax, eax; jz extern EXIT_STUB))
         .unwrap();
 }
 
 #[test]
-fn a_call_loses_recorded_values_for_ramps_too() {
+fn a_call_loses_recorded_values_for_exit_stubs_too() {
     let case = Case::new(CallShape::c(LEN).result(), Some(record(7).location(reg(RAX, 8))));
-    let code = asm!(call extern C_FUNCTION; test eax, eax; jz extern RAMP);
+    let code = asm!(call extern C_FUNCTION; test eax, eax; jz extern EXIT_STUB);
     refused_register!(case.check(&code), Lost, "rax");
 }
 
 #[test]
 fn a_shadow_may_lose_the_scratch_register_only() {
     shadow()
-        .check(&asm!(mov r11, QWORD RAMP as i64; jmp r11))
+        .check(&asm!(mov r11, QWORD EXIT_STUB as i64; jmp r11))
         .unwrap();
-    refused_register!(shadow().check(&asm!(mov rax, 1; jmp extern RAMP)), Clobber, "rax");
-    refused_register!(shadow().check(&asm!(mov r10, 1; jmp extern RAMP)), Clobber, "r10");
+    refused_register!(
+        shadow().check(&asm!(mov rax, 1; jmp extern EXIT_STUB)),
+        Clobber,
+        "rax"
+    );
+    refused_register!(
+        shadow().check(&asm!(mov r10, 1; jmp extern EXIT_STUB)),
+        Clobber,
+        "r10"
+    );
 }
 
 #[test]
@@ -266,7 +274,7 @@ fn an_entry_writes_return_registers_only_to_return() {
         Lost,
         "rax"
     );
-    refused_register!(case().check(&asm!(mov eax, 1; jmp extern RAMP)), Lost, "rax");
+    refused_register!(case().check(&asm!(mov eax, 1; jmp extern EXIT_STUB)), Lost, "rax");
     refused_register!(case().check(&asm!(pxor xmm0, xmm0; jmp extern END)), Lost, "xmm0");
     let two = asm!(cmp QWORD [rdi], 1; jne extern END; mov eax, 1; ret);
     case().check(&two).unwrap();
@@ -312,7 +320,7 @@ fn at_a_marked_site_nothing_may_be_written() {
     let marked = Case::new(CallShape::marked(LEN), None);
     marked.check(&asm!(mov[rdi], rax)).unwrap();
     marked.check(&asm!(movups[rdi], xmm3)).unwrap();
-    marked.check(&asm!(jmp extern RAMP)).unwrap();
+    marked.check(&asm!(jmp extern EXIT_STUB)).unwrap();
     refused_register!(marked.check(&asm!(mov r11, rax)), Clobber, "r11");
     refused_register!(marked.check(&asm!(movaps xmm1, xmm2)), Clobber, "xmm1");
     refused!(marked.check(&asm!(add QWORD [rdi], 1)), Flags);
@@ -322,6 +330,6 @@ fn at_a_marked_site_nothing_may_be_written() {
     refused!(marked.check(&asm!(mov[rsp - 8], rax)), RedZone);
     // What changes no flags does so nowhere.
     shadow()
-        .check(&asm!(add QWORD [rdi], 1; jmp extern RAMP))
+        .check(&asm!(add QWORD [rdi], 1; jmp extern EXIT_STUB))
         .unwrap();
 }

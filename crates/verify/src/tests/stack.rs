@@ -19,9 +19,9 @@ fn a_balanced_stack_is_accepted() {
 fn leaving_with_the_stack_moved_is_refused() {
     refused!(any_reg().check(&asm!(push rdi)), StackExit);
     refused!(any_reg().check(&asm!(push rdi; jmp extern END)), StackExit);
-    refused!(any_reg().check(&asm!(push rdi; jmp extern RAMP)), StackExit);
+    refused!(any_reg().check(&asm!(push rdi; jmp extern EXIT_STUB)), StackExit);
     refused!(
-        any_reg().check(&asm!(push rdi; test edi, edi; jz extern RAMP; pop r11)),
+        any_reg().check(&asm!(push rdi; test edi, edi; jz extern EXIT_STUB; pop r11)),
         StackExit
     );
     refused!(entry().check(&asm!(sub rsp, 128; ret)), StackExit);
@@ -76,7 +76,7 @@ fn a_stack_pointer_that_cannot_be_followed_is_refused() {
 #[test]
 fn the_red_zone_of_a_shadow_is_not_written() {
     let out = |code: Vec<u8>| {
-        let jump = asm!(at SITE + code.len(); jmp extern RAMP);
+        let jump = asm!(at SITE + code.len(); jmp extern EXIT_STUB);
         shadow().check(&[code, jump].concat())
     };
     let codes = [
@@ -104,13 +104,13 @@ fn the_red_zone_of_a_shadow_is_not_written() {
 #[test]
 fn below_the_red_zone_and_in_the_frame_a_shadow_may_write() {
     let codes = [
-        asm!(lea rsp, [rsp - 128]; push rdi; pop r11; lea rsp, [rsp + 128]; jmp extern RAMP),
-        asm!(lea rsp, [rsp - 128]; call extern HELPER; lea rsp, [rsp + 128]; jmp extern RAMP),
-        asm!(mov [rsp - 136], rdi; jmp extern RAMP),
-        asm!(mov [rsp], rdi; jmp extern RAMP),
-        asm!(mov r11, [rsp - 8]; jmp extern RAMP),
-        asm!(cmp QWORD [rsp - 8], 1; jmp extern RAMP),
-        asm!(lea rsp, [rsp - 144]; mov QWORD [rsp], 1; pop QWORD [rsp]; lea rsp, [rsp + 136]; jmp extern RAMP),
+        asm!(lea rsp, [rsp - 128]; push rdi; pop r11; lea rsp, [rsp + 128]; jmp extern EXIT_STUB),
+        asm!(lea rsp, [rsp - 128]; call extern HELPER; lea rsp, [rsp + 128]; jmp extern EXIT_STUB),
+        asm!(mov [rsp - 136], rdi; jmp extern EXIT_STUB),
+        asm!(mov [rsp], rdi; jmp extern EXIT_STUB),
+        asm!(mov r11, [rsp - 8]; jmp extern EXIT_STUB),
+        asm!(cmp QWORD [rsp - 8], 1; jmp extern EXIT_STUB),
+        asm!(lea rsp, [rsp - 144]; mov QWORD [rsp], 1; pop QWORD [rsp]; lea rsp, [rsp + 136]; jmp extern EXIT_STUB),
     ];
     for code in codes {
         shadow().check(&code).unwrap();

@@ -119,7 +119,7 @@ fn traps_are_accepted() {
 #[test]
 fn ordinary_code_is_accepted() {
     let codes = [
-        asm!(cmp DWORD [rdi + 8], 0x17; jne extern RAMP; mov rax, [rdi + 24]),
+        asm!(cmp DWORD [rdi + 8], 0x17; jne extern EXIT_STUB; mov rax, [rdi + 24]),
         asm!(lock inc QWORD [rdi]),
         asm!(movzx eax, BYTE [rdi]; imul eax, eax, 3; shl eax, 2; bswap eax),
         asm!(popcnt rax, rdi; lzcnt rdx, rdi; tzcnt rsi, rdi; andn rdi, rax, rdx),

@@ -1,4 +1,4 @@
-//! Ramps executed: every register seen, changed, kept, on the way back and on the way elsewhere.
+//! Exit stubs executed: every register seen, changed, kept, on the way back and on the way elsewhere.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
-use crate::deopt::lean::testing;
-use crate::deopt::{Answer, Frame, RampSite, Resume, UnwindInfo, Value};
+use crate::deopt::live_registers::testing;
+use crate::deopt::{Answer, ExitStubSite, Frame, Resume, UnwindInfo, Value};
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
 use image::{Image, KEPT, assert_same};
@@ -28,7 +28,7 @@ struct TestSite {
     trash: u64,
 }
 
-impl RampSite for TestSite {
+impl ExitStubSite for TestSite {
     fn site(&self) -> SiteContext<'_> {
         SiteContext {
             arch: Arch::host().unwrap(),
@@ -39,7 +39,7 @@ impl RampSite for TestSite {
             shape: self.shape,
             record: self.record,
             constants: Constants::NONE,
-            landings: &[],
+            return_offsets: &[],
             trust_live_outs: false,
         }
     }
@@ -76,7 +76,7 @@ impl Pointer {
     }
 }
 
-/// Executable memory that stays, with the code: fill, `b` to the ramp, store; and another store.
+/// Executable memory that stays, with the code: fill, `b` to the exit stub, store; and another store.
 struct Program {
     start: u64,
     elsewhere: CodeAddr,
@@ -84,7 +84,7 @@ struct Program {
 
 const SIZE: usize = 65536;
 /// Where the parts stand behind the program.
-const RAMP: u64 = 8192;
+const EXIT_STUB: u64 = 8192;
 const ELSEWHERE: u64 = 16384;
 const TRASH: u64 = 24576;
 
@@ -116,11 +116,11 @@ fn program_of(
         handler: Box::new(handler),
         trash: base + TRASH,
     };
-    words.push(0x4800_0000 | (RAMP as u32 - words.len() as u32 * 4));
+    words.push(0x4800_0000 | (EXIT_STUB as u32 - words.len() as u32 * 4));
     let resume = Resume::At(CodeAddr::new(base + words.len() as u64 * 4));
     words.extend(&store);
     // SAFETY: the test describes its site truly.
-    let ramp = unsafe { testing::ramp(Arc::new(site), CodeAddr::new(base + RAMP), resume) };
+    let exit_stub = unsafe { testing::exit_stub(Arc::new(site), CodeAddr::new(base + EXIT_STUB), resume) };
     let bytes = |words: &[u32]| {
         words
             .iter()
@@ -129,7 +129,7 @@ fn program_of(
     };
     for (at, bytes) in [
         (0, bytes(&words)),
-        (RAMP, ramp),
+        (EXIT_STUB, exit_stub),
         (ELSEWHERE, bytes(&store)),
         (TRASH, bytes(&trash)),
     ] {
@@ -308,7 +308,7 @@ fn a_frame_goes_on_elsewhere_with_its_registers() {
 
 /// Result in r3, argument in r5; everything is live that can be.
 #[test]
-fn a_lean_ramp_keeps_every_live_register() {
+fn a_live_register_exit_stub_keeps_every_live_register() {
     let mut spec = record(7).location(reg(3, 8)).location(reg(5, 8)).live_out(1, 8);
     for n in [0].into_iter().chain(3..11).chain(14..32) {
         spec = spec.live_out(n, 8);

@@ -2,7 +2,7 @@
 
 use super::{OBJECT, adding, bytes, call, callee, live_module, shape, site};
 use crate::addr::CodeAddr;
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Prepared, Receipt, Status};
 use crate::error::{Errno, Error, Result};
 use crate::memory::Arena;
@@ -14,7 +14,7 @@ use crate::site::Module;
 fn engine() -> Engine {
     Engine::builder()
         .world(NeverStopped)
-        .exits(Ramps::new().on_deopt(|frame| frame.resume()))
+        .exits(ExitStubs::new().on_deopt(|frame| frame.resume()))
         .arena(Arena::new(64 * 1024))
         .build()
         .unwrap()
@@ -86,7 +86,7 @@ fn patches_and_invalidations_without_memory_change_nothing_and_work_when_there_i
         let module = live_module(&engine);
         engine.patch(100, &adding(1)).unwrap();
         deny_memory();
-        // First in large pieces, then in small ones, until not even a ramp has room.
+        // First in large pieces, then in small ones, until not even an exit stub has room.
         let large = exhaust(&engine, 107, &long());
         let small = exhaust(&engine, 106, &adding(6));
         assert!(is_no_memory(&large), "{large:?}");
@@ -170,7 +170,7 @@ fn what_is_refused_half_way_gives_back_what_it_took() {
         let module = live_module(&engine);
         deny_memory();
         let leaves = long().jump(Target::Deopt);
-        // A ramp, and then a stub.
+        // An exit stub, and then a stub.
         squeeze(&engine, &module, || engine.patch(200, &leaves));
         // Stubs of several sites.
         squeeze(&engine, &module, || {
@@ -183,7 +183,7 @@ fn what_is_refused_half_way_gives_back_what_it_took() {
                 .patch(105, &adding(5))?
                 .commit()
         });
-        // Ramps of several sites.
+        // Exit stubs of several sites.
         squeeze(&engine, &module, || {
             let functions = ["any_1", "any_2", "any_3"].map(|name| module.function(name).unwrap());
             let mut transaction = engine.transaction();

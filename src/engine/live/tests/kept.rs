@@ -9,7 +9,7 @@ use super::hooked::Hooked;
 use super::{Entries, call, entry, returning, site};
 use crate::addr::CodeAddr;
 use crate::arch::CallShape;
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Event, Status, WeakEngine};
 use crate::error::{Errno, Error};
 use crate::memory::CodeMemory;
@@ -46,7 +46,7 @@ thread_local! {
 fn resume_from_an_exit_that_was_taken_back() -> bool {
     let steps = Arc::new(Barrier::new(2));
     let in_handler = Arc::clone(&steps);
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         for report in [false, false, true, false] {
             if report {
                 HANDLE.with_borrow(|handle| handle.as_ref().unwrap().checkpoint());
@@ -57,7 +57,7 @@ fn resume_from_an_exit_that_was_taken_back() -> bool {
     });
     let engine = Engine::builder()
         .world(NeverStopped)
-        .exits(ramps)
+        .exits(exit_stubs)
         .build()
         .unwrap();
     let entries = Entries::new(2);
@@ -119,10 +119,10 @@ fn what_an_exit_resumes_to_lives_as_long_as_the_exit() {
 /// Unregistering the module does not free it either, and a drain of both frees both.
 #[test]
 fn what_a_retired_exit_resumes_to_outlives_its_module() {
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
     let engine = Engine::builder()
         .world(NeverStopped)
-        .exits(ramps)
+        .exits(exit_stubs)
         .build()
         .unwrap();
     let entries = Entries::new(2);
@@ -258,8 +258,8 @@ fn live_stubs_are_told_before_a_head_leads_there_and_until_they_are_gone() {
         Event::Reclaimed(code) => assert!(books.lock().unwrap().remove(&code.range), "{event:?}"),
         _ => {}
     };
-    let ramps = Ramps::new().on_deopt(|frame| frame.resume());
-    let builder = Engine::builder().world(NeverStopped).exits(ramps);
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
+    let builder = Engine::builder().world(NeverStopped).exits(exit_stubs);
     let engine = builder.observer(observer).build().unwrap();
     let module = entries.live(&engine);
     let sites: Vec<Site> = module.sites().collect();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::arch::{Arch, CallShape};
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Registration, Status};
 use crate::error::Error;
 use crate::image::{AdoptedCode, Adoption};
@@ -42,12 +42,12 @@ extern "C" fn callee(x: u64) -> u64 {
 fn engine_in(world: impl World + 'static) -> (Engine, Arc<AtomicU64>) {
     let entered = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&entered);
-    let ramps = Ramps::new().on_deopt(move |frame| {
+    let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         count.fetch_add(1, Ordering::Relaxed);
         frame.resume()
     });
     (
-        Engine::builder().world(world).exits(ramps).build().unwrap(),
+        Engine::builder().world(world).exits(exit_stubs).build().unwrap(),
         entered,
     )
 }
@@ -234,7 +234,7 @@ fn every_site_is_patched_restored_and_invalidated_without_a_stop() {
         engine.invalidate(function).unwrap();
     }
     for k in 0..8 {
-        // The ramp resumes with what the site did.
+        // The exit stub resumes with what the site did.
         assert_eq!(call(&module, &format!("any_{k}"), 1000), 1000 + k);
         assert_eq!(call(&module, &format!("call_{k}"), 1000), 1000 + CALLEE);
     }

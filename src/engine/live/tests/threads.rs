@@ -10,7 +10,7 @@ use super::{Entries, adding, call, engine, entry, live_module, returning, site};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
-use crate::deopt::Ramps;
+use crate::deopt::ExitStubs;
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
 use crate::error::Result;
 use crate::memory::testing::process::{End, end_of_child, in_child};
@@ -314,43 +314,43 @@ fn a_tail_that_changes_kills_the_process() {
     assert!(in_child(|| with(false)));
 }
 
-/// Ramps that are made so slowly that another thread, which is told of it, waits for the engine's lock meanwhile.
+/// Exit stubs that are made so slowly that another thread, which is told of it, waits for the engine's lock meanwhile.
 struct Slow {
-    ramps: Ramps,
+    exit_stubs: ExitStubs,
     being_made: Arc<AtomicBool>,
 }
 
-// SAFETY: all that is written is what the ramps make.
+// SAFETY: all that is written is what the exit stubs make.
 unsafe impl Exits for Slow {
     fn handles(&self, role: Role) -> bool {
-        self.ramps.handles(role)
+        self.exit_stubs.handles(role)
     }
 
     fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
-        self.ramps.bound(site, role, resumption)
+        self.exit_stubs.bound(site, role, resumption)
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
         self.being_made.store(true, Ordering::Release);
         // Long enough that whoever frees the lock then hands it to who waits.
         thread::sleep(Duration::from_millis(50));
-        self.ramps.encode(request)
+        self.exit_stubs.encode(request)
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
-        self.ramps.check_leavable(site)
+        self.exit_stubs.check_leavable(site)
     }
 
     fn forget(&self, module: ModuleId) {
-        self.ramps.forget(module);
+        self.exit_stubs.forget(module);
     }
 }
 
-/// Changes a site by `change` to a sequence with a ramp; another thread patches it as soon as the ramp is made.
+/// Changes a site by `change` to a sequence with an exit stub; another thread patches it as soon as the exit stub is made.
 fn overtake(change: impl Fn(&Engine, &Sequence) -> Result<Receipt>) {
     let being_made = Arc::new(AtomicBool::new(false));
     let exits = Slow {
-        ramps: Ramps::new().on_deopt(|frame| frame.resume()),
+        exit_stubs: ExitStubs::new().on_deopt(|frame| frame.resume()),
         being_made: Arc::clone(&being_made),
     };
     let engine = Engine::builder()

@@ -114,20 +114,20 @@ fn sites_are_whole_instructions() {
     }
     let addr = CodeAddr::new(0x40_0002);
     refused(SiteContext { addr, ..any_reg(16) }, "address");
-    let landings = &[4, 6];
+    let return_offsets = &[4, 6];
     refused(
         SiteContext {
-            landings,
+            return_offsets,
             ..any_reg(16)
         },
-        "landing",
+        "return_offset",
     );
-    let landings = &[4, 8];
+    let return_offsets = &[4, 8];
     assert!(
         assemble(
             &nothing,
             &SiteContext {
-                landings,
+                return_offsets,
                 ..any_reg(16)
             },
             &ENV

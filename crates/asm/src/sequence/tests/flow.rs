@@ -38,7 +38,7 @@ fn an_argument_is_gone_when_the_result_is_written_over_it() {
 }
 
 #[test]
-fn a_ramp_finds_every_value_in_place() {
+fn an_exit_stub_finds_every_value_in_place() {
     lost(&seq().mov(result(), 1).guard_eq(arg(1), 1, Target::Miss), 1);
     lost(&seq().mov(result(), 1).guard_eq(arg(1), 1, Target::Deopt), 1);
     lost(&seq().mov(result(), 1).jump(Target::to(HELPER)), 1);

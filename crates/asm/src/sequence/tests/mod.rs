@@ -66,7 +66,7 @@ fn site(shape: CallShape, spec: RecordSpec) -> SiteContext<'static> {
         shape,
         record: Some(record),
         constants,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     }
 }
@@ -119,7 +119,7 @@ fn check(site: &SiteContext<'_>, assembled: &Assembled) {
         .collect();
     let checked = verify::check(site, &assembled.code, &stubs, &assembled.declared)
         .unwrap_or_else(|error| panic!("{error}\n{:#?}", disassembly(SITE, &assembled.code)));
-    assert_eq!(checked.landings, assembled.landings);
+    assert_eq!(checked.return_offsets, assembled.return_offsets);
     assert!(
         checked.clobbers.difference(assembled.clobbers).is_empty(),
         "{checked:?} {:?}",
@@ -201,5 +201,5 @@ fn a_call_before_the_final_one_returns_before_the_nops_between_them() {
         (assembled.code.first(), assembled.code.get(27)),
         (Some(&0xe8), Some(&0xe8))
     );
-    assert_eq!(assembled.landings, [5]);
+    assert_eq!(assembled.return_offsets, [5]);
 }

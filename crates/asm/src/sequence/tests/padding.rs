@@ -1,4 +1,4 @@
-//! What fills the reserved bytes: nops, landings, stubs.
+//! What fills the reserved bytes: nops, return offsets, stubs.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn a_final_call_returns_to_the_end_of_the_site() {
     let assembled = in_place(&call, &any_reg(16));
     assert_eq!(disassembly(SITE, &assembled.code)[2], "call 0x700000");
     assert_eq!(lengths(&assembled), [9, 2, 5]);
-    assert!(assembled.landings.is_empty());
+    assert!(assembled.return_offsets.is_empty());
     assert_eq!((assembled.used.get(), assembled.slack().get()), (5, 11));
     // The register is loaded behind the nops too; what comes before stays in front.
     let sequence = seq()
@@ -47,17 +47,17 @@ fn a_final_call_returns_to_the_end_of_the_site() {
 }
 
 #[test]
-fn a_call_in_the_middle_is_a_landing() {
+fn a_call_in_the_middle_is_a_return_offset() {
     let sequence = seq().call_to(HELPER, OnReturn::PreservesAll).mov(result(), 1);
     let assembled = in_place(&sequence, &any_reg(32));
-    assert_eq!(assembled.landings, [5]);
+    assert_eq!(assembled.return_offsets, [5]);
     assert_eq!(lengths(&assembled)[..2], [5, 5]);
 }
 
 #[test]
-fn nops_are_split_at_landings() {
+fn nops_are_split_at_return_offsets() {
     let site = SiteContext {
-        landings: &[13, 17],
+        return_offsets: &[13, 17],
         ..any_reg(32)
     };
     let assembled = in_place(&seq().mov(result(), 1), &site);
@@ -65,9 +65,9 @@ fn nops_are_split_at_landings() {
 }
 
 #[test]
-fn code_ends_before_the_first_landing() {
+fn code_ends_before_the_first_return_offset() {
     let site = SiteContext {
-        landings: &[13],
+        return_offsets: &[13],
         ..any_reg(32)
     };
     let exact = seq()
@@ -84,14 +84,14 @@ fn code_ends_before_the_first_landing() {
 }
 
 #[test]
-fn a_final_call_returns_to_an_existing_landing() {
+fn a_final_call_returns_to_an_existing_return_offset() {
     let site = SiteContext {
-        landings: &[13],
+        return_offsets: &[13],
         ..any_reg(32)
     };
     let assembled = in_place(&seq().call_to(HELPER, OnReturn::PreservesAll), &site);
     assert_eq!(lengths(&assembled), [8, 5, 9, 9, 1]);
-    assert_eq!(assembled.landings, [13]);
+    assert_eq!(assembled.return_offsets, [13]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_stub_that_leaves_has_no_way_back() {
 fn a_call_in_a_stub_goes_on_with_the_jump_back() {
     let sequence = seq().mov(result(), 1).call_to(HELPER, OnReturn::PreservesAll);
     let assembled = out_of_line(&sequence, &any_reg(8), STUB);
-    assert!(assembled.landings.is_empty());
+    assert!(assembled.return_offsets.is_empty());
     let stub = assembled.stub.unwrap();
     assert_eq!(
         disassembly(stub.addr, &stub.bytes),

@@ -1,4 +1,4 @@
-//! Landings at PowerPC64 sites, where who returns has to restore r2.
+//! Return offsets at PowerPC64 sites, where who returns has to restore r2.
 
 use super::*;
 
@@ -14,30 +14,30 @@ fn words(arch: Arch, bytes: &[u8]) -> Vec<u32> {
     words.collect()
 }
 
-/// A linker's call is one instruction, so there is no room before its landing for a jump over the restore; a jump to a
+/// A linker's call is one instruction, so there is no room before its return offset for a jump over the restore; a jump to a
 /// stub needs none.
 #[test]
-fn a_landing_behind_the_first_instruction() {
+fn a_return_offset_behind_the_first_instruction() {
     for (arch, restore) in [
         (Arch::PowerPc64Le, 0xe841_0018),
         (Arch::PowerPc64ElfV2, 0xe841_0018),
         (Arch::PowerPc64, 0xe841_0028),
     ] {
-        let at = |landings| SiteContext {
+        let at = |return_offsets| SiteContext {
             arch,
-            landings,
+            return_offsets,
             ..site(CallShape::c(16).result().args(1), record(7))
         };
         let adds = (1..4u64).fold(seq(), |adds, number| adds.add(result(), number));
         let there = STUB.get() - SITE.get();
         let jump = 0x4800_0000 | u32::try_from(there).unwrap();
-        for (landings, expected) in [
+        for (return_offsets, expected) in [
             (&[4][..], [jump, restore, NOP, NOP]),
             (&[8], [jump, OVER, restore, NOP]),
             (&[12], [jump, NOP, OVER, restore]),
         ] {
-            let assembled = out_of_line(&adds, &at(landings), STUB);
-            assert_eq!(words(arch, &assembled.code), expected, "{landings:?}");
+            let assembled = out_of_line(&adds, &at(return_offsets), STUB);
+            assert_eq!(words(arch, &assembled.code), expected, "{return_offsets:?}");
         }
         let nothing = in_place(&seq(), &at(&[4]));
         assert_eq!(words(arch, &nothing.code), [OVER, restore, NOP, NOP]);

@@ -112,7 +112,7 @@ impl Choose for Random {
             spec = spec.live_out(self.gpr(), 8);
         }
         let addr = self.one_of(&[SITE, CodeAddr::new(0x7f00_0000_0000), CodeAddr::new(0x10_0000)]);
-        let landings: &[u32] = match (self.below(6), shape.kind()) {
+        let return_offsets: &[u32] = match (self.below(6), shape.kind()) {
             (0, patchpoint_isa::SiteKind::Patchpoint) if reserved > 21 => &[13, 20],
             _ => &[],
         };
@@ -122,7 +122,7 @@ impl Choose for Random {
             .filter(|_| shape.kind() != patchpoint_isa::SiteKind::Entry);
         SiteContext {
             addr,
-            landings,
+            return_offsets,
             record,
             ..site
         }

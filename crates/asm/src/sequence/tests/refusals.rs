@@ -229,19 +229,19 @@ fn too_long_for_the_site() {
     let error = refused(&sequence, &any_reg(4));
     let text = "needs 5 bytes in place and has 4 of the 4 reserved: raise numBytes";
     assert!(error.to_string().ends_with(text), "{error}");
-    let landing = SiteContext {
-        landings: &[4],
+    let return_offset = SiteContext {
+        return_offsets: &[4],
         ..any_reg(32)
     };
     refuses!(
         sequence,
-        landing,
+        return_offset,
         Error::SequenceTooLong {
             stub_would_fit: false,
             ..
         }
     );
-    let error = assemble_out_of_line(&sequence, &landing, &ENV, STUB).unwrap_err();
+    let error = assemble_out_of_line(&sequence, &return_offset, &ENV, STUB).unwrap_err();
     assert!(matches!(error, Error::SequenceTooLong { .. }));
     let forbidden = sequence.in_place_only();
     let error = assemble_out_of_line(&forbidden, &any_reg(13), &ENV, STUB).unwrap_err();
@@ -296,7 +296,7 @@ fn calls_and_returns_where_they_may_not_be() {
 }
 
 #[test]
-fn labels_and_ramps_that_are_missing() {
+fn labels_and_exit_stubs_that_are_missing() {
     refuses!(
         seq().jump(label(3)),
         any_reg(32),
@@ -308,7 +308,7 @@ fn labels_and_ramps_that_are_missing() {
     for (target, expected) in [(Target::Miss, "miss"), (Target::Deopt, "deoptimization")] {
         let error = assemble(&seq().jump(target), &any_reg(32), &none).unwrap_err();
         assert!(
-            matches!(error, Error::NoRamp { op: 0, role, .. } if role == expected),
+            matches!(error, Error::NoExitStub { op: 0, role, .. } if role == expected),
             "{error}"
         );
     }

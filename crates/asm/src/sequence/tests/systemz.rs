@@ -157,7 +157,7 @@ fn calls_link_through_r14_and_the_last_one_returns_to_the_end() {
     let assembled = in_place(&seq().call_to(NEAR, OnReturn::FollowsC), &site);
     let nops_then_call = [&[0xc0, 0x04, 0, 0, 0, 0].repeat(3)[..], &[0xc0, 0xe5]].concat();
     assert_eq!(assembled.code[..20], nops_then_call);
-    assert!(assembled.landings.is_empty());
+    assert!(assembled.return_offsets.is_empty());
     let far = in_place(&seq().call_to(FAR, OnReturn::PreservesAll), &site);
     assert_eq!(far.code[22..], [0x0d, 0xe1]);
     assert!(far.clobbers.contains(R14));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
-use patchpoint::deopt::Ramps;
+use patchpoint::deopt::ExitStubs;
 use patchpoint::memory::{Reach, SegmentKind, SegmentNeed};
 use patchpoint::publish::{Drained, SingleThreaded};
 use patchpoint_remote::{Error, Executor, Options, Result};
@@ -138,7 +138,7 @@ pub(crate) fn life(rounds: u32) -> Result<()> {
             .deadline(Duration::from_secs(60))
             .spawn(common::command())
     })?;
-    let ramps = Ramps::new()
+    let exit_stubs = ExitStubs::new()
         .on_miss(|frame| {
             at(Moment::Missing, || std::thread::sleep(HANDLING));
             mark(Moment::Calling);
@@ -152,7 +152,7 @@ pub(crate) fn life(rounds: u32) -> Result<()> {
         });
     // SAFETY: one thread calls and patches.
     let world = unsafe { SingleThreaded::promise() };
-    let engine = executor.engine().world(world).exits(ramps).build()?;
+    let engine = executor.engine().world(world).exits(exit_stubs).build()?;
     let lived = (0..rounds).try_for_each(|round| one_round(&executor, &engine, round % 2 == 0));
     if lived.is_err() {
         for again in [executor.check(), executor.thread(64 << 10).map(drop)] {

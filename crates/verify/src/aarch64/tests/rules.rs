@@ -8,7 +8,7 @@ use super::{NOP, bytes};
 use crate::{Checked, Error, Result, check, check_trap};
 
 const SITE: u64 = 0x1234_5678_0000;
-const RAMP: u64 = SITE + 0x1000;
+const EXIT_STUB: u64 = SITE + 0x1000;
 const HELPER: u64 = 0x7fff_1234_5678;
 const C_FUNCTION: u64 = SITE + 0x3000;
 
@@ -31,7 +31,7 @@ fn site(shape: CallShape, spec: Option<RecordSpec>) -> SiteContext<'static> {
         shape,
         record: spec.map(|_| record),
         constants,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     }
 }
@@ -51,7 +51,7 @@ fn run(site: &SiteContext<'static>, words: &[u32]) -> Result<Checked> {
     };
     let declared = Declared {
         targets: [
-            target(RAMP, OnReturn::Never),
+            target(EXIT_STUB, OnReturn::Never),
             target(HELPER, OnReturn::PreservesAll),
             target(C_FUNCTION, OnReturn::FollowsC),
         ]
@@ -79,7 +79,7 @@ fn far_calls_through_a_register_are_followed() {
     let checked = run(&any_reg(), &call).unwrap();
     let lost = [16, 17, 30].map(llvm_stackmaps::addr::DwarfReg::new);
     assert_eq!(checked.clobbers, RegSet::of(&lost));
-    assert_eq!(checked.landings, [16]);
+    assert_eq!(checked.return_offsets, [16]);
     // A part that is missing or wrong makes another address.
     for wrong in [0, 1, 2] {
         let mut call = call.clone();
@@ -110,7 +110,7 @@ fn only_scratch_registers_are_written() {
     let shadow = site(CallShape::shadow(32), Some(record(7).locations([reg(20, 8)])));
     let entry = site(CallShape::entry(32), None);
     for reg in 0..31 {
-        let leave = [mov(reg), branch(B, 1, RAMP)];
+        let leave = [mov(reg), branch(B, 1, EXIT_STUB)];
         assert_eq!(run(&shadow, &leave).is_ok(), matches!(reg, 16 | 17), "x{reg}");
         assert_eq!(run(&entry, &[mov(reg)]).is_ok(), matches!(reg, 16 | 17), "x{reg}");
     }
@@ -166,16 +166,16 @@ fn functions_return_through_the_link_register() {
 #[test]
 fn without_a_red_zone_stores_below_the_stack_pointer_are_free() {
     let shadow = site(CallShape::shadow(32), Some(record(7)));
-    let ramp = |index| branch(B, index, RAMP);
+    let exit_stub = |index| branch(B, index, EXIT_STUB);
     // str x16, [sp, #-16]!; ldr x16, [sp], #16
-    let below = [0xf81f_0ff0, 0xf841_07f0, ramp(2)];
+    let below = [0xf81f_0ff0, 0xf841_07f0, exit_stub(2)];
     assert!(run(&shadow, &below).is_ok());
     // stur x16, [sp, #-8]; stp x16, x17, [sp, #-16]
-    assert!(run(&shadow, &[0xf81f_83f0, 0xa93f_47f0, ramp(2)]).is_ok());
+    assert!(run(&shadow, &[0xf81f_83f0, 0xa93f_47f0, exit_stub(2)]).is_ok());
     // str x16, [sp, x17], and one that straddles the stack pointer.
     let entry = site(CallShape::entry(32), None);
     for word in [0xf831_6bf0, 0xf81f_c3f0] {
-        for (site, words) in [(&shadow, &[word, ramp(1)][..]), (&entry, &[word])] {
+        for (site, words) in [(&shadow, &[word, exit_stub(1)][..]), (&entry, &[word])] {
             assert!(matches!(run(site, words), Err(Error::RedZone { .. })));
         }
     }
@@ -245,7 +245,7 @@ fn at_a_marked_site_flags_stay() {
         shape: CallShape::marked(4),
         record: None,
         constants: Constants::NONE,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: false,
     };
     let check = |word: u32| crate::check(&site, &word.to_le_bytes(), &[], &Declared::default());

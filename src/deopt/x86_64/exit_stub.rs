@@ -1,4 +1,4 @@
-//! The bytes of one ramp.
+//! The bytes of one exit stub.
 //!
 //! ```text
 //!     lea  rsp, [rsp - 128]      skip the red zone; no flag changes
@@ -20,10 +20,10 @@ use patchpoint_asm::backend::Backend;
 use patchpoint_asm::x86_64::X86_64;
 
 /// `lea rsp, [rsp - 128]`
-// protection: ramp-skips-the-red-zone
+// protection: exit-stub-skips-the-red-zone
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 /// `lea rsp, [rsp + 136]`: the context and the red zone.
-// protection: ramp-skips-the-red-zone (2)
+// protection: exit-stub-skips-the-red-zone (2)
 const DROP: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 136, 0, 0, 0];
 /// Opcodes of `push [rip + disp32]`, `call [rip + disp32]`, `jmp [rip + disp32]`.
 const PUSH: [u8; 2] = [0xff, 0x35];
@@ -41,7 +41,7 @@ const LONGEST_JUMP: u64 = 6 + 8;
 /// Alignment, and two addresses.
 const TAIL: u64 = 7 + 16;
 
-/// A length that no ramp with this resumption exceeds.
+/// A length that no exit stub with this resumption exceeds.
 pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     let moved = match resume {
         Resume::At(_) => LONGEST_JUMP,
@@ -50,7 +50,7 @@ pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     HEAD + moved + TAIL
 }
 
-/// The ramp at `at` that passes `context` to the routine at `capture`.
+/// The exit stub at `at` that passes `context` to the routine at `capture`.
 pub(in crate::deopt) fn assemble(
     at: CodeAddr,
     context: u64,
@@ -83,7 +83,7 @@ fn padding(at: CodeAddr, len: usize) -> usize {
 fn indirect(out: &mut Vec<u8>, opcode: [u8; 2], to: usize) {
     out.extend(opcode);
     let next = out.len() + 4;
-    // Both are offsets in a ramp, which is far smaller than 2 GiB.
+    // Both are offsets in an exit stub, which is far smaller than 2 GiB.
     out.extend((to.wrapping_sub(next) as u32).to_le_bytes());
 }
 

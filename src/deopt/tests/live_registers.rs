@@ -1,4 +1,4 @@
-//! What a lean ramp saves survives its handler, and it saves what is live.
+//! What a live-register exit stub saves survives its handler, and it saves what is live.
 
 use std::sync::Mutex;
 use std::vec::Vec;
@@ -8,14 +8,14 @@ use super::probe::{Image, Probe, place_trasher, trash, vector_count, width};
 use super::site::TestSite;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::CallShape;
-use crate::deopt::lean::testing::leak;
+use crate::deopt::live_registers::testing::leak;
 use crate::deopt::{Frame, Value};
 use crate::error::Error;
 use crate::stackmap::testing::{RecordSpec, record, reg};
 
 const LEN: u32 = 32;
 
-/// A probe through a lean ramp of a site with this record.
+/// A probe through a live-register exit stub of a site with this record.
 fn probe(
     shape: CallShape,
     spec: RecordSpec,
@@ -23,9 +23,9 @@ fn probe(
 ) -> Probe {
     let mut memory = Memory::new();
     let trasher = place_trasher(&mut memory);
-    let ramp = memory.reserve(2048);
+    let exit_stub = memory.reserve(2048);
     let probe = Probe::place(&mut memory, |asm| {
-        asm.jmp(ramp);
+        asm.jmp(exit_stub);
     });
     let site = CodeAddr::new(probe.collect.get() - u64::from(LEN));
     let mut site = TestSite::new(site, move |frame| {
@@ -35,7 +35,7 @@ fn probe(
         frame.resume()
     });
     (site.shape, site.record) = (shape, Some(leak(spec)));
-    site.lean_ramp(&mut memory, ramp);
+    site.live_register_exit_stub(&mut memory, exit_stub);
     memory.seal();
     probe
 }

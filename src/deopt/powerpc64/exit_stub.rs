@@ -1,8 +1,8 @@
-//! The bytes of one ramp.
+//! The bytes of one exit stub.
 //!
 //! ```text
 //!     stdu  r1, -FRAME(r1)       skips the red zone; no register is free yet
-//!     std   r0, ...              r0, LR, r12 and CTR: what the ramp itself uses
+//!     std   r0, ...              r0, LR, r12 and CTR: what the exit_stub itself uses
 //!     ...                        the context and the dispatcher go into the frame
 //!     bctrl                      the capture routine saves, calls, restores, returns
 //!     ld    r0, ...              LR and r0
@@ -23,10 +23,10 @@ use patchpoint_asm::powerpc64::PowerPc64;
 /// The most instructions before the resumption: three addresses of five each, and twenty others.
 const HEAD: u64 = (3 * 5 + 20) * 4;
 
-/// What the processor has. Written before the first ramp exists.
+/// What the processor has. Written before the first exit stub exists.
 pub(in crate::deopt) static PROCESSOR: AtomicU16 = AtomicU16::new(0);
 
-/// A length that no ramp with this resumption exceeds.
+/// A length that no exit stub with this resumption exceeds.
 pub(in crate::deopt) fn max_len(backend: &PowerPc64, resume: &Resume<'_>) -> u64 {
     let moved = match resume {
         Resume::At(_) => 4,
@@ -35,10 +35,10 @@ pub(in crate::deopt) fn max_len(backend: &PowerPc64, resume: &Resume<'_>) -> u64
     HEAD + moved
 }
 
-/// What a ramp calls.
+/// What an exit stub calls.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::deopt) struct Called {
-    /// The address of the ramp's context.
+    /// The address of the exit stub's context.
     pub(in crate::deopt) context: u64,
     /// The address of the capture routine's first instruction.
     pub(in crate::deopt) capture: u64,
@@ -46,7 +46,7 @@ pub(in crate::deopt) struct Called {
     pub(in crate::deopt) dispatch: u64,
 }
 
-/// The ramp at `at`.
+/// The exit stub at `at`.
 pub(in crate::deopt) fn assemble(
     backend: &PowerPc64,
     at: CodeAddr,
@@ -59,7 +59,7 @@ pub(in crate::deopt) fn assemble(
         Resume::At(to) => {
             let jump = backend
                 .jump_between(resume_at, to)
-                .ok_or(Error::RampOutOfReach { ramp: at, to })?;
+                .ok_or(Error::ExitStubOutOfReach { exit_stub: at, to })?;
             out.extend(jump);
         }
         Resume::Original { addr, bytes } => out.extend(backend.relocate(resume_at, addr, bytes)?),
@@ -129,7 +129,7 @@ mod tests {
     use patchpoint_asm::powerpc64::{BIG_V1, BIG_V2, LITTLE};
 
     #[test]
-    fn a_ramp_is_what_its_head_says() {
+    fn an_exit_stub_is_what_its_head_says() {
         let called = Called {
             context: 0x1122_3344_5566,
             capture: 0x7788_99aa_bbcc,

@@ -1,4 +1,4 @@
-//! What lean ramps need of each architecture beside the operations of sequences: the stack pointer, and whole vector
+//! What live-register exit stubs need of each architecture beside the operations of sequences: the stack pointer, and whole vector
 //! registers.
 //!
 //! Sources: Intel SDM volume 2 (movups, vmovups); Arm DDI 0487, C6 and C7; Power ISA 3.1B, books I; z/Architecture

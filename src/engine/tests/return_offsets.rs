@@ -6,7 +6,7 @@ use crate::verify;
 /// LLVM's call of a number, as `llvm-objdump` shows it, and where it returns to.
 struct LlvmCall {
     bytes: &'static [u8],
-    landing: usize,
+    return_offset: usize,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -15,7 +15,7 @@ const CALL: LlvmCall = LlvmCall {
     bytes: &[
         0x49, 0xbb, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0x00, 0x00, 0x41, 0xff, 0xd3,
     ],
-    landing: 13,
+    return_offset: 13,
 };
 #[cfg(target_arch = "aarch64")]
 const CALL: LlvmCall = LlvmCall {
@@ -23,7 +23,7 @@ const CALL: LlvmCall = LlvmCall {
     bytes: &[
         0x90, 0x46, 0xc2, 0xd2, 0x10, 0xcf, 0xaa, 0xf2, 0x90, 0x57, 0x93, 0xf2, 0x00, 0x02, 0x3f, 0xd6,
     ],
-    landing: 16,
+    return_offset: 16,
 };
 #[cfg(all(target_arch = "powerpc64", target_endian = "little"))]
 const CALL: LlvmCall = LlvmCall {
@@ -32,7 +32,7 @@ const CALL: LlvmCall = LlvmCall {
         0x34, 0x12, 0x80, 0x39, 0x0a, 0x04, 0x8c, 0x79, 0x78, 0x56, 0x8c, 0x65, 0xbc, 0x9a, 0x8c, 0x61, 0x18,
         0x00, 0x41, 0xf8, 0xa6, 0x03, 0x89, 0x7d, 0x21, 0x04, 0x80, 0x4e, 0x18, 0x00, 0x41, 0xe8,
     ],
-    landing: 28,
+    return_offset: 28,
 };
 #[cfg(all(target_arch = "powerpc64", target_endian = "big"))]
 const CALL: LlvmCall = if crate::arch::HOST_HAS_DESCRIPTORS {
@@ -44,7 +44,7 @@ const CALL: LlvmCall = if crate::arch::HOST_HAS_DESCRIPTORS {
             0xf8, 0x41, 0x00, 0x28, 0xe8, 0x4c, 0x00, 0x08, 0xe9, 0x8c, 0x00, 0x00, 0x7d, 0x89, 0x03, 0xa6,
             0x4e, 0x80, 0x04, 0x21, 0xe8, 0x41, 0x00, 0x28,
         ],
-        landing: 36,
+        return_offset: 36,
     }
 } else {
     LlvmCall {
@@ -53,7 +53,7 @@ const CALL: LlvmCall = if crate::arch::HOST_HAS_DESCRIPTORS {
             0x39, 0x80, 0x12, 0x34, 0x79, 0x8c, 0x04, 0x0a, 0x65, 0x8c, 0x56, 0x78, 0x61, 0x8c, 0x9a, 0xbc,
             0xf8, 0x41, 0x00, 0x18, 0x7d, 0x89, 0x03, 0xa6, 0x4e, 0x80, 0x04, 0x21, 0xe8, 0x41, 0x00, 0x18,
         ],
-        landing: 28,
+        return_offset: 28,
     }
 };
 #[cfg(target_arch = "s390x")]
@@ -62,7 +62,7 @@ const CALL: LlvmCall = LlvmCall {
     bytes: &[
         0xc0, 0x1f, 0x56, 0x78, 0x9a, 0xbc, 0xc0, 0x18, 0x00, 0x00, 0x12, 0x34, 0x0d, 0xe1,
     ],
-    landing: 14,
+    return_offset: 14,
 };
 #[cfg(target_arch = "riscv64")]
 const CALL: LlvmCall = LlvmCall {
@@ -71,7 +71,7 @@ const CALL: LlvmCall = LlvmCall {
         0xb7, 0xb0, 0x68, 0x24, 0x9b, 0x80, 0x10, 0xcf, 0x93, 0x90, 0xd0, 0x00, 0x93, 0x80, 0xf0, 0x6a, 0x93,
         0x90, 0x20, 0x00, 0xe7, 0x80, 0x00, 0x00,
     ],
-    landing: 24,
+    return_offset: 24,
 };
 
 /// The nops behind the call.
@@ -103,7 +103,7 @@ const ONES: u64 = if matches!(ARCH, Arch::X86_64) {
     SITE as u64 / 4 - 4
 };
 
-/// Without a call, longer than what stands before the landing.
+/// Without a call, longer than what stands before the return offset.
 fn long() -> Sequence {
     (0..ONES).fold(plus(1), |sequence, _| {
         sequence.add(result(), 1u64).in_place_only()
@@ -117,20 +117,20 @@ fn one() -> (Lab, Text, Site) {
     (lab, text, site)
 }
 
-/// The bytes from the landing on are nops, from there on; on PowerPC behind what restores the TOC pointer.
+/// The bytes from the return offset on are nops, from there on; on PowerPC behind what restores the TOC pointer.
 fn keeps(site: &Site) -> bool {
     let found = bytes(site);
-    let restores = CALL.bytes.len() - CALL.landing;
+    let restores = CALL.bytes.len() - CALL.return_offset;
     // What restores is decoded together with the branch around it.
     let boundaries = verify::boundaries(ARCH, site.addr(), &found);
-    let boundary = boundaries.contains(&((CALL.landing - restores) as u32));
-    let (restored, tail) = found[CALL.landing..].split_at(restores);
+    let boundary = boundaries.contains(&((CALL.return_offset - restores) as u32));
+    let (restored, tail) = found[CALL.return_offset..].split_at(restores);
     let nops = verify::original(ARCH, site.addr(), tail);
-    boundary && restored == &CALL.bytes[CALL.landing..] && nops == Ok(verify::Original::Nops)
+    boundary && restored == &CALL.bytes[CALL.return_offset..] && nops == Ok(verify::Original::Nops)
 }
 
 #[test]
-fn code_that_has_not_run_has_no_landings() {
+fn code_that_has_not_run_has_no_return_offsets() {
     let (lab, _text, site) = one();
     lab.engine.patch(1, &long()).unwrap();
     assert!(!keeps(&site));
@@ -165,7 +165,7 @@ fn the_entries_of_a_module_are_given_when_it_is_released() {
 }
 
 #[test]
-fn code_that_may_have_run_keeps_its_landing_through_every_change() {
+fn code_that_may_have_run_keeps_its_return_offset_through_every_change() {
     let (lab, _text, site) = one();
     site.module().release();
     refused!(lab.engine.patch(1, &long()), Assemble(SequenceTooLong));
@@ -189,7 +189,7 @@ fn what_was_prepared_before_the_code_was_let_run_is_refused_after() {
     site.module().release();
     refused!(early.commit(), SiteChanged);
     assert_eq!(bytes(&site), called(1).bytes[..SITE]);
-    // A plan that keeps the landing anyway is made for it.
+    // A plan that keeps the return offset anyway is made for it.
     lab.engine.plan(1, &plus(1)).unwrap().commit().unwrap();
 }
 
@@ -254,7 +254,7 @@ fn calling() -> Sequence {
 }
 
 #[test]
-fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
+fn a_call_in_a_sequence_leaves_a_return_offset_too_unless_it_ends_there() {
     let (lab, _text, site) = only(&HOST.nop.repeat(60 / HOST.nop.len() - 1));
     let last = calling();
     let inner = last.clone().add(result(), 1u64);
@@ -278,7 +278,7 @@ fn a_call_in_a_sequence_leaves_a_landing_too_unless_it_ends_there() {
 /// Elsewhere all nops are as long as what instructions are a multiple of: a call returns into the middle of none.
 #[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 #[test]
-fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there() {
+fn original_bytes_come_back_only_where_they_keep_the_return_offsets_of_what_was_there() {
     // A nop of 7 bytes, or `brcl 0` twice and what makes a call of 6 or 14 bytes end in none.
     let (nops, before) = match ARCH {
         Arch::X86_64 => ([0x0f, 0x1f, 0x80, 0, 0, 0, 0].repeat(4), 0),
@@ -291,7 +291,7 @@ fn original_bytes_come_back_only_where_they_keep_the_landings_of_what_was_there(
     let called = unsafe { called.call(target, crate::arch::OnReturn::FollowsC) };
     lab.engine.patch(1, &called.add(result(), 1u64)).unwrap();
     // The call returns into the middle of one of the original nops.
-    refused!(lab.engine.restore(1), LandingLost);
+    refused!(lab.engine.restore(1), ReturnOffsetLost);
     assert_eq!(lab.engine.status(&site), Status::Patched);
     // SAFETY: the only thread is here.
     let drained = unsafe { Drained::promise() };

@@ -1,4 +1,4 @@
-//! The bytes of one ramp.
+//! The bytes of one exit stub.
 //!
 //! ```text
 //!     lay  %r15, -160(%r15)      nothing is below the stack pointer; no condition changes
@@ -55,7 +55,7 @@ const LONGEST_JUMP: u64 = 6 + 6 + 2;
 /// Alignment, and two addresses.
 const TAIL: u64 = 7 + 16;
 
-/// A length that no ramp with this resumption exceeds.
+/// A length that no exit stub with this resumption exceeds.
 pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     let moved = match resume {
         Resume::At(_) => LONGEST_JUMP,
@@ -64,7 +64,7 @@ pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     HEAD + moved + TAIL
 }
 
-/// The ramp at `at` that passes `context` to the routine at `capture`.
+/// The exit stub at `at` that passes `context` to the routine at `capture`.
 pub(in crate::deopt) fn assemble(
     at: CodeAddr,
     context: u64,
@@ -126,15 +126,18 @@ mod tests {
     const AT: u64 = 0x10_0000_0004;
 
     fn lines(resume: Resume<'_>, len: usize) -> (Vec<String>, Vec<u8>) {
-        let ramp = assemble(CodeAddr::new(AT), 0x1122_3344_5566_7788, 0x99aa, resume).unwrap();
-        assert!(ramp.len() as u64 <= max_len(&resume));
-        let code = crate::verify::disassemble(crate::arch::Arch::SystemZ, CodeAddr::new(AT), &ramp);
-        (code.into_iter().take(len).map(|line| line.text).collect(), ramp)
+        let exit_stub = assemble(CodeAddr::new(AT), 0x1122_3344_5566_7788, 0x99aa, resume).unwrap();
+        assert!(exit_stub.len() as u64 <= max_len(&resume));
+        let code = crate::verify::disassemble(crate::arch::Arch::SystemZ, CodeAddr::new(AT), &exit_stub);
+        (
+            code.into_iter().take(len).map(|line| line.text).collect(),
+            exit_stub,
+        )
     }
 
     #[test]
-    fn a_ramp_saves_calls_restores_and_resumes() {
-        let (lines, ramp) = lines(Resume::At(CodeAddr::new(0x10_0000_1000)), 9);
+    fn an_exit_stub_saves_calls_restores_and_resumes() {
+        let (lines, exit_stub) = lines(Resume::At(CodeAddr::new(0x10_0000_1000)), 9);
         assert_eq!(
             lines,
             [
@@ -149,13 +152,13 @@ mod tests {
                 "brcl 15, 0x1000001000"
             ]
         );
-        assert_eq!(ramp.len(), 0x34 + 16);
-        assert_eq!(ramp[0x34..0x3c], 0x1122_3344_5566_7788u64.to_be_bytes());
-        assert_eq!(ramp[0x3c..], 0x99aau64.to_be_bytes());
+        assert_eq!(exit_stub.len(), 0x34 + 16);
+        assert_eq!(exit_stub[0x34..0x3c], 0x1122_3344_5566_7788u64.to_be_bytes());
+        assert_eq!(exit_stub[0x3c..], 0x99aau64.to_be_bytes());
     }
 
     #[test]
-    fn a_ramp_far_from_its_site_resumes_through_r1() {
+    fn an_exit_stub_far_from_its_site_resumes_through_r1() {
         let (lines, _) = lines(Resume::At(CodeAddr::new(0x7fff_1234_5678)), 11);
         assert_eq!(
             lines[8..],
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_executes_what_stood_at_its_site() {
+    fn an_exit_stub_executes_what_stood_at_its_site() {
         // brc 8, .+16
         let original = Resume::Original {
             addr: CodeAddr::new(0x10_0000_1000),

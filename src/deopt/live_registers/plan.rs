@@ -1,4 +1,4 @@
-//! Which registers a lean ramp saves, and where.
+//! Which registers a live-register exit stub saves, and where.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ pub(in crate::deopt) struct Slot {
     pub(super) back: bool,
 }
 
-/// The registers that a lean ramp saves.
+/// The registers that a live-register exit stub saves.
 #[derive(Debug)]
 pub(in crate::deopt) struct Plan {
     pub(super) slots: Box<[Slot]>,
@@ -47,7 +47,7 @@ struct Needs<'a> {
 }
 
 impl Plan {
-    /// The registers to be saved at a site; `None` where that is not known, or is beyond a lean ramp.
+    /// The registers to be saved at a site; `None` where that is not known, or is beyond a live-register exit stub.
     pub(in crate::deopt) fn new(site: &SiteContext<'_>) -> Option<Self> {
         let c = site.shape.convention() == Convention::C;
         let record = site.record?;

@@ -1,4 +1,4 @@
-//! The bytes of one ramp.
+//! The bytes of one exit stub.
 //!
 //! ```text
 //!     addi  sp, sp, -32          no register is free at a shadow
@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::riscv64::RiscV64;
 
-/// Bytes by which the ramp lowers the stack pointer.
+/// Bytes by which the exit stub lowers the stack pointer.
 #[cfg(target_arch = "riscv64")]
 pub(in crate::deopt) const BELOW_SITE: u64 = 32;
 
@@ -52,7 +52,7 @@ const HEAD: u64 = 10 * 4;
 /// Alignment, and two addresses.
 const TAIL: u64 = 6 + 8 + 16;
 
-/// A length that no ramp with this resumption exceeds.
+/// A length that no exit stub with this resumption exceeds.
 pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     let moved = match resume {
         Resume::At(_) => 4,
@@ -61,7 +61,7 @@ pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     HEAD + moved + TAIL
 }
 
-/// The ramp at `at` that passes `context` to the routine at `capture`.
+/// The exit stub at `at` that passes `context` to the routine at `capture`.
 pub(in crate::deopt) fn assemble(
     at: CodeAddr,
     context: u64,
@@ -77,7 +77,7 @@ pub(in crate::deopt) fn assemble(
     let data = data_at(at, end);
     let mut out = Vec::with_capacity(data + 16);
     put(&mut out, &SAVE);
-    // An offset in a ramp, which is far smaller than 2 GiB.
+    // An offset in an exit stub, which is far smaller than 2 GiB.
     let distance = data.wrapping_sub(out.len()) as u32;
     // The loads add signed numbers of 12 bits, and both have the same upper part.
     let upper = (distance + 0x800) & !0xfff;
@@ -100,7 +100,7 @@ pub(in crate::deopt) fn assemble(
     Ok(out)
 }
 
-/// Where the data stands in a ramp whose code ends at `end`: aligned, and with both words in reach of one `auipc`.
+/// Where the data stands in an exit stub whose code ends at `end`: aligned, and with both words in reach of one `auipc`.
 fn data_at(at: CodeAddr, end: usize) -> usize {
     let data = end + (at.get().wrapping_add(end as u64).wrapping_neg() & 7) as usize;
     let from_auipc = data.wrapping_sub(4 * SAVE.len()) & 0xfff;
@@ -115,13 +115,13 @@ fn put(out: &mut Vec<u8>, words: &[u32]) {
 }
 
 /// A jump changes no register, so it has to reach by itself: 1 MiB.
-fn jump(ramp: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
+fn jump(exit_stub: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
     let head = RiscV64
         .plan_head(at, crate::addr::Len::new(8))
         .ok()
         .filter(|head| head.addr == at)
         .and_then(|head| RiscV64.jump(head, to));
-    let bytes = head.ok_or(Error::RampOutOfReach { ramp, to })?;
+    let bytes = head.ok_or(Error::ExitStubOutOfReach { exit_stub, to })?;
     Ok(bytes.to_vec())
 }
 
@@ -133,14 +133,14 @@ mod tests {
     use alloc::string::String;
 
     #[test]
-    fn a_ramp_keeps_every_register_but_through_the_stack() {
+    fn an_exit_stub_keeps_every_register_but_through_the_stack() {
         for at in [0x7000_0000_1000, 0x7000_0000_1004] {
             let (at, to) = (CodeAddr::new(at), CodeAddr::new(at + 0x800));
-            let ramp = assemble(at, 0x1122_3344_5566_7788, 0x99aa, Resume::At(to)).unwrap();
-            assert!(ramp.len() as u64 <= max_len(&Resume::At(to)));
-            let data = ramp.len() - 16;
+            let exit_stub = assemble(at, 0x1122_3344_5566_7788, 0x99aa, Resume::At(to)).unwrap();
+            assert!(exit_stub.len() as u64 <= max_len(&Resume::At(to)));
+            let data = exit_stub.len() - 16;
             assert_eq!((at.get() + data as u64) % 8, 0);
-            let texts: Vec<String> = disassemble(Arch::RiscV64, at, &ramp[..44])
+            let texts: Vec<String> = disassemble(Arch::RiscV64, at, &exit_stub[..44])
                 .into_iter()
                 .map(|line| line.text)
                 .collect();
@@ -158,7 +158,7 @@ mod tests {
                 alloc::format!("jal zero, {:#x}", to.get()),
             ];
             assert_eq!(texts, expected);
-            let (context, capture) = ramp[data..].split_at(8);
+            let (context, capture) = exit_stub[data..].split_at(8);
             assert_eq!(context, 0x1122_3344_5566_7788_u64.to_le_bytes());
             assert_eq!(capture, 0x99aa_u64.to_le_bytes());
         }
@@ -172,17 +172,17 @@ mod tests {
             let original = [0x13, 0, 0, 0].repeat(nops);
             let addr = CodeAddr::new(0x10_8000);
             let bytes = &original;
-            let ramp = assemble(at, 1, 2, Resume::Original { addr, bytes }).unwrap();
-            let word = |index: usize| u32::from_le_bytes(ramp[4 * index..][..4].try_into().unwrap());
+            let exit_stub = assemble(at, 1, 2, Resume::Original { addr, bytes }).unwrap();
+            let word = |index: usize| u32::from_le_bytes(exit_stub[4 * index..][..4].try_into().unwrap());
             let base = 12 + i64::from((word(3) & !0xfff) as i32);
-            let data = ramp.len() as i64 - 16;
+            let data = exit_stub.len() as i64 - 16;
             assert_eq!(base + i64::from(word(4) as i32 >> 20), data + 8);
             assert_eq!(base + i64::from(word(5) as i32 >> 20), data);
         }
     }
 
     #[test]
-    fn a_ramp_resumes_within_1_mib() {
+    fn an_exit_stub_resumes_within_1_mib() {
         let at = CodeAddr::new(0x7000_0000_1000);
         let resume = |distance: i64| {
             let to = CodeAddr::new((at.get() + HEAD).wrapping_add_signed(distance));
@@ -193,7 +193,7 @@ mod tests {
         }
         for distance in [1, 1 << 20, -(1 << 20) - 2] {
             assert!(
-                matches!(resume(distance), Err(Error::RampOutOfReach { .. })),
+                matches!(resume(distance), Err(Error::ExitStubOutOfReach { .. })),
                 "{distance}"
             );
         }

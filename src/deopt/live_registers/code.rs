@@ -1,4 +1,4 @@
-//! The bytes of one lean ramp: operations as the sequences of sites have them, and what these have no words for.
+//! The bytes of one live-register exit stub: operations as the sequences of sites have them, and what these have no words for.
 //!
 //! ```text
 //!     lower the stack pointer
@@ -29,7 +29,7 @@ type Coded<T = ()> = core::result::Result<T, Refusal>;
 /// Longer than any address that a context can have.
 const ANY_CONTEXT: u64 = 0x7edc_ba98_7654_3210;
 
-/// A length that the lean ramp does not exceed, wherever near the site it stands.
+/// A length that the live-register exit stub does not exceed, wherever near the site it stands.
 pub(super) fn max_len(site: &SiteContext<'_>, plan: &Plan, dispatch: u64) -> Result<Len> {
     let code = Writer::write(site, plan, Origin::Near(site.addr), ANY_CONTEXT, dispatch);
     let extra = code.as_ref().map_or(0, |code| code.extra);
@@ -60,7 +60,7 @@ pub(super) fn stack(arch: Arch, plan: &Plan) -> Vec<StackAt> {
     stack
 }
 
-/// The lean ramp at `at`.
+/// The live-register exit stub at `at`.
 pub(super) fn assemble(
     site: &SiteContext<'_>,
     plan: &Plan,
@@ -74,7 +74,10 @@ pub(super) fn assemble(
 
 fn finished(site: &SiteContext<'_>, at: CodeAddr, code: Coded<Code>) -> Result<Vec<u8>> {
     let end = CodeAddr::new(site.addr.get().wrapping_add(site.shape.reserved().get().into()));
-    let out_of_reach = Error::RampOutOfReach { ramp: at, to: end };
+    let out_of_reach = Error::ExitStubOutOfReach {
+        exit_stub: at,
+        to: end,
+    };
     // The operations are chosen so that none is refused; what is left is the distance.
     code.ok()
         .and_then(|code| finish(site.arch, code, end))

@@ -36,7 +36,7 @@ fn seven() -> Sequence {
     Sequence::new().mov(result(), arg(0)).add(result(), 7u64)
 }
 
-/// `argument + 7`, longer than the bytes before the landing: in a stub.
+/// `argument + 7`, longer than the bytes before the return offset: in a stub.
 fn seven_in_stub() -> Sequence {
     let start = Sequence::new().mov(result(), arg(0));
     (0..7)
@@ -55,14 +55,14 @@ fn a_callee_patches_the_site_it_returns_into() {
             inner.patch(1, &patch).unwrap();
             a + 100
         });
-        // The callee's answer goes through the new bytes behind the landing: nops.
+        // The callee's answer goes through the new bytes behind the return offset: nops.
         assert_eq!(call(&module, "calls", [1, 0]), 101 * 3);
         assert_ne!(call(&module, "calls", [1, 0]), 101 * 3);
     }
 }
 
 #[test]
-fn what_would_stand_on_the_landing_is_refused_while_a_callee_is_in_the_call() {
+fn what_would_stand_on_the_return_offset_is_refused_while_a_callee_is_in_the_call() {
     let (engine, _) = engine();
     let module = registered_for_calls(&engine, callee);
     let inner = engine.clone();
@@ -117,7 +117,7 @@ fn a_callee_invalidates_the_function_it_returns_into() {
     });
     assert_eq!(call(&module, "calls", [1, 0]), 101 * 3);
     assert_eq!(deopts.load(Ordering::Relaxed), 0);
-    // From the ramp on: LLVM's call, displaced, then the rest of the function.
+    // From the exit stub on: LLVM's call, displaced, then the rest of the function.
     assert_eq!(call(&module, "calls", [2, 0]), 102 * 3);
     assert_eq!(deopts.load(Ordering::Relaxed), 1);
 }

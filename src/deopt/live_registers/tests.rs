@@ -23,12 +23,12 @@ fn site(arch: Arch, shape: CallShape, spec: RecordSpec, trusted: bool) -> SiteCo
         shape,
         record: Some(leak(spec)),
         constants: Constants::NONE,
-        landings: &[],
+        return_offsets: &[],
         trust_live_outs: trusted,
     }
 }
 
-/// The saved registers and their bytes, in order of their numbers; `None` for a ramp.
+/// The saved registers and their bytes, in order of their numbers; `None` for an exit stub.
 fn saved(arch: Arch, shape: CallShape, spec: RecordSpec) -> Option<Vec<(u16, u16)>> {
     let [trusted, untrusted] = [true, false].map(|trusted| {
         let plan = Plan::new(&site(arch, shape, spec.clone(), trusted))?;
@@ -149,8 +149,11 @@ fn where_it_is_not_known_what_is_live_everything_is_saved() {
         // LLVM's mark of a register that has no number.
         let unnumbered = spec(arch, 2, 4).live_out(u16::MAX, 4);
         assert_eq!(saved(arch, any_reg(), unnumbered), None, "{arch}");
-        let lean = saved(arch, CallShape::c(32).result().args(2), record(7));
-        assert!(lean.is_some(), "LLVM's call loses what a C function does: {arch}");
+        let live_registers = saved(arch, CallShape::c(32).result().args(2), record(7));
+        assert!(
+            live_registers.is_some(),
+            "LLVM's call loses what a C function does: {arch}"
+        );
     }
     // A mask, a condition, an upper vector, a scalable vector.
     for (arch, reg) in [
@@ -303,7 +306,7 @@ fn vectors_are_stored_and_loaded_as_llvm_does() {
     }
 }
 
-/// What a lean exit is made of depends on the order of bytes alone.
+/// What a live-register exit is made of depends on the order of bytes alone.
 #[test]
 fn exits_of_both_conventions_of_powerpc64_are_the_same() {
     let of = |arch| {

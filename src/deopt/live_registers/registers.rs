@@ -104,7 +104,7 @@ impl Registers<'_> {
     }
 }
 
-/// The registers that a lean ramp has saved.
+/// The registers that a live-register exit stub has saved.
 pub(in crate::deopt) struct Live<'f> {
     slots: &'f [Slot],
     first: *mut u8,
@@ -118,7 +118,7 @@ const FITS: &str = "the longest register has room";
 
 impl<'f> Live<'f> {
     /// # Safety
-    /// Only for what a lean ramp of that plan passes.
+    /// Only for what a live-register exit stub of that plan passes.
     pub(super) unsafe fn new(plan: &'f Plan, first: *mut u8) -> Self {
         let stack_pointer = (first as u64).wrapping_add(u64::from(plan.frame - plan.header));
         Self {
@@ -147,14 +147,14 @@ impl<'f> Live<'f> {
 
     /// What is in a slot of 8 bytes.
     fn word(&self, slot: &Slot) -> Option<u64> {
-        // SAFETY: the ramp stored so many bytes there.
+        // SAFETY: the exit stub stored so many bytes there.
         (slot.size == 8).then(|| unsafe { self.at(slot).cast::<u64>().read_unaligned() })
     }
 
     fn set_word(&mut self, reg: DwarfReg, word: u64) -> Option<()> {
         let (index, slot) = self.word_slot(reg)?;
         self.keep(index, slot);
-        // SAFETY: the ramp reserved so many bytes there, and loads them.
+        // SAFETY: the exit stub reserved so many bytes there, and loads them.
         unsafe { self.at(slot).cast::<u64>().write_unaligned(word) };
         Some(())
     }
@@ -188,7 +188,7 @@ impl<'f> Live<'f> {
         };
         let size = usize::from(slot.size);
         let to = bytes.get_mut(..size).expect(FITS);
-        // SAFETY: the ramp stored so many bytes there.
+        // SAFETY: the exit stub stored so many bytes there.
         unsafe { core::ptr::copy_nonoverlapping(self.at(slot), to.as_mut_ptr(), size) };
         in_order(to);
         (bytes, size)
@@ -205,7 +205,7 @@ impl<'f> Live<'f> {
         }
         let from = whole.get_mut(..size).expect(FITS);
         in_order(from);
-        // SAFETY: the ramp reserved so many bytes there, and loads them.
+        // SAFETY: the exit stub reserved so many bytes there, and loads them.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), self.at(slot), size) };
     }
 }

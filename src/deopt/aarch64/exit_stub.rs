@@ -1,4 +1,4 @@
-//! The bytes of one ramp.
+//! The bytes of one exit stub.
 //!
 //! ```text
 //!     stp  x16, x17, [sp, #-160]!   skip the red zone that Darwin has; no flag changes
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use patchpoint_asm::aarch64::AArch64;
 use patchpoint_asm::backend::Backend;
 
-/// Bytes by which the ramp lowers the stack pointer: three registers, alignment, and 128 bytes of a red zone.
+/// Bytes by which the exit stub lowers the stack pointer: three registers, alignment, and 128 bytes of a red zone.
 #[cfg(target_arch = "aarch64")]
 pub(in crate::deopt) const BELOW_SITE: u64 = 160;
 
@@ -54,7 +54,7 @@ const HEAD: u64 = 7 * 4;
 /// Alignment, and two addresses.
 const TAIL: u64 = 4 + 16;
 
-/// A length that no ramp with this resumption exceeds.
+/// A length that no exit stub with this resumption exceeds.
 pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     let moved = match resume {
         Resume::At(_) => 4,
@@ -63,7 +63,7 @@ pub(in crate::deopt) fn max_len(resume: &Resume<'_>) -> u64 {
     HEAD + moved + TAIL
 }
 
-/// The ramp at `at` that passes `context` to the routine at `capture`.
+/// The exit stub at `at` that passes `context` to the routine at `capture`.
 pub(in crate::deopt) fn assemble(
     at: CodeAddr,
     context: u64,
@@ -96,24 +96,24 @@ fn put(out: &mut Vec<u8>, words: &[u32]) {
 
 /// A load of what is at the offset `to` of the same code.
 fn load(out: &mut Vec<u8>, word: u32, to: usize) {
-    // Both are offsets in a ramp, which is far smaller than 1 MiB.
+    // Both are offsets in an exit stub, which is far smaller than 1 MiB.
     let distance = (to.wrapping_sub(out.len()) / 4) as u32;
     put(out, &[word | distance << 5]);
 }
 
-fn resumption(ramp: CodeAddr, at: CodeAddr, resume: Resume<'_>) -> Result<Vec<u8>> {
+fn resumption(exit_stub: CodeAddr, at: CodeAddr, resume: Resume<'_>) -> Result<Vec<u8>> {
     match resume {
-        Resume::At(to) => jump(ramp, at, to),
+        Resume::At(to) => jump(exit_stub, at, to),
         Resume::Original { addr, bytes } => Ok(AArch64.relocate(at, addr, bytes)?),
     }
 }
 
 /// A jump changes no register, so it has to reach by itself: 128 MiB.
-fn jump(ramp: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
+fn jump(exit_stub: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
     let distance = to.distance_from(at);
     let reaches = distance % 4 == 0 && (-(1 << 27)..1 << 27).contains(&distance);
     if !reaches {
-        return Err(Error::RampOutOfReach { ramp, to });
+        return Err(Error::ExitStubOutOfReach { exit_stub, to });
     }
     let word = JUMP | (distance / 4) as u32 & 0x03ff_ffff;
     Ok(word.to_le_bytes().to_vec())
@@ -128,18 +128,18 @@ mod tests {
 
     const AT: CodeAddr = CodeAddr::new(0x7000_0000_1000);
 
-    fn texts(ramp: &[u8], at: CodeAddr) -> Vec<String> {
-        let code = &ramp[..ramp.len() - 16];
+    fn texts(exit_stub: &[u8], at: CodeAddr) -> Vec<String> {
+        let code = &exit_stub[..exit_stub.len() - 16];
         let lines = disassemble(Arch::AArch64, at, code);
         lines.into_iter().map(|line| line.text).collect()
     }
 
     #[test]
-    fn a_ramp_keeps_every_register_but_through_the_stack() {
+    fn an_exit_stub_keeps_every_register_but_through_the_stack() {
         for (at, padding) in [(AT, &[][..]), (CodeAddr::new(AT.get() + 4), &["brk #0x0"])] {
             let to = CodeAddr::new(at.get() + 0x1000);
-            let ramp = assemble(at, 0x1122_3344_5566_7788, 0x99aa, Resume::At(to)).unwrap();
-            let data = at.get() + ramp.len() as u64 - 16;
+            let exit_stub = assemble(at, 0x1122_3344_5566_7788, 0x99aa, Resume::At(to)).unwrap();
+            let data = at.get() + exit_stub.len() as u64 - 16;
             assert_eq!(data % 8, 0);
             let expected = [
                 "stp x16, x17, [sp, #-160]!".into(),
@@ -153,16 +153,16 @@ mod tests {
             ];
             let padding = padding.iter().map(|text| String::from(*text));
             let expected: Vec<_> = expected.into_iter().chain(padding).collect();
-            assert_eq!(texts(&ramp, at), expected);
-            let (context, capture) = ramp[ramp.len() - 16..].split_at(8);
+            assert_eq!(texts(&exit_stub, at), expected);
+            let (context, capture) = exit_stub[exit_stub.len() - 16..].split_at(8);
             assert_eq!(context, 0x1122_3344_5566_7788_u64.to_le_bytes());
             assert_eq!(capture, 0x99aa_u64.to_le_bytes());
-            assert!(ramp.len() as u64 <= max_len(&Resume::At(to)));
+            assert!(exit_stub.len() as u64 <= max_len(&Resume::At(to)));
         }
     }
 
     #[test]
-    fn a_ramp_resumes_within_128_mib() {
+    fn an_exit_stub_resumes_within_128_mib() {
         let from = AT.get() + HEAD;
         let resume = |distance: i64| {
             let to = CodeAddr::new(from.wrapping_add_signed(distance));
@@ -173,7 +173,7 @@ mod tests {
         }
         for distance in [2, 128 << 20, -(128 << 20) - 4] {
             assert!(
-                matches!(resume(distance), Err(Error::RampOutOfReach { .. })),
+                matches!(resume(distance), Err(Error::ExitStubOutOfReach { .. })),
                 "{distance}"
             );
         }

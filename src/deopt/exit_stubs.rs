@@ -1,4 +1,4 @@
-//! The ramps of an engine: its sites, the runtime's handlers, and the unwind information of its modules.
+//! The exit stubs of an engine: its sites, the runtime's handlers, and the unwind information of its modules.
 
 #![allow(unsafe_code, reason = "Exits is an unsafe trait")]
 
@@ -6,11 +6,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::c_function::{self, CCall, CFunction};
-use super::lean::{self, LeanContext};
+use super::exit_stub::{capture, encode_calling, stack};
+use super::live_registers::{self, LiveRegistersContext};
 use super::mirrored::Contexts;
-use super::ramp::{capture, encode_calling, stack};
 use super::unwinds::Unwinds;
-use super::{Answer, Frame, RampContext, RampSite, Resume, UnwindInfo, max_len};
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
 use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame};
@@ -20,22 +20,22 @@ use crate::site::{ModuleId, Site};
 /// What the runtime does when compiled code reaches it. A panic ends the process.
 type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
 
-/// Makes the ramps of an engine, which end in these handlers.
+/// Makes the exit stubs of an engine, which end in these handlers.
 ///
 /// A handler may change sites, the one it comes from too. One that holds an [`Engine`](crate::Engine) should
 /// hold it [weakly](crate::Engine::downgrade): the engine owns its handlers.
 #[derive(Default)]
-pub struct Ramps {
+pub struct ExitStubs {
     miss: Option<Handler>,
-    /// Whether its ramps save the live registers only.
-    lean: bool,
+    /// Whether its exit stubs save the live registers only.
+    live_registers: bool,
     deopt: Option<Handler>,
     unwinds: Unwinds,
-    /// The ramps, where they are executed in a mirror.
+    /// The exit stubs, where they are executed in a mirror.
     mirrored: Option<Contexts>,
 }
 
-impl Ramps {
+impl ExitStubs {
     /// Without handlers.
     #[must_use]
     pub fn new() -> Self {
@@ -49,25 +49,25 @@ impl Ramps {
         H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
     {
         self.miss = Some(Arc::new(handler));
-        self.lean = false;
+        self.live_registers = false;
         self
     }
 
     /// The same for a handler that only computes the result, and resumes: patchpoints whose record says what is live get
-    /// ramps that save just that, and are faster. In such a [`Frame`] the registers are those that are live, the
+    /// exit stubs that save just that, and are faster. In such a [`Frame`] the registers are those that are live, the
     /// record's values and the arguments; it cannot be left, and the walk to its callers needs a frame pointer among
     /// them. Floating-point settings are those of the code.
     ///
     /// Which patchpoints: those with the C convention, and those with `anyregcc` whose record has live-outs
     /// (`-enable-patchpoint-liveness`). The others, and those where masks or other registers are live that cannot simply be
-    /// stored, get ramps that save everything.
+    /// stored, get exit stubs that save everything.
     #[must_use]
-    pub fn on_lean_miss<H>(self, handler: H) -> Self
+    pub fn on_live_register_miss<H>(self, handler: H) -> Self
     where
         H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
     {
         Self {
-            lean: true,
+            live_registers: true,
             ..self.on_miss(handler)
         }
     }
@@ -75,7 +75,7 @@ impl Ramps {
     /// The same for a C function: it is called with the site and its arguments, and returns the result.
     #[must_use]
     pub fn on_miss_c(self, function: CFunction<CCall>) -> Self {
-        self.on_lean_miss(move |frame| c_function::answer(&function, frame))
+        self.on_live_register_miss(move |frame| c_function::answer(&function, frame))
     }
 
     /// The handler of invalidated sites and of `Target::Deopt`: resuming goes on as if nothing had happened,
@@ -100,17 +100,17 @@ impl Ramps {
 // SAFETY: `encode` calls the capture routine, which saves everything, or everything that is live, and restores it; the
 // context that the bytes point to is what is kept, and `max_len` bounds them for every address. The encodings and the
 // routine are tested on every architecture.
-unsafe impl Exits for Ramps {
+unsafe impl Exits for ExitStubs {
     fn handles(&self, role: Role) -> bool {
         self.handler(role).is_some()
     }
 
     fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
-        let lean = match self.lean && role == Role::Miss {
-            true => lean::max_len(&site.context(&[]))?,
+        let live_registers = match self.live_registers && role == Role::Miss {
+            true => live_registers::max_len(&site.context(&[]))?,
             false => None,
         };
-        Ok(lean.unwrap_or_else(|| max_len(site.module().arch(), &resume(site, resumption))))
+        Ok(live_registers.unwrap_or_else(|| max_len(site.module().arch(), &resume(site, resumption))))
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
@@ -121,14 +121,14 @@ unsafe impl Exits for Ramps {
             role: role.name(),
         })?;
         let unwind = self.unwinds.covering(site.module(), site.addr())?;
-        let site: Arc<dyn RampSite> = Arc::new(SiteExit {
+        let site: Arc<dyn ExitStubSite> = Arc::new(SiteExit {
             site: site.clone(),
             handler,
             unwind,
         });
-        if self.lean && role == Role::Miss {
+        if self.live_registers && role == Role::Miss {
             // SAFETY: the site is registered, so its record has been audited against its code.
-            let context = unsafe { LeanContext::new(Arc::clone(&site)) };
+            let context = unsafe { LiveRegistersContext::new(Arc::clone(&site)) };
             if let Some(context) = context {
                 let bytes = context.encode(request.at)?;
                 let stack = context.stack();
@@ -141,7 +141,7 @@ unsafe impl Exits for Ramps {
         }
         // SAFETY: the site is registered, so its record has been audited against its code, and the unwind
         // information came with that code. The handler's answers are the runtime's promise.
-        let context = unsafe { RampContext::new(role, site) }?;
+        let context = unsafe { ExitStubContext::new(role, site) }?;
         let arch = request.site.module().arch();
         let resume = resume(request.site, request.resumption);
         if let Some(contexts) = &self.mirrored {
@@ -160,8 +160,8 @@ unsafe impl Exits for Ramps {
     }
 
     unsafe fn capture_by(&mut self, routine: CodeAddr) -> Result<()> {
-        // The routine of lean ramps is this process's.
-        self.lean = false;
+        // The routine of live-register exit stubs is this process's.
+        self.live_registers = false;
         self.mirrored = Some(Contexts::new(routine));
         Ok(())
     }
@@ -192,14 +192,14 @@ fn resume<'a>(site: &Site, resumption: Resumption<'a>) -> Resume<'a> {
     }
 }
 
-/// A site with the handler of one of its ramps.
+/// A site with the handler of one of its exit stubs.
 struct SiteExit {
     site: Site,
     handler: Handler,
     unwind: Option<Arc<UnwindInfo>>,
 }
 
-impl RampSite for SiteExit {
+impl ExitStubSite for SiteExit {
     fn site(&self) -> SiteContext<'_> {
         self.site.context(&[])
     }
