@@ -99,7 +99,7 @@
 //! they are patched: where a call stood in a site of a released module, the engine keeps the byte after it
 //! an instruction boundary with only nops behind it, or moves the new sequence out of line. A stub into
 //! which a callee may return is given back by [`Engine::reclaim`], for which the runtime promises that its
-//! threads are [`Drained`](publish::Drained).
+//! threads are [`GracePeriod`](publish::GracePeriod).
 //!
 //! A module that is registered [live](engine::Registration::live), before its code first runs, is changed
 //! while any number of threads execute it, and none is stopped. Its sites are armed once: nops, one *head*,
@@ -132,7 +132,7 @@
 //! | compiled code can go on there, with these registers and these frames | [`Frame::continue_at`](deopt::Frame::continue_at), [`continue_with_stack`](deopt::Frame::continue_with_stack), [`set_register`](deopt::Frame::set_register), [`set_flags`](deopt::Frame::set_flags); [`Replacement::push`](deopt::Replacement::push), [`push_compiled`](deopt::Replacement::push_compiled), [`call`](deopt::Replacement::call) |
 //! | this code of exit stubs does what exit stubs do; this C function can be called by them | `unsafe impl` [`Exits`](engine::Exits), [`ExitStubContext::new`](deopt::ExitStubContext::new), [`CFunction::new`](deopt::CFunction::new) |
 //! | code is written by nobody else, and whole | [`CodeArea::writable`](memory::CodeArea::writable), [`Placed::writable`](memory::Placed::writable), `unsafe impl` [`CodeMemory`](memory::CodeMemory) and [`LiveMemory`](memory::LiveMemory), [`Publisher::publish_code`](publish::Publisher::publish_code) |
-//! | where threads are, and that they are stopped | [`SingleThreaded::promise`](publish::SingleThreaded::promise), `SignalWorld::new`, `unsafe impl` [`World`](publish::World), [`Stopped::promise`](publish::Stopped::promise), [`Drained::promise`](publish::Drained::promise), [`Attached::promise`](publish::Attached::promise), `Traps::set` and `arm` |
+//! | where threads are, and that they are stopped | [`SingleThreaded::promise`](publish::SingleThreaded::promise), `SignalWorld::new`, `unsafe impl` [`World`](publish::World), [`Stopped::promise`](publish::Stopped::promise), [`GracePeriod::promise`](publish::GracePeriod::promise), [`Attached::promise`](publish::Attached::promise), `Traps::set` and `arm` |
 //! | code is executed in a mirror of the engine's memory, and published there | [`Builder::mirrored`](engine::Builder::mirrored), `unsafe impl` [`Mirror`](memory::Mirror) and [`Publication`](publish::Publication); [`SavedFrame::new`](engine::SavedFrame::new), [`Exits::capture_by`](engine::Exits::capture_by), `unsafe impl` [`ForwardExit`](deopt::ForwardExit) |
 //! | this manager's memory holds the code that its unwind information describes | `Unwound::new` (feature `backtrace`) |
 //!

@@ -92,7 +92,7 @@ promises! {
     // Threads: where they are.
     SingleThreadedPromise() "patchpoint::publish::SingleThreaded::promise()";
     StoppedPromise() "patchpoint::publish::Stopped::promise()";
-    DrainedPromise() "patchpoint::publish::Drained::promise()";
+    GracePeriodPromise() "patchpoint::publish::GracePeriod::promise()";
     AttachedPromise() "patchpoint::publish::Attached::promise()";
 }
 

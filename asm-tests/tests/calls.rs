@@ -99,7 +99,7 @@ mod running {
     use super::*;
     use patchpoint::engine::Status;
     use patchpoint::image::Graph;
-    use patchpoint::publish::{Attached, Drained, NeverStopped, SingleThreaded, World};
+    use patchpoint::publish::{Attached, GracePeriod, NeverStopped, SingleThreaded, World};
     use patchpoint::sequence::{Sequence, Target};
     use patchpoint::site::Module;
     use patchpoint::{CallShape, Engine, Error};
@@ -272,9 +272,9 @@ mod running {
                 Err(Error::NoCallSite { .. })
             ));
             // SAFETY: nothing executes the module.
-            let drained = unsafe { Drained::promise() };
-            engine.reclaim(&drained).unwrap();
-            engine.unregister(fixture.module.clone(), &drained).unwrap();
+            let grace_period = unsafe { GracePeriod::promise() };
+            engine.reclaim(&grace_period).unwrap();
+            engine.unregister(fixture.module.clone(), &grace_period).unwrap();
             assert_eq!(engine.stub_stats().in_use, 0);
             assert!(matches!(
                 // SAFETY: what is there can be entered as the function can, or is not called.

@@ -4,7 +4,7 @@ use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Engine;
-use patchpoint::publish::{Drained, SingleThreaded};
+use patchpoint::publish::{GracePeriod, SingleThreaded};
 use patchpoint::sequence::{self, Field, Sequence, Target, arg, result};
 use patchpoint::site::Site;
 
@@ -55,8 +55,8 @@ fn try_object(engine: &Engine, source: &Source, bytes: &[u8]) -> usize {
         let _ = engine.patch_site(&site, &Sequence::new().mov(result(), arg(0)));
     }
     // SAFETY: none of the damaged code is ever executed.
-    let drained = unsafe { Drained::promise() };
-    engine.unregister(module, &drained).unwrap();
+    let grace_period = unsafe { GracePeriod::promise() };
+    engine.unregister(module, &grace_period).unwrap();
     2
 }
 

@@ -12,7 +12,7 @@ use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
 use patchpoint::deopt::ExitStubs;
-use patchpoint::publish::{Attached, Drained, NeverStopped};
+use patchpoint::publish::{Attached, GracePeriod, NeverStopped};
 use patchpoint::sequence::{Sequence, result};
 use patchpoint::site::Module;
 
@@ -179,7 +179,9 @@ fn life(engine: &Engine) {
         "{in_use} slots, {armed} as armed"
     );
     // SAFETY: the threads that blocked are gone, and this one is in no call.
-    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    engine
+        .unregister(module, &unsafe { GracePeriod::promise() })
+        .unwrap();
     assert_eq!(engine.stub_stats().slots, 0);
 }
 

@@ -8,7 +8,7 @@ use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Engine, Status};
 use patchpoint::publish::trap::Traps;
-use patchpoint::publish::{Drained, NeverStopped};
+use patchpoint::publish::{GracePeriod, NeverStopped};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Module;
 use patchpoint::{CallShape, Error};
@@ -193,7 +193,7 @@ fn what_is_not_in_the_code_any_more_is_noted_no_more() {
     invalidate().unwrap();
     assert!(noted());
     // SAFETY: nothing executes the module.
-    let drained = unsafe { Drained::promise() };
-    engine.unregister(module.clone(), &drained).unwrap();
+    let grace_period = unsafe { GracePeriod::promise() };
+    engine.unregister(module.clone(), &grace_period).unwrap();
     assert!(!noted(), "a trap in a module that is gone");
 }

@@ -2,7 +2,7 @@
 use asm_tests::live::objects::INLINE_CACHE;
 use patchpoint::CallShape;
 use patchpoint::engine::Engine;
-use patchpoint::publish::{Drained, SingleThreaded};
+use patchpoint::publish::{GracePeriod, SingleThreaded};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Site;
 
@@ -43,7 +43,9 @@ fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
     let in_use = engine.stub_stats().in_use;
     let module = site.module().clone();
     // SAFETY: nothing runs it any more.
-    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    engine
+        .unregister(module, &unsafe { GracePeriod::promise() })
+        .unwrap();
     assert!(in_use > 0 && engine.stub_stats().in_use == 0);
 }
 

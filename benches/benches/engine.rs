@@ -16,7 +16,7 @@ use benches::times::{self, COPIES};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use patchpoint::engine::Engine;
 use patchpoint::memory::Ask;
-use patchpoint::publish::Drained;
+use patchpoint::publish::GracePeriod;
 use patchpoint::site::{Module, Site};
 use patchpoint::verify;
 
@@ -47,7 +47,9 @@ fn whole_modules(c: &mut Criterion) {
 
 fn forget(engine: &Engine, module: Module) {
     // SAFETY: nothing runs there.
-    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    engine
+        .unregister(module, &unsafe { GracePeriod::promise() })
+        .unwrap();
 }
 
 fn sequences(c: &mut Criterion) {

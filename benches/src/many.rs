@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Engine, Prepared};
-use patchpoint::publish::{Attached, Drained, Level, NeverStopped, Publisher, serialize};
+use patchpoint::publish::{Attached, GracePeriod, Level, NeverStopped, Publisher, serialize};
 use patchpoint::site::{Module, Site};
 
 use crate::busy::Busy;
@@ -118,7 +118,7 @@ fn patches(sites: usize, size: usize, live: bool, bare: impl Fn(&[Site], usize) 
         let took = commit_all(transactions(&engine, &sites, size, turn, false));
         if live {
             // SAFETY: no thread executes them.
-            engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+            engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
         }
         took
     };
@@ -252,7 +252,9 @@ fn immediate() -> Vec<Row> {
             let prepared = transaction.prepare().unwrap();
             let took = time(|| _ = black_box(prepared.commit().unwrap()));
             // SAFETY: no thread executes it.
-            engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+            engine
+                .unregister(module, &unsafe { GracePeriod::promise() })
+                .unwrap();
             took
         };
         let mut bare = || time(|| publisher.serialize(Level::Immediate).unwrap());
@@ -288,7 +290,9 @@ fn invalidation() -> Row {
         let took = time(|| _ = black_box(engine.invalidate(&function).unwrap()));
         drop(function);
         // SAFETY: no thread executes it.
-        engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+        engine
+            .unregister(module, &unsafe { GracePeriod::promise() })
+            .unwrap();
         took
     };
     let [ours] = interleave(effort, [&mut ours]);

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use patchpoint::engine::Engine;
-use patchpoint::publish::Drained;
+use patchpoint::publish::GracePeriod;
 use patchpoint::site::{Module, Site};
 use serde_json::{Value, json};
 
@@ -209,8 +209,8 @@ impl Step {
         let took = time(|| {
             for module in modules {
                 // SAFETY: nothing runs there.
-                let drained = unsafe { Drained::promise() };
-                self.engine.unregister(module, &drained).unwrap();
+                let grace_period = unsafe { GracePeriod::promise() };
+                self.engine.unregister(module, &grace_period).unwrap();
             }
         });
         per(took, self.sites)

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use patchpoint::memory::Ask;
-use patchpoint::publish::Drained;
+use patchpoint::publish::GracePeriod;
 use patchpoint::site::Function;
 use patchpoint::stackmap::{Endian, StackMaps};
 use patchpoint::verify;
@@ -66,7 +66,9 @@ fn large() -> Vec<Row> {
         let module = module.unwrap();
         assert_eq!(module.sites().count(), 3 * COPIES);
         // SAFETY: nothing runs there.
-        engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+        engine
+            .unregister(module, &unsafe { GracePeriod::promise() })
+            .unwrap();
         took
     });
     vec![parse, register]
@@ -140,7 +142,9 @@ fn invalidate() -> Row {
         drop(functions);
         for module in modules {
             // SAFETY: nothing runs there.
-            engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+            engine
+                .unregister(module, &unsafe { GracePeriod::promise() })
+                .unwrap();
         }
         took
     })

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
 use patchpoint::deopt::ExitStubs;
-use patchpoint::publish::{Attached, Drained, NeverStopped};
+use patchpoint::publish::{Attached, GracePeriod, NeverStopped};
 use patchpoint::sequence::{Label, Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, Engine, Result};
@@ -360,7 +360,8 @@ impl Writer {
             std::thread::yield_now();
         }
         // SAFETY: every reader has begun to execute a later module, outside of all calls, and will not come back.
-        self.engine.unregister(module, &unsafe { Drained::promise() })?;
+        let grace_period = unsafe { GracePeriod::promise() };
+        self.engine.unregister(module, &grace_period)?;
         Ok(next)
     }
 

@@ -69,7 +69,7 @@ use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::fork::gate::Writing;
 use crate::memory::{Arena, Counter, SharedCounters, StubPool, StubStats};
-use crate::publish::{Attached, Drained, Epochs, Level, Moment, Publisher, Rest, ThreadHandle, World};
+use crate::publish::{Attached, Epochs, GracePeriod, Level, Moment, Publisher, Rest, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use observe::Observers;
@@ -441,16 +441,16 @@ impl Engine {
     ///
     /// # Errors
     /// The memory refuses; the stubs are lost then.
-    pub fn reclaim(&self, drained: &Drained) -> Result<usize> {
-        let is_drained = |retired_code: &RetiredCode| retired_code.is_drained(drained);
+    pub fn reclaim(&self, grace_period: &GracePeriod) -> Result<usize> {
+        let is_covered_by = |retired_code: &RetiredCode| retired_code.is_covered_by(grace_period);
         let shared = &self.shared;
         shared.with_states(|states| {
-            let retired = states.retired.take_where(is_drained);
+            let retired = states.retired.take_where(is_covered_by);
             shared.let_go(states, &retired);
             let count = retired.len();
             retired
                 .into_iter()
-                .map(|retired_code| shared.stubs.free(retired_code.into_slot(), drained))
+                .map(|retired_code| shared.stubs.free(retired_code.into_slot(), grace_period))
                 .fold(Ok(()), Result::and)?;
             Ok(count)
         })
@@ -460,16 +460,16 @@ impl Engine {
     /// of the module, a site or a function of it is gone.
     ///
     /// # Errors
-    /// [`Error::ModuleForeign`] for one that is not registered here; [`Error::NotDrained`] for a proof that was found
+    /// [`Error::ModuleForeign`] for one that is not registered here; [`Error::NoGracePeriod`] for a proof that was found
     /// by asking threads rather than promised.
-    pub fn unregister(&self, module: Module, drained: &Drained) -> Result<()> {
+    pub fn unregister(&self, module: Module, grace_period: &GracePeriod) -> Result<()> {
         // What was found out about some ranges says nothing of a module, to which its functions still lead.
         // protection: unregister-needs-a-promise
-        if let Some(area) = module.areas().first().filter(|_| !drained.is_promise()) {
-            return Err(Error::NotDrained { range: area.range() });
+        if let Some(area) = module.areas().first().filter(|_| !grace_period.is_promise()) {
+            return Err(Error::NoGracePeriod { range: area.range() });
         }
         self.shared
-            .with_states(|states| Ok(self.shared.unregister(states, &module, drained)?))
+            .with_states(|states| Ok(self.shared.unregister(states, &module, grace_period)?))
     }
 
     fn next_module(&self) -> ModuleId {
@@ -490,7 +490,7 @@ impl Engine {
 }
 
 impl Shared {
-    fn unregister(&self, states: &mut States, module: &Module, drained: &Drained) -> Result<()> {
+    fn unregister(&self, states: &mut States, module: &Module, grace_period: &GracePeriod) -> Result<()> {
         states.let_go();
         let removed = self.change_table(|table| table.remove(module));
         removed.ok_or(Error::ModuleForeign)?;
@@ -531,7 +531,7 @@ impl Shared {
         // A slot that is refused does not keep the others from being given back.
         slots
             .into_iter()
-            .map(|(_, slot)| self.stubs.free(slot, drained))
+            .map(|(_, slot)| self.stubs.free(slot, grace_period))
             .fold(Ok(()), Result::and)
     }
 

@@ -30,14 +30,14 @@ pub(super) fn prepare<'e, 's>(
     engine: &'e Engine,
     states: &mut States,
     changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
-    drained: bool,
+    grace_period: bool,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
     let since = shared.observers.now();
     states.file_leftovers();
     states.retired.make_room(changes.len());
     let mut work = states.room();
-    let collected = collect(&mut work, shared, states, changes, drained);
+    let collected = collect(&mut work, shared, states, changes, grace_period);
     if let Err(error) = collected.and_then(|()| work.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         work.release(shared);
@@ -54,7 +54,7 @@ fn collect<'s>(
     shared: &Shared,
     states: &mut States,
     changes: impl Iterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
-    drained: bool,
+    grace_period: bool,
 ) -> Result<()> {
     let mut memories = Memories::default();
     let mut unchanged = 0;
@@ -74,7 +74,7 @@ fn collect<'s>(
         )]
         let mut made = work.made.take().unwrap_or_default();
         made.new = work.room.pop();
-        let mut preparation = Preparation::new(shared, states, state, &site, drained, &mut made);
+        let mut preparation = Preparation::new(shared, states, state, &site, grace_period, &mut made);
         match preparation.change(change) {
             Ok(Some(used)) => {
                 let memory = match &made.elsewhere {
@@ -189,11 +189,11 @@ impl<'a> Preparation<'a> {
         states: &'a States,
         state: &'a SiteState,
         site: &'a Site,
-        drained: bool,
+        grace_period: bool,
         made: &'a mut Made,
     ) -> Self {
         let (is_released, old) = (site.module().is_released(), &state.installed);
-        let has_return_offsets = !drained && old.has_return_offsets();
+        let has_return_offsets = !grace_period && old.has_return_offsets();
         // While its code has not been run, none are in force yet.
         made.until_run = has_return_offsets && !is_released;
         if has_return_offsets && is_released {

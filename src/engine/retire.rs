@@ -6,7 +6,7 @@
 //! A rolled-back exchange ends the same way: threads may have gone through it.
 //!
 //! Reports are those of threads that execute live modules: [`Attached`](crate::publish::Attached) says nothing of others.
-//! A stub of a quiescent module is freed by a drain only.
+//! A stub of a quiescent module is freed by a grace period only.
 //!
 //! Sites are not all that leads to stubs: an exit leads to the stub in which a thread resumes from it. A stub is freed only
 //! when every exit is that leads there, whatever else has passed: a thread that is in the exit's handler may
@@ -17,7 +17,7 @@ use std::time::Instant;
 use super::observe::{Observers, Owner};
 use super::state::{ExitStub, Stub};
 use crate::memory::StubSlot;
-use crate::publish::{Drained, Moment, Passed, Rest};
+use crate::publish::{GracePeriod, Moment, Passed, Rest};
 
 /// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees the stub.
 pub(super) struct RetiredCode {
@@ -40,8 +40,8 @@ pub(super) enum Until {
     Reported(Rest),
     /// The same, with the epoch.
     Passed(u64, Rest),
-    /// That a drain is proven: threads may be in it that report nothing.
-    Drained,
+    /// That a grace period is proven: threads may be in it that report nothing.
+    GracePeriod,
 }
 
 /// What can be retired.
@@ -115,8 +115,8 @@ impl RetiredCode {
     }
 
     /// Whether the proof is about it.
-    pub(super) fn is_drained(&self, drained: &Drained) -> bool {
-        drained.covers(self.slot().range(), Some(self.since))
+    pub(super) fn is_covered_by(&self, grace_period: &GracePeriod) -> bool {
+        grace_period.covers(self.slot().range(), Some(self.since))
     }
 }
 
@@ -237,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_drain_frees_is_freed_by_no_report() {
+    fn what_only_a_grace_period_frees_is_freed_by_no_report() {
         let (epochs, mut retire_list) = (Epochs::default(), RetireList::default());
-        retire_list.retire(Until::Drained, ());
+        retire_list.retire(Until::GracePeriod, ());
         assert!(!retire_list.has_fresh());
         retire_list.stamp(epochs.advance());
         assert!(retire_list.take_passed(epochs.passed()).is_empty());

@@ -16,7 +16,7 @@ use super::{Engine, Receipt, calls, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
-use crate::publish::Drained;
+use crate::publish::GracePeriod;
 use crate::sequence::{Sequence, Target};
 use crate::site::{Function, Site, SiteKey};
 
@@ -86,7 +86,7 @@ pub struct Transaction<'e> {
     changes: Changes,
     /// The keys of its sites, once there are more than [`FEW`].
     sites: HashSet<SiteKey, BuildHasherDefault<KeyHasher>>,
-    drained: Option<Drained>,
+    grace_period: Option<GracePeriod>,
     quiescent: bool,
     immediate: bool,
 }
@@ -97,7 +97,7 @@ impl<'e> Transaction<'e> {
             engine,
             changes: SmallVec::new(),
             sites: HashSet::default(),
-            drained: None,
+            grace_period: None,
             quiescent: false,
             immediate: false,
         }
@@ -215,8 +215,8 @@ impl<'e> Transaction<'e> {
     }
 
     /// No return address points into the sites of this transaction: their return offsets need not be kept.
-    pub fn drained(&mut self, drained: Drained) -> &mut Self {
-        self.drained = Some(drained);
+    pub fn grace_period(&mut self, grace_period: GracePeriod) -> &mut Self {
+        self.grace_period = Some(grace_period);
         self
     }
 
@@ -278,7 +278,7 @@ impl<'e> Transaction<'e> {
     /// Assembles and checks every change, and allocates and fills stubs and exit stubs. No site is touched.
     ///
     /// What was collected is handed on, and the transaction is as new. After an error it still has its changes, so that it
-    /// can be mended and prepared again; but a [proof](Self::drained) holds for one attempt only.
+    /// can be mended and prepared again; but a [proof](Self::grace_period) holds for one attempt only.
     ///
     /// # Errors
     /// Whatever keeps a change from being made.
@@ -296,11 +296,14 @@ impl<'e> Transaction<'e> {
         }
         // A proof that was found out holds for what nothing leads to; something leads to sites.
         // protection: a-proof-is-used-up
-        let promised = self.drained.take().is_some_and(|drained| drained.is_promise());
-        let drained = promised || self.quiescent;
+        let promised = self
+            .grace_period
+            .take()
+            .is_some_and(|grace_period| grace_period.is_promise());
+        let grace_period = promised || self.quiescent;
         let changes = self.changes.iter();
         let changes = changes.map(|(site, change, if_invalid)| (site.clone(), change.lend(), *if_invalid));
-        let mut prepared = prepare::prepare(self.engine, states, changes, drained)?;
+        let mut prepared = prepare::prepare(self.engine, states, changes, grace_period)?;
         // protection: immediate-on-request
         if self.immediate {
             prepared.be_immediate();

@@ -142,7 +142,7 @@ impl OldStub {
             Some(_) if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
             // Threads that execute quiescent modules need not report.
             // protection: reports-are-of-live-modules
-            Some(stub) if !is_live && (stub.calls || stub.is_led_to()) => Self::Retired(Until::Drained),
+            Some(stub) if !is_live && (stub.calls || stub.is_led_to()) => Self::Retired(Until::GracePeriod),
             Some(_) if !is_live => Self::Freed,
             // protection: stub-that-calls-waits-for-quiescence
             Some(stub) if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),

@@ -164,12 +164,12 @@ pub enum Error {
     ThreadInSite { site: Box<SiteName>, thread: i32, offset: Len, returns: bool },
     /// Threads are to be looked for by a world that does not.
     #[error(
-        "this world does not look for threads in sites: use one that stops them by signal, or promise that they are drained"
+        "this world does not look for threads in sites: use one that stops them by signal, or promise a grace period"
     )]
     WorldDoesNotLook,
     /// A proof is about other bytes.
-    #[error("{range} is not among the ranges that were found to be drained: ask for it too")]
-    NotDrained { range: CodeRange },
+    #[error("{range} is not among the ranges that have had their grace period: ask for it too")]
+    NoGracePeriod { range: CodeRange },
     /// Memory whose writing allocates, under a world that stops threads in the middle of anything, the allocator included.
     #[error(
         "{range} would be written by {strategy}, which allocates, and the engine's world stops threads anywhere: let the \
@@ -340,7 +340,7 @@ pub enum Error {
     ModuleForeign,
     /// The original bytes of a site would not keep a return offset.
     #[error(
-        "{site}: a return address may point at byte {return_offset} of it, where its original bytes have no nops up to the end: drain first, or patch it with a sequence that has"
+        "{site}: a return address may point at byte {return_offset} of it, where its original bytes have no nops up to the end: wait for a grace period first, or patch it with a sequence that has"
     )]
     ReturnOffsetLost { site: Box<SiteName>, return_offset: u32 },
     /// No site has that ID.

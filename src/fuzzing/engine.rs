@@ -14,7 +14,7 @@ use crate::deopt::ExitStubs;
 use crate::engine::{Code, Status};
 use crate::image::Object;
 use crate::memory::Arena;
-use crate::publish::{Drained, SingleThreaded};
+use crate::publish::{GracePeriod, SingleThreaded};
 use crate::sequence::{Sequence, Target, arg, live, result};
 use crate::site::{Candidate, Module, Site};
 use crate::stackmap::Place;
@@ -88,10 +88,10 @@ fn use_engine(engine: &Engine, choices: &mut Choices<'_>, object: &[u8]) {
         outside_is_unchanged(&module, &before);
     }
     // SAFETY: nothing executes the module.
-    let drained = unsafe { Drained::promise() };
+    let grace_period = unsafe { GracePeriod::promise() };
     drop(sites);
-    assert_eq!(engine.unregister(module, &drained), Ok(()));
-    assert!(engine.reclaim(&drained).is_ok());
+    assert_eq!(engine.unregister(module, &grace_period), Ok(()));
+    assert!(engine.reclaim(&grace_period).is_ok());
 }
 
 /// A shape that the record has, as far as that can be seen; sometimes any.

@@ -1,7 +1,7 @@
 //! The stub pool: small pieces of code memory in reach of the code that jumps to them.
 //!
 //! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken from slabs first fit.
-//! All of a slab that is not in use holds trapping instructions. A slot comes back with a [`Drained`], as no
+//! All of a slab that is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
 //! thread may be in it or return to it.
 
 use std::vec::Vec;
@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
-use crate::publish::{Drained, Moment};
+use crate::publish::{GracePeriod, Moment};
 
 use super::arena::fill_with_traps;
 use super::spans::Spans;
@@ -65,7 +65,7 @@ impl StubSlot {
         self.range
     }
 
-    /// Notes that nothing leads there any more, and that this has been published: a drain that begins later can be
+    /// Notes that nothing leads there any more, and that this has been published: a grace period that begins later can be
     /// about it.
     #[must_use]
     pub fn retire(self) -> Self {
@@ -79,8 +79,8 @@ impl StubSlot {
     }
 
     /// Whether the proof is about it.
-    pub(crate) fn is_drained(&self, drained: &Drained) -> bool {
-        drained.covers(self.range(), self.retired)
+    pub(crate) fn is_covered_by(&self, grace_period: &GracePeriod) -> bool {
+        grace_period.covers(self.range(), self.retired)
     }
 
     /// How many bytes can be used.
@@ -240,12 +240,12 @@ impl StubPool {
     ///
     /// # Errors
     ///
-    /// [`Error::NotDrained`] if the proof is about other bytes; [`Error::OutsideMemory`] for a slot of another pool;
+    /// [`Error::NoGracePeriod`] if the proof is about other bytes; [`Error::OutsideMemory`] for a slot of another pool;
     /// [`Error::EngineForked`] in a fork's child. The slot is lost then.
-    pub fn free(&self, slot: StubSlot, drained: &Drained) -> Result<()> {
-        // protection: stub-freed-after-a-drain-only
-        if !slot.is_drained(drained) {
-            return Err(Error::NotDrained { range: slot.range() });
+    pub fn free(&self, slot: StubSlot, grace_period: &GracePeriod) -> Result<()> {
+        // protection: stub-freed-after-a-grace-period-only
+        if !slot.is_covered_by(grace_period) {
+            return Err(Error::NoGracePeriod { range: slot.range() });
         }
         self.give(&slot)
     }

@@ -12,7 +12,7 @@ use crate::arch::CallShape;
 use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Observer};
 use crate::memory::testing::objects as compiled;
-use crate::publish::{Drained, NeverStopped};
+use crate::publish::{GracePeriod, NeverStopped};
 use crate::sequence::{Sequence, arg, result};
 use crate::site::Module;
 
@@ -299,10 +299,10 @@ fn gdb_forgets_what_is_given_back() {
         "{told}"
     );
     // SAFETY: no thread is in the module's code.
-    let drained = unsafe { Drained::promise() };
-    assert_eq!(engine.reclaim(&drained).unwrap(), 1);
+    let grace_period = unsafe { GracePeriod::promise() };
+    assert_eq!(engine.reclaim(&grace_period).unwrap(), 1);
     assert!(format!("{gdb:?}").contains("placed: 2"), "{gdb:?}");
-    engine.unregister(module, &drained).unwrap();
+    engine.unregister(module, &grace_period).unwrap();
     assert_eq!(format!("{gdb:?}"), "Gdb { modules: 0, placed: 0 }");
 }
 
@@ -317,7 +317,9 @@ fn the_unwinder_forgets_what_is_given_back() {
         "{told}"
     );
     // SAFETY: no thread is in the module's code.
-    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    engine
+        .unregister(module, &unsafe { GracePeriod::promise() })
+        .unwrap();
     let told = format!("{unwinder:?}");
     assert!(told.contains("modules: 0"), "{told}");
 }
@@ -329,7 +331,9 @@ fn modules_that_are_gone_do_no_harm() {
     let (engine, module) = watched(map.clone());
     let before = fs::read_to_string(map.path()).unwrap();
     // SAFETY: no thread is in the module's code.
-    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    engine
+        .unregister(module, &unsafe { GracePeriod::promise() })
+        .unwrap();
     assert_eq!(fs::read_to_string(map.path()).unwrap(), before);
 }
 
@@ -394,9 +398,9 @@ fn tracing_tells_each_event_with_site_generation_and_times() {
     // The site has been invalidated.
     assert!(engine.patch(101, &Sequence::new().mov(result(), arg(0))).is_err());
     // SAFETY: no thread is in the module's code.
-    let drained = unsafe { Drained::promise() };
-    assert_eq!(engine.reclaim(&drained).unwrap(), 1);
-    engine.unregister(module, &drained).unwrap();
+    let grace_period = unsafe { GracePeriod::promise() };
+    assert_eq!(engine.reclaim(&grace_period).unwrap(), 1);
+    engine.unregister(module, &grace_period).unwrap();
     let told = told.lock();
     let named = |name: &str| -> Vec<_> { told.iter().filter(|event| event.0["message"] == name).collect() };
     assert_eq!([named("registered").len(), named("unregistered").len()], [1, 1]);

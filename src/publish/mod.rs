@@ -6,7 +6,7 @@
 //!
 //! **Approach.** [`Publisher`] maintains the instruction cache on the executed addresses, serializes the
 //! writer's own core, and, where the old bytes must be over on return, makes every other thread serialize.
-//! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`Drained`] are the proofs
+//! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`GracePeriod`] are the proofs
 //! that functions ask for, so that a missing stop does not compile.
 
 mod clock;
@@ -53,4 +53,4 @@ pub use serialize::{Serializer, serialize};
 pub use threads::{SignalAttached, SignalWorld, WhenInside};
 pub use vacated::Vacated;
 pub(crate) use world::Moment;
-pub use world::{Drained, NeverStopped, Resumption, SingleThreaded, Stopped, World};
+pub use world::{GracePeriod, NeverStopped, Resumption, SingleThreaded, Stopped, World};

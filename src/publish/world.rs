@@ -45,17 +45,17 @@ impl fmt::Debug for Stopped {
     }
 }
 
-/// The proof that no thread is in, or will return to, the bytes concerned.
+/// The proof that a grace period has passed: no thread is in, or will return to, the bytes concerned.
 ///
 /// "In" means the program counter, of running threads and in saved contexts of signal handlers; "return to"
 /// means every return address on every stack, including those of suspended coroutines. And no way leads there
-/// any more: what jumped there was changed, and that change published, before the drain began.
-pub struct Drained {
+/// any more: what jumped there was changed, and that change published, before the grace period began.
+pub struct GracePeriod {
     /// What was found out; `None` for what is promised, which is about everything.
     found: Option<Found>,
 }
 
-/// Ranges that were found to be drained.
+/// Ranges that have had their grace period.
 #[derive(Debug)]
 struct Found {
     ranges: Box<[CodeRange]>,
@@ -75,7 +75,7 @@ impl Moment {
     }
 }
 
-impl Drained {
+impl GracePeriod {
     /// Promises it.
     ///
     /// # Safety
@@ -101,9 +101,9 @@ impl Drained {
     pub(crate) fn covers(&self, stub: CodeRange, retired: Option<Moment>) -> bool {
         self.found.as_ref().is_none_or(|found| {
             let mut ranges = found.ranges.iter();
-            // protection: drain-proves-what-was-retired-before
+            // protection: grace-period-proves-what-was-retired-before
             retired.is_some_and(|retired| retired < found.began)
-                // protection: drain-proves-what-was-asked
+                // protection: grace-period-proves-what-was-asked
                 && ranges.any(|range| range.contains_bytes(stub.start(), stub.len()))
         })
     }
@@ -114,10 +114,10 @@ impl Drained {
     }
 }
 
-impl fmt::Debug for Drained {
+impl fmt::Debug for GracePeriod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.found {
-            None => f.write_str("Drained"),
+            None => f.write_str("GracePeriod"),
             Some(found) => fmt::Debug::fmt(found, f),
         }
     }
@@ -249,7 +249,7 @@ mod tests {
     fn what_was_found_is_about_bytes_that_were_asked_for_and_retired_before() {
         let range = |start| CodeRange::new(CodeAddr::new(start), 32).unwrap();
         let [before, began, after] = [(); 3].map(|()| Moment::now());
-        let found = Drained::found(&[range(0x1000), range(0x2000)], began);
+        let found = GracePeriod::found(&[range(0x1000), range(0x2000)], began);
         for stub in [range(0x1000), range(0x2000)] {
             assert!(found.covers(stub, Some(before)));
             for retired in [Some(began), Some(after), None] {
@@ -260,7 +260,7 @@ mod tests {
             assert!(!found.covers(stub, Some(before)), "{stub}");
         }
         // SAFETY: nothing executes these addresses.
-        let promised = unsafe { Drained::promise() };
+        let promised = unsafe { GracePeriod::promise() };
         assert!(promised.covers(range(0x3000), None) && promised.is_promise() && !found.is_promise());
     }
 

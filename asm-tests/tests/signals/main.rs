@@ -276,8 +276,8 @@ fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
         lab.engine.patch_site(&lab.site, &call(2)).unwrap();
         let retired = lab.engine.retired();
         assert_eq!(retired.len(), 1, "the callee is in the stub's call");
-        let refused = lab.world.drained(&retired).unwrap_err();
-        let early = lab.world.drained(&[]).unwrap();
+        let refused = lab.world.grace_period(&retired).unwrap_err();
+        let early = lab.world.grace_period(&[]).unwrap();
         let kept = lab.engine.reclaim(&early).unwrap();
         drop(release);
         thread.join().unwrap();
@@ -286,12 +286,12 @@ fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
             "{refused}"
         );
         assert_eq!(kept, 0);
-        let drained = lab.world.drained(&retired).unwrap();
-        assert_eq!(lab.engine.reclaim(&drained).unwrap(), 1);
+        let grace_period = lab.world.grace_period(&retired).unwrap();
+        assert_eq!(lab.engine.reclaim(&grace_period).unwrap(), 1);
         // The same proof is no good for what is retired later.
         lab.engine.patch_site(&lab.site, &plus(9, 1)).unwrap();
         assert_eq!(lab.engine.retired().len(), 1);
-        assert_eq!(lab.engine.reclaim(&drained).unwrap(), 0);
+        assert_eq!(lab.engine.reclaim(&grace_period).unwrap(), 0);
     });
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use patchpoint::arch::OnReturn;
 use patchpoint::engine::Status;
-use patchpoint::publish::Drained;
+use patchpoint::publish::GracePeriod;
 use patchpoint::sequence::{Sequence, arg, result, temp};
 use std::cell::RefCell;
 
@@ -78,12 +78,12 @@ fn what_would_stand_on_the_return_offset_is_refused_while_a_callee_is_in_the_cal
     assert_eq!(call(&module, "calls", [1, 0]), 8 * 3);
     // Once nothing returns there, the whole site can be had.
     // SAFETY: the only thread is here.
-    let drained = unsafe { Drained::promise() };
+    let grace_period = unsafe { GracePeriod::promise() };
     let mut transaction = engine.transaction();
     transaction
         .patch(1, &all_of(reserved(1) - 1).in_place_only())
         .unwrap();
-    transaction.drained(drained).commit().unwrap();
+    transaction.grace_period(grace_period).commit().unwrap();
     assert_eq!(call(&module, "calls", [1, 0]), 8 * 3);
 }
 
@@ -210,10 +210,10 @@ fn a_stub_is_kept_while_its_callee_runs_and_reclaimed_after_a_drain() {
     assert_eq!(call(&module, "calls", [1, 0]), (101 + adds) * 3);
     assert_eq!(engine.stub_stats().slots, 1);
     // SAFETY: the only thread is here.
-    let drained = unsafe { Drained::promise() };
-    assert_eq!(engine.reclaim(&drained).unwrap(), 1);
+    let grace_period = unsafe { GracePeriod::promise() };
+    assert_eq!(engine.reclaim(&grace_period).unwrap(), 1);
     assert_eq!(
-        (engine.stub_stats().slots, engine.reclaim(&drained).unwrap()),
+        (engine.stub_stats().slots, engine.reclaim(&grace_period).unwrap()),
         (0, 0)
     );
     assert_eq!(call(&module, "calls", [1, 0]), 3);

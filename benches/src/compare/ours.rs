@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use patchpoint::engine::Engine;
 use patchpoint::memory::Ask;
-use patchpoint::publish::Drained;
+use patchpoint::publish::GracePeriod;
 use patchpoint::site::{Module, Site};
 
 use super::{Job, Offer, Way, cannot};
@@ -89,7 +89,7 @@ impl Sites {
         let took = commit_all(prepared);
         if self.live {
             // SAFETY: no thread executes them.
-            self.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+            self.engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
         }
         took
     }
@@ -108,7 +108,9 @@ fn invalidate() -> Way {
         let took = time(|| _ = black_box(engine.invalidate(&function).unwrap()));
         drop(function);
         // SAFETY: no thread executes it.
-        engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+        engine
+            .unregister(module, &unsafe { GracePeriod::promise() })
+            .unwrap();
         took
     })
 }

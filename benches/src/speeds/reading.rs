@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use patchpoint::publish::Drained;
+use patchpoint::publish::GracePeriod;
 use patchpoint::stackmap::{Endian, LiveOut, Location, Place, StackMaps, StackSize};
 
 use super::{Goal, Speed};
@@ -32,8 +32,8 @@ pub(super) fn all() -> Vec<Speed> {
         // SAFETY: what is told is true of the object's code, or refused.
         let took = time(|| module = Some(unsafe { engine.register(code, shape) }.unwrap()));
         // SAFETY: nothing runs there.
-        let drained = unsafe { Drained::promise() };
-        engine.unregister(module.unwrap(), &drained).unwrap();
+        let grace_period = unsafe { GracePeriod::promise() };
+        engine.unregister(module.unwrap(), &grace_period).unwrap();
         took
     };
     let what = "reading a map of 13 MB, 100,000 records, every field";

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::{Assumptions, ExitStubs};
 use patchpoint::ic::{Caches, Chain, Counting, Totals};
-use patchpoint::publish::{Attached, Drained, NeverStopped, SingleThreaded, ThreadHandle};
+use patchpoint::publish::{Attached, GracePeriod, NeverStopped, SingleThreaded, ThreadHandle};
 use patchpoint::sequence::{Sequence, Target};
 use patchpoint::site::Function;
 use patchpoint::{Engine, Result};
@@ -285,7 +285,7 @@ impl Tiers {
         let reclaimed = match self.options.threads {
             true => self.engine.reclaim_passed(&self.attached),
             // SAFETY: the only thread is here.
-            false => self.engine.reclaim(&unsafe { Drained::promise() }),
+            false => self.engine.reclaim(&unsafe { GracePeriod::promise() }),
         };
         reclaimed.expect("the memory takes its bytes back")
     }
@@ -302,9 +302,9 @@ impl Tiers {
 impl Drop for Tiers {
     fn drop(&mut self) {
         // SAFETY: the isolates are gone, and nobody else has entries.
-        let drained = unsafe { Drained::promise() };
+        let grace_period = unsafe { GracePeriod::promise() };
         for module in self.engine.modules() {
-            let done = self.engine.unregister(module, &drained);
+            let done = self.engine.unregister(module, &grace_period);
             done.expect("the memory takes its bytes back");
         }
     }

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::arch::CallShape;
 use crate::engine::{Engine, Status};
 use crate::memory::testing::objects as compiled;
-use crate::publish::{Drained, SingleThreaded};
+use crate::publish::{GracePeriod, SingleThreaded};
 use crate::site::{Function, Module};
 
 fn engine() -> Engine {
@@ -94,7 +94,7 @@ fn modules_that_go_are_forgotten() {
     assumptions.depend(&module.function("get").unwrap(), [1]).unwrap();
     assumptions.forget(module.id());
     // SAFETY: no thread is in the code, which has never run.
-    let drained = unsafe { Drained::promise() };
-    engine.unregister(module, &drained).unwrap();
+    let grace_period = unsafe { GracePeriod::promise() };
+    engine.unregister(module, &grace_period).unwrap();
     assert_eq!(assumptions.break_one(&engine, 1).unwrap().sites, 0);
 }

@@ -254,8 +254,8 @@ fn the_stub_of_a_lost_site_is_kept_until_its_module_goes() {
     assert_eq!(batch.lab.engine.stub_stats().slots, 1);
     let module = batch.sites[0].module().clone();
     // SAFETY: the only thread is here.
-    let drained = unsafe { Drained::promise() };
-    batch.lab.engine.unregister(module, &drained).unwrap();
+    let grace_period = unsafe { GracePeriod::promise() };
+    batch.lab.engine.unregister(module, &grace_period).unwrap();
     assert_eq!(batch.lab.engine.stub_stats().slots, 0);
 }
 

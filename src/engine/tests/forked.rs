@@ -62,8 +62,8 @@ fn a_childs_handlers_are_its_own() {
     let forget = || {
         let restored = lab.engine.restore_site(&two);
         // SAFETY: no thread of this process is in a stub.
-        let drained = unsafe { Drained::promise() };
-        restored.and_then(|_| lab.engine.reclaim(&drained)).unwrap();
+        let grace_period = unsafe { GracePeriod::promise() };
+        restored.and_then(|_| lab.engine.reclaim(&grace_period)).unwrap();
     };
     let end = end_of_child_after(forget, || {
         let first = call(&one, 1);
@@ -120,7 +120,7 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
         };
         let forked = |done: Result<()>| done == Err(Error::EngineForked);
         // SAFETY: nothing is given back.
-        let drained = || unsafe { Drained::promise() };
+        let grace_period = || unsafe { GracePeriod::promise() };
         let changes: [(&str, &dyn Fn() -> bool); 15] = [
             ("patch", &|| forked(engine.patch(1, &plus(6)).map(drop))),
             ("patch_site", &|| {
@@ -141,7 +141,7 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
             ("publish_stub", &|| {
                 forked(engine.publish_stub(&one, &plus(6)).map(drop))
             }),
-            ("reclaim", &|| forked(engine.reclaim(&drained()).map(drop))),
+            ("reclaim", &|| forked(engine.reclaim(&grace_period()).map(drop))),
             ("reclaim_passed", &|| {
                 let thread = engine.attach_thread();
                 // SAFETY: no thread of the child executes code now.
@@ -150,7 +150,7 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
                 forked(engine.reclaim_passed(&attached).map(drop))
             }),
             ("unregister", &|| {
-                forked(engine.unregister(module.clone(), &drained()))
+                forked(engine.unregister(module.clone(), &grace_period()))
             }),
             ("load", &|| forked(engine.load(OBJECT, |_| None).map(drop))),
             ("adopt_with", &|| {
@@ -232,7 +232,7 @@ fn children_are_made_between_transactions() {
                     by += 1;
                     both(by).unwrap();
                     // SAFETY: the commit has found that no thread is in a stub, and nothing leads there.
-                    engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+                    engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
                 }
             });
             let attached = world.attach().unwrap();

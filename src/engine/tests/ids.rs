@@ -1,7 +1,7 @@
 //! Sites that share an ID.
 
 use super::*;
-use crate::publish::Drained;
+use crate::publish::GracePeriod;
 
 /// Two functions with the first ID, one with the second.
 fn functions() -> [Written; 3] {
@@ -25,8 +25,8 @@ fn an_id_leads_to_all_its_sites_in_order_as_long_as_they_are_registered() {
     let [first, second, third] = modules;
     let unregister = |module| {
         // SAFETY: nothing runs there.
-        let drained = unsafe { Drained::promise() };
-        lab.engine.unregister(module, &drained).unwrap();
+        let grace_period = unsafe { GracePeriod::promise() };
+        lab.engine.unregister(module, &grace_period).unwrap();
     };
     unregister(second);
     assert_eq!(addrs(&lab.engine, 7), [both(&texts[0]), both(&texts[2])].concat());

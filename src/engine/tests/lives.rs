@@ -12,9 +12,9 @@ fn one(functions: &[Written]) -> (Lab, Text, Vec<Site>) {
     (lab, text, sites)
 }
 
-fn drained() -> Drained {
+fn grace_period() -> GracePeriod {
     // SAFETY: the only thread is here, in no code of a test.
-    unsafe { Drained::promise() }
+    unsafe { GracePeriod::promise() }
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn nothing_of_a_transaction_keeps_a_module_that_is_gone() {
     lab.engine.patch(1, &plus(8)).unwrap();
     refused!(planned.commit(), SiteChanged);
     lab.engine
-        .unregister(sites[0].module().clone(), &drained())
+        .unregister(sites[0].module().clone(), &grace_period())
         .unwrap();
     drop(sites);
     assert_eq!(Arc::strong_count(&text.memory), 1);
@@ -207,7 +207,7 @@ fn a_site_or_module_of_another_engine_is_refused_and_harms_nothing() {
     refused!(mine.engine.invalidate(&other_sites[0].function()), SiteForeign);
     let foreign = other_sites[0].module().clone();
     assert_eq!(
-        mine.engine.unregister(foreign, &drained()),
+        mine.engine.unregister(foreign, &grace_period()),
         Err(Error::ModuleForeign)
     );
     assert_eq!((call(&sites[0], 1), mine.engine.sites(1).unwrap().len()), (6, 1));
@@ -230,7 +230,7 @@ fn the_memory_of_an_unregistered_module_is_let_go() {
     let module = unsafe { lab.engine.register(code, |_| functions[0].shape) }.unwrap();
     (1..4).for_each(|by| _ = lab.engine.patch(1, &plus(by)).unwrap());
     assert!(memory.holders() > before);
-    lab.engine.unregister(module, &drained()).unwrap();
+    lab.engine.unregister(module, &grace_period()).unwrap();
     assert_eq!(memory.holders(), before);
 }
 
@@ -243,7 +243,7 @@ fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
     assert_eq!(lab.engine.stub_stats().slots, 2);
     let planned = lab.engine.plan(1, &plus_in_stub(9)).unwrap();
     let module = sites[0].module().clone();
-    lab.engine.unregister(module.clone(), &drained()).unwrap();
+    lab.engine.unregister(module.clone(), &grace_period()).unwrap();
     refused!(planned.commit(), SiteChanged);
     assert_eq!(
         (lab.engine.stub_stats().slots, lab.engine.stub_stats().in_use),
@@ -253,7 +253,7 @@ fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
     refused!(lab.engine.patch_site(&sites[0], &plus(1)), SiteForeign);
     assert!(lab.engine.site_at(sites[0].addr()).is_none() && lab.engine.modules().is_empty());
     assert_eq!(
-        lab.engine.unregister(module, &drained()),
+        lab.engine.unregister(module, &grace_period()),
         Err(Error::ModuleForeign)
     );
 
@@ -307,11 +307,11 @@ fn a_module_goes_by_a_promise_only() {
         // SAFETY: the child has no thread that executes code of the engine's.
         let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
         let areas: Vec<CodeRange> = module.areas().iter().map(|area| area.range()).collect();
-        let found = world.drained(&areas).unwrap();
+        let found = world.grace_period(&areas).unwrap();
         let refused = lab.engine.unregister(module.clone(), &found);
-        matches!(refused, Err(Error::NotDrained { .. })) && lab.engine.modules().len() == 1
+        matches!(refused, Err(Error::NoGracePeriod { .. })) && lab.engine.modules().len() == 1
     }));
-    lab.engine.unregister(module, &drained()).unwrap();
+    lab.engine.unregister(module, &grace_period()).unwrap();
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn what_was_prepared_for_a_module_is_not_done_to_its_successor() {
     let (lab, text, sites) = one(&functions);
     let planned = lab.engine.plan(1, &plus(9)).unwrap();
     lab.engine
-        .unregister(sites[0].module().clone(), &drained())
+        .unregister(sites[0].module().clone(), &grace_period())
         .unwrap();
     // It gets the place that has become free, and is as the other was.
     lab.register(&text, &functions);
@@ -628,6 +628,6 @@ fn whoever_makes_exit_stubs_learns_that_a_module_is_gone() {
     let text = Text::new(&[identity(1)]);
     let module = lab.register(&text, &[identity(1)]);
     refused!(lab.engine.invalidate(&module.function("f0").unwrap()), NoHandler);
-    lab.engine.unregister(module, &drained()).unwrap();
+    lab.engine.unregister(module, &grace_period()).unwrap();
     assert_eq!(forgotten.load(Ordering::Relaxed), 1);
 }

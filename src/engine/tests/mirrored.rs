@@ -182,7 +182,9 @@ fn what_is_written_here_is_executed_and_published_there() {
     engine.restore_site(&site).unwrap();
     assert!(glass.has_published(site.range()));
     // SAFETY: nothing is executed.
-    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    engine
+        .unregister(module, &unsafe { GracePeriod::promise() })
+        .unwrap();
     drop((engine, site));
     assert!(glass.mapped.lock().is_empty(), "it was told what was given up");
 }

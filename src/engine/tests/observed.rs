@@ -83,9 +83,9 @@ fn register(engine: &Engine, text: &Text, functions: &[Written]) -> Module {
     unsafe { engine.register(code, |record| shape(record.id())) }.unwrap()
 }
 
-fn drained() -> Drained {
+fn grace_period() -> GracePeriod {
     // SAFETY: the only thread is here, in no code of a test.
-    unsafe { Drained::promise() }
+    unsafe { GracePeriod::promise() }
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn every_change_of_a_quiescent_site_is_told_once_and_in_order() {
     refused!(engine.restore(1), BytesChanged);
     assert_eq!(log.take(), ["refused BytesChanged of 1/5"]);
 
-    engine.unregister(module, &drained()).unwrap();
+    engine.unregister(module, &grace_period()).unwrap();
     assert_eq!(log.take(), ["reclaimed 1/1", "unregistered 2"]);
 }
 
@@ -149,7 +149,7 @@ fn a_published_stub_is_told_with_its_exit_stub_and_not_again() {
     let told = log.take();
     assert!(!told.iter().any(|line| line.contains("exit stub")), "{told:?}");
     assert_eq!(told.last().unwrap(), "1 Patched 1 of 1");
-    engine.unregister(module, &drained()).unwrap();
+    engine.unregister(module, &grace_period()).unwrap();
     let mut last = log.take();
     assert_eq!(last.pop().unwrap(), "unregistered 1");
     assert_eq!(last.iter().filter(|line| *line == "reclaimed 0/0").count(), 2);
@@ -210,7 +210,7 @@ fn stubs_of_live_sites_are_told_until_they_are_reclaimed() {
     engine
         .invalidate(&module.sites().next().unwrap().function())
         .unwrap();
-    engine.unregister(module, &drained()).unwrap();
+    engine.unregister(module, &grace_period()).unwrap();
     assert_eq!(ranges.lock().len(), 0);
 }
 

@@ -201,22 +201,22 @@ fn a_proof_of_a_transaction_holds_for_one_attempt() {
     let mut change = lab.engine.transaction();
     change.patch(1, &long()).unwrap();
     // SAFETY: the only thread is here.
-    change.drained(unsafe { Drained::promise() });
+    change.grace_period(unsafe { GracePeriod::promise() });
     text.memory.fail_after(crate::memory::testing::Call::Write, 0);
     assert!(change.commit().is_err());
     refused!(change.commit(), Assemble(SequenceTooLong));
 }
 
 #[test]
-fn after_a_drain_the_whole_site_is_free_again() {
+fn after_a_grace_period_the_whole_site_is_free_again() {
     let (lab, _text, site) = one();
     site.module().release();
     lab.engine.patch(1, &plus(1)).unwrap();
     // SAFETY: the only thread is here.
-    let drained = unsafe { Drained::promise() };
+    let grace_period = unsafe { GracePeriod::promise() };
     let mut transaction = lab.engine.transaction();
     transaction.patch(1, &long()).unwrap();
-    transaction.drained(drained).commit().unwrap();
+    transaction.grace_period(grace_period).commit().unwrap();
     assert!(!keeps(&site) && call(&site, 1) == 2 + ONES);
     // And stays free: nothing has returned there since.
     lab.engine.patch(1, &plus(2)).unwrap();
@@ -294,9 +294,9 @@ fn original_bytes_come_back_only_where_they_keep_the_return_offsets_of_what_was_
     refused!(lab.engine.restore(1), ReturnOffsetLost);
     assert_eq!(lab.engine.status(&site), Status::Patched);
     // SAFETY: the only thread is here.
-    let drained = unsafe { Drained::promise() };
+    let grace_period = unsafe { GracePeriod::promise() };
     let mut restore = lab.engine.transaction();
     restore.restore(&site).unwrap();
-    restore.drained(drained).commit().unwrap();
+    restore.grace_period(grace_period).commit().unwrap();
     assert_eq!(bytes(&site), nops);
 }

@@ -54,6 +54,8 @@ fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
     assert_eq!(invalidate(Call::Exchange, 1), seen);
     assert_eq!(engine.stub_stats().slots, 2);
     // SAFETY: no thread executes the code.
-    engine.unregister(module, &unsafe { Drained::promise() }).unwrap();
+    engine
+        .unregister(module, &unsafe { GracePeriod::promise() })
+        .unwrap();
     assert_eq!([exit_stub(&sites[0]), exit_stub(&sites[1])], [None, None]);
 }

@@ -63,9 +63,9 @@ fn only_seven() -> Sequence {
     guarded.mov(result(), arg(0))
 }
 
-fn drained() -> Drained {
+fn grace_period() -> GracePeriod {
     // SAFETY: the only thread is here, in no code of a test.
-    unsafe { Drained::promise() }
+    unsafe { GracePeriod::promise() }
 }
 
 /// What observers are told while a transaction's own stubs are between two owners frees none of them.
@@ -162,7 +162,11 @@ fn a_panic_of_an_observer_harms_nobody() {
         ),
         (
             "unregister",
-            &|| engine.unregister(engine.modules().remove(0), &drained()).is_ok(),
+            &|| {
+                engine
+                    .unregister(engine.modules().remove(0), &grace_period())
+                    .is_ok()
+            },
             &["reclaimed", "reclaimed", "reclaimed", "unregistered"],
         ),
     ];
@@ -191,7 +195,7 @@ fn an_observer_that_changes_its_engine_panics_and_does_not_hang() {
         |engine| drop(engine.patch(1, &plus(4))),
         |engine| drop(engine.retired()),
         |engine| drop(engine.journal()),
-        |engine| drop(engine.reclaim(&drained())),
+        |engine| drop(engine.reclaim(&grace_period())),
     ];
     for used in uses {
         let end = end_of_child(|| {

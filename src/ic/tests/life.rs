@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Error;
-use crate::publish::{Attached, Drained, Resumption, Stopped, Vacated, World};
+use crate::publish::{Attached, GracePeriod, Resumption, Stopped, Vacated, World};
 use crate::sequence::{Sequence, Target, result};
 
 #[test]
@@ -250,8 +250,8 @@ fn caches_go_with_their_module_and_belong_to_one_engine() {
     let refused = lab.caches.attach(&stranger.engine, stranger.cache.site());
     assert!(matches!(refused, Err(Error::CacheEngine { .. })));
     // SAFETY: this is the only thread, and it is not in the code.
-    let drained = unsafe { Drained::promise() };
-    lab.engine.unregister(lab.module.clone(), &drained).unwrap();
+    let grace_period = unsafe { GracePeriod::promise() };
+    lab.engine.unregister(lab.module.clone(), &grace_period).unwrap();
     assert!(lab.caches.at(&site).is_none());
     assert_eq!(lab.caches.totals().caches, 0);
 }
@@ -292,15 +292,15 @@ fn where_the_entries_stand() {
         lab.caches.reset_one(&lab.cache).unwrap();
         assert_eq!(of(&lab), exit_stub);
         // SAFETY: this is the only thread, and it is not in the code.
-        let drained = unsafe { Drained::promise() };
-        lab.engine.reclaim(&drained).unwrap();
+        let grace_period = unsafe { GracePeriod::promise() };
+        lab.engine.reclaim(&grace_period).unwrap();
         let totals = lab.caches.totals();
         assert_eq!(totals.stub_bytes, exit_stub);
         assert!(totals.reclaimed > 0);
     }
 }
 
-/// Each time that an entry's stub is replaced; by a drain where the site is live, at once where it is not.
+/// Each time that an entry's stub is replaced; by a grace period where the site is live, at once where it is not.
 #[test]
 fn what_is_given_back_is_counted_for_its_site() {
     for live in [false, true] {
@@ -326,7 +326,7 @@ fn what_is_given_back_is_counted_for_its_site() {
                 "threads may be in them"
             );
             // SAFETY: this is the only thread, and it is not in the code.
-            lab.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+            lab.engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
             // Those of one, two and three entries too.
             assert!(lab.stats().reclaimed > before - exit_stub);
         } else {
@@ -336,17 +336,17 @@ fn what_is_given_back_is_counted_for_its_site() {
         assert_eq!(lab.caches.stats(&other).reclaimed, 0);
         lab.read(1);
         // SAFETY: as above.
-        lab.engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+        lab.engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
         let module = lab.module.clone();
         // SAFETY: as above.
         lab.engine
-            .unregister(module, &unsafe { Drained::promise() })
+            .unregister(module, &unsafe { GracePeriod::promise() })
             .unwrap();
         assert_eq!(lab.stats().reclaimed, 0, "the site is gone");
     }
 }
 
-/// The same with an attached thread that reports instead of a drain.
+/// The same with an attached thread that reports instead of a grace period.
 #[test]
 fn what_is_given_back_after_a_report_is_counted_too() {
     let runtime = Arc::new(Runtime::default());

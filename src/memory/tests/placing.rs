@@ -7,7 +7,7 @@ use std::vec::Vec;
 use super::*;
 use crate::addr::Len;
 use crate::error::Error;
-use crate::publish::Drained;
+use crate::publish::GracePeriod;
 
 /// What a 32-bit displacement reaches, and a little less.
 const WITHIN: u64 = (1 << 31) - (1 << 16);
@@ -135,9 +135,9 @@ fn requests_that_no_chunk_can_hold_are_refused() {
     assert!(arena.chunks().is_empty());
 }
 
-fn drained() -> Drained {
+fn grace_period() -> GracePeriod {
     // SAFETY: nothing ever executes the slots of these tests.
-    unsafe { Drained::promise() }
+    unsafe { GracePeriod::promise() }
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn stubs_are_near_aligned_trapping_and_reused() {
     for slot in slots {
         let (memory, at) = (pool.memory(&slot).unwrap(), slot.addr());
         memory.write(at, &[0x90; 16]).unwrap();
-        pool.free(slot, &drained()).unwrap();
+        pool.free(slot, &grace_period()).unwrap();
         let mut left = [0; 16];
         memory.read(at, &mut left).unwrap();
         assert_ne!(left, [0x90; 16]);
@@ -185,10 +185,10 @@ fn a_stub_is_taken_back_with_a_proof_about_it_only() {
         let alloc = || pool.alloc(Len::new(8), foreign.range).unwrap();
         // SAFETY: no thread executes the slots.
         let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
-        let refused = |slot, proof| matches!(pool.free(slot, proof), Err(Error::NotDrained { .. }));
+        let refused = |slot, proof| matches!(pool.free(slot, proof), Err(Error::NoGracePeriod { .. }));
         let [one, two] = [alloc().retire(), alloc().retire()];
         let (asked, later) = (one.range(), alloc());
-        let proof = world.drained(&[asked, later.range()]).unwrap();
+        let proof = world.grace_period(&[asked, later.range()]).unwrap();
         refused(two, &proof)
             && refused(later.retire(), &proof)
             && refused(alloc(), &proof)
@@ -255,7 +255,7 @@ fn a_stub_that_cannot_be_near_is_refused() {
     let other = StubPool::new(Arena::default(), WITHIN);
     let slot = other.alloc(Len::new(16), Foreign::new(1).range).unwrap();
     assert!(pool.memory(&slot).is_err());
-    assert!(pool.free(slot, &drained()).is_err());
+    assert!(pool.free(slot, &grace_period()).is_err());
 }
 
 #[test]

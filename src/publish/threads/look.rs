@@ -83,20 +83,20 @@ pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
 ///
 /// As for [`look`].
 unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vacated]) -> Found {
-    // protection: drain-looks-at-the-counter
+    // protection: grace-period-looks-at-the-counter
     if inside(vacated, place.pc) {
         return Found::Executes(place.pc);
     }
     if vacated.is_empty() {
         return Found::Outside;
     }
-    // protection: drain-looks-at-registers
+    // protection: grace-period-looks-at-registers
     let mut registers = place.registers.iter().map(|at| held(vacated, *at, strip));
     if let Some(found) = registers.find(|found| *found != Found::Outside) {
         return found;
     }
     if !(place.low..place.high).contains(&place.sp) {
-        // protection: drain-knows-the-stack
+        // protection: grace-period-knows-the-stack
         return Found::Elsewhere(place.sp);
     }
     // The red zone holds no return address, but may hold one that is about to be jumped to.
@@ -106,13 +106,13 @@ unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vaca
         let word = unsafe { (at as *const u64).read_volatile() };
         // protection: signed-return-addresses-are-found
         let unsigned = strip(word);
-        // protection: drain-walks-return-addresses
+        // protection: grace-period-walks-return-addresses
         if returns_into(vacated, unsigned) {
             return Found::Returns(unsigned);
         }
         // The first byte of a range is nothing to return to, but may be where a handler interrupted the thread.
         // SAFETY: as above; the words around are checked against the bounds inside.
-        // protection: drain-looks-into-interrupted-frames
+        // protection: grace-period-looks-into-interrupted-frames
         if inside(vacated, word) && unsafe { is_saved_counter(at, place) } {
             return Found::Executes(word);
         }

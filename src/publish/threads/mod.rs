@@ -3,7 +3,7 @@
 //! **Problem.** A runtime without safepoints cannot say that its threads are outside of a site. **Approach.**
 //! Each thread that executes compiled code attaches itself; the engine asks attached threads by a real-time
 //! signal, whose handler looks at the interrupted program counter and stack. [`SignalWorld`] stops them so,
-//! and drains. Linux.
+//! and waits for grace periods. Linux.
 //!
 //! **Cost.** A signal, its frame and a look at the whole stack per thread and question.
 

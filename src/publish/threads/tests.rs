@@ -216,7 +216,7 @@ fn a_return_address_is_found_below_a_callee_that_blocks() {
                 returns: true,
             };
             assert_eq!(found, expected);
-            assert_eq!(world.drained(&[call]).unwrap_err(), expected);
+            assert_eq!(world.grace_period(&[call]).unwrap_err(), expected);
             // The call's own bytes without the place that it returns to.
             let before = code.range(CALL, HOST.call_returns.into());
             let behind = code.range(CALL + HOST.call_returns + 1, 4);
@@ -225,14 +225,14 @@ fn a_return_address_is_found_below_a_callee_that_blocks() {
             let waiting = world
                 .clone()
                 .when_inside(WhenInside::Wait(Duration::from_secs(20)));
-            waiting.drained(&[call]).unwrap();
+            waiting.grace_period(&[call]).unwrap();
         },
     );
 }
 
-/// What is retired while a drain waits is not what the drain is about.
+/// What is retired while a grace period waits is not what the grace period is about.
 #[test]
-fn a_drain_is_about_what_was_retired_before_it_began() {
+fn a_grace_period_is_about_what_was_retired_before_it_began() {
     let _alone = alone();
     let (world, code) = (world(), Code::new());
     let world = world.when_inside(WhenInside::Wait(Duration::from_secs(20)));
@@ -248,12 +248,12 @@ fn a_drain_is_about_what_was_retired_before_it_began() {
                 std::thread::yield_now();
             }
             let proof = std::thread::scope(|scope| {
-                let drain = scope.spawn(|| world.drained(&[inside]).unwrap());
+                let grace_period = scope.spawn(|| world.grace_period(&[inside]).unwrap());
                 std::thread::sleep(Duration::from_millis(100));
-                assert!(!drain.is_finished());
+                assert!(!grace_period.is_finished());
                 let meanwhile = Moment::now();
                 flag.store(1, Ordering::Relaxed);
-                let proof = drain.join().unwrap();
+                let proof = grace_period.join().unwrap();
                 assert!(!proof.covers(inside, Some(meanwhile)));
                 proof
             });
@@ -274,7 +274,7 @@ extern "C" fn stops_from_inside() {
     assert!(matches!(found, Err(Error::ThreadInside { thread, returns: true, .. }) if thread == own));
     let found = world
         .when_inside(WhenInside::Fail)
-        .drained(&[CodeRange::new(at, CALL_LEN).unwrap()]);
+        .grace_period(&[CodeRange::new(at, CALL_LEN).unwrap()]);
     assert!(matches!(found, Err(Error::ThreadInside { thread, returns: true, .. }) if thread == own));
     HELD.store(true, Ordering::SeqCst);
 }
@@ -392,10 +392,10 @@ fn a_thread_that_blocks_the_signal_is_named() {
         });
         let mut ran = false;
         let stopped = stop(&world, &[], || ran = true);
-        let drained = world.drained(&[]).map(drop);
+        let grace_period = world.grace_period(&[]).map(drop);
         finish.send(()).unwrap();
         thread.join().unwrap();
-        stopped == silent && drained == silent && !ran && stop(&world, &[], || ()).is_ok()
+        stopped == silent && grace_period == silent && !ran && stop(&world, &[], || ()).is_ok()
     }));
 }
 

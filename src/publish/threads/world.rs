@@ -8,7 +8,7 @@ use super::{SignalAttached, registry, signal};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
 use crate::publish::turn::Turn;
-use crate::publish::{Drained, Moment, Resumption, Stopped, Vacated, World};
+use crate::publish::{GracePeriod, Moment, Resumption, Stopped, Vacated, World};
 
 /// What is done when a thread is inside a range that is about to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,19 +118,19 @@ impl SignalWorld {
     /// # Errors
     ///
     /// [`Error::ThreadInside`] when the time is over, [`Error::ThreadElsewhere`], [`Error::ThreadSilent`].
-    pub fn drained(&self, ranges: &[CodeRange]) -> Result<Drained> {
+    pub fn grace_period(&self, ranges: &[CodeRange]) -> Result<GracePeriod> {
         let vacated: Box<[Vacated]> = ranges.iter().copied().map(Vacated::anywhere).collect();
-        // protection: drain-begins-before-it-asks
+        // protection: grace-period-begins-before-it-asks
         let began = Moment::now();
-        // protection: drain-looks-at-its-own-stack-too
+        // protection: grace-period-looks-at-its-own-stack-too
         self.check_self(&vacated)?;
         self.until_outside(|| {
             let _turn = self.turn()?;
             let mut round = Round::new(Action::Report, &vacated, self.signal);
             self.judge(round.run(Instant::now() + self.patience), &vacated)
         })?;
-        // protection: drain-begins-before-it-asks (2)
-        Ok(Drained::found(ranges, began))
+        // protection: grace-period-begins-before-it-asks (2)
+        Ok(GracePeriod::found(ranges, began))
     }
 
     fn turn(&self) -> Result<Turn> {
@@ -223,7 +223,7 @@ impl SignalWorld {
 // Two callers take turns. Every thread serializes at the end of the handler.
 unsafe impl World for SignalWorld {
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
-        // protection: drain-looks-at-its-own-stack
+        // protection: grace-period-looks-at-its-own-stack
         self.check_self(vacated)?;
         self.until_outside(|| {
             let _turn = self.turn()?;

@@ -7,7 +7,7 @@ use crate::engine::{Engine, Prepared, Receipt, Status};
 use crate::error::{Errno, Error, Result};
 use crate::memory::Arena;
 use crate::memory::testing::process::{deny, in_child};
-use crate::publish::{Drained, NeverStopped};
+use crate::publish::{GracePeriod, NeverStopped};
 use crate::sequence::{Sequence, Target, arg, result};
 use crate::site::Module;
 
@@ -120,8 +120,8 @@ fn patches_and_invalidations_without_memory_change_nothing_and_work_when_there_i
         // What needs no memory is done.
         engine.restore(106).unwrap();
         // SAFETY: this is the only thread, and it is in no stub.
-        let drained = unsafe { Drained::promise() };
-        assert!(engine.reclaim(&drained).unwrap() > 8);
+        let grace_period = unsafe { GracePeriod::promise() };
+        assert!(engine.reclaim(&grace_period).unwrap() > 8);
         engine.patch(200, &adding(2)).unwrap();
         engine.invalidate(&module.function("any_0").unwrap()).unwrap();
         call(&module, "call_0", 5) == 7 && call(&module, "any_0", 5) == 6
@@ -155,7 +155,7 @@ fn arming_without_memory_writes_nothing() {
         engine.restore(107).unwrap();
         assert_eq!(bytes(&first), before);
         // SAFETY: this is the only thread, and it is in no stub.
-        engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+        engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
         let second = engine.registration(second).live();
         // SAFETY: what is told is true of the object's code, or refused.
         let second = unsafe { second.register(|record| shape(record.id())) }.unwrap();

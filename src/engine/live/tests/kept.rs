@@ -15,7 +15,7 @@ use crate::error::{Errno, Error};
 use crate::memory::CodeMemory;
 use crate::memory::testing::Call;
 use crate::memory::testing::process::in_child;
-use crate::publish::{Attached, Drained, NeverStopped, ThreadHandle};
+use crate::publish::{Attached, GracePeriod, NeverStopped, ThreadHandle};
 use crate::site::{Module, Site};
 
 fn injected(at: CodeAddr) -> Error {
@@ -116,7 +116,7 @@ fn what_an_exit_resumes_to_lives_as_long_as_the_exit() {
     assert!(in_child(resume_from_an_exit_that_was_taken_back));
 }
 
-/// Unregistering the module does not free it either, and a drain of both frees both.
+/// Unregistering the module does not free it either, and a grace period of both frees both.
 #[test]
 fn what_a_retired_exit_resumes_to_outlives_its_module() {
     let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
@@ -137,10 +137,10 @@ fn what_a_retired_exit_resumes_to_outlives_its_module() {
     // Two exits; that of the first leads to its stub.
     assert_eq!((engine.retired().len(), engine.stub_stats().slots), (2, 3));
     // SAFETY: no thread executes the code.
-    let drained = unsafe { Drained::promise() };
-    engine.unregister(module, &drained).unwrap();
+    let grace_period = unsafe { GracePeriod::promise() };
+    engine.unregister(module, &grace_period).unwrap();
     assert_eq!((engine.retired().len(), engine.stub_stats().slots), (3, 3));
-    assert_eq!(engine.reclaim(&drained).unwrap(), 3);
+    assert_eq!(engine.reclaim(&grace_period).unwrap(), 3);
     assert_eq!(engine.stub_stats().slots, 0);
 }
 
@@ -186,7 +186,7 @@ mod quiescent {
             let found = call(&module, "call_0", 100);
             let kept = engine.retired().len();
             // SAFETY: the only thread is here.
-            let freed = engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+            let freed = engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
             (found, FREED.load(Ordering::Relaxed), kept, freed) == (108, 0, 1, 1)
         }));
     }
@@ -264,7 +264,7 @@ fn live_stubs_are_told_before_a_head_leads_there_and_until_they_are_gone() {
     let module = entries.live(&engine);
     let sites: Vec<Site> = module.sites().collect();
     // SAFETY: no thread executes the code.
-    let drained = unsafe { Drained::promise() };
+    let grace_period = unsafe { GracePeriod::promise() };
     for (call, after) in [
         (Call::Read, 0),
         (Call::Exchange, 0),
@@ -285,7 +285,7 @@ fn live_stubs_are_told_before_a_head_leads_there_and_until_they_are_gone() {
         assert!(failed.is_err() && entries.memory.has_failed(), "{call:?} {after}");
         let kept: HashSet<_> = engine.retired().into_iter().collect();
         assert_eq!(*placed.lock().unwrap(), kept, "{call:?} {after}");
-        engine.reclaim(&drained).unwrap();
+        engine.reclaim(&grace_period).unwrap();
         assert!(placed.lock().unwrap().is_empty());
     }
     exchanges.store(entries.memory.count(Call::Exchange), Ordering::Relaxed);
@@ -293,6 +293,6 @@ fn live_stubs_are_told_before_a_head_leads_there_and_until_they_are_gone() {
     exchanges.store(entries.memory.count(Call::Exchange), Ordering::Relaxed);
     engine.invalidate_site(&sites[0]).unwrap();
     assert_eq!(placed.lock().unwrap().len(), 2);
-    engine.unregister(module, &drained).unwrap();
+    engine.unregister(module, &grace_period).unwrap();
     assert!(placed.lock().unwrap().is_empty());
 }

@@ -271,8 +271,8 @@ fn what_has_run_is_released_from_the_start() {
         let function = module.functions().next().unwrap();
         assert_eq!(function.entry().is_ok(), !not_yet_run);
         // SAFETY: nothing has run it.
-        let drained = unsafe { crate::publish::Drained::promise() };
-        engine.unregister(module, &drained).unwrap();
+        let grace_period = unsafe { crate::publish::GracePeriod::promise() };
+        engine.unregister(module, &grace_period).unwrap();
     }
 }
 
@@ -419,11 +419,11 @@ fn a_failed_exchange_takes_the_others_back() {
         assert_eq!(bytes(&module), before);
         assert_eq!(engine.status(&sites[0]), Status::Patched);
         assert_eq!(engine.status(&sites[1]), Status::Original);
-        // What heads have led to, be it for an instant, is not freed without a drain.
+        // What heads have led to, be it for an instant, is not freed without a grace period.
         let retired = if after == 0 { 0 } else { 4 };
         // SAFETY: this is the only thread, and it is in no stub.
-        let drained = unsafe { crate::publish::Drained::promise() };
-        assert_eq!(engine.reclaim(&drained).unwrap(), retired);
+        let grace_period = unsafe { crate::publish::GracePeriod::promise() };
+        assert_eq!(engine.reclaim(&grace_period).unwrap(), retired);
     }
     assert_eq!((call(&module, "f0", 0), call(&module, "f1", 0)), (40, 7));
     engine.patch(1, &returning::<60>()).unwrap();

@@ -14,7 +14,7 @@ use crate::deopt::ExitStubs;
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
 use crate::error::Result;
 use crate::memory::testing::process::{End, end_of_child, in_child};
-use crate::publish::{Attached, Drained, NeverStopped, Rest};
+use crate::publish::{Attached, GracePeriod, NeverStopped, Rest};
 use crate::sequence::{Sequence, Target, result};
 use crate::site::{Module, ModuleId, Site};
 use patchpoint_asm::backend_of;
@@ -84,11 +84,11 @@ fn a_stub_with_a_thread_in_a_callee_outlives_its_replacement() {
         assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
     };
     assert!(return_into_a_replaced_stub(reclaim));
-    // Without the drain: by a promise that is false.
+    // Without the grace period: by a promise that is false.
     assert!(dies(|| {
         return_into_a_replaced_stub(|engine| {
             // SAFETY: it is not true, and the process dies of it, which is what is shown.
-            engine.reclaim(&unsafe { Drained::promise() }).unwrap();
+            engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
         })
     }));
 }

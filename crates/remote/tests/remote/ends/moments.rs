@@ -12,7 +12,7 @@ use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::ExitStubs;
 use patchpoint::memory::{Reach, SegmentKind, SegmentNeed};
-use patchpoint::publish::{Drained, SingleThreaded};
+use patchpoint::publish::{GracePeriod, SingleThreaded};
 use patchpoint_remote::{Error, Executor, Options, Result};
 
 use crate::common::{self, Objects, hit, shape};
@@ -215,7 +215,7 @@ fn one_round(executor: &Executor, engine: &Engine, live: bool) -> Result<()> {
     mark(Moment::Unmapping);
     drop(objects);
     // SAFETY: the only thread has ended.
-    engine.unregister(module, &unsafe { Drained::promise() })?;
+    engine.unregister(module, &unsafe { GracePeriod::promise() })?;
     Ok(())
 }
 
