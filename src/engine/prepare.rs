@@ -34,7 +34,7 @@ pub(super) fn prepare<'e, 's>(
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
     let since = shared.observers.now();
-    states.file_leftovers();
+    states.file_unfiled();
     states.retired.make_room(changes.len());
     let mut work = states.room();
     let collected = collect(&mut work, shared, states, changes, grace_period);

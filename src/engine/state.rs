@@ -356,8 +356,8 @@ pub(super) struct States {
     pub(super) journal: Journal,
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
-    /// What commits have left over since the journal was last written, newest first.
-    leftovers: Option<Box<Work>>,
+    /// What commits were made of that is not in the journal yet, newest first.
+    unfiled: Option<Box<Work>>,
     /// The room that one of them took, for the next. It holds the memories of registered modules.
     spare: Option<Box<Work>>,
 }
@@ -488,28 +488,28 @@ impl States {
         self.versions
     }
 
-    /// Keeps what a commit has left over. It was allocated already, so there is always room for it.
+    /// Keeps what a commit was made of. It was allocated already, so there is always room for it.
     #[inline]
     pub(super) fn leave(&mut self, mut work: Box<Work>) {
-        work.next = self.leftovers.take();
-        self.leftovers = Some(work);
+        work.next = self.unfiled.take();
+        self.unfiled = Some(work);
     }
 
-    /// What the last commit has left over.
+    /// What the last commit was made of.
     pub(super) fn newest(&self) -> Option<&Work> {
-        self.leftovers.as_deref()
+        self.unfiled.as_deref()
     }
 
-    /// Lets go of what commits have left over: they hold modules and memories.
+    /// Lets go of what commits were made of: they hold modules and memories.
     pub(super) fn let_go(&mut self) {
-        self.file_leftovers();
+        self.file_unfiled();
         // protection: room-holds-no-memory
         self.spare = None;
     }
 
-    /// Writes what commits have left over into the journal, and frees the rest of it.
-    pub(super) fn file_leftovers(&mut self) {
-        match self.leftovers.take() {
+    /// Writes what commits were made of into the journal, and frees the rest of it.
+    pub(super) fn file_unfiled(&mut self) {
+        match self.unfiled.take() {
             Some(work) if work.next.is_none() => self.file(work),
             Some(work) => self.file_all(work),
             None => {}
@@ -550,7 +550,7 @@ impl States {
 
     /// What the journal has of all commits.
     pub(super) fn journal_entries(&mut self) -> Vec<JournalEntry> {
-        self.file_leftovers();
+        self.file_unfiled();
         self.journal.entries()
     }
 
@@ -567,8 +567,8 @@ impl States {
 impl Drop for States {
     /// Freeing a list by its first member recurs, as often as it is long.
     fn drop(&mut self) {
-        // protection: leftovers-are-freed-one-by-one
-        self.file_leftovers();
+        // protection: unfiled-work-is-freed-one-by-one
+        self.file_unfiled();
     }
 }
 

@@ -1,5 +1,8 @@
 //! Short lists of bytes, as most sites hold: a call is most of what comparing or copying them takes.
 //!
+//! With the copying and comparing of slices instead, a patch of a shape that was seen takes 318 ns for 240, and a commit of a
+//! thousand sites 9.1 ns a site for 7.2 (`benches speeds`, medians of 5 and 7 runs in turns).
+//!
 //! Those of 16 to 32 bytes are taken as their first and their last 16, which may overlap. Whoever compares looks at
 //! them in the pieces in which copying has written them: a piece that lies across two would wait for both.
 
