@@ -102,8 +102,8 @@
 //! threads are [`GracePeriod`](publish::GracePeriod).
 //!
 //! A module that is registered [live](engine::Registration::live), before its code first runs, is changed
-//! while any number of threads execute it, and none is stopped. Its sites are armed once: nops, one *head*,
-//! nops. From then on a sequence always stands in a stub, and a patch exchanges the head by one aligned store:
+//! while any number of threads execute it, and none is stopped. Its sites are armed once: nops, one *patchable jump*,
+//! nops. From then on a sequence always stands in a stub, and a patch exchanges the patchable jump by one aligned store:
 //! each execution runs the old sequence or the new one, never a mixture. A shadow, which holds the function's own
 //! instructions, is not armed; it is invalidated by a trap in place of its first instruction, from which the
 //! process's SIGTRAP handler sends the thread to its exit stub. The threads that execute live code are

@@ -367,7 +367,9 @@ mod running {
             unsafe { engine.retarget("callee", addr(third)) }.unwrap();
             let (calls, before) = (engine.calls_of("callee").unwrap(), fixture.bytes());
             // Its own bytes are what changes, not those of a gate.
-            let in_place = calls.iter().rposition(|site| !live || site.head().is_ok());
+            let in_place = calls
+                .iter()
+                .rposition(|site| !live || site.patchable_jump().is_ok());
             let Some(number) = in_place else { continue };
             let (last, old) = (&calls[number], &before[number]);
             let mut changed = old.clone();
@@ -441,7 +443,7 @@ mod running {
             // SAFETY: what is there can be entered as the function can, or is not called.
             unsafe { fixture.engine.retarget("callee", addr(second)) }.unwrap();
             for ((site, before), after) in calls.iter().zip(before).zip(fixture.bytes()) {
-                let in_place = site.head().is_ok();
+                let in_place = site.patchable_jump().is_ok();
                 assert_eq!(in_place, before != after, "{site:?}");
                 ways[usize::from(in_place)] += 1;
             }

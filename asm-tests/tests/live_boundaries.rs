@@ -149,8 +149,8 @@ impl Form {
     }
 }
 
-/// Where the head leads, with where it is, if it is a jump. No nop before it holds its first byte.
-fn head(site: &Site) -> Option<(u64, u64)> {
+/// Where the patchable jump leads, with where it is, if it is a jump. No nop before it holds its first byte.
+fn patchable_jump(site: &Site) -> Option<(u64, u64)> {
     let bytes = site.read().unwrap();
     let at = bytes.iter().position(|byte| *byte == 0xe9)?;
     let displacement = i32::from_le_bytes(bytes[at + 1..at + 5].try_into().unwrap());
@@ -196,9 +196,9 @@ impl Lab {
     fn change_at(&mut self, id: u64, from: Form, to: Form, boundary: u64) -> bool {
         let (site, entry) = (live::site(&self.module, id), live::entry(&self.module, id));
         Adds(1).put(&self.engine, &site);
-        let (head_at, _) = head(&site).unwrap();
+        let (patchable_jump_at, _) = patchable_jump(&site).unwrap();
         from.put(&self.engine, &site);
-        let stub = head(&site).map_or(0, |(_, stub)| stub);
+        let stub = patchable_jump(&site).map_or(0, |(_, stub)| stub);
         watch(0, site.addr().get(), site.end().get());
         watch(1, stub, if stub == 0 { 0 } else { stub + 64 });
         PASSES.store(boundary, Ordering::SeqCst);
@@ -226,8 +226,8 @@ impl Lab {
             drop(parked);
             let found = thread.join().unwrap();
             let (old, new) = (from.value(id, from, x), to.value(id, from, x));
-            // What is before the head comes by the new one, and what is behind it or in the stub does not.
-            let expected = if (site.addr().get()..=head_at).contains(&pc) {
+            // What is before the patchable jump comes by the new one, and what is behind it or in the stub does not.
+            let expected = if (site.addr().get()..=patchable_jump_at).contains(&pc) {
                 new
             } else {
                 old
@@ -261,7 +261,7 @@ impl Lab {
                 self.module = live::register(&self.engine, true);
             }
         }
-        // The head and what is behind the site at least, and in a stub at least its jump back.
+        // The patchable jump and what is behind the site at least, and in a stub at least its jump back.
         assert!(boundary >= 2, "site {id}: {boundary} boundaries as {from:?}");
         boundary
     }

@@ -98,7 +98,7 @@ fn marked_instructions_are_sites_with_their_constants() {
         ];
         assert_eq!(sites(&survey), expected, "{arch}");
         for site in survey.module.sites() {
-            assert!(matches!(site.head(), Err(Error::ShadowNotArmed { .. })));
+            assert!(matches!(site.patchable_jump(), Err(Error::ShadowNotArmed { .. })));
         }
     }
 }

@@ -6,8 +6,8 @@
 //! register but those that are free at the first instruction of a function, as linkers' stubs do.
 //!
 //! Under execution, a distance that lies in one naturally aligned word is exchanged by one store. Other calls are led, once,
-//! when the module is armed, to a *gate* of their own: a stub near the code that is a jump where a head would stand. From
-//! then on the call never changes, and the gate's jump is exchanged as heads are. It costs such a call one jump.
+//! when the module is armed, to a *gate* of their own: a stub near the code that is a jump where a patchable jump would stand. From
+//! then on the call never changes, and the gate's jump is exchanged as patchable jumps are. It costs such a call one jump.
 //!
 //! On PowerPC every call that may be led elsewhere goes to a stub that saves the caller's TOC pointer, as the linker's do:
 //! the function may have another, and the caller restores its own behind the call.
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::live::{Arming, HeadExchange, out_of_reach};
+use super::live::{Arming, JumpExchange, out_of_reach};
 use super::prepare::Preparation;
 use super::state::{Status, Stub};
 use super::transaction::Change;
@@ -36,17 +36,17 @@ use crate::sequence::{self, Environment, Sequence, Target};
 use crate::site::Site;
 use crate::verify;
 use patchpoint_asm::backend_of;
-use patchpoint_asm::live::Head;
+use patchpoint_asm::live::PatchableJump;
 use patchpoint_link::stubs;
 
-/// The room for a gate: a jump, and what brings it to where a head can stand.
+/// The room for a gate: a jump, and what brings it to where a patchable jump can stand.
 const GATE: Len = Len::new(16);
 
 /// The jump of its own that a call leads to.
 pub(super) struct Gate {
     /// All bytes of it.
     range: CodeRange,
-    head: Head,
+    patchable_jump: PatchableJump,
     memory: Arc<dyn CodeMemory>,
 }
 
@@ -132,8 +132,11 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
     };
     let (old, new) = preparation.sides();
     verify::check_exchange(&branch.context(site), old, new)?;
-    let (Some(old), Some(new)) = (armed.head.of_site(old), armed.head.of_site(new)) else {
-        return Err(no_head(site));
+    let (Some(old), Some(new)) = (
+        armed.patchable_jump.of_site(old),
+        armed.patchable_jump.of_site(new),
+    ) else {
+        return Err(no_patchable_jump(site));
     };
     let (memory, elsewhere) = match &branch {
         Branch::Call => (Arc::clone(site.memory()?), None),
@@ -142,7 +145,12 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
             (Arc::clone(&memory), Some((gate.range, memory)))
         }
     };
-    preparation.made.live = Some(HeadExchange::new(memory, armed.head.addr, (&old, &new), None));
+    preparation.made.live = Some(JumpExchange::new(
+        memory,
+        armed.patchable_jump.addr,
+        (&old, &new),
+        None,
+    ));
     preparation.made.elsewhere = elsewhere;
     Ok(used)
 }
@@ -200,11 +208,11 @@ impl Branch<'_> {
                 Ok(Some(bytes))
             }
             Self::Gate(gate) => {
-                let Some(jump) = backend_of(arch).jump(gate.head, to) else {
+                let Some(jump) = backend_of(arch).jump(gate.patchable_jump, to) else {
                     return Ok(None);
                 };
                 let len = Len::new(gate.range.len() as u32);
-                let bytes = gate.head.armed(arch, len, jump);
+                let bytes = gate.patchable_jump.armed(arch, len, jump);
                 let target = DeclaredTarget {
                     addr: to,
                     on_return: OnReturn::Never,
@@ -270,10 +278,10 @@ fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<
     Ok(code)
 }
 
-fn no_head(site: &Site) -> Error {
+fn no_patchable_jump(site: &Site) -> Error {
     verify::Error::Exchange {
         site: site.name(),
-        what: "it has no head",
+        what: "it has no patchable jump",
     }
     .into()
 }
@@ -288,7 +296,7 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
         memory,
         armed: Arc::clone(&original),
         installed: Arc::clone(&original),
-        head: Head {
+        patchable_jump: PatchableJump {
             offset: Len::default(),
             addr: site.addr(),
             len: Len::default(),
@@ -297,13 +305,13 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
         stubs: SmallVec::new(),
         original,
     };
-    let done = match site.plan_head() {
+    let done = match site.plan_patchable_jump() {
         // Calls are recorded where the engine itself has placed the code, whose memory can be exchanged.
-        Ok(head) => {
-            arming.head = head;
+        Ok(patchable_jump) => {
+            arming.patchable_jump = patchable_jump;
             Ok(())
         }
-        Err(Error::NoHead { .. }) => put_gate(shared, &mut arming),
+        Err(Error::NoPatchableJump { .. }) => put_gate(shared, &mut arming),
         Err(error) => Err(error),
     };
     match done {
@@ -323,15 +331,15 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let range = slot.range();
     let memory = shared.stubs.memory(&slot);
     arming.stubs.push(slot);
-    let head = backend_of(arch).plan_head(range.start(), GATE);
-    let head = head.map_err(|_| no_head(&site))?;
+    let patchable_jump = backend_of(arch).plan_patchable_jump(range.start(), GATE);
+    let patchable_jump = patchable_jump.map_err(|_| no_patchable_jump(&site))?;
     let gate = Gate {
         range: CodeRange::new(range.start(), GATE.get().into()).expect("a gate lies in its slot"),
-        head,
+        patchable_jump,
         memory: Arc::new(memory?),
     };
     let target = calls::target(arch, site.addr(), &arming.original);
-    let target = target.ok_or_else(|| no_head(&site))?;
+    let target = target.ok_or_else(|| no_patchable_jump(&site))?;
     let branch = Branch::Gate(&gate);
     let installed = match branch.to(&site, &arming.original, target)? {
         Some(bytes) => bytes,
@@ -349,7 +357,7 @@ fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let armed = Branch::Call.to(&site, &arming.original, range.start())?;
     let armed = armed.ok_or_else(|| out_of_reach(&site, range.start()))?;
     (arming.armed, arming.installed) = (armed.into(), installed.into());
-    (arming.head, arming.gate) = (head, Some(gate));
+    (arming.patchable_jump, arming.gate) = (patchable_jump, Some(gate));
     Ok(())
 }
 

@@ -170,7 +170,7 @@ impl Work {
         }
     }
 
-    /// Exchanges the heads of a transaction that has only live sites, and publishes once.
+    /// Exchanges the patchable jumps of a transaction that has only live sites, and publishes once.
     fn write_live(&mut self, shared: &Shared, states: &States) -> Outcome {
         // protection: live-current-before-the-exchange
         self.check_current(states)?;
@@ -186,7 +186,7 @@ impl Work {
         done
     }
 
-    /// Writes the quiescent sites while the world is stopped, and exchanges the heads of live ones among them.
+    /// Writes the quiescent sites while the world is stopped, and exchanges the patchable jumps of live ones among them.
     #[inline]
     fn write_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
         let mut vacated = Vec::new();
@@ -317,7 +317,7 @@ impl Work {
         // protection: lost-sites-are-refused
         self.mark_lost(states);
         match self.exposed {
-            // protection: live-stub-of-a-taken-back-head-is-retired
+            // protection: live-stub-of-a-taken-back-patchable-jump-is-retired
             true => live::retire(self, states, time),
             // protection: trap-of-a-refused-invalidation-is-forgotten
             false => live::forget_traps(&shared.publisher, self),

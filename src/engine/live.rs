@@ -1,15 +1,15 @@
 //! Live sites: armed before their code first runs, and changed by exchanging one instruction.
 //!
 //! Problem: threads execute a site while it is changed, and none is to be stopped. Approach: arming rewrites the
-//! site once, while nobody can execute it, as nops, one head, nops. Afterwards a sequence always stands in a stub;
-//! a patch fills a fresh stub, publishes it, and exchanges the head by one aligned store.
+//! site once, while nobody can execute it, as nops, one patchable jump, nops. Afterwards a sequence always stands in a stub;
+//! a patch fills a fresh stub, publishes it, and exchanges the patchable jump by one aligned store.
 //!
-//! Invariants: after arming, the bytes of a site change only in its head, and only between instructions that the
+//! Invariants: after arming, the bytes of a site change only in its patchable jump, and only between instructions that the
 //! architecture lets be exchanged (checked by `verify::check_exchange`, which knows nothing of this module); a stub is
-//! complete before a head leads to it and is retired, not freed, when it does no more; no call stands in a live
+//! complete before a patchable jump leads to it and is retired, not freed, when it does no more; no call stands in a live
 //! site, so no return address points into one.
 //!
-//! Call sites are exchanged in their operand, or have a head elsewhere: see [`super::calls`].
+//! Call sites are exchanged in their operand, or have a patchable jump elsewhere: see [`super::calls`].
 //!
 //! Shadows of a live module hold the function's own instructions and are not armed: they can only be invalidated,
 //! by a [`trap`].
@@ -44,21 +44,21 @@ use crate::site::Site;
 use crate::verify;
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::backend_of;
-use patchpoint_asm::live::{Head, HeadBytes};
+use patchpoint_asm::live::{JumpBytes, PatchableJump};
 
 /// What arming has made of a site.
 pub(super) struct Armed {
     /// What is exchanged: it stands in the site, or in its gate.
-    pub(super) head: Head,
+    pub(super) patchable_jump: PatchableJump,
     /// Of a call whose distance cannot be exchanged.
     pub(super) gate: Option<Gate>,
     /// The code that stood in the site, where that was more than nops; gates, and what they lead through.
     pub(super) stubs: SmallVec<[StubSlot; 1]>,
 }
 
-/// The exchange of the bytes of one instruction: a head, or the first bytes of a shadow for a trap. The bytes lie in
+/// The exchange of the bytes of one instruction: a patchable jump, or the first bytes of a shadow for a trap. The bytes lie in
 /// one quadword.
-pub(super) struct HeadExchange {
+pub(super) struct JumpExchange {
     memory: Arc<dyn CodeMemory>,
     /// The number of the item.
     item: usize,
@@ -85,19 +85,24 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
     let Some(armed) = &preparation.state.lasting.live else {
         return trap::change(preparation, change);
     };
-    let head = armed.head;
+    let patchable_jump = armed.patchable_jump;
     match change {
-        Change::Patch(sequence) => patch(preparation, head, sequence, Status::Patched),
-        Change::Redirect(sequence) => patch(preparation, head, sequence, Status::Redirected),
-        Change::Restore => restore(preparation, head),
-        Change::Invalidate => invalidate(preparation, head),
+        Change::Patch(sequence) => patch(preparation, patchable_jump, sequence, Status::Patched),
+        Change::Redirect(sequence) => patch(preparation, patchable_jump, sequence, Status::Redirected),
+        Change::Restore => restore(preparation, patchable_jump),
+        Change::Invalidate => invalidate(preparation, patchable_jump),
         Change::Retarget(_) => Err(Error::CallSiteOnly {
             site: preparation.site.name(),
         }),
     }
 }
 
-fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, status: Status) -> Result<Len> {
+fn patch(
+    preparation: &mut Preparation<'_>,
+    patchable_jump: PatchableJump,
+    sequence: &Sequence,
+    status: Status,
+) -> Result<Len> {
     let site = preparation.site;
     // protection: in-place-sequences-are-refused
     if sequence.is_in_place_only() {
@@ -118,15 +123,15 @@ fn patch(preparation: &mut Preparation<'_>, head: Head, sequence: &Sequence, sta
         declared: body.declared,
         clobbers: body.clobbers,
         return_offsets: Vec::new(),
-        used: head.end(),
+        used: patchable_jump.end(),
         holes: Vec::new(),
     };
-    lead(preparation, head, addr, assembled)?;
+    lead(preparation, patchable_jump, addr, assembled)?;
     preparation.stand_for(status, Some(sequence));
-    finish(preparation, head)
+    finish(preparation, patchable_jump)
 }
 
-fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
+fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
     let exit_stub = preparation.invalidation_exit_stub()?;
     let target = DeclaredTarget {
         addr: exit_stub,
@@ -141,25 +146,27 @@ fn invalidate(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
         },
         clobbers: RegSet::EMPTY,
         return_offsets: Vec::new(),
-        used: head.end(),
+        used: patchable_jump.end(),
         holes: Vec::new(),
     };
-    lead(preparation, head, exit_stub, assembled)?;
+    lead(preparation, patchable_jump, exit_stub, assembled)?;
     let installed = preparation.installed_sequence();
     preparation.stand_for(Status::Invalidated, installed.as_ref());
-    finish(preparation, head)
+    finish(preparation, patchable_jump)
 }
 
 /// The armed form comes back, whose bytes were checked when the site was armed.
-fn restore(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
+fn restore(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
     let armed = &preparation.state.lasting.original;
     preparation.put(armed, &[]);
     preparation.stand_for(Status::Original, None);
-    finish(preparation, head)
+    finish(preparation, patchable_jump)
 }
 
-fn jump(site: &Site, head: Head, to: CodeAddr) -> Result<HeadBytes> {
-    backend(site).jump(head, to).ok_or_else(|| out_of_reach(site, to))
+fn jump(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<JumpBytes> {
+    backend(site)
+        .jump(patchable_jump, to)
+        .ok_or_else(|| out_of_reach(site, to))
 }
 
 /// A jump or call of the site does not reach that stub.
@@ -168,30 +175,38 @@ pub(super) fn out_of_reach(site: &Site, stub: CodeAddr) -> Error {
     sequence::Error::StubOutOfReach { site, stub }.into()
 }
 
-/// Puts what is to stand in the site, whose head jumps to `to`.
-fn lead(preparation: &mut Preparation<'_>, head: Head, to: CodeAddr, mut assembled: Assembled) -> Result<()> {
+/// Puts what is to stand in the site, whose patchable jump jumps to `to`.
+fn lead(
+    preparation: &mut Preparation<'_>,
+    patchable_jump: PatchableJump,
+    to: CodeAddr,
+    mut assembled: Assembled,
+) -> Result<()> {
     let site = preparation.site;
     let arch = site.module().arch();
-    assembled.code = head.armed(arch, site.reserved(), jump(site, head, to)?);
+    assembled.code = patchable_jump.armed(arch, site.reserved(), jump(site, patchable_jump, to)?);
     let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
     preparation.put(&assembled.code, &assembled.return_offsets);
     Ok(())
 }
 
 /// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the change.
-fn finish(preparation: &mut Preparation<'_>, head: Head) -> Result<Len> {
+fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
     let site = preparation.site;
     let (old, new) = preparation.sides();
     verify::check_exchange(&site.context(&[]), old, new)?;
-    let (Some(old), Some(new)) = (head.of_site(old), head.of_site(new)) else {
-        return Err(refused(site, "it has no head"));
+    let (Some(old), Some(new)) = (patchable_jump.of_site(old), patchable_jump.of_site(new)) else {
+        return Err(refused(site, "it has no patchable jump"));
     };
     if !exchange::allowed(site.module().arch(), &old, &new) {
-        return Err(refused(site, "its head is no nop or jump that may be exchanged"));
+        return Err(refused(
+            site,
+            "its patchable jump is no nop or jump that may be exchanged",
+        ));
     }
     let memory = Arc::clone(site.memory()?);
-    preparation.made.live = Some(HeadExchange::new(memory, head.addr, (&old, &new), None));
-    Ok(head.end())
+    preparation.made.live = Some(JumpExchange::new(memory, patchable_jump.addr, (&old, &new), None));
+    Ok(patchable_jump.end())
 }
 
 fn refused(site: &Site, what: &'static str) -> Error {
@@ -204,7 +219,7 @@ fn refused(site: &Site, what: &'static str) -> Error {
 
 // ---- committing ----
 
-/// Exchanges the heads of the live sites, or none. What the new heads lead to is in every instruction cache before
+/// Exchanges the patchable jumps of the live sites, or none. What the new patchable jumps lead to is in every instruction cache before
 /// they are.
 #[inline]
 pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
@@ -246,7 +261,7 @@ pub(super) fn undo(publisher: &Publisher, work: &mut Work) {
     undo_some(publisher, work, work.exchanges.len(), work.level);
 }
 
-/// Takes back the first so many exchanges. Sites whose head resists are given their fate.
+/// Takes back the first so many exchanges. Sites whose patchable jump resists are given their fate.
 #[cold]
 fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level) {
     let done = work.exchanges.iter().take(count).rev();
@@ -262,7 +277,7 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
     }
     work.exposed = count > 0;
     if work.exposed {
-        // Where this fails, threads may for a bounded time go on as by the new head; what it leads to stays.
+        // Where this fails, threads may for a bounded time go on as by the new patchable jump; what it leads to stays.
         let _ = publisher.publish(&work.ranges, level);
     }
 }
@@ -287,7 +302,7 @@ pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>
     }
 }
 
-impl HeadExchange {
+impl JumpExchange {
     /// An exchange of bytes at an address, which lie in one quadword.
     pub(super) fn new(
         memory: Arc<dyn CodeMemory>,
@@ -298,9 +313,9 @@ impl HeadExchange {
         let word = CodeAddr::new(addr.get() & !7);
         let into = addr.distance_from(word) as usize;
         assert!(
-            // protection: a-head-lies-in-one-quadword
+            // protection: a-patchable-jump-lies-in-one-quadword
             old.len() == new.len() && into + new.len() <= 8,
-            "a head lies in one quadword, see `Backend::plan_head`"
+            "a patchable jump lies in one quadword, see `Backend::plan_patchable_jump`"
         );
         let in_word = |bytes: &mut dyn Iterator<Item = u8>| {
             let mut word = [0; 8];

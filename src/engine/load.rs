@@ -438,7 +438,7 @@ impl<'e> Registration<'e> {
     }
 
     /// Makes the patchpoints and entry sites of the module live: they are changed while threads execute them, and
-    /// no thread is stopped for it. Registering arms them: every one is rewritten once as nops around a head that
+    /// no thread is stopped for it. Registering arms them: every one is rewritten once as nops around a patchable jump that
     /// is a nop, or where LLVM's call stood a jump to that call in a stub, so that the code does what it did.
     /// [`restore`](Engine::restore) puts this form back; the bytes that stood there before do not come back, nor does
     /// unregistering write them.
@@ -448,7 +448,7 @@ impl<'e> Registration<'e> {
     ///
     /// Shadows and marked sites are not armed, and a change of one is refused with [`Error::ShadowNotArmed`].
     ///
-    /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with [`Error::NoHead`] if a site
+    /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with [`Error::NoPatchableJump`] if a site
     /// is too short for its address, and with [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is
     /// registered or written then.
     ///

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
-use super::live::{self, HeadExchange};
+use super::live::{self, JumpExchange};
 use super::observe::{Boxed, Owner};
 use super::state::{
     self, ExitStub, ExitStubKind, Installed, Place, ReturnOffsets, SiteState, States, Status, Stub,
@@ -122,7 +122,7 @@ pub(super) struct Made {
     /// What is to stand in the site, or room for it.
     new: Option<Box<Installed>>,
     /// How it is written if its site is live.
-    pub(super) live: Option<HeadExchange>,
+    pub(super) live: Option<JumpExchange>,
     /// What is written in place of the site, and its memory.
     pub(super) elsewhere: Option<(CodeRange, Arc<dyn CodeMemory>)>,
 }
@@ -397,7 +397,7 @@ impl<'a> Preparation<'a> {
                 .iter()
                 // protection: stub-with-an-unknown-end-calls
                 .any(|t| t.on_return != OnReturn::Never);
-            // protection: stub-is-filled-before-the-head
+            // protection: stub-is-filled-before-the-patchable-jump
             self.shared.stubs.fill(&stub.slot, &code.bytes)?;
             stub.code = code.bytes;
         }

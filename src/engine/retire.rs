@@ -1,7 +1,7 @@
 //! Stubs that nothing leads to any more, until no thread is in them.
 //!
-//! The life of a stub: it is filled and published; a head comes to lead to it; the head leads elsewhere and it
-//! is retired; every core is made to serialize, so that none goes on with the old head, and it is stamped with
+//! The life of a stub: it is filled and published; a patchable jump comes to lead to it; the patchable jump leads elsewhere and it
+//! is retired; every core is made to serialize, so that none goes on with the old patchable jump, and it is stamped with
 //! the epoch that begins then; every attached thread reports that epoch or a later one; it is freed.
 //! A rolled-back exchange ends the same way: threads may have gone through it.
 //!

@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::fault::Found;
 use super::group::Groups;
 use super::journal::{Journal, Record};
-use super::live::HeadExchange;
+use super::live::JumpExchange;
 use super::prepare::Made;
 use super::retire::Until;
 use super::state::{ExitStub, Installed, Place, States, Status, Stub};
@@ -185,8 +185,8 @@ pub(super) struct Work {
     /// The same by memory.
     pub(super) groups: Groups,
     /// The changes of live sites.
-    pub(super) exchanges: Vec<HeadExchange>,
-    /// What is published: the sites, or the heads of live ones, and what has been written outside of them.
+    pub(super) exchanges: Vec<JumpExchange>,
+    /// What is published: the sites, or the patchable jumps of live ones, and what has been written outside of them.
     pub(super) ranges: Vec<CodeRange>,
     /// What has been written outside of the sites.
     pub(super) outside: Vec<CodeRange>,
@@ -202,7 +202,7 @@ pub(super) struct Work {
     pub(super) invalidated: Vec<Site>,
     pub(super) items: Vec<Item>,
     pub(super) found: Found,
-    /// Whether a commit that has failed had exchanged heads before: threads may be where they led.
+    /// Whether a commit that has failed had exchanged patchable jumps before: threads may be where they led.
     pub(super) exposed: bool,
     /// When it was committed.
     pub(super) time: CoarseTime,

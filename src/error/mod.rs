@@ -404,9 +404,9 @@ pub enum Error {
     /// The code is for another architecture than the engine.
     #[error("the module is for {found}, the engine runs {host}")]
     ForeignArch { found: Arch, host: Arch },
-    /// A site has no room for a head.
+    /// A site has no room for a patchable jump.
     #[error("{site} reserves {}; to be live it needs {needed} at its address: raise numBytes", bytes(.reserved))]
-    NoHead { site: Box<SiteName>, reserved: Len, needed: Len },
+    NoPatchableJump { site: Box<SiteName>, reserved: Len, needed: Len },
     /// Code that is to be live may have run.
     #[error(
         "{site} cannot be armed, as its code may have run: register it before it runs, adopted code as `not_yet_run`"

@@ -43,7 +43,7 @@ impl Error {
             | Self::BytesChanged { site, .. }
             | Self::NoHandler { site, .. }
             | Self::SiteForeign { site, .. }
-            | Self::NoHead { site, .. }
+            | Self::NoPatchableJump { site, .. }
             | Self::ArmedTooLate { site, .. }
             | Self::ArmedMemory { site, .. }
             | Self::ShadowNotArmed { site, .. }

@@ -198,12 +198,12 @@ unsafe impl LiveMemory for Alias {
                 strategy: Strategy::Alias.name(),
                 at: word,
                 why: "the address is not a multiple of 8",
-                mend: "name the aligned word that holds the head",
+                mend: "name the aligned word that holds the patchable jump",
             });
         }
         let to = self.writable(word, 8)?;
         // SAFETY: within the writable view and aligned: both views start at a page.
-        // protection: head-is-one-store
+        // protection: patchable-jump-is-one-store
         unsafe { raw::exchange(to, old, new) }.map_err(|found| Error::WordChanged {
             at: word,
             expected: old,

@@ -1,6 +1,6 @@
 //! Epochs: knowing that every thread has left code that nothing leads to any more.
 //!
-//! Problem: a stub is retired when its site's head leads elsewhere, but threads may still be in it, or have
+//! Problem: a stub is retired when its site's patchable jump leads elsewhere, but threads may still be in it, or have
 //! return addresses there. Approach (quiescent-state-based reclamation): the engine counts epochs; a thread
 //! reports, at places of its choice, the epoch that it sees there. Once every attached thread has reported an
 //! epoch that began after the stub was retired, and after every core had serialized, none is in it.
@@ -8,8 +8,8 @@
 //! A thread reports two things, see [`Rest`]. A report is one load and one store, cheap enough for the back
 //! edge of a loop.
 //!
-//! Invariants: an epoch is only advanced when the heads exchanged before are published to every core, so that
-//! a thread that sees the new epoch executes the new heads; a thread that is attached or comes back online
+//! Invariants: an epoch is only advanced when the patchable jumps exchanged before are published to every core, so that
+//! a thread that sees the new epoch executes the new patchable jumps; a thread that is attached or comes back online
 //! stores its epoch, then fences, then executes; the engine advances, then fences, then looks. One of the two
 //! therefore sees the other.
 

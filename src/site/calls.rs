@@ -183,9 +183,12 @@ mod tests {
         assert_eq!(calls.iter().map(of).collect::<Vec<_>>(), [(0, 5, 7), (10, 5, 7)]);
         assert_eq!(module.calls_of("h").count(), 0);
         // The distance of the first is in one quadword, that of the other is not.
-        let heads = [calls[0].head().unwrap(), calls[1].head().unwrap()];
+        let patchable_jumps = [
+            calls[0].patchable_jump().unwrap(),
+            calls[1].patchable_jump().unwrap(),
+        ];
         assert_eq!(
-            heads.map(|head| (head.start().get() & 63, head.len())),
+            patchable_jumps.map(|patchable_jump| (patchable_jump.start().get() & 63, patchable_jump.len())),
             [(1, 4), (11, 4)]
         );
     }

@@ -18,7 +18,7 @@ use crate::memory::{CodeArea, CodeMemory, Placed};
 use crate::stackmap::flat::Frame;
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
 use patchpoint_asm::backend_of;
-use patchpoint_asm::live::{Head, NoHead};
+use patchpoint_asm::live::{NoPatchableJump, PatchableJump};
 
 /// Names a module of an engine; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -620,18 +620,18 @@ impl Site {
         self.module.0.record(self.index)
     }
 
-    /// Where its head stands, or would if its module were [live](crate::engine::Registration::live): of a call site, its operand.
+    /// Where its patchable jump stands, or would if its module were [live](crate::engine::Registration::live): of a call site, its operand.
     ///
     /// # Errors
-    /// [`Error::NoHead`] where it is too short for its address, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
+    /// [`Error::NoPatchableJump`] where it is too short for its address, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
     #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
-    pub fn head(&self) -> Result<CodeRange> {
-        let head = self.plan_head()?;
-        let range = CodeRange::new(head.addr, u64::from(head.len.get()));
-        Ok(range.expect("a head lies in its site"))
+    pub fn patchable_jump(&self) -> Result<CodeRange> {
+        let patchable_jump = self.plan_patchable_jump()?;
+        let range = CodeRange::new(patchable_jump.addr, u64::from(patchable_jump.len.get()));
+        Ok(range.expect("a patchable jump lies in its site"))
     }
 
-    pub(crate) fn plan_head(&self) -> Result<Head> {
+    pub(crate) fn plan_patchable_jump(&self) -> Result<PatchableJump> {
         if self.shape().kind().displaces() {
             return Err(Error::ShadowNotArmed { site: self.name() });
         }
@@ -640,8 +640,8 @@ impl Site {
             return self.plan_operand();
         }
         let live = backend_of(arch);
-        live.plan_head(self.addr(), self.reserved())
-            .map_err(|NoHead { needed }| Error::NoHead {
+        live.plan_patchable_jump(self.addr(), self.reserved())
+            .map_err(|NoPatchableJump { needed }| Error::NoPatchableJump {
                 site: self.name(),
                 reserved: self.reserved(),
                 needed,
@@ -649,15 +649,15 @@ impl Site {
     }
 
     /// The operand of a call site, where it lies in one word.
-    fn plan_operand(&self) -> Result<Head> {
+    fn plan_operand(&self) -> Result<PatchableJump> {
         let (addr, reserved) = (self.addr(), self.reserved());
         let operand = calls::operand(self.module.arch(), addr, reserved.as_usize());
-        let head = operand.and_then(|operand| {
+        let patchable_jump = operand.and_then(|operand| {
             let offset = Len::new(operand.start as u32);
             let len = Len::new(operand.len() as u32);
-            Head::within(addr, reserved, offset, len).ok()
+            PatchableJump::within(addr, reserved, offset, len).ok()
         });
-        head.ok_or_else(|| Error::NoHead {
+        patchable_jump.ok_or_else(|| Error::NoPatchableJump {
             site: self.name(),
             reserved,
             needed: reserved,

@@ -187,8 +187,12 @@ fn a_survey_says_all_that_is_wrong() {
         assert!(expected, "{id}: {error}");
     }
     // 5 bytes of one quadword, which the first of these has not.
-    let heads: Vec<_> = survey.module.sites().map(|site| site.head()).collect();
-    assert!(matches!(heads[0], Err(Error::NoHead { .. })), "{:?}", heads[0]);
+    let heads: Vec<_> = survey.module.sites().map(|site| site.patchable_jump()).collect();
+    assert!(
+        matches!(heads[0], Err(Error::NoPatchableJump { .. })),
+        "{:?}",
+        heads[0]
+    );
     assert_eq!(heads[2], Ok(CodeRange::new(CodeAddr::new(0x40_0022), 5).unwrap()));
     let site = survey.module.sites().next().unwrap();
     assert_eq!(site.read().unwrap(), [0x90; 8]);

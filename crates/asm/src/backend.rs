@@ -10,7 +10,7 @@ use llvm_stackmaps::addr::{CodeAddr, DwarfReg, Len};
 use patchpoint_isa::RegSet;
 
 use crate::hole::Hole;
-use crate::live::{Head, HeadBytes, NoHead};
+use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
 
 /// Why an architecture cannot encode an operation. The caller knows the site and the operation's index.
@@ -226,20 +226,20 @@ pub trait Backend: Sync {
         (Vec::new(), Vec::new())
     }
 
-    /// Where the head of the site at `addr` stands: as early as it can.
+    /// Where the patchable jump of the site at `addr` stands: as early as it can.
     ///
     /// # Errors
     /// The site is too short.
-    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead>;
+    fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump>;
 
-    /// How far jumps reach, either way, in bytes: those of heads, and others where no register is free.
+    /// How far jumps reach, either way, in bytes: those of patchable jumps, and others where no register is free.
     fn reach(&self) -> u64;
 
-    /// The head that goes on to the tail.
-    fn nop(&self, head: Head) -> HeadBytes;
+    /// The patchable jump that goes on to the tail.
+    fn nop(&self, patchable_jump: PatchableJump) -> JumpBytes;
 
-    /// The head that jumps to `to`, if it reaches.
-    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes>;
+    /// The patchable jump that jumps to `to`, if it reaches.
+    fn jump(&self, patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes>;
 
     /// A length that the relocated instructions and the jump behind them do not exceed.
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;

@@ -27,7 +27,7 @@ mod tests {
 
     use super::*;
     use crate::backend::{Branch, BranchKind, Form};
-    use crate::live::HeadBytes;
+    use crate::live::JumpBytes;
     use crate::op::{Cond, Dest};
 
     const ARCHS: [Arch; 7] = [
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_never_cut_off() {
-        assert_eq!(&HeadBytes::new(&[7; 8])[..], [7; 8]);
-        assert!(catch_unwind(|| HeadBytes::new(&[7; 9])).is_err());
+    fn a_patchable_jump_is_never_cut_off() {
+        assert_eq!(&JumpBytes::new(&[7; 8])[..], [7; 8]);
+        assert!(catch_unwind(|| JumpBytes::new(&[7; 9])).is_err());
     }
 }

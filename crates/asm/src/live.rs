@@ -1,7 +1,7 @@
-//! The heads of live sites.
+//! The patchable jumps of live sites.
 //!
-//! A live site is lead nops, one head, and a tail. The lead and the tail are written when the site is armed and
-//! never again: a thread may be between any two of their instructions at any time. The head is one instruction,
+//! A live site is lead nops, one patchable jump, and a tail. The lead and the tail are written when the site is armed and
+//! never again: a thread may be between any two of their instructions at any time. The patchable jump is one instruction,
 //! or the part of one, that a single aligned store exchanges.
 
 use alloc::vec::Vec;
@@ -9,17 +9,17 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::{Arch, nops};
 
-/// The most bytes that a head has.
+/// The most bytes that a patchable jump has.
 const MOST: usize = 8;
 
-/// The bytes of a head: at most one quadword.
+/// The bytes of a patchable jump: at most one quadword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadBytes {
+pub struct JumpBytes {
     bytes: [u8; MOST],
     len: u8,
 }
 
-impl HeadBytes {
+impl JumpBytes {
     /// These bytes.
     ///
     /// # Panics
@@ -29,7 +29,8 @@ impl HeadBytes {
     pub fn new(from: &[u8]) -> Self {
         let mut bytes = [0; MOST];
         let room = bytes.get_mut(..from.len());
-        room.expect("a head lies in one quadword").copy_from_slice(from);
+        room.expect("a patchable jump lies in one quadword")
+            .copy_from_slice(from);
         Self {
             bytes,
             // At most 8.
@@ -38,19 +39,19 @@ impl HeadBytes {
     }
 }
 
-impl core::ops::Deref for HeadBytes {
+impl core::ops::Deref for JumpBytes {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
         let bytes = self.bytes.get(..usize::from(self.len));
-        bytes.expect("a head was given no more bytes than there is room for")
+        bytes.expect("a patchable jump was given no more bytes than there is room for")
     }
 }
 
-/// Where the head of a site stands.
+/// Where the patchable jump of a site stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct PatchableJump {
     /// Its distance from the site's start.
     pub offset: Len,
     /// Its address.
@@ -59,39 +60,44 @@ pub struct Head {
     pub len: Len,
 }
 
-/// A site has no room for a head.
+/// A site has no room for a patchable jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoHead {
+pub struct NoPatchableJump {
     /// The least length of a site at this address that has.
     pub needed: Len,
 }
 
-impl Head {
-    /// The head at this offset of the site at `addr`, if a site of `len` bytes holds it.
+impl PatchableJump {
+    /// The patchable jump at this offset of the site at `addr`, if a site of `len` bytes holds it.
     ///
     /// # Errors
     /// The site is too short.
     #[inline]
-    pub fn within(addr: CodeAddr, len: Len, offset: Len, head: Len) -> Result<Self, NoHead> {
-        let needed = Len::new(offset.get().saturating_add(head.get()));
+    pub fn within(
+        addr: CodeAddr,
+        len: Len,
+        offset: Len,
+        patchable_jump: Len,
+    ) -> Result<Self, NoPatchableJump> {
+        let needed = Len::new(offset.get().saturating_add(patchable_jump.get()));
         let start = addr.plus(offset).filter(|_| len >= needed);
         Ok(Self {
             offset,
-            addr: start.ok_or(NoHead { needed })?,
-            len: head,
+            addr: start.ok_or(NoPatchableJump { needed })?,
+            len: patchable_jump,
         })
     }
 
-    /// The bytes of the site up to the head's end.
+    /// The bytes of the site up to the patchable jump's end.
     #[inline]
     #[must_use]
     pub fn end(self) -> Len {
         Len::new(self.offset.get().saturating_add(self.len.get()))
     }
 
-    /// All bytes of an armed site of `len` bytes: lead, head, tail.
+    /// All bytes of an armed site of `len` bytes: lead, patchable jump, tail.
     #[must_use]
-    pub fn armed(self, arch: Arch, len: Len, bytes: HeadBytes) -> Vec<u8> {
+    pub fn armed(self, arch: Arch, len: Len, bytes: JumpBytes) -> Vec<u8> {
         let mut out = Vec::with_capacity(len.as_usize());
         nops::put(arch, self.offset.get(), &mut out);
         out.extend_from_slice(&bytes);
@@ -99,11 +105,11 @@ impl Head {
         out
     }
 
-    /// The head in the bytes of an armed site.
+    /// The patchable jump in the bytes of an armed site.
     #[must_use]
     #[inline]
-    pub fn of_site(self, site: &[u8]) -> Option<HeadBytes> {
+    pub fn of_site(self, site: &[u8]) -> Option<JumpBytes> {
         let bytes = site.get(self.offset.as_usize()..self.end().as_usize())?;
-        Some(HeadBytes::new(bytes))
+        Some(JumpBytes::new(bytes))
     }
 }

@@ -116,9 +116,13 @@ fn of_row(check: &Check, survey: &Survey, row: &Row, mut found: impl FnMut(&'sta
                 found("inferred", false, message);
             }
             let patchpoint = registered.shape.kind() == SiteKind::Patchpoint;
-            if let Err(error) = registered.head.as_ref().map_err(|error| error.to_string()) {
+            if let Err(error) = registered
+                .patchable_jump
+                .as_ref()
+                .map_err(|error| error.to_string())
+            {
                 if patchpoint {
-                    found("no-head", check.live, error);
+                    found("no-patchable-jump", check.live, error);
                 }
             }
             // Where there are none at all nobody expects anything of them.

@@ -142,10 +142,10 @@ fn registered_text(
             format!("{}, when the code has run", return_offsets.join(" ")),
         )?;
     }
-    match &registered.head {
+    match &registered.patchable_jump {
         Ok((offset, len)) => {
             let at = registered.site.offset().get() + offset;
-            line("live", format!("head at +{at:#x}, {len} bytes"))
+            line("live", format!("patchable jump at +{at:#x}, {len} bytes"))
         }
         Err(_) if shape.kind() == SiteKind::Shadow => line("live", "can be invalidated, by a trap".into()),
         Err(error) => line("live", paint.of(Style::Yellow, format!("no: {error}"))),
@@ -238,9 +238,9 @@ fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Valu
     }
     put("slack", registered.slack.get().into());
     put("return_offsets", registered.return_offsets.as_slice().into());
-    match &registered.head {
-        Ok((offset, len)) => put("head", json!({ "offset": offset, "length": len })),
-        Err(error) => put("no_head", error.to_string().into()),
+    match &registered.patchable_jump {
+        Ok((offset, len)) => put("patchable_jump", json!({ "offset": offset, "length": len })),
+        Err(error) => put("no_patchable_jump", error.to_string().into()),
     };
     put("locations", list(&registered.locations, json::location));
     put("live_outs", list(&registered.live_outs, json::live_out));

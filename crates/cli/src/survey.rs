@@ -75,8 +75,8 @@ pub(crate) struct Registered {
     pub(crate) slack: Len,
     /// Where calls that stand there may return to, when the code has run.
     pub(crate) return_offsets: Vec<u32>,
-    /// Where the head would stand if the module were live, and its length; or why there is none.
-    pub(crate) head: Result<(u32, u64), Error>,
+    /// Where the patchable jump would stand if the module were live, and its length; or why there is none.
+    pub(crate) patchable_jump: Result<(u32, u64), Error>,
     pub(crate) locations: Vec<LocationReport>,
     pub(crate) live_outs: Vec<LiveOutReport>,
     pub(crate) saved: Saved,
@@ -257,10 +257,10 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
         // A shadow need not end with an instruction.
         Err(_) => (Holds::Instructions, Len::default(), Vec::new()),
     };
-    let head = site.head().map(|head| {
-        let offset = head.start().distance_from(site.addr());
-        let offset = u32::try_from(offset).expect("a head lies in its site");
-        (offset, head.len())
+    let patchable_jump = site.patchable_jump().map(|patchable_jump| {
+        let offset = patchable_jump.start().distance_from(site.addr());
+        let offset = u32::try_from(offset).expect("a patchable jump lies in its site");
+        (offset, patchable_jump.len())
     });
     let (mut locations, mut live_outs, mut saved) = (Vec::new(), Vec::new(), Saved { named: 0, of: 0 });
     if let Some((record, constants)) = site.record() {
@@ -287,7 +287,7 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
         holds,
         slack,
         return_offsets,
-        head,
+        patchable_jump,
         locations,
         live_outs,
         saved,

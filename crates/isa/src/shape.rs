@@ -31,7 +31,7 @@ pub enum SiteKind {
 }
 
 impl SiteKind {
-    /// Whether the site holds instructions of the function itself, which a patch displaces: then no head can be put there while
+    /// Whether the site holds instructions of the function itself, which a patch displaces: then no patchable jump can be put there while
     /// threads execute it.
     #[must_use]
     #[inline]

@@ -127,12 +127,12 @@ mod tests {
     const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
     const JUMP: [u8; 5] = [0xe9, 0x10, 0x20, 0x30, 0x00];
 
-    fn site(lead: &[u8], head: &[u8], tail: &[u8]) -> Vec<u8> {
-        [lead, head, tail].concat()
+    fn site(lead: &[u8], patchable_jump: &[u8], tail: &[u8]) -> Vec<u8> {
+        [lead, patchable_jump, tail].concat()
     }
 
     #[test]
-    fn a_head_in_one_quadword_may_change() {
+    fn a_patchable_jump_in_one_quadword_may_change() {
         for lead in 0..=3 {
             let lead = &[0x90; 3][..lead];
             let (nop, jump) = (site(lead, &NOP, &[0x90; 4]), site(lead, &JUMP, &[0x90; 4]));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_across_a_boundary_may_not() {
+    fn a_patchable_jump_across_a_boundary_may_not() {
         for at in 0x1004..0x1008 {
             let jump = site(&[], &JUMP, &[0x90]);
             assert!(!allowed(at, &site(&[], &NOP, &[0x90]), &jump), "{at:#x}");

@@ -55,7 +55,7 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     if before.len != 5 || !may(before) || !may(exchange.after) {
         return Err("an instruction changes that is no 5-byte nop or jump");
     }
-    // protection: checker-head-crosses-no-boundary
+    // protection: checker-patchable-jump-crosses-no-boundary
     if before.addr / 8 != (before.end() - 1) / 8 {
         return Err("the changed instruction crosses an 8-byte boundary");
     }

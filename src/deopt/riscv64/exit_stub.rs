@@ -116,12 +116,12 @@ fn put(out: &mut Vec<u8>, words: &[u32]) {
 
 /// A jump changes no register, so it has to reach by itself: 1 MiB.
 fn jump(exit_stub: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
-    let head = RiscV64
-        .plan_head(at, crate::addr::Len::new(8))
+    let patchable_jump = RiscV64
+        .plan_patchable_jump(at, crate::addr::Len::new(8))
         .ok()
-        .filter(|head| head.addr == at)
-        .and_then(|head| RiscV64.jump(head, to));
-    let bytes = head.ok_or(Error::ExitStubOutOfReach { exit_stub, to })?;
+        .filter(|patchable_jump| patchable_jump.addr == at)
+        .and_then(|patchable_jump| RiscV64.jump(patchable_jump, to));
+    let bytes = patchable_jump.ok_or(Error::ExitStubOutOfReach { exit_stub, to })?;
     Ok(bytes.to_vec())
 }
 

@@ -228,8 +228,8 @@ impl Probe {
         let resume = Resume::At(if resume_at_collect { collect } else { at(0x8000) });
         // SAFETY: the site is described as it is.
         let exit_stub = unsafe { testing::exit_stub(Arc::new(site), at(EXIT_STUB), resume) };
-        let head = RiscV64.plan_head(addr, Len::new(4)).unwrap();
-        let jump = RiscV64.jump(head, at(EXIT_STUB)).unwrap();
+        let patchable_jump = RiscV64.plan_patchable_jump(addr, Len::new(4)).unwrap();
+        let jump = RiscV64.jump(patchable_jump, at(EXIT_STUB)).unwrap();
         let len = offset(patchpoint_probe_end) as usize;
         // SAFETY: all lies in the mapping, which nobody executes yet; the code is that between the labels.
         unsafe {

@@ -45,7 +45,7 @@ fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
         let exchanged = verify::check_exchange(&Branch::Call.context(&site), call, &new);
         // RISC-V's are two instructions.
         assert_eq!(exchanged.is_ok(), arch != Arch::RiscV64, "{arch} {exchanged:?}");
-        assert_eq!(site.head().is_ok(), arch != Arch::RiscV64);
+        assert_eq!(site.patchable_jump().is_ok(), arch != Arch::RiscV64);
         let far = plus(site.addr(), 1 << 40);
         assert_eq!(Branch::Call.to(&site, call, far).unwrap(), None);
     }
@@ -76,7 +76,10 @@ fn a_distance_in_two_words_is_not_exchanged() {
             .unwrap();
         let refused = verify::check_exchange(&site.context(&[]), call, &new.unwrap());
         assert!(matches!(refused, Err(verify::Error::Exchange { .. })), "{arch}");
-        assert!(matches!(site.head(), Err(Error::NoHead { .. })), "{arch}");
+        assert!(
+            matches!(site.patchable_jump(), Err(Error::NoPatchableJump { .. })),
+            "{arch}"
+        );
     }
 }
 
@@ -87,7 +90,7 @@ fn a_gate_is_a_jump_that_is_exchanged() {
         let range = CodeRange::new(CodeAddr::new(START + 0x8000), GATE.get().into()).unwrap();
         let gate = Gate {
             range,
-            head: backend_of(arch).plan_head(range.start(), GATE).unwrap(),
+            patchable_jump: backend_of(arch).plan_patchable_jump(range.start(), GATE).unwrap(),
             memory: Arc::clone(site.memory().unwrap()),
         };
         let branch = Branch::Gate(&gate);
@@ -98,15 +101,21 @@ fn a_gate_is_a_jump_that_is_exchanged() {
         );
         assert_eq!((one.len(), other.len()), (16, 16));
         verify::check_exchange(&branch.context(&site), &one, &other).unwrap();
-        assert_ne!(gate.head.of_site(&one), gate.head.of_site(&other));
+        assert_ne!(
+            gate.patchable_jump.of_site(&one),
+            gate.patchable_jump.of_site(&other)
+        );
         // As the decoder sees it.
         let lines = verify::disassemble(arch, range.start(), &one);
-        let jump = lines.iter().find(|line| line.addr == gate.head.addr).unwrap();
+        let jump = lines
+            .iter()
+            .find(|line| line.addr == gate.patchable_jump.addr)
+            .unwrap();
         assert!(jump.text.contains("10008100"), "{arch}: {}", jump.text);
         assert_eq!(lead(plus(range.start(), reach as i64 + 16)), None);
-        // Everything that the engine exchanges is in the head.
+        // Everything that the engine exchanges is in the patchable jump.
         let differing = one.iter().zip(&other).position(|(a, b)| a != b).unwrap() as u32;
-        assert!((gate.head.offset.get()..gate.head.end().get()).contains(&differing));
+        assert!((gate.patchable_jump.offset.get()..gate.patchable_jump.end().get()).contains(&differing));
     }
 }
 

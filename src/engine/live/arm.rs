@@ -18,13 +18,13 @@ use crate::memory::{CodeMemory, LiveMemory, StubSlot};
 use crate::publish::Level;
 use crate::site::{Module, Site};
 use crate::verify::{self, Original};
-use patchpoint_asm::live::{Head, HeadBytes};
+use patchpoint_asm::live::{JumpBytes, PatchableJump};
 
 /// A site about to be armed.
 pub(in crate::engine) struct Arming {
     pub(in crate::engine) site: Site,
     pub(in crate::engine) memory: Arc<dyn CodeMemory>,
-    pub(in crate::engine) head: Head,
+    pub(in crate::engine) patchable_jump: PatchableJump,
     pub(in crate::engine) gate: Option<Gate>,
     pub(in crate::engine) original: Arc<[u8]>,
     /// The bytes that the site gets.
@@ -70,7 +70,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
     }
     for arming in arming {
         let armed = Armed {
-            head: arming.head,
+            patchable_jump: arming.patchable_jump,
             gate: arming.gate,
             stubs: arming.stubs,
         };
@@ -91,21 +91,23 @@ fn plan(shared: &Shared, site: Site) -> Result<Arming> {
     if site.shape().kind() == SiteKind::Call {
         return calls::arm(shared, &site, memory);
     }
-    let head = site.plan_head()?;
-    check_memory(&site, &*memory, word(head.addr))?;
+    let patchable_jump = site.plan_patchable_jump()?;
+    check_memory(&site, &*memory, word(patchable_jump.addr))?;
     let original: Arc<[u8]> = site.read()?.into();
     let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
-        Original::Nops => (None, live.nop(head)),
+        Original::Nops => (None, live.nop(patchable_jump)),
         // protection: displaced-original-is-kept
         Original::LlvmCall { .. } | Original::Instructions { .. } => {
-            displace(shared, &site, head, &original)?
+            displace(shared, &site, patchable_jump, &original)?
         }
     };
-    let armed: Arc<[u8]> = head.armed(site.module().arch(), site.reserved(), first).into();
+    let armed: Arc<[u8]> = patchable_jump
+        .armed(site.module().arch(), site.reserved(), first)
+        .into();
     Ok(Arming {
         site,
         memory,
-        head,
+        patchable_jump,
         gate: None,
         original,
         installed: Arc::clone(&armed),
@@ -142,13 +144,13 @@ fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<
         .map_err(|error| refused(error.to_string()))
 }
 
-/// Puts the instructions of a site into a stub, and returns it with the head that leads there.
+/// Puts the instructions of a site into a stub, and returns it with the patchable jump that leads there.
 fn displace(
     shared: &Shared,
     site: &Site,
-    head: Head,
+    patchable_jump: PatchableJump,
     original: &[u8],
-) -> Result<(Option<StubSlot>, HeadBytes)> {
+) -> Result<(Option<StubSlot>, JumpBytes)> {
     let live = backend(site);
     let bound = live.relocated_bound(site.addr(), original);
     let slot = shared
@@ -158,7 +160,7 @@ fn displace(
         .relocate(slot.addr(), site.addr(), original)
         .map_err(Error::from)
         .and_then(|code| shared.stubs.fill(&slot, &code))
-        .and_then(|()| jump(site, head, slot.addr()));
+        .and_then(|()| jump(site, patchable_jump, slot.addr()));
     match filled {
         Ok(first) => Ok((Some(slot), first)),
         Err(error) => {

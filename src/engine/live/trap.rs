@@ -2,7 +2,7 @@
 //!
 //! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that no jump of
 //! several bytes can be put over them. Approach: only the first bytes change, no more than any instruction has, by the same
-//! aligned store that exchanges heads; a thread that executes the trap is sent to the site's exit stub by the process's [handler](crate::publish), with all
+//! aligned store that exchanges patchable jumps; a thread that executes the trap is sent to the site's exit stub by the process's [handler](crate::publish), with all
 //! registers as they were, and a thread that is past it goes on undisturbed.
 //!
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its module
@@ -12,7 +12,7 @@ use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
 use super::super::transaction::Change;
 use super::super::work::Work;
-use super::{CodeAddr, Error, HeadExchange, Len, Result, Sequence, Site};
+use super::{CodeAddr, Error, JumpExchange, Len, Result, Sequence, Site};
 use crate::arch::exchange;
 use crate::invariant::OrAbort;
 use crate::publish::Publisher;
@@ -47,7 +47,7 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     preparation.put(&new, &[]);
     preparation.stand_for(Status::Invalidated, None);
     let memory = super::arm::exchangeable_memory(site)?;
-    preparation.made.live = Some(HeadExchange::new(
+    preparation.made.live = Some(JumpExchange::new(
         memory,
         site.addr(),
         (&old, trap),
@@ -57,21 +57,21 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
 }
 
 fn too_short(site: &Site, trap: &[u8]) -> Error {
-    Error::NoHead {
+    Error::NoPatchableJump {
         site: site.name(),
         reserved: site.reserved(),
         needed: Len::new(trap.len() as u32),
     }
 }
 
-fn traps(exchanges: &[HeadExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
+fn traps(exchanges: &[JumpExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
     let traps = exchanges.iter();
     traps.filter_map(|exchange| Some((exchange.range.start(), exchange.trap?)))
 }
 
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The transaction is known to
 /// be current: the note of another that was committed is not overwritten.
-pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[HeadExchange]) -> Result<()> {
+pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[JumpExchange]) -> Result<()> {
     traps(exchanges).try_for_each(|(site, exit_stub)| match publisher.publication() {
         Some(publication) => publication.set_trap(site, Some(exit_stub)),
         None => table::note(site, exit_stub),

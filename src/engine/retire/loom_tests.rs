@@ -1,11 +1,11 @@
 //! The life of stubs under a model checker of threads: every interleaving, and every stale read that the memory
 //! model allows.
 //!
-//! The model: two stubs, a head that says which one it leads to, and readers that follow what their cores have fetched
+//! The model: two stubs, a patchable jump that says which one it leads to, and readers that follow what their cores have fetched
 //! of it. Being in a stub is a read of its cell, freeing it a write: the checker reports when they are not ordered.
 //!
-//! A core executes the head that it has fetched, whatever its thread has read since: no order of memory accesses
-//! brings it a new one, serializing does. The barrier makes every core fetch the head.
+//! A core executes the patchable jump that it has fetched, whatever its thread has read since: no order of memory accesses
+//! brings it a new one, serializing does. The barrier makes every core fetch the patchable jump.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -18,8 +18,8 @@ use crate::publish::{Epochs, Participant, Rest};
 impl Retirable for usize {}
 
 struct Code {
-    head: AtomicUsize,
-    /// The head as each core has it. It only ever changes from 0 to 1.
+    patchable_jump: AtomicUsize,
+    /// The patchable jump as each core has it. It only ever changes from 0 to 1.
     fetched: [AtomicUsize; 2],
     stubs: [UnsafeCell<u32>; 2],
 }
@@ -33,7 +33,7 @@ impl Model {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             code: Code {
-                head: AtomicUsize::new(0),
+                patchable_jump: AtomicUsize::new(0),
                 fetched: [AtomicUsize::new(0), AtomicUsize::new(0)],
                 stubs: [UnsafeCell::new(1), UnsafeCell::new(1)],
             },
@@ -41,21 +41,21 @@ impl Model {
         })
     }
 
-    /// Executes the site once on a core: the head, then the stub that it leads to.
+    /// Executes the site once on a core: the patchable jump, then the stub that it leads to.
     fn execute(&self, core: usize) {
         let stub = self.code.fetched[core].load(Ordering::Acquire);
         self.code.stubs[stub].with(|_| ());
     }
 
-    /// Makes a core fetch the head: what a thread does that attaches or comes back online.
+    /// Makes a core fetch the patchable jump: what a thread does that attaches or comes back online.
     fn serialize(&self, core: usize) {
-        let head = self.code.head.load(Ordering::Acquire);
-        self.code.fetched[core].fetch_max(head, Ordering::AcqRel);
+        let patchable_jump = self.code.patchable_jump.load(Ordering::Acquire);
+        self.code.fetched[core].fetch_max(patchable_jump, Ordering::AcqRel);
     }
 
     /// The writer's part: exchange, retire, make every core serialize, stamp, and free whatever every thread has left.
     fn replace(&self, retire_list: &mut RetireList<usize>) {
-        let old = self.code.head.swap(1, Ordering::AcqRel);
+        let old = self.code.patchable_jump.swap(1, Ordering::AcqRel);
         retire_list.retire(Until::Reported(Rest::Checkpoint), old);
         (0..2).for_each(|core| self.serialize(core));
         retire_list.stamp(self.epochs.advance());
@@ -148,7 +148,7 @@ fn loom_finds_a_free_without_a_drain() {
             participant.report(Rest::Checkpoint);
         });
         let mut retire_list = RetireList::default();
-        let old = model.code.head.swap(1, Ordering::AcqRel);
+        let old = model.code.patchable_jump.swap(1, Ordering::AcqRel);
         retire_list.retire(Until::Reported(Rest::Checkpoint), old);
         for stub in retire_list.take_where(|_| true) {
             model.code.stubs[stub].with_mut(|_| ());
@@ -157,7 +157,7 @@ fn loom_finds_a_free_without_a_drain() {
     });
 }
 
-/// The protection taken out: the epoch begins before the head is exchanged.
+/// The protection taken out: the epoch begins before the patchable jump is exchanged.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_finds_an_epoch_that_begins_too_early() {
@@ -171,7 +171,7 @@ fn loom_finds_an_epoch_that_begins_too_early() {
         });
         let mut retire_list = RetireList::default();
         let epoch = model.epochs.advance();
-        let old = model.code.head.swap(1, Ordering::AcqRel);
+        let old = model.code.patchable_jump.swap(1, Ordering::AcqRel);
         retire_list.retire(Until::Reported(Rest::Checkpoint), old);
         retire_list.stamp(epoch);
         model.free(&mut retire_list);
@@ -180,7 +180,7 @@ fn loom_finds_an_epoch_that_begins_too_early() {
 }
 
 /// The protection taken out: no core is made to serialize before the epoch begins. The thread has seen the epoch, and
-/// so the new head as data, but its core executes the old one.
+/// so the new patchable jump as data, but its core executes the old one.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_finds_a_missing_barrier() {
@@ -194,7 +194,7 @@ fn loom_finds_a_missing_barrier() {
             reader.execute(0);
         });
         let mut retire_list = RetireList::default();
-        let old = model.code.head.swap(1, Ordering::AcqRel);
+        let old = model.code.patchable_jump.swap(1, Ordering::AcqRel);
         retire_list.retire(Until::Reported(Rest::Checkpoint), old);
         retire_list.stamp(model.epochs.advance());
         model.free(&mut retire_list);

@@ -274,7 +274,7 @@ fn a_site_without_a_cache_misses_and_learns_nothing() {
     assert_eq!((alone.lookups(), alone.caches.totals().misses), (2, 0));
 }
 
-/// In place where it fits and the site is quiescent; a head and a stub where it is live, or does not fit.
+/// In place where it fits and the site is quiescent; a patchable jump and a stub where it is live, or does not fit.
 #[test]
 fn where_the_entries_stand() {
     for live in [false, true] {

@@ -16,9 +16,9 @@ mod address;
 mod branch;
 mod constant;
 mod emit;
-mod head;
 mod imm;
 mod insn;
+mod patchable_jump;
 mod regs;
 mod relocate;
 
@@ -31,7 +31,7 @@ use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
 use crate::backend::{Backend, Branch, Code, Form, Refusal};
-use crate::live::{Head, HeadBytes, NoHead};
+use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
 
@@ -60,20 +60,20 @@ impl Backend for AArch64 {
         branch::put(branch, from, to, out);
     }
 
-    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
-        head::plan(addr, len)
+    fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
+        patchable_jump::plan(addr, len)
     }
 
     fn reach(&self) -> u64 {
         1 << 27
     }
 
-    fn nop(&self, _: Head) -> HeadBytes {
-        HeadBytes::new(&head::NOP)
+    fn nop(&self, _: PatchableJump) -> JumpBytes {
+        JumpBytes::new(&patchable_jump::NOP)
     }
 
-    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
-        head::jump(head, to)
+    fn jump(&self, patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
+        patchable_jump::jump(patchable_jump, to)
     }
 
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {

@@ -25,8 +25,8 @@ mod branch;
 mod compare;
 mod constant;
 mod emit;
-mod head;
 mod insn;
+mod patchable_jump;
 mod regs;
 mod relocate;
 
@@ -40,7 +40,7 @@ use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::{Arch, RegSet};
 
 use crate::backend::{Backend, Branch, Code, Form, Refusal};
-use crate::live::{Head, HeadBytes, NoHead};
+use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
 
@@ -185,20 +185,20 @@ impl Backend for PowerPc64 {
         (before, behind)
     }
 
-    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
-        head::plan(addr, len)
+    fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
+        patchable_jump::plan(addr, len)
     }
 
     fn reach(&self) -> u64 {
         1 << 25
     }
 
-    fn nop(&self, _: Head) -> HeadBytes {
-        head::of_word(self.0, insn::NOP)
+    fn nop(&self, _: PatchableJump) -> JumpBytes {
+        patchable_jump::of_word(self.0, insn::NOP)
     }
 
-    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
-        head::jump(self.0, head, to)
+    fn jump(&self, patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
+        patchable_jump::jump(self.0, patchable_jump, to)
     }
 
     fn relocated_bound(&self, _: CodeAddr, bytes: &[u8]) -> u64 {

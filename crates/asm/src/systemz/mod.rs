@@ -22,9 +22,9 @@ mod atomic;
 mod branch;
 mod compare;
 mod emit;
-mod head;
 mod insn;
 mod memory;
+mod patchable_jump;
 mod regs;
 mod relocate;
 
@@ -37,7 +37,7 @@ use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
 use crate::backend::{Backend, Branch, Code, Form, Refusal};
-use crate::live::{Head, HeadBytes, NoHead};
+use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
 
@@ -66,20 +66,20 @@ impl Backend for SystemZ {
         branch::put(branch, from, to, out);
     }
 
-    fn plan_head(&self, addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
-        head::plan(addr, len)
+    fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
+        patchable_jump::plan(addr, len)
     }
 
     fn reach(&self) -> u64 {
         1 << 32
     }
 
-    fn nop(&self, _: Head) -> HeadBytes {
-        head::nop()
+    fn nop(&self, _: PatchableJump) -> JumpBytes {
+        patchable_jump::nop()
     }
 
-    fn jump(&self, head: Head, to: CodeAddr) -> Option<HeadBytes> {
-        head::jump(head, to)
+    fn jump(&self, patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
+        patchable_jump::jump(patchable_jump, to)
     }
 
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64 {

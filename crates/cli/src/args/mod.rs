@@ -131,14 +131,14 @@ Examples:
   patchpoint sites get.o --format json | jq '.sites[] | select(.state == \"refused\") | .why'
 
 Slack is the number of reserved bytes that hold nothing but nops. A return offset is a place to which a call that stands in the \
-site returns: once the code has run, a patch keeps it. The head is the one instruction that is exchanged when a site is \
+site returns: once the code has run, a patch keeps it. The patchable jump is the one instruction that is exchanged when a site is \
 patched live. Of live-outs, the registers that a function keeps for its caller are named by newer LLVMs only: they count as \
 live unless the runtime trusts the list.
 
 JSON: {file, format, architecture, how: loaded | linked | unlinked, faults: [text], sites: [{id, function, offset, address, \
 state: registered | refused | no_length | no_site | statepoint, why, kind: patchpoint | shadow | patchpoint or shadow, convention: anyreg | c, reserved, \
 reserved_source: told | recorded | inferred, result, args, holds: nops | call | instructions, target, target_name, slack, return_offsets: [offset], \
-head: {offset, length}, no_head, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in \
+patchable_jump: {offset, length}, no_patchable_jump, locations, live_outs, callee_saved: {named, of}}]}; locations and live_outs are as in \
 `inspect`.")]
 pub(crate) struct Sites {
     #[command(flatten)]
@@ -218,10 +218,11 @@ Findings, by the word in brackets:
   inferred         a note: what has only nops is taken for a patchpoint, and may be a shadow
   unused           a note: a file of shapes has one for a record that is not there
   link-register    RISC-V: LLVM's call overwrites ra, which is live out
-  no-head          with --live: a patchpoint is too short, for its address, to be patched live
+  no-patchable-jump
+                   with --live: a patchpoint is too short, for its address, to be patched live
   live-outs        with --trust-live-outs: registers that the function keeps are left out
   refused          anything else for which the engine refuses the record
-Without these two options, no-head and live-outs are notes. Notes do not count.
+Without these two options, no-patchable-jump and live-outs are notes. Notes do not count.
 
 JSON: {file, format, architecture, how, records, sites, findings: [{what, counts, id, function, offset, address, message}]}; \
 what is about no record has no id, function, offset and address.")]

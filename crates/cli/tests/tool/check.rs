@@ -168,7 +168,7 @@ fn live_outs_that_leave_registers_out_are_found_where_they_are_trusted() {
 }
 
 #[test]
-fn a_site_without_a_head_counts_where_it_is_to_be_live() {
+fn a_site_without_a_patchable_jump_counts_where_it_is_to_be_live() {
     let args = [
         "check",
         "examples/objects/live_stress.o",
@@ -179,9 +179,9 @@ fn a_site_without_a_head_counts_where_it_is_to_be_live() {
         "--live",
     ];
     let live = json(&args, 1);
-    assert_eq!(words(&live, true), ["no-head"], "{live}");
+    assert_eq!(words(&live, true), ["no-patchable-jump"], "{live}");
     let quiescent = json(&args[..6], 0);
-    assert_eq!(words(&quiescent, false), ["no-head"], "{quiescent}");
+    assert_eq!(words(&quiescent, false), ["no-patchable-jump"], "{quiescent}");
     let message = list(&live["findings"])[0]["message"].as_str().unwrap();
     assert!(message.contains("raise numBytes"), "{message}");
 }

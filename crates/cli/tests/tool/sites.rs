@@ -15,13 +15,13 @@ get
   record 78 at +0x4: anyregcc patchpoint, 32 bytes, 32 slack
     holds      nops
     values     rax, rdi
-    live       head at +0x8, 5 bytes
+    live       patchable jump at +0x8, 5 bytes
 
 sum_fields
   record 78 at +0x27: anyregcc patchpoint, 32 bytes, 32 slack
     holds      nops
     values     rax, rax, rcx, rdx, &[rbp-8], xmm0, #81985529216486895 (large constant 0)
-    live       head at +0x28, 5 bytes
+    live       patchable jump at +0x28, 5 bytes
   record 90 at +0x52: shadow, 24 bytes, 0 slack
     holds      the function's instructions
     values     rdi, rsi, rcx, rax, &[rbp-8], xmm0, #81985529216486895 (large constant 0), #-7
@@ -143,9 +143,9 @@ fn sound(path: &str, site: &Value, (shadow, bytes): (bool, u32), x86_64: bool) {
         assert!(return_offset.as_u64().unwrap() < reserved, "{path}: {site}");
     }
     if shadow {
-        assert!(site["no_head"].is_string(), "{path}: {site}");
-    } else if let Some(offset) = site["head"]["offset"].as_u64() {
-        let length = site["head"]["length"].as_u64().unwrap();
+        assert!(site["no_patchable_jump"].is_string(), "{path}: {site}");
+    } else if let Some(offset) = site["patchable_jump"]["offset"].as_u64() {
+        let length = site["patchable_jump"]["length"].as_u64().unwrap();
         assert!(offset + length <= reserved, "{path}: {site}");
         let (first, last) = (
             number("address") + offset,

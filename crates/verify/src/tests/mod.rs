@@ -2,9 +2,9 @@
 
 mod branches;
 mod decoding;
-mod heads;
 mod independence;
 mod original;
+mod patchable_jumps;
 mod random;
 mod registers;
 mod return_offsets;

@@ -241,7 +241,7 @@ fn a_live_module_is_found_only_when_it_is_armed() {
 
 /// Of live sites too, and of transactions that fail: what was told as placed is told as reclaimed, once.
 #[test]
-fn live_stubs_are_told_before_a_head_leads_there_and_until_they_are_gone() {
+fn live_stubs_are_told_before_a_patchable_jump_leads_there_and_until_they_are_gone() {
     let entries = Entries::new(3);
     let placed = Arc::new(Mutex::new(HashSet::new()));
     let exchanges = Arc::new(AtomicU64::new(u64::MAX));

@@ -278,20 +278,20 @@ fn what_has_run_is_released_from_the_start() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[should_panic(expected = "a head lies in one quadword")]
+#[should_panic(expected = "a patchable jump lies in one quadword")]
 fn what_lies_across_two_quadwords_is_not_exchanged_in_part() {
     let engine = engine();
     let _module = live_module(&engine);
     let site = site(&engine, 100);
     let memory = Arc::clone(site.memory().unwrap());
     let across = CodeAddr::new((site.addr().get() & !7) + 6);
-    crate::engine::live::HeadExchange::new(memory, across, (&[0; 4], &[1; 4]), None);
+    crate::engine::live::JumpExchange::new(memory, across, (&[0; 4], &[1; 4]), None);
 }
 
-/// Elsewhere no site is too short for a head: it is the length of an instruction.
+/// Elsewhere no site is too short for a patchable jump: it is the length of an instruction.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_site_without_a_head_is_refused_with_what_it_needs_and_nothing_is_written() {
+fn a_site_without_a_patchable_jump_is_refused_with_what_it_needs_and_nothing_is_written() {
     let (engine, entries) = (engine(), Entries::new(8));
     for reserved in 1..9 {
         // SAFETY: what is told is true of the object's code, or refused.
@@ -302,7 +302,9 @@ fn a_site_without_a_head_is_refused_with_what_it_needs_and_nothing_is_written() 
                 .register(|_| None::<CallShape>)
         };
         match refused {
-            Err(Error::NoHead { needed, .. }) => assert!(reserved < needed.get() && needed.get() <= 9),
+            Err(Error::NoPatchableJump { needed, .. }) => {
+                assert!(reserved < needed.get() && needed.get() <= 9)
+            }
             other => panic!("{reserved}: {other:?}"),
         }
         assert_eq!(entries.memory.count(Call::Write), 0);
@@ -419,7 +421,7 @@ fn a_failed_exchange_takes_the_others_back() {
         assert_eq!(bytes(&module), before);
         assert_eq!(engine.status(&sites[0]), Status::Patched);
         assert_eq!(engine.status(&sites[1]), Status::Original);
-        // What heads have led to, be it for an instant, is not freed without a grace period.
+        // What patchable jumps have led to, be it for an instant, is not freed without a grace period.
         let retired = if after == 0 { 0 } else { 4 };
         // SAFETY: this is the only thread, and it is in no stub.
         let grace_period = unsafe { crate::publish::GracePeriod::promise() };
@@ -532,7 +534,7 @@ fn bytes_changed_behind_the_engine_are_found_before_the_first_exchange() {
         .commit();
     assert!(matches!(refused, Err(Error::BytesChanged { .. })), "{refused:?}");
     assert_eq!(bytes(&module), before);
-    // What a head has led to, if only for a moment, is retired.
+    // What a patchable jump has led to, if only for a moment, is retired.
     assert_eq!(engine.retired(), []);
     site.memory().unwrap().write(tail, &[original]).unwrap();
     engine.patch(107, &adding(1)).unwrap();
@@ -561,7 +563,7 @@ fn without_a_barrier_invalidation_is_refused_before_a_byte_is_written() {
 }
 
 #[test]
-fn without_a_barrier_no_head_is_exchanged_at_once() {
+fn without_a_barrier_no_patchable_jump_is_exchanged_at_once() {
     assert!(in_child(|| {
         deny(&[libc::SYS_membarrier, libc::SYS_openat], libc::EPERM);
         let (engine, entries) = (engine(), Entries::new(1));

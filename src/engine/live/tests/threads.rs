@@ -18,7 +18,7 @@ use crate::publish::{Attached, GracePeriod, NeverStopped, Rest};
 use crate::sequence::{Sequence, Target, result};
 use crate::site::{Module, ModuleId, Site};
 use patchpoint_asm::backend_of;
-use patchpoint_asm::live::Head;
+use patchpoint_asm::live::PatchableJump;
 
 /// A callee that says that it was entered and waits until it may return, or a minute.
 static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -121,7 +121,7 @@ struct Race {
     engine: Engine,
     module: Module,
     site: Site,
-    head: Head,
+    patchable_jump: PatchableJump,
     _entries: Entries,
 }
 
@@ -130,14 +130,14 @@ impl Race {
         let (engine, entries) = (engine(), Entries::new(1));
         let module = entries.live(&engine);
         let site = site(&engine, 0);
-        let head = backend_of(Arch::X86_64)
-            .plan_head(site.addr(), site.reserved())
+        let patchable_jump = backend_of(Arch::X86_64)
+            .plan_patchable_jump(site.addr(), site.reserved())
             .unwrap();
         Self {
             engine,
             module,
             site,
-            head,
+            patchable_jump,
             _entries: entries,
         }
     }
@@ -193,13 +193,13 @@ fn dies(work: impl FnOnce() -> bool) -> bool {
 /// Nops, and the function's own 7; or a stub, and 40.
 const EITHER: [u64; 2] = [7, 40];
 
-/// The head's bytes as a nop and as a jump, written in one piece or in two.
+/// The patchable jump's bytes as a nop and as a jump, written in one piece or in two.
 fn exchange_in(pieces: &[std::ops::Range<usize>]) -> bool {
     let race = Race::new();
     let armed = race.bytes();
     race.engine.patch(0, &returning::<40>()).unwrap();
     let forms = [armed, race.bytes()];
-    let offset = race.head.offset.as_usize();
+    let offset = race.patchable_jump.offset.as_usize();
     let limit = Duration::from_secs(if pieces.len() == 1 { 1 } else { 60 });
     race.run(limit, &EITHER, |round| {
         for piece in pieces {
@@ -211,13 +211,13 @@ fn exchange_in(pieces: &[std::ops::Range<usize>]) -> bool {
 }
 
 #[test]
-fn a_head_exchanged_by_two_stores_kills_the_process() {
+fn a_patchable_jump_exchanged_by_two_stores_kills_the_process() {
     assert!(in_child(|| exchange_in(std::slice::from_ref(&(0..5)))));
     assert!(dies(|| exchange_in(&[0..1, 1..5])));
 }
 
 #[test]
-fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
+fn a_patchable_jump_that_leads_to_an_empty_stub_kills_the_process() {
     let lead_to = |fill: bool| {
         let race = Race::new();
         // mov eax, 40; ret.
@@ -230,8 +230,10 @@ fn a_head_that_leads_to_an_empty_stub_kills_the_process() {
                 stubs.fill(&slot, &code).unwrap();
             }
             race.write(
-                race.head.offset.as_usize(),
-                &backend_of(Arch::X86_64).jump(race.head, slot.addr()).unwrap(),
+                race.patchable_jump.offset.as_usize(),
+                &backend_of(Arch::X86_64)
+                    .jump(race.patchable_jump, slot.addr())
+                    .unwrap(),
             );
             if !fill {
                 thread::sleep(Duration::from_micros(20));
@@ -280,7 +282,7 @@ fn a_tail_that_changes_kills_the_process() {
         let ones = [0x90; 11].to_vec();
         // nopw 0x5c5c5c5c(rax,rax): from its sixth byte on, pop rsp four times.
         let long = [0x66, 0x0f, 0x1f, 0x84, 0x00, 0x5c, 0x5c, 0x5c, 0x5c, 0x66, 0x90].to_vec();
-        let tail = race.head.offset.as_usize() + 5;
+        let tail = race.patchable_jump.offset.as_usize() + 5;
         let sixth = race.site.addr().get() + tail as u64 + 5;
         WAITS_IN[0].store(sixth, Ordering::Relaxed);
         WAITS_IN[1].store(sixth + 1, Ordering::Relaxed);

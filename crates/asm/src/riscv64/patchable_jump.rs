@@ -1,7 +1,7 @@
-//! Heads: the one instruction of a live site that is exchanged.
+//! Patchable jumps: the one instruction of a live site that is exchanged.
 //!
 //! The rule (volume I, 1.5 and "Zifencei"): a naturally aligned word is stored and fetched whole, and a thread that has
-//! not fetched it since executes the old one. So a head is a nop or a jump of four bytes at a multiple of four; where
+//! not fetched it since executes the old one. So a patchable jump is a nop or a jump of four bytes at a multiple of four; where
 //! the site begins between two such, a short nop leads to it. Every thread's instruction fetches are made to see the
 //! store by the `riscv_flush_icache` system call.
 
@@ -9,29 +9,29 @@ use llvm_stackmaps::addr::{CodeAddr, Len};
 
 use super::branch;
 use super::insn::{LEN, UNIT};
-use crate::live::{Head, HeadBytes, NoHead};
+use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 
 /// `addi x0, x0, 0`
 pub(super) const NOP: [u8; 4] = 0x0000_0013_u32.to_le_bytes();
 
-/// Where the head of the site at `addr` stands: as early as it can. There is no code at odd addresses.
-pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+/// Where the patchable jump of the site at `addr` stands: as early as it can. There is no code at odd addresses.
+pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     let lead = match addr.get() % u64::from(LEN) {
         0 => 0,
         2 => UNIT,
         _ => {
-            return Err(NoHead {
+            return Err(NoPatchableJump {
                 needed: Len::new(u32::MAX),
             });
         }
     };
-    Head::within(addr, len, Len::new(lead), Len::new(LEN))
+    PatchableJump::within(addr, len, Len::new(lead), Len::new(LEN))
 }
 
-/// The head that jumps to `to`, if it reaches.
-pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
-    let word = branch::jump(head.addr.get(), to.get())?;
-    Some(HeadBytes::new(&word.to_le_bytes()))
+/// The patchable jump that jumps to `to`, if it reaches.
+pub(super) fn jump(patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
+    let word = branch::jump(patchable_jump.addr.get(), to.get())?;
+    Some(JumpBytes::new(&word.to_le_bytes()))
 }
 
 #[cfg(test)]
@@ -54,27 +54,30 @@ mod tests {
                 }
             };
             match plan(site, Len::new(len)) {
-                Ok(head) => {
-                    assert!(len >= lead + 4 && head.addr.get() % 4 == 0);
-                    assert_eq!((head.offset.get(), head.len.get()), (lead, 4));
+                Ok(patchable_jump) => {
+                    assert!(len >= lead + 4 && patchable_jump.addr.get() % 4 == 0);
+                    assert_eq!((patchable_jump.offset.get(), patchable_jump.len.get()), (lead, 4));
                 }
-                Err(NoHead { needed }) => assert!(len < lead + 4 && needed.get() == lead + 4),
+                Err(NoPatchableJump { needed }) => assert!(len < lead + 4 && needed.get() == lead + 4),
             }
         }
     }
 
     #[test]
-    fn armed_sites_are_nops_around_one_head() {
+    fn armed_sites_are_nops_around_one_patchable_jump() {
         for (at, len) in (0..8).flat_map(|at| (3..=16).map(move |len| (2 * at, 2 * len))) {
             let site = CodeAddr::new(0x1000 + at);
-            let head = plan(site, Len::new(len)).unwrap();
-            let jump = jump(head, CodeAddr::new(0x1_0000)).unwrap();
-            for bytes in [HeadBytes::new(&NOP), jump] {
-                let armed = head.armed(Arch::RiscV64, Len::new(len), bytes);
-                assert_eq!((armed.len(), head.of_site(&armed)), (len as usize, Some(bytes)));
+            let patchable_jump = plan(site, Len::new(len)).unwrap();
+            let jump = jump(patchable_jump, CodeAddr::new(0x1_0000)).unwrap();
+            for bytes in [JumpBytes::new(&NOP), jump] {
+                let armed = patchable_jump.armed(Arch::RiscV64, Len::new(len), bytes);
+                assert_eq!(
+                    (armed.len(), patchable_jump.of_site(&armed)),
+                    (len as usize, Some(bytes))
+                );
                 let lines = verify::disassemble(Arch::RiscV64, site, &armed);
                 for line in lines {
-                    let is_jump = line.addr == head.addr && bytes == jump;
+                    let is_jump = line.addr == patchable_jump.addr && bytes == jump;
                     let expected: &[&str] = if is_jump {
                         &["jal zero, 0x10000"]
                     } else {
@@ -88,11 +91,11 @@ mod tests {
 
     #[test]
     fn a_stub_out_of_reach_has_no_jump() {
-        let head = plan(CodeAddr::new(0x100_0000), Len::new(4)).unwrap();
+        let patchable_jump = plan(CodeAddr::new(0x100_0000), Len::new(4)).unwrap();
         let mib = 1 << 20;
         for (distance, reached) in [(mib - 2, true), (mib, false), (-mib, true), (-mib - 2, false)] {
             let to = CodeAddr::new(0x100_0000u64.wrapping_add_signed(distance));
-            assert_eq!(jump(head, to).is_some(), reached);
+            assert_eq!(jump(patchable_jump, to).is_some(), reached);
         }
     }
 }

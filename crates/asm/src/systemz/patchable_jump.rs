@@ -1,47 +1,47 @@
-//! Heads: the one instruction of a live site that is exchanged.
+//! Patchable jumps: the one instruction of a live site that is exchanged.
 //!
 //! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be fetched piecemeal, so
-//! a store must change no more than one part of it that is fetched at once. A head therefore is always `brcl 15`,
+//! a store must change no more than one part of it that is fetched at once. A patchable jump therefore is always `brcl 15`,
 //! and what changes is its distance, an aligned word; where there is nothing to do it leads to the instruction
 //! behind it. It stands 2 bytes into a doubleword, so that one store holds it.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 
 use super::insn::BRCL;
-use crate::live::{Head, HeadBytes, NoHead};
+use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 
-/// The length of every head.
+/// The length of every patchable jump.
 pub(super) const LEN: u32 = 6;
 /// What one store changes.
 const WORD: u64 = 8;
-/// Where in it a head starts.
+/// Where in it a patchable jump starts.
 const INTO: u64 = 2;
 /// Always.
 const MASK: u8 = 15;
 
-/// Where the head of the site at `addr` stands: as early as it can. Any site of 12 bytes at an even address has one.
-pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 12 bytes at an even address has one.
+pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     let lead = INTO.wrapping_sub(addr.get()) % WORD;
     if lead % 2 != 0 {
         // No instruction is at an odd address, so there is no length that would do.
-        return Err(NoHead {
+        return Err(NoPatchableJump {
             needed: Len::new(u32::MAX),
         });
     }
     // At most 6.
-    Head::within(addr, len, Len::new(lead as u32), Len::new(LEN))
+    PatchableJump::within(addr, len, Len::new(lead as u32), Len::new(LEN))
 }
 
-/// The head that goes on behind itself.
-pub(super) fn nop() -> HeadBytes {
-    HeadBytes::new(&BRCL.of(MASK, LEN / 2))
+/// The patchable jump that goes on behind itself.
+pub(super) fn nop() -> JumpBytes {
+    JumpBytes::new(&BRCL.of(MASK, LEN / 2))
 }
 
-/// The head that jumps to `to`, if it reaches.
-pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
-    let distance = to.distance_from(head.addr);
+/// The patchable jump that jumps to `to`, if it reaches.
+pub(super) fn jump(patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
+    let distance = to.distance_from(patchable_jump.addr);
     let halfwords = i32::try_from(distance / 2).ok().filter(|_| distance % 2 == 0)?;
-    Some(HeadBytes::new(&BRCL.of(MASK, halfwords as u32)))
+    Some(JumpBytes::new(&BRCL.of(MASK, halfwords as u32)))
 }
 
 #[cfg(test)]
@@ -58,15 +58,17 @@ mod tests {
             for len in (0..=64).step_by(2) {
                 let site = 0x7f00_0000_1000 + at;
                 match plan(CodeAddr::new(site), Len::new(len)) {
-                    Ok(head) => {
-                        let first = head.addr.get();
+                    Ok(patchable_jump) => {
+                        let first = patchable_jump.addr.get();
                         assert_eq!((first + 2) % 4, 0, "the distance is aligned");
                         assert_eq!(first / 8, (first + 5) / 8, "one doubleword holds it");
-                        assert_eq!(first - site, u64::from(head.offset.get()));
-                        assert!(head.offset.get() + LEN <= len && head.len == Len::new(LEN));
+                        assert_eq!(first - site, u64::from(patchable_jump.offset.get()));
+                        assert!(
+                            patchable_jump.offset.get() + LEN <= len && patchable_jump.len == Len::new(LEN)
+                        );
                         planned += 1;
                     }
-                    Err(NoHead { needed }) => {
+                    Err(NoPatchableJump { needed }) => {
                         assert!(len < 12 && len < needed.get(), "{site:#x} {len} {needed:?}");
                         assert!(plan(CodeAddr::new(site), needed).is_ok());
                         refused += 1;
@@ -80,18 +82,20 @@ mod tests {
     }
 
     #[test]
-    fn armed_sites_are_nops_around_one_head() {
+    fn armed_sites_are_nops_around_one_patchable_jump() {
         let live = backend_of(Arch::SystemZ);
         for at in (0..16).step_by(2) {
             for len in (12..=40).step_by(2) {
                 let site = CodeAddr::new(0x7f00_0000_1000 + at);
-                let head = live.plan_head(site, Len::new(len)).unwrap();
-                let jump = live.jump(head, CodeAddr::new(0x7f00_1000_0000)).unwrap();
-                for bytes in [live.nop(head), jump] {
-                    let armed = head.armed(Arch::SystemZ, Len::new(len), bytes);
+                let patchable_jump = live.plan_patchable_jump(site, Len::new(len)).unwrap();
+                let jump = live
+                    .jump(patchable_jump, CodeAddr::new(0x7f00_1000_0000))
+                    .unwrap();
+                for bytes in [live.nop(patchable_jump), jump] {
+                    let armed = patchable_jump.armed(Arch::SystemZ, Len::new(len), bytes);
                     assert_eq!(armed.len(), len as usize);
-                    assert_eq!(head.of_site(&armed), Some(bytes));
-                    let at = head.offset.as_usize();
+                    assert_eq!(patchable_jump.of_site(&armed), Some(bytes));
+                    let at = patchable_jump.offset.as_usize();
                     for nops in [&armed[..at], &armed[at + LEN as usize..]] {
                         let whole = patchpoint_verify::original(Arch::SystemZ, site, nops).unwrap();
                         assert_eq!(whole, patchpoint_verify::Original::Nops);
@@ -103,8 +107,8 @@ mod tests {
 
     #[test]
     fn jumps_reach_four_gib() {
-        let head = plan(CodeAddr::new(0x10_0000_0002), Len::new(6)).unwrap();
-        let to = |to| jump(head, CodeAddr::new(to)).map(|head| head.to_vec());
+        let patchable_jump = plan(CodeAddr::new(0x10_0000_0002), Len::new(6)).unwrap();
+        let to = |to| jump(patchable_jump, CodeAddr::new(to)).map(|patchable_jump| patchable_jump.to_vec());
         assert_eq!(
             to(0x11_0000_0000),
             Some([0xc0, 0xf4, 0x7f, 0xff, 0xff, 0xff].to_vec())

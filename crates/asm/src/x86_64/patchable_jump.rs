@@ -1,16 +1,16 @@
-//! Heads: the one instruction of a live site that is exchanged.
+//! Patchable jumps: the one instruction of a live site that is exchanged.
 //!
 //! The rule (AMD64 Architecture Programmer's Manual volume 2, 7.6.1, cross-modifying code): one store inside a
-//! naturally aligned quadword that replaces an instruction by one of the same length is seen whole. So a head
+//! naturally aligned quadword that replaces an instruction by one of the same length is seen whole. So a patchable jump
 //! has 5 bytes, as `jmp rel32` and the 5-byte nop have, and lies inside one quadword. The nops before it, its
 //! lead, and those behind it, its tail, are written when the site is armed and never again: a thread may be
 //! between any two of them at any time.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 
-use crate::live::{Head, HeadBytes, NoHead};
+use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 
-/// The length of every head.
+/// The length of every patchable jump.
 const LEN: u32 = 5;
 /// The 5-byte nop (Intel SDM volume 2, NOP, table 4-12).
 pub(super) const NOP: [u8; LEN as usize] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
@@ -19,23 +19,23 @@ const JUMP: u8 = 0xe9;
 /// What one store changes.
 const WORD: u64 = 8;
 
-/// Where the head of the site at `addr` stands: as early as it can. Any site of 9 bytes has one.
-pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<Head, NoHead> {
+/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 9 bytes has one.
+pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     let into = addr.get() % WORD;
-    // protection: head-within-one-quadword
+    // protection: patchable-jump-within-one-quadword
     let lead = match into + u64::from(LEN) <= WORD {
         true => 0,
         false => WORD - into,
     };
     // At most 4.
-    Head::within(addr, len, Len::new(lead as u32), Len::new(LEN))
+    PatchableJump::within(addr, len, Len::new(lead as u32), Len::new(LEN))
 }
 
-/// The head that jumps to `to`, if it reaches.
-pub(super) fn jump(head: Head, to: CodeAddr) -> Option<HeadBytes> {
-    let distance = to.distance_from(head.addr).wrapping_sub(i64::from(LEN));
+/// The patchable jump that jumps to `to`, if it reaches.
+pub(super) fn jump(patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
+    let distance = to.distance_from(patchable_jump.addr).wrapping_sub(i64::from(LEN));
     let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
-    Some(HeadBytes::new(&[JUMP, a, b, c, d]))
+    Some(JumpBytes::new(&[JUMP, a, b, c, d]))
 }
 
 #[cfg(test)]
@@ -46,13 +46,16 @@ mod tests {
     use super::*;
 
     /// The rule, stated once more without the planner's arithmetic.
-    fn is_one_store(site: u64, len: u32, head: Head) -> bool {
-        let (first, last) = (head.addr.get(), head.addr.get() + u64::from(LEN) - 1);
+    fn is_one_store(site: u64, len: u32, patchable_jump: PatchableJump) -> bool {
+        let (first, last) = (
+            patchable_jump.addr.get(),
+            patchable_jump.addr.get() + u64::from(LEN) - 1,
+        );
         first / 8 == last / 8
-            && head.len == Len::new(LEN)
+            && patchable_jump.len == Len::new(LEN)
             && first >= site
             && last < site + u64::from(len)
-            && first - site == u64::from(head.offset.get())
+            && first - site == u64::from(patchable_jump.offset.get())
     }
 
     #[test]
@@ -62,11 +65,14 @@ mod tests {
             for len in 0..=64 {
                 let site = 0x7f00_0000_1000 + at;
                 match plan(CodeAddr::new(site), Len::new(len)) {
-                    Ok(head) => {
-                        assert!(is_one_store(site, len, head), "{site:#x} {len} {head:?}");
+                    Ok(patchable_jump) => {
+                        assert!(
+                            is_one_store(site, len, patchable_jump),
+                            "{site:#x} {len} {patchable_jump:?}"
+                        );
                         planned += 1;
                     }
-                    Err(NoHead { needed }) => {
+                    Err(NoPatchableJump { needed }) => {
                         assert!(len < 9 && len < needed.get(), "{site:#x} {len} {needed:?}");
                         assert!(plan(CodeAddr::new(site), needed).is_ok());
                         // No other place in the site would do either.
@@ -89,21 +95,21 @@ mod tests {
     }
 
     #[test]
-    fn armed_sites_are_nops_around_one_head() {
+    fn armed_sites_are_nops_around_one_patchable_jump() {
         for at in 0..64 {
             for len in 9..=64 {
                 let site = CodeAddr::new(0x7f00_0000_1000 + at);
-                let head = plan(site, Len::new(len)).unwrap();
+                let patchable_jump = plan(site, Len::new(len)).unwrap();
                 let to = CodeAddr::new(0x7f00_1000_0000);
-                let jump = jump(head, to).unwrap();
-                for bytes in [HeadBytes::new(&NOP), jump] {
-                    let armed = head.armed(Arch::X86_64, Len::new(len), bytes);
+                let jump = jump(patchable_jump, to).unwrap();
+                for bytes in [JumpBytes::new(&NOP), jump] {
+                    let armed = patchable_jump.armed(Arch::X86_64, Len::new(len), bytes);
                     assert_eq!(armed.len(), len as usize);
-                    assert_eq!(head.of_site(&armed), Some(bytes));
+                    assert_eq!(patchable_jump.of_site(&armed), Some(bytes));
                     let decoder = Decoder::with_ip(64, &armed, site.get(), DecoderOptions::NONE);
                     for instruction in decoder {
-                        let is_head = instruction.ip() == head.addr.get();
-                        if is_head && bytes == jump {
+                        let is_patchable_jump = instruction.ip() == patchable_jump.addr.get();
+                        if is_patchable_jump && bytes == jump {
                             assert_eq!(instruction.near_branch_target(), to.get());
                         } else {
                             let nop = instruction.is_invalid()
@@ -121,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_stub_out_of_reach_has_no_jump() {
-        let head = plan(CodeAddr::new(0x1000), Len::new(9)).unwrap();
-        assert!(jump(head, CodeAddr::new(0x1005 + 0x7fff_ffff)).is_some());
-        assert_eq!(jump(head, CodeAddr::new(0x1005 + 0x8000_0000)), None);
+        let patchable_jump = plan(CodeAddr::new(0x1000), Len::new(9)).unwrap();
+        assert!(jump(patchable_jump, CodeAddr::new(0x1005 + 0x7fff_ffff)).is_some());
+        assert_eq!(jump(patchable_jump, CodeAddr::new(0x1005 + 0x8000_0000)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which head may become which: every pair of old and new, of every architecture, against the tables below. They are
+//! Which patchable jump may become which: every pair of old and new, of every architecture, against the tables below. They are
 //! written after the manuals, with encodings by an independent assembler; the encoder's table and the checker's
 //! rule are both compared with them.
 
@@ -9,7 +9,7 @@ use patchpoint_isa::{Arch, CallShape, SiteContext, exchange};
 use crate::{check_exchange, check_trap};
 
 /// One instruction, whether a trap may replace it under execution, and, as the row of the old one, a letter for each
-/// new one in the order of the rows: `x` where it is done, `c` where the manual and the checker allow it but no head here
+/// new one in the order of the rows: `x` where it is done, `c` where the manual and the checker allow it but no patchable jump here
 /// is like that, `.` where it is not allowed, `-` for itself.
 type Row = (&'static str, &'static [u8], bool, &'static str);
 
@@ -48,7 +48,7 @@ const AARCH64: [Row; 13] = [
 ];
 
 /// Power ISA book II, concurrent modification and execution of instructions: an aligned word that is an unconditional
-/// branch or the preferred nop before and afterwards. Here no branch with a link: nothing returns to a head.
+/// branch or the preferred nop before and afterwards. Here no branch with a link: nothing returns to a patchable jump.
 #[rustfmt::skip]
 const POWERPC64: [Row; 12] = [
     ("nop", &[0x60, 0, 0, 0], true, "-xxc........"),
@@ -115,7 +115,7 @@ fn bytes(arch: Arch, row: &Row) -> Vec<u8> {
     bytes
 }
 
-/// The site of a head. A branch of SystemZ has its distance in an aligned word at 2 modulo 8.
+/// The site of a patchable jump. A branch of SystemZ has its distance in an aligned word at 2 modulo 8.
 fn site(arch: Arch, len: usize) -> SiteContext<'static> {
     SiteContext {
         arch,
@@ -142,7 +142,7 @@ const ALL: [Arch; 7] = [
 ];
 
 #[test]
-fn heads_are_exchanged_as_the_tables_say() {
+fn patchable_jumps_are_exchanged_as_the_tables_say() {
     for arch in ALL {
         let rows = table(arch);
         for old in rows {
