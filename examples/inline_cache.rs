@@ -1,10 +1,11 @@
-//! An inline cache from empty to three shapes, and then the code that it stands in is given up in mid-loop.
+//! An inline cache from empty to three shapes, and then the code that it stands in is given up in
+//! mid-loop.
 //!
-//! `examples/objects/inline_cache.ll` was compiled by LLVM ahead of time. Its function `sum_fields` reads a
-//! property of each of a list of objects through a patchpoint of 32 bytes. This program is the runtime: it
-//! loads the object, answers the cache's misses, patches it for the shapes that it has seen, and when an
-//! object turns up that no cache can serve, invalidates the function and finishes the loop itself, from the
-//! values that the stack map names.
+//! `examples/objects/inline_cache.ll` was compiled by LLVM ahead of time. Its function `sum_fields`
+//! reads a property of each of a list of objects through a patchpoint of 32 bytes. This program is
+//! the runtime: it loads the object, answers the cache's misses, patches it for the shapes that it
+//! has seen, and when an object turns up that no cache can serve, invalidates the function and
+//! finishes the loop itself, from the values that the stack map names.
 //!
 //!     cargo run --release --example inline_cache
 #![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing)]
@@ -58,7 +59,8 @@ impl Runtime {
         if self.learns.load(Ordering::Relaxed) {
             match object.property_offset() {
                 Some(offset) => self.learn(frame, (object.shape, offset)),
-                // No cache can serve it: give the compiled loop up. It goes on to the stackmap at its end.
+                // No cache can serve it: give the compiled loop up. It goes on to the stackmap at
+                // its end.
                 None => {
                     let function = frame.site().function();
                     let invalidated = frame.engine().invalidate(&function);
@@ -86,8 +88,8 @@ impl Runtime {
     /// An invalidated site was reached: read what the loop was doing, and do the rest of it here.
     fn deoptimize<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
         if frame.context().id.get() != LOOP {
-            // At a property read the record does not hold all of the loop's state. Let the read happen as before; the
-            // stackmap that follows holds it.
+            // At a property read the record does not hold all of the loop's state. Let the read
+            // happen as before; the stackmap that follows holds it.
             return frame.resume();
         }
         let live: Vec<_> = frame

@@ -2,17 +2,18 @@
 //!
 //!     cargo run --release --example live_stress -- --seconds 60 --readers 1 --seed 1
 //!
-//! With `--disturbed`, profilers' signals come 1000 times a second each by two timers, on the alternate stacks that the
-//! standard library gives every thread; children are forked, which execute what they have inherited while this process goes
-//! on to patch; threads come and go; and handlers of invalidated sites patch. `--executions` says how many there are at
-//! least:
+//! With `--disturbed`, profilers' signals come 1000 times a second each by two timers, on the
+//! alternate stacks that the standard library gives every thread; children are forked, which
+//! execute what they have inherited while this process goes on to patch; threads come and go; and
+//! handlers of invalidated sites patch. `--executions` says how many there are at least:
 //!
 //!     cargo run --release --example live_stress -- --disturbed --readers 2 --executions 1000000000
 //!
-//! With `-p patchpoint-remote --example remote_live_stress` another process executes the sites, which cannot write them, and is
-//! looked at all the time for a writable view of its code.
+//! With `-p patchpoint-remote --example remote_live_stress` another process executes the sites,
+//! which cannot write them, and is looked at all the time for a writable view of its code.
 //!
-//! Prints what was exercised; the exit status says whether every result was that of a version that was current.
+//! Prints what was exercised; the exit status says whether every result was that of a version that
+//! was current.
 #![allow(
     unsafe_code,
     missing_docs,

@@ -1,11 +1,12 @@
-//! On-stack replacement in both directions: a loop that has run for long goes on in better code, in the middle, and
-//! where that code was too hopeful, back in the code that it came from.
+//! On-stack replacement in both directions: a loop that has run for long goes on in better code, in
+//! the middle, and where that code was too hopeful, back in the code that it came from.
 //!
-//! LLVM compiled `examples/objects/osr/baseline.ll` without optimization and `optimized.ll` with it, for every
-//! architecture. The head of the loop in `weigh` is a patchpoint. This program is the runtime: it patches the head with
-//! a counter; when the counter is full, the frame of `weigh` is replaced by a call of `weigh_osr`, which enters the same
-//! loop with the same variables and returns to whom `weigh` would have. `weigh_osr` takes for granted that no item is
-//! large; at one that is, its frame is replaced by one of `weigh`, at the head of its loop.
+//! LLVM compiled `examples/objects/osr/baseline.ll` without optimization and `optimized.ll` with
+//! it, for every architecture. The head of the loop in `weigh` is a patchpoint. This program is the
+//! runtime: it patches the head with a counter; when the counter is full, the frame of `weigh` is
+//! replaced by a call of `weigh_osr`, which enters the same loop with the same variables and
+//! returns to whom `weigh` would have. `weigh_osr` takes for granted that no item is large; at one
+//! that is, its frame is replaced by one of `weigh`, at the head of its loop.
 //!
 //!     cargo run --release --example osr
 //!

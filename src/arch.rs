@@ -1,5 +1,5 @@
-//! Architectures as the crate `patchpoint-isa` knows them, and the conditions, widths and labels of sequences. Everything here
-//! can be asked on every host.
+//! Architectures as the crate `patchpoint-isa` knows them, and the conditions, widths and labels of
+//! sequences. Everything here can be asked on every host.
 //!
 //! ```
 //! use patchpoint::arch::{Arch, registers, x86_64};

@@ -1,8 +1,9 @@
 //! Fuzz bodies, and a plain runner for them.
 //!
-//! A body takes any bytes and panics when something that must hold does not. The targets under `fuzz/` call
-//! a body in one line; `cargo test` runs each body over its corpus and over some thousands of mutations of
-//! it. [`mutate_and_run`] is deterministic: the same seed gives the same inputs on every machine.
+//! A body takes any bytes and panics when something that must hold does not. The targets under
+//! `fuzz/` call a body in one line; `cargo test` runs each body over its corpus and over some
+//! thousands of mutations of it. [`mutate_and_run`] is deterministic: the same seed gives the same
+//! inputs on every machine.
 
 mod engine;
 mod registers;
@@ -14,7 +15,8 @@ use llvm_stackmaps::fuzzing::Choices;
 pub use llvm_stackmaps::fuzzing::{executions, flat, metadata, mutate_and_run, stackmap};
 pub use sequence::sequence;
 
-/// Any bytes as an object, which is linked; then its unwind information is read as the engine reads it.
+/// Any bytes as an object, which is linked; then its unwind information is read as the engine reads
+/// it.
 ///
 /// # Panics
 ///

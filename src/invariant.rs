@@ -1,16 +1,17 @@
 //! The end of a process in which something is not as it always is.
 //!
-//! Problem: a broken invariant must not be answered with a default, which would be written into code. Before a byte is
-//! written a panic says enough: `expect("why it holds")`. But once bytes are written a panic would unwind through half a
-//! transaction and leave sites that nobody knows; in a signal handler, or while other threads are stopped, it would
-//! allocate, and a stopped thread may hold the allocator's lock. Approach: there the process ends, with a message that is
-//! put together on the stack and written by one system call.
+//! Problem: a broken invariant must not be answered with a default, which would be written into
+//! code. Before a byte is written a panic says enough: `expect("why it holds")`. But once bytes are
+//! written a panic would unwind through half a transaction and leave sites that nobody knows; in a
+//! signal handler, or while other threads are stopped, it would allocate, and a stopped thread may
+//! hold the allocator's lock. Approach: there the process ends, with a message that is put together
+//! on the stack and written by one system call.
 
 use core::fmt::{self, Write};
 use core::panic::Location;
 
-/// Ends the process with a message that names a broken invariant. It neither allocates nor unwinds, and may be called in
-/// a signal handler.
+/// Ends the process with a message that names a broken invariant. It neither allocates nor unwinds,
+/// and may be called in a signal handler.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -78,7 +79,8 @@ impl Write for Message {
     }
 }
 
-/// By the system's call itself: the standard library's handle has a lock, which the interrupted code may hold.
+/// By the system's call itself: the standard library's handle has a lock, which the interrupted
+/// code may hold.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 fn write_to_stderr(line: &[u8]) {

@@ -1,12 +1,12 @@
 //! Where the time of a change goes, for those who ask: the feature `latency`.
 //!
-//! Problem: a change that is slower than it should be does not say why, and clocks on its way would cost every other one.
-//! Approach: the parts of a change tell a clock of the thread when they begin and end. Without the feature
-//! there is no such clock and no call of one. With it, a thread that is not being [`measured`] asks one thread-local flag
-//! at each of them.
+//! Problem: a change that is slower than it should be does not say why, and clocks on its way would
+//! cost every other one. Approach: the parts of a change tell a clock of the thread when they begin
+//! and end. Without the feature there is no such clock and no call of one. With it, a thread that
+//! is not being [`measured`] asks one thread-local flag at each of them.
 //!
-//! Invariants: at any moment the time goes to one stage, the innermost; the stages together are all of the time. Nothing
-//! here allocates: stages begin and end while threads are stopped.
+//! Invariants: at any moment the time goes to one stage, the innermost; the stages together are all
+//! of the time. Nothing here allocates: stages begin and end while threads are stopped.
 //!
 #![cfg_attr(feature = "latency", doc = "```")]
 #![cfg_attr(not(feature = "latency"), doc = "```ignore")]
@@ -153,8 +153,9 @@ mod clock {
         CLOCK.replace(clock)
     }
 
-    /// Does something, and says where its time went, as far as changes of any engine on this thread are part of it.
-    /// What is no change counts as [`Stage::Plan`]. Inside of another measurement, both have the time.
+    /// Does something, and says where its time went, as far as changes of any engine on this thread
+    /// are part of it. What is no change counts as [`Stage::Plan`]. Inside of another measurement,
+    /// both have the time.
     pub fn measured<R>(work: impl FnOnce() -> R) -> (R, Latency) {
         /// Puts the outer clock back, also where the work panics.
         struct Outer(Option<Clock>);

@@ -1,16 +1,18 @@
 //! Verified patching of the patchpoints that LLVM leaves in compiled code.
 //!
-//! LLVM can leave *patchpoints* in the code that it compiles: reserved bytes, with a *stack map* that says
-//! where each live value is. A JIT runtime rewrites those bytes while the program runs: an inline cache that
-//! learns a shape, code that is given up because an assumption broke. This crate does the rewriting: it reads
-//! the stack maps, assembles what the runtime asks for in terms of the record's values, checks the result
-//! with a decoder that shares nothing with the assembler, and writes all reserved bytes of all sites of a
-//! transaction, or none, without ever making a page writable and executable at once.
+//! LLVM can leave *patchpoints* in the code that it compiles: reserved bytes, with a *stack map*
+//! that says where each live value is. A JIT runtime rewrites those bytes while the program runs:
+//! an inline cache that learns a shape, code that is given up because an assumption broke. This
+//! crate does the rewriting: it reads the stack maps, assembles what the runtime asks for in terms
+//! of the record's values, checks the result with a decoder that shares nothing with the assembler,
+//! and writes all reserved bytes of all sites of a transaction, or none, without ever making a page
+//! writable and executable at once.
 //!
 //! # An example
 //!
-//! The object is in this repository with its IR. Its function `get` reads a property of an object through a
-//! patchpoint of 32 bytes with ID 78; what `anyregcc` chose for the argument and the result is in the record.
+//! The object is in this repository with its IR. Its function `get` reads a property of an object
+//! through a patchpoint of 32 bytes with ID 78; what `anyregcc` chose for the argument and the
+//! result is in the record.
 //!
 #![cfg_attr(all(feature = "std", target_os = "linux"), doc = "```")]
 #![cfg_attr(not(all(feature = "std", target_os = "linux")), doc = "```ignore")]

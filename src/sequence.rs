@@ -1,5 +1,5 @@
-//! What a runtime asks to be written into a site, and its assembly, as the crate `patchpoint-asm` has them; the front page of that
-//! crate says how.
+//! What a runtime asks to be written into a site, and its assembly, as the crate `patchpoint-asm`
+//! has them; the front page of that crate says how.
 //!
 //! ```
 //! use patchpoint::sequence::{Field, Sequence, Target, arg, result};

@@ -1,4 +1,5 @@
-//! Stack maps, statepoints among them, as the crate `llvm-stackmaps` reads them; the front page of that crate says how.
+//! Stack maps, statepoints among them, as the crate `llvm-stackmaps` reads them; the front page of
+//! that crate says how.
 //!
 //! ```
 //! use patchpoint::stackmap::{Endian, StackMaps};

@@ -1,5 +1,5 @@
-//! The independent checker of what is about to be written, as the crate `patchpoint-verify` has it; the front page of that crate
-//! lists its rules. It shares no table and no code with the assembler.
+//! The independent checker of what is about to be written, as the crate `patchpoint-verify` has it;
+//! the front page of that crate lists its rules. It shares no table and no code with the assembler.
 //!
 //! ```
 //! use patchpoint::addr::CodeAddr;

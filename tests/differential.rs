@@ -1,4 +1,5 @@
-//! The differential test of the example `differential`, in short, and what it must have met to mean anything.
+//! The differential test of the example `differential`, in short, and what it must have met to mean
+//! anything.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 #[path = "../examples/differential/compare.rs"]

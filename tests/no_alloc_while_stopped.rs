@@ -1,4 +1,5 @@
-//! While the world is stopped the engine neither allocates nor frees: a stopped thread may hold the allocator's lock.
+//! While the world is stopped the engine neither allocates nor frees: a stopped thread may hold the
+//! allocator's lock.
 #![cfg(target_os = "linux")]
 #![allow(
     unsafe_code,

@@ -1,4 +1,5 @@
-//! The example `osr` computes what it should, on every architecture, and goes up and down as often as its items say.
+//! The example `osr` computes what it should, on every architecture, and goes up and down as often
+//! as its items say.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "../examples/osr/runtime.rs"]

@@ -1,4 +1,5 @@
-//! The folders of objects: one for each architecture, and for each set of instructions that code is compiled for.
+//! The folders of objects: one for each architecture, and for each set of instructions that code is
+//! compiled for.
 
 use std::path::{Path, PathBuf};
 
@@ -98,7 +99,8 @@ impl Folder {
             .join(self.name())
     }
 
-    /// Every object with a stack map, in the order of their names; the references are not among them.
+    /// Every object with a stack map, in the order of their names; the references are not among
+    /// them.
     ///
     /// # Panics
     ///
@@ -150,8 +152,8 @@ impl Folder {
         Source::parse(name, &text, self).unwrap_or_else(|line| panic!("{name}.ll: cannot read: {line}"))
     }
 
-    /// The object with the reference functions of a source: the same names, every site replaced by what it is
-    /// patched with. It has no stack map.
+    /// The object with the reference functions of a source: the same names, every site replaced by
+    /// what it is patched with. It has no stack map.
     ///
     /// # Panics
     ///
@@ -161,8 +163,8 @@ impl Folder {
         read(&self.path().join(format!("{source}.ref.o")))
     }
 
-    /// The reserved length of a site whose source says `reserved`, which is meant for x86-64: elsewhere, instructions
-    /// have at least two bytes and sequences are longer.
+    /// The reserved length of a site whose source says `reserved`, which is meant for x86-64:
+    /// elsewhere, instructions have at least two bytes and sequences are longer.
     pub(crate) const fn reserved(self, is_shadow: bool, reserved: u32) -> u32 {
         match self {
             Self::X86_64 => reserved,
@@ -171,7 +173,8 @@ impl Folder {
         }
     }
 
-    /// Whether a site whose source says a symbol as target has nops there, as LLVM emits garbage or crashes.
+    /// Whether a site whose source says a symbol as target has nops there, as LLVM emits garbage or
+    /// crashes.
     pub(crate) const fn has_no_symbol_targets(self) -> bool {
         matches!(self, Self::Aarch64 | Self::Riscv64 | Self::Riscv64c)
     }

@@ -1,5 +1,5 @@
-//! Reads of the sources just what the stack map does not say: the shapes of the sites and the parameters of
-//! the functions. Each call of a patchpoint or stackmap stands on one line.
+//! Reads of the sources just what the stack map does not say: the shapes of the sites and the
+//! parameters of the functions. Each call of a patchpoint or stackmap stands on one line.
 
 use patchpoint::CallShape;
 

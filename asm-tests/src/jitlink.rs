@@ -1,13 +1,15 @@
-//! Objects as llvm-jitlink 19 places them: where it puts what, the same object relocated for those places by us, and whether its
-//! bytes are ours.
+//! Objects as llvm-jitlink 19 places them: where it puts what, the same object relocated for those
+//! places by us, and whether its bytes are ours.
 //!
-//! Problem: its layout is not ours, so no image of ours is equal to one of its. Approach: each section is linked by itself, at the
-//! address where jitlink has it, with everything that it refers to where jitlink has that. Then all bytes must be equal, and
-//! jitlink itself says whether they are (`-check`). Its places are recorded, with the hash of the bytes that it has agreed to, so that
-//! a machine without it compares with the record.
+//! Problem: its layout is not ours, so no image of ours is equal to one of its. Approach: each
+//! section is linked by itself, at the address where jitlink has it, with everything that it refers
+//! to where jitlink has that. Then all bytes must be equal, and jitlink itself says whether they
+//! are (`-check`). Its places are recorded, with the hash of the bytes that it has agreed to, so
+//! that a machine without it compares with the record.
 //!
-//! Entries of the global offset table and stubs are where jitlink puts its own, so edges to them lead there. What it rewrites, we
-//! rewrite here: loads of entries whose symbol is in the image, which become `lea` on x86-64.
+//! Entries of the global offset table and stubs are where jitlink puts its own, so edges to them
+//! lead there. What it rewrites, we rewrite here: loads of entries whose symbol is in the image,
+//! which become `lea` on x86-64.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +25,8 @@ use patchpoint::image::{
 const TOOL: &str = "llvm-jitlink-19";
 /// Where jitlink puts the image.
 const SLAB: &str = "0x10000000";
-/// Where we put what is not looked at: below, so that the first of it is the image's lowest address.
+/// Where we put what is not looked at: below, so that the first of it is the image's lowest
+/// address.
 const ELSEWHERE: u64 = 0x0f00_0000;
 
 /// Where jitlink has what an object has or needs.
@@ -71,7 +74,8 @@ pub fn is_there() -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// The address of a symbol that the object does not define: out of reach, but for one that is named so.
+/// The address of a symbol that the object does not define: out of reach, but for one that is named
+/// so.
 #[must_use]
 pub fn external(graph: &Graph<'_>, name: &str) -> u64 {
     let sum = name.bytes().map(u64::from).sum::<u64>() * 0x10;
@@ -388,7 +392,8 @@ fn one(mut graph: Graph<'_>, index: usize, at: u64, places: &Places) -> Relocate
     }
 }
 
-/// Makes every edge of the section lead to where jitlink has its target, and moves it behind so many bytes.
+/// Makes every edge of the section lead to where jitlink has its target, and moves it behind so
+/// many bytes.
 fn lead_to_places(graph: &mut Graph<'_>, own: SectionId, places: &Places, pad: u32) {
     let edges = graph.sections()[own.index()].edges().to_vec();
     let targets: Vec<_> = edges

@@ -1,9 +1,10 @@
-//! Real objects for the tests: sources, what llc 14 and 19 made of them, and what each function must return.
+//! Real objects for the tests: sources, what llc 14 and 19 made of them, and what each function
+//! must return.
 //!
-//! Problem: a test of a patched function needs to know what the function should then return, for sources
-//! that nobody wants to calculate by hand. Approach: every source under `objects/ir` obeys one contract, and
-//! LLVM itself compiles a reference from it. Each [`Folder`] has the objects of one architecture; those of [`NATIVE`] run
-//! on this machine.
+//! Problem: a test of a patched function needs to know what the function should then return, for
+//! sources that nobody wants to calculate by hand. Approach: every source under `objects/ir` obeys
+//! one contract, and LLVM itself compiles a reference from it. Each [`Folder`] has the objects of
+//! one architecture; those of [`NATIVE`] run on this machine.
 //!
 //! The contract:
 //!
@@ -72,9 +73,9 @@ impl TestObject {
 }
 
 impl TestObject {
-    /// Whether LLVM may have another value in the register of an argument of a function's site: for PowerPC its fast
-    /// selection of instructions puts C arguments in their registers and then forgets them, and a live value may get the
-    /// same. No record tells.
+    /// Whether LLVM may have another value in the register of an argument of a function's site: for
+    /// PowerPC its fast selection of instructions puts C arguments in their registers and then
+    /// forgets them, and a live value may get the same. No record tells.
     #[must_use]
     pub fn loses_arguments(&self, source: &Source, function: &str) -> bool {
         let lost = |site: &Site| {
@@ -112,8 +113,8 @@ fn names(folder: &Path, suffix: &str) -> Vec<String> {
     names
 }
 
-/// An instruction of this machine's that sets a register to 1 which functions preserve, and that no checker refuses for
-/// another reason. The bytes are llvm-mc's for the text.
+/// An instruction of this machine's that sets a register to 1 which functions preserve, and that no
+/// checker refuses for another reason. The bytes are llvm-mc's for the text.
 pub const SETS_PRESERVED: &[u8] = if cfg!(target_arch = "aarch64") {
     // mov x19,#1
     &[0x33, 0x00, 0x80, 0xd2]

@@ -1,5 +1,6 @@
-//! The object of the stress in an engine: functions `any_k` with `anyregcc` sites 100 + k, and `call_k` with C sites
-//! 200 + k that call `callee`, for k below 8, each at another distance from a multiple of 8.
+//! The object of the stress in an engine: functions `any_k` with `anyregcc` sites 100 + k, and
+//! `call_k` with C sites 200 + k that call `callee`, for k below 8, each at another distance from a
+//! multiple of 8.
 
 use patchpoint::addr::{CodeAddr, RecordId};
 use patchpoint::sequence::{Sequence, arg, result};
@@ -44,7 +45,8 @@ pub fn register(engine: &Engine, live: bool) -> Module {
         .expect("the object loads");
     let registration = engine.registration(code);
     let registration = if live { registration.live() } else { registration };
-    // There only they tell that the return address was saved, so that the register is free for calls.
+    // There only they tell that the return address was saved, so that the register is free for
+    // calls.
     let registration = match cfg!(target_arch = "riscv64") {
         true => registration.trust_live_outs(),
         false => registration,

@@ -7,7 +7,8 @@
 //!     self.compare(Side::Old)?;
 //! ```
 //!
-//! What it protects and how it is taken out stands in `protections/`, one text file per topic. An entry:
+//! What it protects and how it is taken out stands in `protections/`, one text file per topic. An
+//! entry:
 //!
 //! ```text
 //! == compare-before
@@ -18,13 +19,15 @@
 //! +    let _ = Self::compare;
 //! ```
 //!
-//! `lines` says how many lines behind the mark go, other marks not counted; those that begin with `+` come in their place. Where
-//! a protection stands in several places, `lines` is there once for each, and the marks of the second, the third ... are
-//! `compare-before (2)`, `compare-before (3)`. Without `within:` a test that runs longer than [`PATIENCE`] counts as hung.
-//! Lines that begin with `#` between entries are remarks.
+//! `lines` says how many lines behind the mark go, other marks not counted; those that begin with
+//! `+` come in their place. Where a protection stands in several places, `lines` is there once for
+//! each, and the marks of the second, the third ... are `compare-before (2)`, `compare-before (3)`.
+//! Without `within:` a test that runs longer than [`PATIENCE`] counts as hung. Lines that begin
+//! with `#` between entries are remarks.
 //!
-//! A test of every run compares the marks with the list, and shows that what goes and what comes open and close the same
-//! brackets: so it notices most changes of the code that want a change of the list.
+//! A test of every run compares the marks with the list, and shows that what goes and what comes
+//! open and close the same brackets: so it notices most changes of the code that want a change of
+//! the list.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,7 +56,8 @@ pub struct Protection {
 /// Which tests are run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Test {
-    /// The package and kind of target, as cargo wants them: `-p patchpoint --lib`, `-p patchpoint-cli --bin patchpoint`.
+    /// The package and kind of target, as cargo wants them: `-p patchpoint --lib`, `-p
+    /// patchpoint-cli --bin patchpoint`.
     pub target: Vec<String>,
     /// What the names of the tests contain.
     pub filters: Vec<String>,
@@ -136,7 +140,8 @@ impl Edit {
     ///
     /// # Errors
     ///
-    /// The mark is not in the text, or fewer lines are behind it; or what goes and what comes have not the same brackets.
+    /// The mark is not in the text, or fewer lines are behind it; or what goes and what comes have
+    /// not the same brackets.
     pub fn apply(&self, text: &str) -> Result<String, Problem> {
         let wrong = |what: &str| Problem(format!("{}: {what}", self.mark));
         let mut lines = text.split_inclusive('\n');

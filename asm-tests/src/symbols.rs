@@ -11,7 +11,8 @@ use patchpoint::memory::{self, Arena, Placed, SegmentNeed};
 const DATA: u64 = 23;
 static EXT_DATA: AtomicU64 = AtomicU64::new(DATA);
 
-/// A copy of the external data below 2 GiB, where a program keeps it that is linked for fixed addresses.
+/// A copy of the external data below 2 GiB, where a program keeps it that is linked for fixed
+/// addresses.
 fn low_data() -> u64 {
     static LOW: OnceLock<(Placed, u64)> = OnceLock::new();
     let place = || {
@@ -47,7 +48,8 @@ unsafe extern "C" {
     fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8;
 }
 
-/// [`resolve`] for an object: one that has addresses in 32 bits finds what it reads outside itself below 2 GiB.
+/// [`resolve`] for an object: one that has addresses in 32 bits finds what it reads outside itself
+/// below 2 GiB.
 ///
 /// # Panics
 ///
@@ -61,7 +63,8 @@ pub fn resolve_for(object: &[u8]) -> impl Fn(&str) -> Option<CodeAddr> + use<> {
     }
 }
 
-/// The address in this process of a symbol that the objects need; `None` for those that must be missing.
+/// The address in this process of a symbol that the objects need; `None` for those that must be
+/// missing.
 ///
 /// `callee_ID(x, ..)` returns `x + ID`, the contract of the site that calls it.
 #[must_use]

@@ -1,5 +1,5 @@
-//! Backtraces go through stubs and exit stubs into the callers of compiled code: those that a handler or callee takes, and
-//! those of the real GDB, where it is installed.
+//! Backtraces go through stubs and exit stubs into the callers of compiled code: those that a
+//! handler or callee takes, and those of the real GDB, where it is installed.
 
 #![cfg(target_os = "linux")]
 
@@ -36,8 +36,8 @@ extern "C" fn note(frame: *mut c_void, found: *mut c_void) -> i32 {
     if found.len() < 500 { 0 } else { 5 }
 }
 
-/// Where the frames are from this one on, and whoever called it. Without names: on big-endian PowerPC the symbols of
-/// functions are not where their code is.
+/// Where the frames are from this one on, and whoever called it. Without names: on big-endian
+/// PowerPC the symbols of functions are not where their code is.
 #[inline(never)]
 fn frames() -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
@@ -98,8 +98,8 @@ fn register(engine: &Engine) -> Module {
     unsafe { registration.register(|record| shape(record.id().get())) }.unwrap()
 }
 
-/// `entered`, which begins with a site and has saved nothing there; `leaf` with a shadow; `framed` with a shadow where its
-/// frame is found by another register than the stack pointer.
+/// `entered`, which begins with a site and has saved nothing there; `leaf` with a shadow; `framed`
+/// with a shadow where its frame is found by another register than the stack pointer.
 const LEAVES: &[u8] = if cfg!(target_arch = "x86_64") {
     include_bytes!("../objects/leaves/leaves.x86_64.o")
 } else if cfg!(target_arch = "aarch64") {

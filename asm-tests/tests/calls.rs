@@ -1,4 +1,5 @@
-//! Calls of C code, recorded while it is linked, and led to other functions while threads make them.
+//! Calls of C code, recorded while it is linked, and led to other functions while threads make
+//! them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -460,8 +461,8 @@ mod running {
         }
     }
 
-    /// Threads call while all calls are led from one target to the next. What a thread calls after an immediate commit has
-    /// returned goes to that target, or a later one.
+    /// Threads call while all calls are led from one target to the next. What a thread calls after
+    /// an immediate commit has returned goes to that target, or a later one.
     #[test]
     fn threads_call_the_old_or_the_new_function_and_only_the_new_one_after() {
         for fixture in fixtures(never, true) {

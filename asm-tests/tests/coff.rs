@@ -1,5 +1,5 @@
-//! COFF objects of clang, llc and llvm-mc 19 for x86-64: every relocation, against llvm-jitlink 19 byte for byte; COMDAT sections of
-//! several objects; unwind tables; the large form of the header.
+//! COFF objects of clang, llc and llvm-mc 19 for x86-64: every relocation, against llvm-jitlink 19
+//! byte for byte; COMDAT sections of several objects; unwind tables; the large form of the header.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -78,8 +78,8 @@ fn link(graph: Graph<'_>) -> LinkedImage {
         .unwrap()
 }
 
-/// Each of the two objects has a copy of the inline functions, the template, the table of virtual functions and the chosen
-/// variable; together they have one.
+/// Each of the two objects has a copy of the inline functions, the template, the table of virtual
+/// functions and the chosen variable; together they have one.
 #[test]
 fn copies_of_several_objects_become_one() {
     for level in ["O0", "O2"] {
@@ -213,8 +213,8 @@ fn pruning_takes_unwind_tables_along() {
     assert!(covered.len() < unwind_starts(&whole).len());
 }
 
-/// The same object with the header that objects of more than 65,279 sections have (`/bigobj`): 56 bytes instead of 20, and
-/// two bytes more for each symbol.
+/// The same object with the header that objects of more than 65,279 sections have (`/bigobj`): 56
+/// bytes instead of 20, and two bytes more for each symbol.
 fn large(object: &[u8]) -> Vec<u8> {
     let half = |at: usize| u16::from_le_bytes(object[at..at + 2].try_into().unwrap());
     let word = |at: usize| u32::from_le_bytes(object[at..at + 4].try_into().unwrap());

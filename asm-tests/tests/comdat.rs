@@ -1,5 +1,6 @@
-//! Inline functions that several objects have a copy of: linked together, one is left, with its unwind information and its
-//! stack map records; and programs made of such objects do what the system's linker makes of them.
+//! Inline functions that several objects have a copy of: linked together, one is left, with its
+//! unwind information and its stack map records; and programs made of such objects do what the
+//! system's linker makes of them.
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +28,8 @@ fn link(graph: Graph<'_>) -> LinkedImage {
     layout.link(&addrs, &outside).unwrap()
 }
 
-/// The functions that unwind information is for, by their addresses; the number of entries they have.
+/// The functions that unwind information is for, by their addresses; the number of entries they
+/// have.
 fn unwound(image: &Image) -> (usize, Vec<&str>) {
     let infos: Vec<_> = image
         .eh_frames
@@ -41,7 +43,8 @@ fn unwound(image: &Image) -> (usize, Vec<&str>) {
     (frames::entries(image), unwound.collect())
 }
 
-/// How often each function is defined, over all files by themselves, and whether its frames can be left.
+/// How often each function is defined, over all files by themselves, and whether its frames can be
+/// left.
 fn copies(set: &Files) -> BTreeMap<String, (usize, bool)> {
     let mut copies = BTreeMap::new();
     for (_, bytes) in &set.files {

@@ -1,4 +1,5 @@
-//! Damaged objects and far targets: each refused with its place or harmless, and the engine works on.
+//! Damaged objects and far targets: each refused with its place or harmless, and the engine works
+//! on.
 use asm_tests::{Folder, NATIVE, Source};
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
@@ -31,8 +32,8 @@ fn engine() -> Engine {
     Engine::builder().world(world).exits(exit_stubs).build().unwrap()
 }
 
-/// Loads, registers and patches what can be of an object, then unregisters it. Says how far it came: refused, loaded,
-/// registered.
+/// Loads, registers and patches what can be of an object, then unregisters it. Says how far it
+/// came: refused, loaded, registered.
 fn try_object(engine: &Engine, source: &Source, bytes: &[u8]) -> usize {
     let resolve = |_: &str| Some(CodeAddr::new(0x1234_5678_9000));
     let code = match engine.load(bytes, resolve) {
@@ -84,7 +85,8 @@ fn an_object_cut_off_anywhere_is_refused() {
 #[test]
 fn an_object_with_a_flipped_bit_is_refused_or_harms_nothing() {
     let Subject { bytes, source } = subject();
-    // Every bit of the headers of file and sections and of the stack map would take long: one of each byte.
+    // Every bit of the headers of file and sections and of the stack map would take long: one of
+    // each byte.
     let flipped = (0..bytes.len()).step_by(STRIDE).map(|at| {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);
@@ -134,8 +136,8 @@ fn a_target_out_of_reach_is_refused_where_no_register_is_free_to_go_further() {
     engine.patch_site(&site, &Sequence::new().jump(there)).unwrap();
     let guard = Sequence::new().guard_eq(arg(0), 1u64, there).mov(result(), 1u64);
     engine.patch_site(&site, &guard).unwrap();
-    // A counter that no displacement reaches: through the scratch register too, but then x86-64 has nothing left for the
-    // constant.
+    // A counter that no displacement reaches: through the scratch register too, but then x86-64 has
+    // nothing left for the constant.
     let counter = Sequence::new().add_to_memory(u64::at(far, 0), u64::MAX >> 1);
     match engine.patch_site(&site, &counter) {
         Err(Error::Assemble(sequence::Error::NoScratch { site: name, .. })) => assert_eq!(name.id, site.id()),

@@ -1,5 +1,6 @@
-//! C++ exceptions that pass through linked code and are caught in it, and what the unwinder knows before and after: the objects are C
-//! and C++ by gcc and clang, linked to the C++ library of the process.
+//! C++ exceptions that pass through linked code and are caught in it, and what the unwinder knows
+//! before and after: the objects are C and C++ by gcc and clang, linked to the C++ library of the
+//! process.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
@@ -166,7 +167,8 @@ fn dropped_memory_is_not_known_any_more() {
     assert_eq!(function(&other, "attempt")(101), 1101);
 }
 
-/// Without it the exception ends the process, which is another one here; one that the emulator would not emulate.
+/// Without it the exception ends the process, which is another one here; one that the emulator
+/// would not emulate.
 #[cfg(not(emulated))]
 #[test]
 fn without_registration_the_process_ends() {

@@ -1,5 +1,5 @@
-//! The stack maps of real objects of every architecture, written as flat maps with what else is known of the code: what is read back is
-//! what the original says, and what was told.
+//! The stack maps of real objects of every architecture, written as flat maps with what else is
+//! known of the code: what is read back is what the original says, and what was told.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,6 +1,6 @@
-//! Mach-O and COFF objects for x86-64 run here: macOS has the calling convention of this system, and functions of Windows are
-//! called by `extern "win64"`. Functions with sites are patched and must return what the references do; those of a C program
-//! what the program says.
+//! Mach-O and COFF objects for x86-64 run here: macOS has the calling convention of this system,
+//! and functions of Windows are called by `extern "win64"`. Functions with sites are patched and
+//! must return what the references do; those of a C program what the program says.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(

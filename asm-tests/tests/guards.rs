@@ -1,5 +1,5 @@
-//! Guards of SanitizerCoverage, which a constructor finds by the symbols where their sections begin and end: as many as the
-//! system's linkers leave, and each of them the one that it is there.
+//! Guards of SanitizerCoverage, which a constructor finds by the symbols where their sections begin
+//! and end: as many as the system's linkers leave, and each of them the one that it is there.
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,
@@ -48,7 +48,8 @@ fn guards(graph: Graph<'_>) -> u64 {
     (stop - start) / 4
 }
 
-/// Of the group that both files have, one is kept, with its guard; the constructor is in such a group, too.
+/// Of the group that both files have, one is kept, with its guard; the constructor is in such a
+/// group, too.
 #[test]
 fn there_are_as_many_as_the_systems_linkers_leave() {
     let sets = files::sets(FOLDER);

@@ -1,5 +1,6 @@
-//! Handlers that change sites: a miss that patches its own, a deoptimization that invalidates its own function again and
-//! another one. In every world, and beside a second thread that executes the same code where the world allows that.
+//! Handlers that change sites: a miss that patches its own, a deoptimization that invalidates its
+//! own function again and another one. In every world, and beside a second thread that executes the
+//! same code where the world allows that.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -159,7 +160,8 @@ impl Lab {
         assert!(self.engine.restore(OTHER).is_err());
     }
 
-    /// A deoptimization that a sequence asks for: the handler then invalidates the function of the site it came from.
+    /// A deoptimization that a sequence asks for: the handler then invalidates the function of the
+    /// site it came from.
     fn fall_by_a_sequence(&self) {
         self.engine
             .patch(FALLS, &Sequence::new().jump(Target::Deopt))
@@ -175,8 +177,8 @@ impl Lab {
 const LIMIT: Duration = Duration::from_secs(60);
 const MISSES: u64 = 200;
 
-/// While this thread does `work`, another executes the sites that are not to be undefined; `attach` makes it known.
-/// Returns how many calls that thread made.
+/// While this thread does `work`, another executes the sites that are not to be undefined; `attach`
+/// makes it known. Returns how many calls that thread made.
 fn beside<A>(lab: &Lab, attach: impl Fn() -> A + Sync, work: impl FnOnce()) -> u64 {
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     struct Stop<'a>(&'a AtomicBool);

@@ -1,5 +1,5 @@
-//! Functions of built objects, tested with other callees than they were built with: C objects of several compilers, with
-//! harnesses in C and in Rust.
+//! Functions of built objects, tested with other callees than they were built with: C objects of
+//! several compilers, with harnesses in C and in Rust.
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! That the house has the shape that the design gives it: no crate depends on one above it, and the top modules of a crate
-//! depend on each other in one direction.
+//! That the house has the shape that the design gives it: no crate depends on one above it, and the
+//! top modules of a crate depend on each other in one direction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -54,7 +54,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The names in `[dependencies]`, and those for some targets only; what only tests need binds nobody.
+/// The names in `[dependencies]`, and those for some targets only; what only tests need binds
+/// nobody.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
     let mut counts = false;
     let mut names = BTreeSet::new();
@@ -201,7 +202,8 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<(PathBuf, usize)>) {
     }
 }
 
-/// The code of a file without comments and without the modules of tests, which come last in their files.
+/// The code of a file without comments and without the modules of tests, which come last in their
+/// files.
 fn without_tests(text: &str) -> String {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
     let code = code.take_while(|line| !line.starts_with("mod tests {"));
@@ -288,7 +290,8 @@ const ARCHITECTURES: [&[&str]; 5] = [
     &["RiscV64", "\"riscv64\""],
 ];
 
-/// The files outside of architectures' own that name nearly all of them: where another is to be named, too.
+/// The files outside of architectures' own that name nearly all of them: where another is to be
+/// named, too.
 fn that_name_architectures(folder: &Path, found: &mut BTreeSet<String>) {
     const OWN: [&str; 5] = ["x86_64", "aarch64", "powerpc64", "systemz", "riscv64"];
     for entry in fs::read_dir(folder).unwrap() {
@@ -312,7 +315,8 @@ fn that_name_architectures(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The files that the page names: those of a table's row, in the room that stands in it or above it.
+/// The files that the page names: those of a table's row, in the room that stands in it or above
+/// it.
 fn on_the_page(page: &str) -> BTreeSet<String> {
     let mut files = BTreeSet::new();
     let mut room = String::new();

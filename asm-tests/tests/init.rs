@@ -1,5 +1,5 @@
-//! Constructors and destructors of real objects: given in the order in which the program that the system's linker makes of the
-//! same objects calls them.
+//! Constructors and destructors of real objects: given in the order in which the program that the
+//! system's linker makes of the same objects calls them.
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,
@@ -172,7 +172,8 @@ mod run {
             note(1_000_000 + run());
             code.destructors().iter().copied().for_each(call);
             let noted = std::mem::take(&mut *NOTED.lock().unwrap());
-            // Those of other architectures were compared by name; only x86-64 has what its linker made of them.
+            // Those of other architectures were compared by name; only x86-64 has what its linker
+            // made of them.
             let like = set.name.replace(files::NATIVE_PREFIX, "x86_64-");
             assert_eq!(
                 noted,

@@ -1,5 +1,6 @@
-//! The sources with `jitlink-check` lines under `objects/jitlink`: that they have every relocation, and that LLVM's own checker agrees
-//! with what they say. That ours does is in the tests of the tool.
+//! The sources with `jitlink-check` lines under `objects/jitlink`: that they have every relocation,
+//! and that LLVM's own checker agrees with what they say. That ours does is in the tests of the
+//! tool.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,9 +1,11 @@
-//! Relocated bytes against the GNU linker of each architecture: every object, and every set of objects that refer to each
-//! other, is linked with a script that puts its sections where our loader put them, and each relocated field is compared. For RISC-V, on which `llvm-rtdyld` does not work, it
-//! is the only such comparison; for the others it adds what rtdyld cannot do.
+//! Relocated bytes against the GNU linker of each architecture: every object, and every set of
+//! objects that refer to each other, is linked with a script that puts its sections where our
+//! loader put them, and each relocated field is compared. For RISC-V, on which `llvm-rtdyld` does
+//! not work, it is the only such comparison; for the others it adds what rtdyld cannot do.
 //!
-//! Left out is what linkers decide differently by design: where the global offset table is, calls that need a stub, and
-//! on PowerPC ELFv1 the functions of the stack map. Those have tests of their own in `load_cross.rs`.
+//! Left out is what linkers decide differently by design: where the global offset table is, calls
+//! that need a stub, and on PowerPC ELFv1 the functions of the stack map. Those have tests of their
+//! own in `load_cross.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -190,7 +192,8 @@ fn is_object(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "o")
 }
 
-/// What is linked together: each object of a folder by itself, or those of each folder whose name starts so.
+/// What is linked together: each object of a folder by itself, or those of each folder whose name
+/// starts so.
 fn sets(folder: &str) -> Vec<Vec<PathBuf>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("objects").join(folder);
     if folder.is_dir() {
@@ -210,7 +213,8 @@ fn sets(folder: &str) -> Vec<Vec<PathBuf>> {
     folders.into_iter().map(objects).collect()
 }
 
-/// Where each section is for the linker: those of a file that share a name get one address, and are not compared.
+/// Where each section is for the linker: those of a file that share a name get one address, and are
+/// not compared.
 fn places(layout: &Layout<'_>, addrs: &SegmentAddrs) -> Vec<Option<u64>> {
     let sections = layout.graph().sections();
     let mut count = HashMap::new();
@@ -237,7 +241,8 @@ fn places(layout: &Layout<'_>, addrs: &SegmentAddrs) -> Vec<Option<u64>> {
     sections.iter().enumerate().map(&mut place).collect()
 }
 
-/// A script that puts each section of each file at its place. A first file that has none of a name leaves it to no other.
+/// A script that puts each section of each file at its place. A first file that has none of a name
+/// leaves it to no other.
 fn script(graph: &Graph<'_>, places: &[Option<u64>], files: &[PathBuf]) -> String {
     // The first byte of the flat image is at a known address.
     let mut text = format!("SECTIONS {{\n .anchor {:#x} : {{ QUAD(0) QUAD(0) }}\n", BASE - 16);
@@ -255,7 +260,8 @@ fn script(graph: &Graph<'_>, places: &[Option<u64>], files: &[PathBuf]) -> Strin
             "COMMON" => "*(COMMON)".to_owned(),
             name => format!("{file}({name})"),
         };
-        // The first file's section keeps its name, by which the linker finds the table that it counts from.
+        // The first file's section keeps its name, by which the linker finds the table that it
+        // counts from.
         let name = match (section.name(), section.file()) {
             ("COMMON", _) => "common".to_owned(),
             (name, 0) => name.to_owned(),
@@ -370,8 +376,8 @@ fn is_comparable(target: &Target, graph: &Graph<'_>, section: &Section<'_>, edge
     let is_call = ["CALL", "JUMP26", "PLT", "REL24"]
         .iter()
         .any(|part| name.contains(part));
-    // The linker writes shorter pointers in the one, and in the other a TOC pointer that does not depend on the place. Both
-    // are compared with rtdyld's.
+    // The linker writes shorter pointers in the one, and in the other a TOC pointer that does not
+    // depend on the place. Both are compared with rtdyld's.
     let rewritten = section.name() == ".eh_frame" && !name.contains("RISCV") || name.contains("REL16_");
     // Without a table of the object's own the linker takes another section's address for it.
     let of_toc =

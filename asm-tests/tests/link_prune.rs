@@ -1,5 +1,6 @@
-//! Taking out what no root leads to, from objects of every architecture that have each function in a section of its own: what
-//! is left is what the root's relocations lead to, with the unwind information and stack map records that it had before.
+//! Taking out what no root leads to, from objects of every architecture that have each function in
+//! a section of its own: what is left is what the root's relocations lead to, with the unwind
+//! information and stack map records that it had before.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -145,7 +146,8 @@ fn what_is_left_is_what_the_root_leads_to() {
     assert!(left * 2 < all, "{left} {all}");
 }
 
-/// The code of a file by itself is that of the graph of several when nothing of the others is needed.
+/// The code of a file by itself is that of the graph of several when nothing of the others is
+/// needed.
 #[test]
 fn other_files_go() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("objects/link/c/x86_64-gcc-O2-functions");

@@ -1,5 +1,5 @@
-//! Programs of several C files, linked together and run: the results are those of the program that the system's compiler and
-//! linker made of them.
+//! Programs of several C files, linked together and run: the results are those of the program that
+//! the system's compiler and linker made of them.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(

@@ -1,5 +1,6 @@
-//! Callees that block inside calls of live sites, while the sites are patched, restored and invalidated: the stubs to
-//! which they return stay until their threads have reported, and then they go.
+//! Callees that block inside calls of live sites, while the sites are patched, restored and
+//! invalidated: the stubs to which they return stay until their threads have reported, and then
+//! they go.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -90,7 +91,8 @@ fn id_of(thread: u64) -> u64 {
     200 + 2 * (thread % SITES)
 }
 
-/// Patches and restores every site many times. Returns how many of the commits there were, and stubs freed.
+/// Patches and restores every site many times. Returns how many of the commits there were, and
+/// stubs freed.
 fn churn(engine: &Engine, module: &Module, attached: &Attached) -> (u64, usize) {
     let (mut commits, mut freed) = (0, 0);
     for round in 0..ROUNDS {

@@ -1,6 +1,6 @@
-//! Live sites changed while a thread is parked at each instruction boundary of the site and of the stub that it led to:
-//! what that thread's call returns, and what the next one does.
-//! On x86-64 alone, where a thread can step itself: elsewhere that takes a debugger, and an emulator is none.
+//! Live sites changed while a thread is parked at each instruction boundary of the site and of the
+//! stub that it led to: what that thread's call returns, and what the next one does. On x86-64
+//! alone, where a thread can step itself: elsewhere that takes a debugger, and an emulator is none.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::collections::BTreeSet;
@@ -149,7 +149,8 @@ impl Form {
     }
 }
 
-/// Where the patchable jump leads, with where it is, if it is a jump. No nop before it holds its first byte.
+/// Where the patchable jump leads, with where it is, if it is a jump. No nop before it holds its
+/// first byte.
 fn patchable_jump(site: &Site) -> Option<(u64, u64)> {
     let bytes = site.read().unwrap();
     let at = bytes.iter().position(|byte| *byte == 0xe9)?;
@@ -191,8 +192,8 @@ impl Lab {
         }
     }
 
-    /// Changes a site from one form to the other while a thread is at the boundary with that number. False where it has
-    /// no such boundary.
+    /// Changes a site from one form to the other while a thread is at the boundary with that
+    /// number. False where it has no such boundary.
     fn change_at(&mut self, id: u64, from: Form, to: Form, boundary: u64) -> bool {
         let (site, entry) = (live::site(&self.module, id), live::entry(&self.module, id));
         Adds(1).put(&self.engine, &site);
@@ -221,12 +222,14 @@ impl Lab {
             }
             let parked = Parked;
             to.put(&self.engine, &site);
-            // Twice, as stubs are given a number first. The thread has not reported: nothing is freed.
+            // Twice, as stubs are given a number first. The thread has not reported: nothing is
+            // freed.
             assert_eq!((self.reclaim(), self.reclaim()), (0, 0));
             drop(parked);
             let found = thread.join().unwrap();
             let (old, new) = (from.value(id, from, x), to.value(id, from, x));
-            // What is before the patchable jump comes by the new one, and what is behind it or in the stub does not.
+            // What is before the patchable jump comes by the new one, and what is behind it or in
+            // the stub does not.
             let expected = if (site.addr().get()..=patchable_jump_at).contains(&pc) {
                 new
             } else {
@@ -261,7 +264,8 @@ impl Lab {
                 self.module = live::register(&self.engine, true);
             }
         }
-        // The patchable jump and what is behind the site at least, and in a stub at least its jump back.
+        // The patchable jump and what is behind the site at least, and in a stub at least its jump
+        // back.
         assert!(boundary >= 2, "site {id}: {boundary} boundaries as {from:?}");
         boundary
     }

@@ -1,4 +1,5 @@
-//! A shadow of a live module is invalidated while threads execute it: by a trap, without stopping them.
+//! A shadow of a live module is invalidated while threads execute it: by a trap, without stopping
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -140,7 +141,8 @@ fn a_shadow_of_a_live_module_can_only_be_invalidated() {
     assert!(refused.is_err(), "{refused:?}");
 }
 
-/// Two invalidations prepared for the same shadow: the second is refused, and must leave the first one's trap alone.
+/// Two invalidations prepared for the same shadow: the second is refused, and must leave the first
+/// one's trap alone.
 #[test]
 fn an_invalidation_that_comes_too_late_leaves_the_trap_of_the_one_before() {
     let entered = Arc::new(AtomicU64::new(0));
@@ -163,7 +165,8 @@ fn an_invalidation_that_comes_too_late_leaves_the_trap_of_the_one_before() {
     assert_eq!(entered.load(Ordering::Relaxed), 1);
 }
 
-/// The handler knows of no trap that does not stand in the code: there another may be put, by a debugger.
+/// The handler knows of no trap that does not stand in the code: there another may be put, by a
+/// debugger.
 #[test]
 fn what_is_not_in_the_code_any_more_is_noted_no_more() {
     let engine = engine(&Arc::default());

@@ -1,5 +1,5 @@
-//! The loader, relocation by relocation: handmade assembly whose every value is calculated here from the
-//! ABI's formulas, and objects that must be refused.
+//! The loader, relocation by relocation: handmade assembly whose every value is calculated here
+//! from the ABI's formulas, and objects that must be refused.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,7 +11,8 @@ use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::image::{self, LinkedImage, Object, Reach, SegmentAddrs, SegmentKind};
 use patchpoint::stackmap::StackMaps;
 
-/// The addresses of the image: segments apart from each other, as nothing should depend on their order.
+/// The addresses of the image: segments apart from each other, as nothing should depend on their
+/// order.
 const ADDRS: SegmentAddrs = SegmentAddrs {
     code: CodeAddr::new(0x4000_1000),
     read_only: CodeAddr::new(0x3fff_0000),
@@ -107,7 +108,8 @@ fn relative_fields() {
     assert_eq!(memory.at("PLT32", 4), NEAR + 10 - at("PLT32"));
 }
 
-/// The global offset table's address follows from GOTPC64, and everything relative to it must agree.
+/// The global offset table's address follows from GOTPC64, and everything relative to it must
+/// agree.
 #[test]
 fn fields_relative_to_the_global_offset_table() {
     let memory = Memory::load();

@@ -1,5 +1,5 @@
-//! Cross-loading: the objects of every architecture are linked on this machine, whatever it is, and what is known of the
-//! result is looked at. Nothing is run.
+//! Cross-loading: the objects of every architecture are linked on this machine, whatever it is, and
+//! what is known of the result is looked at. Nothing is run.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -69,7 +69,8 @@ fn every_stack_map_knows_its_functions() {
     assert!(records > 3000, "{records}");
 }
 
-/// The unwind information has a row that is understood for each record of a function that it covers.
+/// The unwind information has a row that is understood for each record of a function that it
+/// covers.
 #[test]
 fn unwind_information_of_every_architecture_is_read() {
     for folder in Folder::ALL {
@@ -114,8 +115,8 @@ fn unwind_information_of_every_architecture_is_read() {
     }
 }
 
-/// What is far away is reached through stubs and tables, wherever it is and wherever the image is; but for code models that
-/// cannot. The same addresses give the same bytes.
+/// What is far away is reached through stubs and tables, wherever it is and wherever the image is;
+/// but for code models that cannot. The same addresses give the same bytes.
 #[test]
 fn far_symbols_are_reached() {
     for folder in Folder::ALL {

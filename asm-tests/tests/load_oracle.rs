@@ -1,10 +1,11 @@
-//! Relocated bytes against LLVM's own loader: `llvm-rtdyld -verify` loads every object at the addresses that
-//! our loader chose and compares each relocated field with what ours wrote there. RISC-V, on which rtdyld does not work, is
-//! in `link_oracle.rs`.
+//! Relocated bytes against LLVM's own loader: `llvm-rtdyld -verify` loads every object at the
+//! addresses that our loader chose and compares each relocated field with what ours wrote there.
+//! RISC-V, on which rtdyld does not work, is in `link_oracle.rs`.
 //!
-//! Left out is what rtdyld decides differently by design: where the global offset table and stubs are, and common symbols;
-//! on SystemZ every call, for which it makes a stub; on PowerPC ELFv1 the functions of the stack map, which are
-//! descriptors to it and code to us. Those have tests of their own in `load.rs` and `load_cross.rs`.
+//! Left out is what rtdyld decides differently by design: where the global offset table and stubs
+//! are, and common symbols; on SystemZ every call, for which it makes a stub; on PowerPC ELFv1 the
+//! functions of the stack map, which are descriptors to it and code to us. Those have tests of
+//! their own in `load.rs` and `load_cross.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,8 +25,8 @@ use patchpoint::stackmap::Endian;
 
 const BASE: CodeAddr = CodeAddr::new(0x1000_0000);
 
-/// A folder of objects, and the relocations whose fields rtdyld writes as we do: those that lead anywhere, and those that
-/// must lead to a section of the object.
+/// A folder of objects, and the relocations whose fields rtdyld writes as we do: those that lead
+/// anywhere, and those that must lead to a section of the object.
 struct Target {
     folder: &'static str,
     triple: &'static str,
@@ -150,7 +151,8 @@ fn objects(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Whether the section is the global offset table or the stubs, which are not in the object: rtdyld has its own elsewhere.
+/// Whether the section is the global offset table or the stubs, which are not in the object: rtdyld
+/// has its own elsewhere.
 fn is_added(object: &Graph<'_>, section: &Section<'_>) -> bool {
     section.file() >= object.files().len()
 }

@@ -1,6 +1,7 @@
-//! Every function of every object is run: loaded, its sites filled with the contract's instructions, and its
-//! result compared with the reference's. This shows that the loader relocates right, that the stack maps'
-//! places are understood, and that the objects keep their contract, before any engine is involved.
+//! Every function of every object is run: loaded, its sites filled with the contract's
+//! instructions, and its result compared with the reference's. This shows that the loader relocates
+//! right, that the stack maps' places are understood, and that the objects keep their contract,
+//! before any engine is involved.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(

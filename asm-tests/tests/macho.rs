@@ -1,4 +1,5 @@
-//! Mach-O objects of clang, llc and llvm-mc 19 for x86-64 and arm64: every relocation, against llvm-jitlink 19 byte for byte.
+//! Mach-O objects of clang, llc and llvm-mc 19 for x86-64 and arm64: every relocation, against
+//! llvm-jitlink 19 byte for byte.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -77,8 +78,8 @@ fn numbers(object: &[u8]) -> BTreeSet<u8> {
 
 #[test]
 fn every_relocation_type_occurs() {
-    // X86_64_RELOC_UNSIGNED to _SIGNED_4, ARM64_RELOC_UNSIGNED to _ADDEND without those of thread-local storage (8 and 9):
-    // all but those that are refused.
+    // X86_64_RELOC_UNSIGNED to _SIGNED_4, ARM64_RELOC_UNSIGNED to _ADDEND without those of
+    // thread-local storage (8 and 9): all but those that are refused.
     let all: [BTreeSet<u8>; 2] = [(0..=8).collect(), (0..=7).chain([10]).collect()];
     for (folder, all) in FOLDERS.iter().zip(all) {
         let found: BTreeSet<u8> = objects(folder)
@@ -89,7 +90,8 @@ fn every_relocation_type_occurs() {
     }
 }
 
-/// Links an object with its segments far apart from where they are in relation to each other in the file.
+/// Links an object with its segments far apart from where they are in relation to each other in the
+/// file.
 fn link(bytes: &[u8]) -> LinkedImage {
     let layout = Object::parse(bytes).unwrap().layout().unwrap();
     let addrs = SegmentAddrs {
@@ -102,7 +104,8 @@ fn link(bytes: &[u8]) -> LinkedImage {
         .unwrap()
 }
 
-/// What llvm-jitlink does not link: the differences are those of the symbols' addresses, with what the source adds.
+/// What llvm-jitlink does not link: the differences are those of the symbols' addresses, with what
+/// the source adds.
 #[test]
 fn pairs_are_differences() {
     for folder in &FOLDERS {

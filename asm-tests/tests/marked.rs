@@ -1,5 +1,5 @@
-//! Sites that PC sections mark: of objects of every architecture, linked and audited on this machine; really changed where the
-//! machine can run them.
+//! Sites that PC sections mark: of objects of every architecture, linked and audited on this
+//! machine; really changed where the machine can run them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

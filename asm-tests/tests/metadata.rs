@@ -1,7 +1,9 @@
-//! PC sections of objects that LLVM 19 made for every architecture, linked on this machine whatever it is.
+//! PC sections of objects that LLVM 19 made for every architecture, linked on this machine whatever
+//! it is.
 //!
-//! What an entry says is compared with what the object says in another way: the marked instruction stores to a symbol with the number that is its
-//! first constant, and has that relocation; a function has its symbol's address and size.
+//! What an entry says is compared with what the object says in another way: the marked instruction
+//! stores to a symbol with the number that is its first constant, and has that relocation; a
+//! function has its symbol's address and size.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -71,8 +73,9 @@ impl Linked {
         self.image.image.endian
     }
 
-    /// The number of the symbol to which the instruction at `pc` stores: its relocation is in it, or, where it stores through an address that
-    /// was loaded whole just before, ends where it begins.
+    /// The number of the symbol to which the instruction at `pc` stores: its relocation is in it,
+    /// or, where it stores through an address that was loaded whole just before, ends where it
+    /// begins.
     fn marked(&self, pc: CodeAddr, whole: bool) -> u64 {
         let at = |(addr, name): &(CodeAddr, String)| {
             let distance = addr.distance_from(pc);

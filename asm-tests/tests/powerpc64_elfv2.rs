@@ -1,8 +1,10 @@
-//! Big-endian PowerPC64 with ELFv2, as musl and the BSDs have it, is run: what is linked and patched here becomes the program of
-//! an emulator, which calls its functions. There is no standard library of Rust to test with as a host; the code, the stubs, the
-//! table of contents and the bytes of the sites are what an engine on such a machine would have written.
+//! Big-endian PowerPC64 with ELFv2, as musl and the BSDs have it, is run: what is linked and
+//! patched here becomes the program of an emulator, which calls its functions. There is no standard
+//! library of Rust to test with as a host; the code, the stubs, the table of contents and the bytes
+//! of the sites are what an engine on such a machine would have written.
 //!
-//! Neither a compiler nor a linker is needed, but the emulator: `qemu-ppc64-static`, of an old processor.
+//! Neither a compiler nor a linker is needed, but the emulator: `qemu-ppc64-static`, of an old
+//! processor.
 #![cfg(all(target_os = "linux", not(emulated)))]
 #![allow(
     clippy::unwrap_used,
@@ -68,7 +70,8 @@ fn load(to: u32, value: u64) -> [u32; 5] {
     ]
 }
 
-/// Code that calls each function of the table, puts its result there, writes the whole table to the standard output and exits.
+/// Code that calls each function of the table, puts its result there, writes the whole table to the
+/// standard output and exits.
 fn driver(calls: usize, len: usize) -> Vec<u32> {
     let mut code = vec![0xf821_ff81]; // stdu r1, -128(r1)
     code.extend(load(31, TABLE));
@@ -177,7 +180,8 @@ struct Loaded {
     flags: u32,
 }
 
-/// An executable file of these parts that starts in the driver (System V gABI, chapters 4 and 5; ELFv2 ABI, 3.1.1).
+/// An executable file of these parts that starts in the driver (System V gABI, chapters 4 and 5;
+/// ELFv2 ABI, 3.1.1).
 fn executable(parts: &[Loaded]) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0");
@@ -307,7 +311,8 @@ fn stubs(image: &LinkedImage) -> Loaded {
     }
 }
 
-/// C programs of three files: calls across files and out of them, tables of functions, common and weak symbols.
+/// C programs of three files: calls across files and out of them, tables of functions, common and
+/// weak symbols.
 #[test]
 fn programs_of_several_files_run() {
     if !is_there() {
@@ -373,7 +378,8 @@ fn assembled(site: &Site, sequence: &Sequence, stub: CodeAddr, away: bool) -> pa
     Ok(assembled)
 }
 
-/// Patches every site of the image that is no shadow, and says how many in place, in stubs, and by calls.
+/// Patches every site of the image that is no shadow, and says how many in place, in stubs, and by
+/// calls.
 fn patch(
     object: &TestObject,
     source: &Source,
@@ -410,8 +416,8 @@ fn patch(
     (stubs, counts)
 }
 
-/// Every object is linked, every site of a call is patched, and every function returns and writes what the reference does,
-/// which LLVM compiled without sites.
+/// Every object is linked, every site of a call is patched, and every function returns and writes
+/// what the reference does, which LLVM compiled without sites.
 #[test]
 fn patched_sites_do_what_the_references_do() {
     if !is_there() {

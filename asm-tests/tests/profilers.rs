@@ -1,7 +1,7 @@
 //! The real `perf` names functions and stubs by the jitdump; where it is installed and may record.
 //!
-//! The perf map it reads for anonymous memory only (`is_anon_memory` in tools/perf/util/map.c), so that of the code here it
-//! names none by that.
+//! The perf map it reads for anonymous memory only (`is_anon_memory` in tools/perf/util/map.c), so
+//! that of the code here it names none by that.
 //!
 //! It records this program, which runs itself for that.
 

@@ -1,4 +1,5 @@
-//! That the list of protections is about the marks in the sources; `cargo run -p asm-tests --bin protections` takes each out.
+//! That the list of protections is about the marks in the sources; `cargo run -p asm-tests --bin
+//! protections` takes each out.
 
 use std::collections::BTreeSet;
 use std::fs;

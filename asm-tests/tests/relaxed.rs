@@ -1,5 +1,6 @@
-//! Loads from the global offset table in real objects of AArch64 and RISC-V, before and after relaxation: what the instructions give, by a
-//! decoder of this file's own, is the same address, and they are rewritten wherever that is in reach and the ABI allows it.
+//! Loads from the global offset table in real objects of AArch64 and RISC-V, before and after
+//! relaxation: what the instructions give, by a decoder of this file's own, is the same address,
+//! and they are rewritten wherever that is in reach and the ABI allows it.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

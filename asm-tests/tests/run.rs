@@ -1,4 +1,5 @@
-//! Every object loads, every site registers, is patched, runs with the right result, and gets its bytes back.
+//! Every object loads, every site registers, is patched, runs with the right result, and gets its
+//! bytes back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
 
-/// Memory for an object: the tiny code model reaches 1 MiB, which the engine's own chunks are larger than.
+/// Memory for an object: the tiny code model reaches 1 MiB, which the engine's own chunks are
+/// larger than.
 fn arena(object: &TestObject) -> Arena {
     match object.variant.as_str() {
         "pic-tiny" => Arena::new(1 << 18),
@@ -40,12 +42,14 @@ fn engine(arena: Arena) -> (Engine, Arc<AtomicUsize>) {
     (engine.build().unwrap(), entered)
 }
 
-/// Whether LLVM makes shadows shorter than promised there: it counts 4 bytes for an instruction that has 2, or none.
+/// Whether LLVM makes shadows shorter than promised there: it counts 4 bytes for an instruction
+/// that has 2, or none.
 fn has_short_shadows(folder: Folder) -> bool {
     !matches!(folder, Folder::X86_64 | Folder::S390x | Folder::Riscv64)
 }
 
-/// Registers all sites but the shadows that LLVM made too short, and says how many of those there are.
+/// Registers all sites but the shadows that LLVM made too short, and says how many of those there
+/// are.
 fn register(engine: &Engine, object: &TestObject, source: &Source) -> (Module, usize) {
     let mut short = BTreeSet::new();
     loop {
@@ -60,7 +64,8 @@ fn register(engine: &Engine, object: &TestObject, source: &Source) -> (Module, u
         // SAFETY: what is told is true of the object's code, or refused.
         match unsafe { engine.register(code, |record| wanted(record.id().get())) } {
             Ok(module) => return (module, short.len()),
-            // Behind a shadow that is too short stands another block, and the function jumps to its begin.
+            // Behind a shadow that is too short stands another block, and the function jumps to its
+            // begin.
             Err(
                 Error::SiteOutsideFunction { site, .. }
                 | Error::SiteOverlapsRecord { site, .. }

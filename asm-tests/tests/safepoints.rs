@@ -1,6 +1,8 @@
-//! A collector on the stack of running code: found by the sizes of frames, references in them are visited and moved.
+//! A collector on the stack of running code: found by the sizes of frames, references in them are
+//! visited and moved.
 //!
-//! The table is made of the statepoints of LLVM's object, and once more of a plimmix map with the same safepoints.
+//! The table is made of the statepoints of LLVM's object, and once more of a plimmix map with the
+//! same safepoints.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +25,8 @@ const OBJECT: &[u8] = include_bytes!("../objects/metadata/roots.x86_64.o");
 static OLD: [[u64; 4]; 2] = [[900; 4]; 2];
 static NEW: [[u64; 4]; 2] = [[1, 2, 3, 4], [5, 6, 7, 8]];
 
-/// Where the word that a reference points to is now: in the first word of an object, or, for what a plimmix map cannot say to be derived, in
-/// any.
+/// Where the word that a reference points to is now: in the first word of an object, or, for what a
+/// plimmix map cannot say to be derived, in any.
 fn moved(root: Root, word: u64) -> u64 {
     let inside = |old: &[u64; 4]| {
         let offset = word.wrapping_sub(old.as_ptr() as u64);
@@ -95,7 +97,8 @@ fn load() -> (Engine, Module, Vec<u8>) {
     (engine, module, maps)
 }
 
-/// Runs `outer` with a collector that uses the table; what it saw of each frame: how many roots, of them how many derived.
+/// Runs `outer` with a collector that uses the table; what it saw of each frame: how many roots, of
+/// them how many derived.
 fn run(module: &Module, table: &Safepoints) -> (u64, Vec<(usize, usize)>) {
     let (table, seen) = (table.clone(), std::rc::Rc::new(RefCell::new(Vec::new())));
     let frames_seen = std::rc::Rc::clone(&seen);
@@ -134,8 +137,8 @@ fn the_references_of_every_frame_follow_a_move() {
     assert_eq!(result, RESULT);
 }
 
-/// What the plug-in would write of the same code: each safepoint with its frame in words and its roots. It knows no derived pointers: here, the
-/// collector has to be told that word otherwise.
+/// What the plug-in would write of the same code: each safepoint with its frame in words and its
+/// roots. It knows no derived pointers: here, the collector has to be told that word otherwise.
 fn gc_map(table: &Safepoints, maps: &[u8]) -> Vec<u8> {
     let parsed = StackMaps::parse(maps, Endian::Little).unwrap();
     let map = &parsed.maps()[0];

@@ -1,5 +1,5 @@
-//! Thread-local variables: those of ELF are refused by name, in each model and on each architecture; emulated ones work, each
-//! thread with its own.
+//! Thread-local variables: those of ELF are refused by name, in each model and on each
+//! architecture; emulated ones work, each thread with its own.
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,
@@ -19,8 +19,8 @@ const MEND: &str = "is thread-local, which only the system's loader can lay out:
                     patchpoint's image::emulated_tls or the compiler's library; or keep it in memory that the \
                     runtime hands to each thread";
 
-/// The relocation that is named first for each model, of a variable of another file. Without a local variable, compilers
-/// take the local-dynamic model for the general one where they like.
+/// The relocation that is named first for each model, of a variable of another file. Without a
+/// local variable, compilers take the local-dynamic model for the general one where they like.
 #[test]
 fn variables_of_elf_are_refused_by_name() {
     let mut relocations = BTreeSet::new();

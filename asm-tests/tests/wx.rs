@@ -1,5 +1,6 @@
-//! While one thread patches, another reads the process's maps without a pause: no mapping is ever writable and
-//! executable. And the way without the loader, from stack map bytes and addresses to patched code.
+//! While one thread patches, another reads the process's maps without a pause: no mapping is ever
+//! writable and executable. And the way without the loader, from stack map bytes and addresses to
+//! patched code.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,7 +41,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a jump reaches on RISC-V, either way: that much is left free on both sides of the pages, for stubs.
+/// What a jump reaches on RISC-V, either way: that much is left free on both sides of the pages,
+/// for stubs.
 const ROOM: usize = 1 << 20;
 
 /// Private pages of somebody else's JIT, which stay mapped.
@@ -69,7 +71,8 @@ fn mapped(len: usize) -> *mut u8 {
     pages
 }
 
-/// The object linked into such pages, and described by its map and the addresses of its functions only.
+/// The object linked into such pages, and described by its map and the addresses of its functions
+/// only.
 fn adopted(engine: &Engine, ask: Ask) -> Code {
     let object = object();
     let layout = Object::parse(&object).unwrap().layout().unwrap();
@@ -155,7 +158,8 @@ impl Drop for Release<'_> {
     }
 }
 
-/// Patches every site in a loop, whole transactions too, while another thread reads the maps; counts both.
+/// Patches every site in a loop, whole transactions too, while another thread reads the maps;
+/// counts both.
 fn watch(name: &str, engine: &Engine, module: &Module) {
     let (stop, scans, ready) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
     let sites: Vec<Site> = module.sites().collect();

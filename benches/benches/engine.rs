@@ -1,5 +1,5 @@
-//! Times by themselves, for comparing one version with the next. For what they mean against the bare calls see
-//! `cargo run --release -p benches -- ratios`.
+//! Times by themselves, for comparing one version with the next. For what they mean against the
+//! bare calls see `cargo run --release -p benches -- ratios`.
 
 #![expect(
     missing_docs,

@@ -1,5 +1,5 @@
-//! Inline caches: hits against checks written by hand and against caches held in data, chains, misses, exit stubs, and
-//! invalidations of many functions.
+//! Inline caches: hits against checks written by hand and against caches held in data, chains,
+//! misses, exit stubs, and invalidations of many functions.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -88,8 +88,9 @@ fn site_of(module: &Module, function: &str) -> Site {
     sites.next().unwrap()
 }
 
-/// A load of an object whose loop begins so far into a cache line: where it does can cost more than what is measured.
-/// Loads that do not suit are kept until one does, else the next would get the same place.
+/// A load of an object whose loop begins so far into a cache line: where it does can cost more than
+/// what is measured. Loads that do not suit are kept until one does, else the next would get the
+/// same place.
 fn load_at(engine: &Engine, object: &[u8], want: u64) -> Code {
     let mut loads = Vec::new();
     loop {
@@ -377,7 +378,8 @@ fn in_a_row() -> Vec<Row> {
     ]
 }
 
-/// Which ways of patched code lose to a cache held in data, in words: each with how many times the time it takes.
+/// Which ways of patched code lose to a cache held in data, in words: each with how many times the
+/// time it takes.
 pub fn losses(rows: &[Row]) -> String {
     let data = rows.iter().filter_map(|row| {
         let bare = row.bare.as_ref().filter(|bare| bare.what.contains("in data"))?;
@@ -530,7 +532,8 @@ fn megamorphic() -> Vec<Row> {
 
 // ---- misses ----
 
-/// From a call that misses to its return, with the entry installed. Emptying the cache again is not counted.
+/// From a call that misses to its return, with the entry installed. Emptying the cache again is not
+/// counted.
 fn misses() -> Vec<Row> {
     let make = |live: bool| {
         let caches = patient().lookup(learn);

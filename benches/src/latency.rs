@@ -1,4 +1,5 @@
-//! Where the time of one patch goes: the middle of many, stage by stage, without what the clock takes itself.
+//! Where the time of one patch goes: the middle of many, stage by stage, without what the clock
+//! takes itself.
 
 use std::fmt::Write;
 use std::hint::black_box;

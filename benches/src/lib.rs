@@ -1,8 +1,8 @@
 //! What is measured, for the benchmarks and for the program that prints the ratios.
 //!
-//! A figure of nanoseconds says as much about the machine as about the library, so the ones that matter are ratios:
-//! the library's way against the least that could do the same, taken alternately in one run on the same
-//! memory, so that whatever the machine does besides hits both.
+//! A figure of nanoseconds says as much about the machine as about the library, so the ones that
+//! matter are ratios: the library's way against the least that could do the same, taken alternately
+//! in one run on the same memory, so that whatever the machine does besides hits both.
 
 mod busy;
 pub mod caches;

@@ -1,5 +1,5 @@
-//! Modules of any size that no compiler has made: functions of five patchpoints each, with code and a stack map like
-//! LLVM's, in one memory of the library's.
+//! Modules of any size that no compiler has made: functions of five patchpoints each, with code and
+//! a stack map like LLVM's, in one memory of the library's.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ pub struct Made {
 }
 
 impl Made {
-    /// Makes so many sites in all, in so many modules, whose numbers of sites differ by one at most.
+    /// Makes so many sites in all, in so many modules, whose numbers of sites differ by one at
+    /// most.
     pub fn new(sites: usize, modules: usize) -> Self {
         let mut spans = Vec::with_capacity(modules);
         let mut functions = 0;
@@ -145,8 +146,8 @@ fn offset(site: usize) -> u32 {
     (3 + site * (RESERVED + 3)) as u32
 }
 
-/// A stack map of version 3 of functions with so many records each (layout: LLVM's documentation of stack maps). A
-/// record takes 128 bytes.
+/// A stack map of version 3 of functions with so many records each (layout: LLVM's documentation of
+/// stack maps). A record takes 128 bytes.
 fn map(functions: &[(CodeAddr, usize)], first_id: u64) -> Vec<u8> {
     let records: usize = functions.iter().map(|(_, count)| count).sum();
     let mut map = Vec::with_capacity(16 + 24 * functions.len() + 128 * records);
@@ -169,8 +170,8 @@ fn map(functions: &[(CodeAddr, usize)], first_id: u64) -> Vec<u8> {
     map
 }
 
-/// The result in rax, the argument in rdi, values in rsi, rdx, rcx, a slot, a constant, and a slot's address; rbx and
-/// rbp live out.
+/// The result in rax, the argument in rdi, values in rsi, rdx, rcx, a slot, a constant, and a
+/// slot's address; rbx and rbp live out.
 fn record(id: u64, offset: u32, map: &mut Vec<u8>) {
     const LOCATIONS: [(u8, u16, i32); 8] = [
         (1, 0, 0),

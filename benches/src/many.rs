@@ -1,7 +1,9 @@
-//! Transactions of one and of many sites, and live sites, alone and while another thread executes patched code.
+//! Transactions of one and of many sites, and live sites, alone and while another thread executes
+//! patched code.
 //!
-//! Every transaction is prepared before the first is timed, and the bare thing, which is done as often in the same
-//! way and alternates with it batch by batch, is timed by the same clock around the same loop.
+//! Every transaction is prepared before the first is timed, and the bare thing, which is done as
+//! often in the same way and alternates with it batch by batch, is timed by the same clock around
+//! the same loop.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +57,8 @@ pub(crate) fn hundreds(engine: &Engine, count: usize, live: bool) -> Vec<Module>
     (0..count).map(load).collect()
 }
 
-/// Transactions of `size` sites each, that together change every site, every thread seeing them at once or not.
+/// Transactions of `size` sites each, that together change every site, every thread seeing them at
+/// once or not.
 pub(crate) fn transactions<'e>(
     engine: &'e Engine,
     sites: &[Site],
@@ -172,8 +175,8 @@ struct Wide {
     again: u64,
 }
 
-/// Live sites that another thread executes without pause: it comes to rest after each round, and what the commits have
-/// retired is given back when it has.
+/// Live sites that another thread executes without pause: it comes to rest after each round, and
+/// what the commits have retired is given back when it has.
 fn executed() -> Row {
     let engine = Engine::builder()
         .world(NeverStopped)

@@ -54,9 +54,10 @@ pub fn time(work: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// Measures several ways of doing the same in turn, batch by batch. Each way does a batch and returns the time that
-/// counts. The first tenth of the batches warms caches and branch predictors and is left out; the
-/// order changes from round to round, so that no way always runs behind the same other.
+/// Measures several ways of doing the same in turn, batch by batch. Each way does a batch and
+/// returns the time that counts. The first tenth of the batches warms caches and branch predictors
+/// and is left out; the order changes from round to round, so that no way always runs behind the
+/// same other.
 pub fn interleave<const N: usize>(effort: Effort, ways: [&mut dyn FnMut() -> Duration; N]) -> [Figure; N] {
     let mut ways = ways.map(|way| move || way().as_nanos() as f64 / effort.operations as f64);
     let mut figures = turns(

@@ -1,5 +1,5 @@
-//! Programs that others' libraries are compiled into, to be measured in a process of their own: told by lines what to
-//! do, they answer each with a line.
+//! Programs that others' libraries are compiled into, to be measured in a process of their own:
+//! told by lines what to do, they answer each with a line.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};

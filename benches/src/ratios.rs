@@ -1,4 +1,5 @@
-//! The comparisons: writing through each strategy against the bare calls, and a hit against one written by hand.
+//! The comparisons: writing through each strategy against the bare calls, and a hit against one
+//! written by hand.
 
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -20,7 +21,8 @@ use crate::subject::{self, Copies, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SH
 /// The sites that the commits of a batch change, one each.
 const SITES: usize = 32;
 
-/// More than a page, so that every site is on one of its own and they do not all compete for one set of the cache.
+/// More than a page, so that every site is on one of its own and they do not all compete for one
+/// set of the cache.
 const STRIDE: usize = PAGE + 256;
 
 const COMMITS: Effort = Effort {
@@ -41,9 +43,10 @@ pub fn commits() -> [Row; 3] {
     [alias_commit(), proc_mem_commit(), toggle_commit()]
 }
 
-/// Prepares a transaction for each site, one after the other, and commits it, or does the bare thing in its
-/// place; only that counts. Preparing goes before both, as it leaves the caches in a state that matters. From commit
-/// to commit a site goes back and forth between two sequences, so that each changes bytes.
+/// Prepares a transaction for each site, one after the other, and commits it, or does the bare
+/// thing in its place; only that counts. Preparing goes before both, as it leaves the caches in a
+/// state that matters. From commit to commit a site goes back and forth between two sequences, so
+/// that each changes bytes.
 struct Commits<'e> {
     engine: &'e Engine,
     sites: Vec<Site>,
@@ -83,9 +86,10 @@ impl<'e> Commits<'e> {
         self.sites.iter().map(one).sum()
     }
 
-    /// Commits and the bare thing in turn, without what taking the time adds to an operation that serializes: what one
-    /// takes longer than the second of two, in the same state of the caches. The time of nothing would be too much, as
-    /// a part of the clock's own work goes on beside the operation: a copy would then take less than serializing does.
+    /// Commits and the bare thing in turn, without what taking the time adds to an operation that
+    /// serializes: what one takes longer than the second of two, in the same state of the caches.
+    /// The time of nothing would be too much, as a part of the clock's own work goes on beside the
+    /// operation: a copy would then take less than serializing does.
     fn compare(mut self, bare: impl Fn(&Site) -> Duration) -> [Figure; 2] {
         let this = std::cell::RefCell::new(&mut self);
         let twice = || {
@@ -259,8 +263,8 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// Loads all and patches the first. Their entries lie alike in cache lines: where a loop starts in
-    /// one can cost more than what is measured.
+    /// Loads all and patches the first. Their entries lie alike in cache lines: where a loop starts
+    /// in one can cost more than what is measured.
     pub fn new() -> Self {
         let engine = subject::engine();
         let patched = subject::module(&engine);

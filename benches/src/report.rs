@@ -120,7 +120,8 @@ pub fn beside(rows: &[Row]) -> String {
         let alone = rows.iter().find(|row| !row.beside && row.what == with.what);
         if let Some(alone) = alone {
             let ratio = with.ours.median / alone.ours.median;
-            // What waits for every core, or is a system call, takes as much longer as the bare one does.
+            // What waits for every core, or is a system call, takes as much longer as the bare one
+            // does.
             let bare = ["Immediate", "ProcMem", "Toggle"]
                 .iter()
                 .any(|word| with.what.contains(word));

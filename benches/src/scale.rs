@@ -1,10 +1,12 @@
-//! How times and memory grow with the number of sites, from one to a million, in up to 20,000 modules.
+//! How times and memory grow with the number of sites, from one to a million, in up to 20,000
+//! modules.
 //!
-//! Nothing may grow faster than n log n. That is judged from one number of sites to the next, as what it takes more
-//! against what n log n is more; what takes a time for each site of many is judged by the time of all. A step may
-//! take `ALLOWED` times that, for what does not fit into the next cache any more: n to the power of 1.5 would
-//! take 2.6 times in a step by ten. A lookup, which does little but wait for memory, may grow besides as one in
-//! std's `HashMap` does in the same step. Below `JUDGED` sites, times are of the clock and of what is done once.
+//! Nothing may grow faster than n log n. That is judged from one number of sites to the next, as
+//! what it takes more against what n log n is more; what takes a time for each site of many is
+//! judged by the time of all. A step may take `ALLOWED` times that, for what does not fit into the
+//! next cache any more: n to the power of 1.5 would take 2.6 times in a step by ten. A lookup,
+//! which does little but wait for memory, may grow besides as one in std's `HashMap` does in the
+//! same step. Below `JUDGED` sites, times are of the clock and of what is done once.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -63,7 +65,8 @@ impl Curve {
             .all(|((n, _, against), allowed)| n <= JUDGED || against <= allowed)
     }
 
-    /// For each step, the number of sites to which it goes, and what it takes more: against n, and against n log n.
+    /// For each step, the number of sites to which it goes, and what it takes more: against n, and
+    /// against n log n.
     fn steps(&self) -> impl Iterator<Item = (usize, f64, f64)> {
         let growth = growth(&self.points).zip(&self.points);
         growth.map(|((next, more), (n, _))| {
@@ -241,7 +244,8 @@ pub fn table(curves: &[Curve]) -> String {
     out
 }
 
-/// A list of objects: `what`, `points` with `sites`, `each` (nanoseconds or bytes), and how the step there grew.
+/// A list of objects: `what`, `points` with `sites`, `each` (nanoseconds or bytes), and how the
+/// step there grew.
 pub fn json(curves: &[Curve]) -> String {
     let one = |curve: &Curve| {
         let mut steps = curve.steps();

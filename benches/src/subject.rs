@@ -1,4 +1,5 @@
-//! What is measured on: engines, copies of the example's object in every kind of memory, a large module.
+//! What is measured on: engines, copies of the example's object in every kind of memory, a large
+//! module.
 
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, SiteContext};
@@ -125,7 +126,8 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Makes `count` copies, `stride` bytes apart (0: as tight as alignment allows). They stay mapped.
+    /// Makes `count` copies, `stride` bytes apart (0: as tight as alignment allows). They stay
+    /// mapped.
     pub fn new(engine: &Engine, count: usize, stride: usize) -> Self {
         let loaded = load(engine, INLINE_CACHE);
         let image = loaded.image();

@@ -1,5 +1,6 @@
-//! Hits where nothing but their number of instructions takes time: the loop of [`ratios`](crate::ratios) waits for
-//! other things, so that even a slower check costs nothing in it.
+//! Hits where nothing but their number of instructions takes time: the loop of
+//! [`ratios`](crate::ratios) waits for other things, so that even a slower check costs nothing in
+//! it.
 
 use std::hint::black_box;
 

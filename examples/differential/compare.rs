@@ -1,4 +1,5 @@
-//! Runs programs three times: plainly interpreted, on patched code, and on patched code that several threads share.
+//! Runs programs three times: plainly interpreted, on patched code, and on patched code that
+//! several threads share.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use crate::language::tier::Options;
 use super::program::{Outcome, Program};
 use crate::host::Host;
 
-/// How many programs follow each other in one runtime: its code and caches are those that the programs before left.
+/// How many programs follow each other in one runtime: its code and caches are those that the
+/// programs before left.
 const PER_RUNTIME: u64 = 64;
 
 /// What is to be compared.

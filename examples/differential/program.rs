@@ -1,4 +1,5 @@
-//! Random programs: straight lines of instructions over a heap of objects, most of which call functions of the library.
+//! Random programs: straight lines of instructions over a heap of objects, most of which call
+//! functions of the library.
 
 use crate::language::bytecode::{FunctionId, Method, Op, Reg};
 use crate::language::interpreter;
@@ -8,7 +9,8 @@ use crate::language::value::Word;
 
 use super::random::Random;
 
-/// The registers of a program: objects, integers, one for results and one for what an instruction needs.
+/// The registers of a program: objects, integers, one for results and one for what an instruction
+/// needs.
 const OBJECTS: Reg = 5;
 const INTEGERS: Reg = 3;
 const RESULT: Reg = OBJECTS + INTEGERS;

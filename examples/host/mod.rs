@@ -1,8 +1,9 @@
 //! Where an example's code is executed: in this process, or [there](Host::There).
 //!
-//! The examples are the same in both: they ask a [`Host`] for their engine's builder, for memory that compiled code
-//! sees, for the address of a function that it calls, and for threads that call it. Here it is this process; the same stories
-//! with another process are the examples of `crates/remote`.
+//! The examples are the same in both: they ask a [`Host`] for their engine's builder, for memory
+//! that compiled code sees, for the address of a function that it calls, and for threads that call
+//! it. Here it is this process; the same stories with another process are the examples of
+//! `crates/remote`.
 #![allow(dead_code, unused_imports, reason = "each example and test uses a part")]
 
 use std::fmt::Debug;
@@ -139,7 +140,8 @@ unsafe impl<T: Send> Send for Shared<T> {}
 unsafe impl<T: Sync> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// Puts it there. It can be written there at any time: it must be of words that may have any value.
+    /// Puts it there. It can be written there at any time: it must be of words that may have any
+    /// value.
     fn new(there: &dyn There, value: T) -> Result<Self> {
         const { assert!(!needs_drop::<T>() && align_of::<T>() <= 16) };
         let memory = there.share(size_of::<T>() as u64)?;

@@ -83,7 +83,8 @@ impl Report {
         self.check(what, &list, value, missed, time);
     }
 
-    /// Calls, checks the result, and repeats the call for its time where the first has changed nothing.
+    /// Calls, checks the result, and repeats the call for its time where the first has changed
+    /// nothing.
     pub(crate) fn call(
         &mut self,
         what: &str,

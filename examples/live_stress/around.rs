@@ -1,5 +1,5 @@
-//! What else goes on in a process: profilers' signals, forks whose children execute what they have inherited, threads that
-//! come and go, handlers that patch.
+//! What else goes on in a process: profilers' signals, forks whose children execute what they have
+//! inherited, threads that come and go, handlers that patch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use patchpoint::{Error, Result};
 use super::running::{Random, Running, SITES, batch};
 use super::{Shared, current_for, read_some};
 
-/// How many threads of these there are, each of which needs a place in [`Shared::at`]: one that forks, and two whose
-/// threads come and go.
+/// How many threads of these there are, each of which needs a place in [`Shared::at`]: one that
+/// forks, and two whose threads come and go.
 pub(super) const PLACES: usize = 3;
 
 /// What was exercised.
@@ -32,8 +32,8 @@ extern "C" fn on_tick(_signal: libc::c_int) {
     TICKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Timers that send signals, 1000 a second each: one as time passes, one as it is used. Handled on the threads' alternate
-/// stacks, which the standard library gives to all.
+/// Timers that send signals, 1000 a second each: one as time passes, one as it is used. Handled on
+/// the threads' alternate stacks, which the standard library gives to all.
 pub(super) struct Profilers(());
 
 impl Profilers {
@@ -79,7 +79,8 @@ fn set_timers(every: libc::suseconds_t) {
     }
 }
 
-/// Makes children, which execute the code that they have inherited while this process goes on to patch its own.
+/// Makes children, which execute the code that they have inherited while this process goes on to
+/// patch its own.
 pub(super) fn fork_until_stopped(shared: &Shared, place: usize, seed: u64) -> Result<()> {
     let handle = shared.engine.attach_thread();
     let mut random = Random::new(seed);
@@ -114,7 +115,8 @@ pub(super) fn fork_until_stopped(shared: &Shared, place: usize, seed: u64) -> Re
     Ok(())
 }
 
-/// In a child: whether every site is as it was when the child was made, and stays so, and cannot be changed.
+/// In a child: whether every site is as it was when the child was made, and stays so, and cannot be
+/// changed.
 fn inherited(shared: &Shared, running: &Running, random: &mut Random) -> bool {
     // Not one that `slow` sleeps for.
     let x = random.next() | 1;

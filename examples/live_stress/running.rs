@@ -1,4 +1,5 @@
-//! What readers execute, and how they check it: the part that is the same in whatever process they are.
+//! What readers execute, and how they check it: the part that is the same in whatever process they
+//! are.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,8 +14,8 @@ pub(crate) const SITES: usize = 2 * KINDS;
 const CALLEE: u64 = 1 << 40;
 const SLOW: u64 = 1 << 41;
 
-/// What an executor has: both callees, and the readers' loop, which is a function of the address of a [`Running`], a
-/// seed and a number of executions, and returns a [`Batch`] as a number.
+/// What an executor has: both callees, and the readers' loop, which is a function of the address of
+/// a [`Running`], a seed and a number of executions, and returns a [`Batch`] as a number.
 pub(crate) fn symbols() -> [Symbol; 3] {
     [
         ("callee", callee as *const () as usize),
@@ -145,7 +146,8 @@ impl Batch {
     }
 }
 
-/// Executes sites so many times, or until another module takes this one's place, and checks each result.
+/// Executes sites so many times, or until another module takes this one's place, and checks each
+/// result.
 pub(crate) fn batch(running: &Running, random: &mut Random, count: u32, mut between: impl FnMut()) -> Batch {
     let mut done = Batch::default();
     while done.executions < count && running.over.load(Ordering::Relaxed) == 0 {
@@ -162,7 +164,8 @@ extern "C" fn batch_by_address(running: u64, seed: u64, count: u64) -> u64 {
     batch(running, &mut Random::new(seed), count as u32, || {}).number()
 }
 
-/// Executes a site. Whether the result is that of a version between those confirmed before and announced after it.
+/// Executes a site. Whether the result is that of a version between those confirmed before and
+/// announced after it.
 #[inline]
 fn execute(running: &Running, random: &mut Random) -> bool {
     let number = random.next();

@@ -1,8 +1,9 @@
 //! The stress itself, for the example and for the test of the same name.
 //!
-//! Every version of a site has a number, and what the site then computes is a known function of it. The writer
-//! announces a version before it commits it and confirms it afterwards; a reader looks at the confirmed version
-//! before its call and at the announced one after it: the result must belong to one of the versions between.
+//! Every version of a site has a number, and what the site then computes is a known function of it.
+//! The writer announces a version before it commits it and confirms it afterwards; a reader looks
+//! at the confirmed version before its call and at the announced one after it: the result must
+//! belong to one of the versions between.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,14 +31,15 @@ use running::{Batch, KINDS, Kind, Random, Running, SITES, batch, kind};
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
-    /// How long at least. It goes on until everything has been exercised, as a busy machine may do little in a few seconds.
+    /// How long at least. It goes on until everything has been exercised, as a busy machine may do
+    /// little in a few seconds.
     pub(crate) seconds: f64,
     pub(crate) readers: usize,
     pub(crate) seed: u64,
     /// How many executions at least.
     pub(crate) executions: u64,
-    /// Whether profilers' signals come all the time, children are forked, threads come and go, and handlers patch. Not with
-    /// code of another process.
+    /// Whether profilers' signals come all the time, children are forked, threads come and go, and
+    /// handlers patch. Not with code of another process.
     pub(crate) disturbed: bool,
 }
 
@@ -74,8 +76,8 @@ const MODULES_AFTER: u64 = 100;
 const LEAST_COMMITS: u64 = 512;
 /// How many commits a module lives at most.
 const COMMITS_PER_MODULE: u64 = 4000;
-/// How many executions a reader makes between two reports that it is outside of all code. A call into another process
-/// takes as long as a thousand of them.
+/// How many executions a reader makes between two reports that it is outside of all code. A call
+/// into another process takes as long as a thousand of them.
 const BATCH: u32 = 64;
 const BATCH_THERE: u32 = 1 << 14;
 
@@ -221,7 +223,8 @@ impl Shared {
 
 /// The module that is current, which stays until the reader of that place is at a later one.
 fn current_for(shared: &Shared, place: usize) -> Arc<Seen<Running>> {
-    // First: the writer, which makes another one current and looks here then, finds it, or has done so before.
+    // First: the writer, which makes another one current and looks here then, finds it, or has done
+    // so before.
     shared.at[place].store(0, Ordering::SeqCst);
     let running = Arc::clone(&shared.current.lock().unwrap());
     shared.at[place].store(running.number, Ordering::Release);
@@ -287,7 +290,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Loads and registers a module, patches what has no original behaviour, and makes its functions callable.
+    /// Loads and registers a module, patches what has no original behaviour, and makes its
+    /// functions callable.
     fn module(&mut self) -> Result<(Module, Arc<Seen<Running>>)> {
         let code = self.engine.load(compiled::LIVE_STRESS, |name| {
             (name == "callee").then_some(self.callee)
@@ -302,7 +306,8 @@ impl Writer {
             .collect();
         let mut registration = self.engine.registration(code).live();
         if cfg!(target_arch = "riscv64") {
-            // There only they tell that the return address was saved, so that its register is free for calls.
+            // There only they tell that the return address was saved, so that its register is free
+            // for calls.
             registration = registration.trust_live_outs();
         }
         // SAFETY: the shapes are those of the object's IR; no thread is in the code yet.
@@ -330,7 +335,8 @@ impl Writer {
         Ok((module, Arc::new(running)))
     }
 
-    /// Patches and restores a module's sites at random, invalidates them, and replaces the module by another.
+    /// Patches and restores a module's sites at random, invalidates them, and replaces the module
+    /// by another.
     fn life_of(&mut self, shared: &Shared, module: Module, end: Instant) -> Result<Module> {
         let running = Arc::clone(&shared.current.lock().unwrap());
         let sites = sites(&module);

@@ -1,4 +1,5 @@
-//! The objects of the examples, as they were compiled for this machine; `make.sh` makes them and says what is in them.
+//! The objects of the examples, as they were compiled for this machine; `make.sh` makes them and
+//! says what is in them.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each example and test uses some.
 
 /// This machine's of the objects of that name.
@@ -54,5 +55,6 @@ pub const fn call_reserved(k: u32) -> u32 {
     }
 }
 
-/// Whether LLVM has left a call of `callee` in `call_k`, and not nops, with which it returns its argument.
+/// Whether LLVM has left a call of `callee` in `call_k`, and not nops, with which it returns its
+/// argument.
 pub const HAS_CALLEE: bool = !cfg!(any(target_arch = "aarch64", target_arch = "riscv64"));

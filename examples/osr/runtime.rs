@@ -62,7 +62,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// The counter is full: the loop goes on in better code, with the variables that the frame has in its slots.
+    /// The counter is full: the loop goes on in better code, with the variables that the frame has
+    /// in its slots.
     fn go_up<'f>(&self, frame: &Frame<'f>) -> Result<Answer<'f>, Error> {
         let code = self.code.get().ok_or(Error::ModuleForeign)?;
         let mut args = [Arg::Int(0); 4];
@@ -79,7 +80,8 @@ impl Shared {
         Ok(frame.replace(new))
     }
 
-    /// An item is too large for the better code: the loop goes on in a frame of the baseline, behind its head.
+    /// An item is too large for the better code: the loop goes on in a frame of the baseline,
+    /// behind its head.
     fn go_down<'f>(&self, frame: &Frame<'f>) -> Result<Answer<'f>, Error> {
         let code = self.code.get().ok_or(Error::ModuleForeign)?;
         let mut new = frame.replacement()?;
@@ -105,7 +107,8 @@ impl Runtime {
     pub(crate) fn new(limit: u64) -> Result<Self, Error> {
         let shared: Arc<Shared> = Arc::default();
         let (ups, downs) = (Arc::clone(&shared), Arc::clone(&shared));
-        // A frame that cannot be replaced goes on where it is, but for an item that the better code has no way to weigh.
+        // A frame that cannot be replaced goes on where it is, but for an item that the better code
+        // has no way to weigh.
         let exit_stubs = ExitStubs::new()
             .on_miss(move |frame| ups.go_up(frame).unwrap_or_else(|_| frame.resume()))
             .on_deopt(move |frame| downs.go_down(frame).unwrap());

@@ -1,4 +1,5 @@
-//! The program that the example runs: steps, each of which changes something and then calls `total`.
+//! The program that the example runs: steps, each of which changes something and then calls
+//! `total`.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use crate::language::isolate::Isolate;
 use crate::language::object::Name;
 use crate::language::value::Word;
 
-/// What an isolate's story is about: an object of class 0, whose `step` is `plus`, and one of class 1, whose is `put`.
+/// What an isolate's story is about: an object of class 0, whose `step` is `plus`, and one of class
+/// 1, whose is `put`.
 struct Cast {
     first: Word,
     second: Word,

@@ -1,7 +1,8 @@
 //! How a handler says how to go on.
 //!
-//! Everything that can be refused is refused when the answer is made, so that the handler can make another.
-//! An answer cannot be carried to another frame: its lifetime is that of one call of a handler.
+//! Everything that can be refused is refused when the answer is made, so that the handler can make
+//! another. An answer cannot be carried to another frame: its lifetime is that of one call of a
+//! handler.
 
 #![allow(unsafe_code)]
 
@@ -85,22 +86,22 @@ pub enum ReturnValue {
     F64(f64),
     /// A `float` (xmm0).
     F32(f32),
-    /// A vector (xmm0, ymm0 or zmm0; v0; v2 of PowerPC64; v24 of SystemZ): as many bytes as the value has; the rest of
-    /// the register stays.
+    /// A vector (xmm0, ymm0 or zmm0; v0; v2 of PowerPC64; v24 of SystemZ): as many bytes as the
+    /// value has; the rest of the register stays.
     Vector(Value),
 }
 
 impl<'f> Frame<'f> {
-    /// Goes on as if nothing had happened, with the registers as they are in this frame now: behind an inline
-    /// cache's site, or with the instructions that stood at an invalidated one.
+    /// Goes on as if nothing had happened, with the registers as they are in this frame now: behind
+    /// an inline cache's site, or with the instructions that stood at an invalidated one.
     // protection: answers-are-of-one-frame
     pub fn resume(&self) -> Answer<'f> {
         Self::answer(Exit::Resume)
     }
 
-    /// Goes on at `at` with the registers as they are in this frame now, and the stack pointer of the site.
-    /// Nothing is clobbered, the red zone included, but for the register that the last branch needs: r1 on SystemZ, CTR on
-    /// PowerPC64, x17 on AArch64 hold the address.
+    /// Goes on at `at` with the registers as they are in this frame now, and the stack pointer of
+    /// the site. Nothing is clobbered, the red zone included, but for the register that the last
+    /// branch needs: r1 on SystemZ, CTR on PowerPC64, x17 on AArch64 hold the address.
     ///
     /// # Safety
     /// At `at` there is code that can go on with these registers and that stack, until it leaves the frame or returns from it.
@@ -127,9 +128,9 @@ impl<'f> Frame<'f> {
         Ok(Self::answer(Exit::Continue { at, stack_pointer }))
     }
 
-    /// Leaves the frame: its caller finds the value returned, and its own callee-saved registers and stack
-    /// pointer, restored by the unwind information of the function. What was written to registers is lost, but
-    /// for those that are free at a return.
+    /// Leaves the frame: its caller finds the value returned, and its own callee-saved registers
+    /// and stack pointer, restored by the unwind information of the function. What was written to
+    /// registers is lost, but for those that are free at a return.
     ///
     /// # Errors
     /// The function has no unwind information, or it cannot be applied, or has saved a register that would not be
@@ -143,8 +144,9 @@ impl<'f> Frame<'f> {
         Ok(Self::answer(Exit::Return { caller, value }))
     }
 
-    /// Starts to put other frames in the place of this one: the caller's registers and stack pointer are restored as by
-    /// [`return_to_caller`](Self::return_to_caller), and frames can be pushed below it.
+    /// Starts to put other frames in the place of this one: the caller's registers and stack
+    /// pointer are restored as by [`return_to_caller`](Self::return_to_caller), and frames can be
+    /// pushed below it.
     ///
     /// # Errors
     /// As for [`return_to_caller`](Self::return_to_caller).
@@ -158,10 +160,10 @@ impl<'f> Frame<'f> {
         Ok(Replacement::new(self, self.caller()?))
     }
 
-    /// Puts the frames in the place of this one, and goes on in the innermost; or at the first instruction of the
-    /// function that it [calls](Replacement::call). The registers that functions preserve are those of the
-    /// replacement; the others are as in this frame now, but for the one that the last branch needs (see
-    /// [`continue_at`](Self::continue_at)).
+    /// Puts the frames in the place of this one, and goes on in the innermost; or at the first
+    /// instruction of the function that it [calls](Replacement::call). The registers that functions
+    /// preserve are those of the replacement; the others are as in this frame now, but for the one
+    /// that the last branch needs (see [`continue_at`](Self::continue_at)).
     pub fn replace(&self, new: Replacement<'f>) -> Answer<'f> {
         Self::answer(Exit::Replace(new.finish()))
     }

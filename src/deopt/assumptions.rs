@@ -1,8 +1,9 @@
 //! What compiled code takes for granted, and giving it up.
 //!
-//! A runtime compiles a function under assumptions: no subclass overrides this method, this global is never written.
-//! It says so here before the code can run; when an assumption breaks, every function that depends on it is invalidated
-//! in one transaction. Code that was compiled under an assumption that has broken meanwhile is refused.
+//! A runtime compiles a function under assumptions: no subclass overrides this method, this global
+//! is never written. It says so here before the code can run; when an assumption breaks, every
+//! function that depends on it is invalidated in one transaction. Code that was compiled under an
+//! assumption that has broken meanwhile is refused.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -61,8 +62,9 @@ enum Installed {
 
 /// The assumptions of an engine's functions.
 ///
-/// Threads that call this at once wait for each other, also while functions are invalidated; such a thread must count
-/// as stopped for the runtime's [`World`](crate::publish::World), as one that waits for the engine must.
+/// Threads that call this at once wait for each other, also while functions are invalidated; such a
+/// thread must count as stopped for the runtime's [`World`](crate::publish::World), as one that
+/// waits for the engine must.
 pub struct Assumptions {
     known: Mutex<HashMap<Assumption, Installed>>,
     birth: Birth,
@@ -122,9 +124,9 @@ impl Assumptions {
         Ok(())
     }
 
-    /// The assumption does not hold any more: every function that depends on it is invalidated, in one transaction.
-    /// When this returns, no thread begins to execute a site of theirs as it was. Breaking a broken one changes
-    /// nothing.
+    /// The assumption does not hold any more: every function that depends on it is invalidated, in
+    /// one transaction. When this returns, no thread begins to execute a site of theirs as it was.
+    /// Breaking a broken one changes nothing.
     ///
     /// # Errors
     /// As [`Transaction::commit`](crate::engine::Transaction::commit): the assumption counts as holding then, and can be
@@ -153,14 +155,16 @@ impl Assumptions {
         }
     }
 
-    /// Whether the assumption has broken. In a fork's child whose parent was breaking one, true: it is not known.
+    /// Whether the assumption has broken. In a fork's child whose parent was breaking one, true: it
+    /// is not known.
     pub fn is_broken(&self, assumption: impl Into<Assumption>) -> bool {
         self.birth
             .lock(&self.known)
             .is_none_or(|known| matches!(known.get(&assumption.into()), Some(Installed::Broken)))
     }
 
-    /// The assumption holds again, for functions that will be compiled; those that were invalidated stay so.
+    /// The assumption holds again, for functions that will be compiled; those that were invalidated
+    /// stay so.
     pub fn renew(&self, assumption: impl Into<Assumption>) {
         let assumption = assumption.into();
         let Some(mut known) = self.birth.lock(&self.known) else {

@@ -1,9 +1,9 @@
 //! C functions as handlers.
 //!
-//! Problem: a runtime that is not written in Rust has its lookup as a C function and data that it works on.
-//! Approach: a [`CFunction`] is both, with the promises that a closure makes by its type. It is called with a record
-//! that a C header can declare, and only computes a result: the code resumes, as after any call. What else a handler
-//! can answer takes a closure.
+//! Problem: a runtime that is not written in Rust has its lookup as a C function and data that it
+//! works on. Approach: a [`CFunction`] is both, with the promises that a closure makes by its type.
+//! It is called with a record that a C header can declare, and only computes a result: the code
+//! resumes, as after any call. What else a handler can answer takes a closure.
 
 #![allow(unsafe_code)]
 
@@ -72,7 +72,8 @@ pub struct CCall {
     pub site: u64,
     /// The ID of its record.
     pub id: u64,
-    /// The site's arguments, the receiver usually first, each extended by zeros to 8 bytes; valid during the call.
+    /// The site's arguments, the receiver usually first, each extended by zeros to 8 bytes; valid
+    /// during the call.
     pub args: *const u64,
     /// How many arguments there are, up to the first that is longer than 8 bytes.
     pub arg_count: usize,
@@ -81,7 +82,8 @@ pub struct CCall {
 }
 
 impl CCall {
-    /// Shows the arguments of the frame to `call`, which returns the result, that the frame gets, and more.
+    /// Shows the arguments of the frame to `call`, which returns the result, that the frame gets,
+    /// and more.
     pub(crate) fn of<R>(frame: &mut Frame<'_>, call: impl FnOnce(Self) -> (u64, R)) -> R {
         let args: SmallVec<[u64; 8]> = (0..).map_while(|index| frame.arg(index).ok()?.u64()).collect();
         let (result, more) = call(Self {

@@ -1,8 +1,8 @@
 //! Frames without unwind information: what the conventions and stack maps say of them.
 //!
-//! Frame pointers and back chains: System V x86-64 ABI, 3.2.2; AAPCS64, 6.4.6; 64-Bit ELF V2 ABI 1.5, 2.2.2; ELF ABI,
-//! s390x Supplement, 1.2.2; RISC-V psABI, "Frame Pointer Convention". Where LLVM puts what AArch64 and RISC-V leave open
-//! is as in its frame lowering.
+//! Frame pointers and back chains: System V x86-64 ABI, 3.2.2; AAPCS64, 6.4.6; 64-Bit ELF V2 ABI
+//! 1.5, 2.2.2; ELF ABI, s390x Supplement, 1.2.2; RISC-V psABI, "Frame Pointer Convention". Where
+//! LLVM puts what AArch64 and RISC-V leave open is as in its frame lowering.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

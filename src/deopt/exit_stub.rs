@@ -14,8 +14,8 @@ use crate::error::Result;
 pub enum Resume<'a> {
     /// Goes on at an address: the site's end.
     At(CodeAddr),
-    /// Executes the instructions that stood at the site before it was patched, moved into the exit stub, and goes on
-    /// behind them. A call among them has its return address in the exit stub.
+    /// Executes the instructions that stood at the site before it was patched, moved into the exit
+    /// stub, and goes on behind them. A call among them has its return address in the exit stub.
     Original {
         /// Where they stood.
         addr: CodeAddr,
@@ -37,7 +37,8 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Len {
     Len::new(u32::try_from(len).unwrap_or(u32::MAX))
 }
 
-/// How the stack of an exit stub with that context differs from that at the site; by ascending offsets.
+/// How the stack of an exit stub with that context differs from that at the site; by ascending
+/// offsets.
 pub(super) fn stack(arch: Arch, context: &ExitStubContext, capture: u64) -> Vec<StackAt> {
     let at = |(from, lowered, link)| StackAt { from, lowered, link };
     match arch {
@@ -52,8 +53,8 @@ pub(super) fn stack(arch: Arch, context: &ExitStubContext, capture: u64) -> Vec<
     }
 }
 
-/// The bytes of an exit stub to stand at `at`, where execution enters it. They call with `context`, which must stay where
-/// it is while a thread can reach the exit stub or be in it.
+/// The bytes of an exit stub to stand at `at`, where execution enters it. They call with `context`,
+/// which must stay where it is while a thread can reach the exit stub or be in it.
 ///
 /// # Errors
 /// The original instructions cannot be executed elsewhere: they do not decode, jump between or read their own

@@ -1,4 +1,5 @@
-//! The exit stubs of an engine: its sites, the runtime's handlers, and the unwind information of its modules.
+//! The exit stubs of an engine: its sites, the runtime's handlers, and the unwind information of
+//! its modules.
 
 #![allow(unsafe_code, reason = "Exits is an unsafe trait")]
 
@@ -22,8 +23,9 @@ type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
 
 /// Makes the exit stubs of an engine, which end in these handlers.
 ///
-/// A handler may change sites, the one it comes from too. One that holds an [`Engine`](crate::Engine) should
-/// hold it [weakly](crate::Engine::downgrade): the engine owns its handlers.
+/// A handler may change sites, the one it comes from too. One that holds an
+/// [`Engine`](crate::Engine) should hold it [weakly](crate::Engine::downgrade): the engine owns its
+/// handlers.
 #[derive(Default)]
 pub struct ExitStubs {
     miss: Option<Handler>,
@@ -42,7 +44,8 @@ impl ExitStubs {
         Self::default()
     }
 
-    /// The handler of `Target::Miss`: it computes the result, and resuming goes on at the site's end.
+    /// The handler of `Target::Miss`: it computes the result, and resuming goes on at the site's
+    /// end.
     #[must_use]
     pub fn on_miss<H>(mut self, handler: H) -> Self
     where
@@ -53,14 +56,15 @@ impl ExitStubs {
         self
     }
 
-    /// The same for a handler that only computes the result, and resumes: patchpoints whose record says what is live get
-    /// exit stubs that save just that, and are faster. In such a [`Frame`] the registers are those that are live, the
-    /// record's values and the arguments; it cannot be left, and the walk to its callers needs a frame pointer among
-    /// them. Floating-point settings are those of the code.
+    /// The same for a handler that only computes the result, and resumes: patchpoints whose record
+    /// says what is live get exit stubs that save just that, and are faster. In such a [`Frame`]
+    /// the registers are those that are live, the record's values and the arguments; it cannot be
+    /// left, and the walk to its callers needs a frame pointer among them. Floating-point settings
+    /// are those of the code.
     ///
-    /// Which patchpoints: those with the C convention, and those with `anyregcc` whose record has live-outs
-    /// (`-enable-patchpoint-liveness`). The others, and those where masks or other registers are live that cannot simply be
-    /// stored, get exit stubs that save everything.
+    /// Which patchpoints: those with the C convention, and those with `anyregcc` whose record has
+    /// live-outs (`-enable-patchpoint-liveness`). The others, and those where masks or other
+    /// registers are live that cannot simply be stored, get exit stubs that save everything.
     #[must_use]
     pub fn on_live_register_miss<H>(self, handler: H) -> Self
     where
@@ -72,14 +76,16 @@ impl ExitStubs {
         }
     }
 
-    /// The same for a C function: it is called with the site and its arguments, and returns the result.
+    /// The same for a C function: it is called with the site and its arguments, and returns the
+    /// result.
     #[must_use]
     pub fn on_miss_c(self, function: CFunction<CCall>) -> Self {
         self.on_live_register_miss(move |frame| c_function::answer(&function, frame))
     }
 
-    /// The handler of invalidated sites and of `Target::Deopt`: resuming goes on as if nothing had happened,
-    /// with what the site did before it was invalidated, or with its original instructions.
+    /// The handler of invalidated sites and of `Target::Deopt`: resuming goes on as if nothing had
+    /// happened, with what the site did before it was invalidated, or with its original
+    /// instructions.
     #[must_use]
     pub fn on_deopt<H>(mut self, handler: H) -> Self
     where

@@ -1,8 +1,9 @@
 //! Exits that are handled by somebody else.
 //!
 //! **Problem.** Code may leave by an exit stub in one place, and its handler be in another: see
-//! [`Mirror`](crate::memory::Mirror). **Approach.** Where the code is executed, the routine saves the registers as ever, on the
-//! thread's stack, and the thread hands the addresses to who forwards its exits. The answer is a word, as the dispatcher's is.
+//! [`Mirror`](crate::memory::Mirror). **Approach.** Where the code is executed, the routine saves
+//! the registers as ever, on the thread's stack, and the thread hands the addresses to who forwards
+//! its exits. The answer is a word, as the dispatcher's is.
 
 #![allow(unsafe_code)]
 
@@ -13,15 +14,16 @@ use super::exit_stub;
 use super::host::state;
 use crate::addr::CodeAddr;
 
-/// The routine of this process that exit stubs call, which saves the registers. A stub that is made for another place names
-/// the routine there; both must save the same.
+/// The routine of this process that exit stubs call, which saves the registers. A stub that is made
+/// for another place names the routine there; both must save the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// Where it is.
     pub routine: CodeAddr,
     /// How many bytes of vector registers it saves.
     pub vectors: u64,
-    /// Whether returns of this thread are checked by a shadow stack: then a frame can only be resumed.
+    /// Whether returns of this thread are checked by a shadow stack: then a frame can only be
+    /// resumed.
     pub shadow_stack: bool,
 }
 
@@ -44,19 +46,21 @@ impl Capture {
 /// [`forward`](Self::forward) returns what [`Engine::handle_exit`](crate::engine::Engine::handle_exit) does for these words and
 /// this thread's stack, by the engine whose exit stub it was; that handler has decided where the code goes on.
 pub unsafe trait ForwardExit {
-    /// This thread has left compiled code by an exit stub: returns what its routine is to do. The words are what
-    /// [`SavedFrame::new`](crate::engine::SavedFrame::new) takes.
+    /// This thread has left compiled code by an exit stub: returns what its routine is to do. The
+    /// words are what [`SavedFrame::new`](crate::engine::SavedFrame::new) takes.
     fn forward(&self, saved: [u64; 3]) -> u64;
 }
 
-/// Whom this thread asks; null for nobody. A thin pointer, so that a signal finds all of it or nothing.
+/// Whom this thread asks; null for nobody. A thin pointer, so that a signal finds all of it or
+/// nothing.
 type Asked = *const &'static dyn ForwardExit;
 
 thread_local! {
     static ASKED: Cell<Asked> = const { Cell::new(ptr::null()) };
 }
 
-/// Does some work, and whenever this thread leaves compiled code meanwhile by an exit stub, asks there how it goes on.
+/// Does some work, and whenever this thread leaves compiled code meanwhile by an exit stub, asks
+/// there how it goes on.
 pub fn forward_exits<R>(to: &dyn ForwardExit, work: impl FnOnce() -> R) -> R {
     /// Puts back who was asked before, however the work ends.
     struct Before(Asked);

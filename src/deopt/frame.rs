@@ -17,12 +17,14 @@ use crate::error::{Error, Result};
 use crate::site::Site;
 use crate::stackmap::{Location, Locations, Place};
 
-/// A compiled function's frame at a site: all registers as they were when the exit stub was entered, or those that are live
-/// (see [`ExitStubs::on_live_register_miss`](super::ExitStubs::on_live_register_miss)), and the values of the site's record.
+/// A compiled function's frame at a site: all registers as they were when the exit stub was
+/// entered, or those that are live (see
+/// [`ExitStubs::on_live_register_miss`](super::ExitStubs::on_live_register_miss)), and the values
+/// of the site's record.
 ///
 /// What is written here is what the code finds when the frame is resumed or continued. Addresses of
-/// [`Direct`](Place::Direct) and [`Indirect`](Place::Indirect) locations are always computed from the
-/// registers as they were at the site.
+/// [`Direct`](Place::Direct) and [`Indirect`](Place::Indirect) locations are always computed from
+/// the registers as they were at the site.
 pub struct Frame<'f> {
     pub(super) captured: Registers<'f>,
     pub(super) site: SiteContext<'f>,
@@ -50,7 +52,8 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// The same for a frame in a mirror, whose registers are not to be trusted with an address outside of this.
+    /// The same for a frame in a mirror, whose registers are not to be trusted with an address
+    /// outside of this.
     pub(super) fn within(self, window: CodeRange) -> Self {
         Self {
             window: Some(window),
@@ -95,7 +98,8 @@ impl<'f> Frame<'f> {
         engine.expect("an engine is kept while its code is executed")
     }
 
-    /// What an assembler and a checker know of the site: its ID, its address, its shape and its record.
+    /// What an assembler and a checker know of the site: its ID, its address, its shape and its
+    /// record.
     #[must_use]
     pub fn context(&self) -> &SiteContext<'f> {
         &self.site
@@ -107,7 +111,8 @@ impl<'f> Frame<'f> {
         self.role
     }
 
-    /// What the runtime has [attached](crate::site::Site::describe) to the site, if it is of this type.
+    /// What the runtime has [attached](crate::site::Site::describe) to the site, if it is of this
+    /// type.
     #[must_use]
     pub fn description<T: Any>(&self) -> Option<&'f T> {
         self.description?.downcast_ref()
@@ -127,15 +132,16 @@ impl<'f> Frame<'f> {
         captured.expect("every exit stub captures the stack pointer")
     }
 
-    /// The flags register (rflags); 0 in a frame of which only live registers were saved. On AArch64 NZCV; on SystemZ condition code and program mask, where INSERT PROGRAM
-    /// MASK puts them.
+    /// The flags register (rflags); 0 in a frame of which only live registers were saved. On
+    /// AArch64 NZCV; on SystemZ condition code and program mask, where INSERT PROGRAM MASK puts
+    /// them.
     #[must_use]
     pub fn flags(&self) -> u64 {
         self.captured.flags()
     }
 
-    /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF; N, Z, C, V; the condition code); the others
-    /// stay.
+    /// Sets the flags that code computes with (CF, PF, AF, ZF, SF, DF, OF; N, Z, C, V; the
+    /// condition code); the others stay.
     ///
     /// # Safety
     /// As for [`set_register`](Self::set_register).
@@ -145,7 +151,8 @@ impl<'f> Frame<'f> {
 
     // ---- registers ----
 
-    /// The whole of a register: 8 bytes of a general one; of a vector register as many as the machine has.
+    /// The whole of a register: 8 bytes of a general one; of a vector register as many as the
+    /// machine has.
     ///
     /// # Errors
     /// The register was not captured.
@@ -157,8 +164,9 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// Writes the low bytes of a register; the others stay. The result and the record's values are written by
-    /// [`set_result`](Self::set_result) and [`set_value`](Self::set_value), which are safe.
+    /// Writes the low bytes of a register; the others stay. The result and the record's values are
+    /// written by [`set_result`](Self::set_result) and [`set_value`](Self::set_value), which are
+    /// safe.
     ///
     /// # Safety
     /// If the frame is resumed or continued, the code that goes on can go on with this value in the register.
@@ -245,8 +253,8 @@ impl<'f> Frame<'f> {
         self.read_known(location)
     }
 
-    /// The value of the location at `index` of the site's record: at an `anyregcc` patchpoint the result, if
-    /// it has one, and the arguments come first.
+    /// The value of the location at `index` of the site's record: at an `anyregcc` patchpoint the
+    /// result, if it has one, and the arguments come first.
     ///
     /// # Errors
     /// The record has no such location, or its value cannot be read.
@@ -277,7 +285,8 @@ impl<'f> Frame<'f> {
         self.read_known(location)
     }
 
-    /// Writes the value of a location of the site's record: a register, or a spilled value in memory.
+    /// Writes the value of a location of the site's record: a register, or a spilled value in
+    /// memory.
     ///
     /// # Errors
     /// The record has no such location, the value has not its size, or it is a constant or an address.
@@ -424,7 +433,8 @@ impl<'f> Frame<'f> {
 
     // ---- the call ----
 
-    /// The patchpoint's argument at `index`, as a number of 8 bytes or fewer; fewer are extended with zeros.
+    /// The patchpoint's argument at `index`, as a number of 8 bytes or fewer; fewer are extended
+    /// with zeros.
     ///
     /// # Errors
     /// As [`arg`](Self::arg); and the argument has more than 8 bytes.
@@ -454,9 +464,10 @@ impl<'f> Frame<'f> {
         })
     }
 
-    /// The patchpoint's argument at `index`. With `anyregcc` it has the size of its location. With the C
-    /// convention all arguments are taken to be integers of 8 bytes (see [`float_arg`](Self::float_arg)), in
-    /// registers and, beyond those of the convention, on the stack.
+    /// The patchpoint's argument at `index`. With `anyregcc` it has the size of its location. With
+    /// the C convention all arguments are taken to be integers of 8 bytes (see
+    /// [`float_arg`](Self::float_arg)), in registers and, beyond those of the convention, on the
+    /// stack.
     ///
     /// # Errors
     /// The shape has fewer arguments, or its value cannot be read.
@@ -494,8 +505,8 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// The floating-point or vector argument at `index` among those of its kind, of a patchpoint or entry
-    /// with the C convention: the whole register.
+    /// The floating-point or vector argument at `index` among those of its kind, of a patchpoint or
+    /// entry with the C convention: the whole register.
     ///
     /// # Errors
     /// It is not passed in a register, or the convention is another.
@@ -546,8 +557,8 @@ impl<'f> Frame<'f> {
     }
 }
 
-/// Whether this is the number of a floating-point register which is the left half of a vector register: f0 to f15 of
-/// SystemZ, f0 to f31 of PowerPC64. The vector register has the same number.
+/// Whether this is the number of a floating-point register which is the left half of a vector
+/// register: f0 to f15 of SystemZ, f0 to f31 of PowerPC64. The vector register has the same number.
 fn is_left_half(arch: Arch, reg: DwarfReg) -> bool {
     match arch {
         Arch::SystemZ => (16..32).contains(&reg.get()),
@@ -564,14 +575,15 @@ fn whole_size(arch: Arch, reg: DwarfReg, width: usize) -> u16 {
     }
 }
 
-/// Whether numbers of single precision are in this register in the double format: in those of PowerPC64 for
-/// floating-point numbers.
+/// Whether numbers of single precision are in this register in the double format: in those of
+/// PowerPC64 for floating-point numbers.
 pub(super) fn holds_doubles(arch: Arch, reg: DwarfReg) -> bool {
     arch.is_powerpc64() && (32..64).contains(&reg.get())
 }
 
-/// The lowest bit of a value in the `width` captured bytes of a register. What fits a floating-point register
-/// is in the left half of the vector register, and short numbers of SystemZ in the left half of that.
+/// The lowest bit of a value in the `width` captured bytes of a register. What fits a
+/// floating-point register is in the left half of the vector register, and short numbers of SystemZ
+/// in the left half of that.
 fn first_bit(arch: Arch, reg: DwarfReg, bit_offset: i32, size: u16, width: usize) -> i32 {
     if !is_left_half(arch, reg) || size > 8 {
         return bit_offset;

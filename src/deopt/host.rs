@@ -29,12 +29,13 @@ mod none;
 )))]
 pub(super) use none::{capture, state};
 
-/// How far the frame address of unwind information is above the stack pointer after the return. On SystemZ it is
-/// above the register save area of whoever is called (ELF ABI, s390x Supplement, section 1.2.2).
+/// How far the frame address of unwind information is above the stack pointer after the return. On
+/// SystemZ it is above the register save area of whoever is called (ELF ABI, s390x Supplement,
+/// section 1.2.2).
 pub(super) const FRAME_ABOVE_STACK: u64 = if cfg!(target_arch = "s390x") { 160 } else { 0 };
 
-/// How many bytes from a caller's stack pointer on its callees may write. On PowerPC the back chain and the words for CR
-/// and LR, on SystemZ the register save area.
+/// How many bytes from a caller's stack pointer on its callees may write. On PowerPC the back chain
+/// and the words for CR and LR, on SystemZ the register save area.
 pub(super) const CALLEE_AREA: usize = if cfg!(target_arch = "s390x") {
     160
 } else if cfg!(target_arch = "powerpc64") {
@@ -46,7 +47,8 @@ pub(super) const CALLEE_AREA: usize = if cfg!(target_arch = "s390x") {
 /// How many bytes of a frame its stack map does not count: the return address of x86-64.
 pub(super) const RETURN_ADDRESS_SIZE: u32 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
 
-/// Where the conventions put a frame's return address, from its caller's stack pointer, if they say.
+/// Where the conventions put a frame's return address, from its caller's stack pointer, if they
+/// say.
 pub(super) const fn own_return_slot() -> Option<i32> {
     if cfg!(target_arch = "x86_64") {
         Some(-8)
@@ -57,8 +59,9 @@ pub(super) const fn own_return_slot() -> Option<i32> {
     }
 }
 
-/// Where a frame goes on that keeps its caller's TOC pointer from a function that may have another, the size of such a
-/// frame, and the offset of the pointer in it. There are TOC pointers on PowerPC64 only.
+/// Where a frame goes on that keeps its caller's TOC pointer from a function that may have another,
+/// the size of such a frame, and the offset of the pointer in it. There are TOC pointers on
+/// PowerPC64 only.
 pub(super) fn toc_keeper() -> Option<(u64, u32, u32)> {
     #[cfg(target_arch = "powerpc64")]
     return Some((capture::toc_keeper(), capture::TOC_FRAME, capture::TOC_SLOT));

@@ -1,10 +1,11 @@
 //! New frames laid on the stack on which the handler ran.
 //!
-//! Problem: the frames may reach down over what is still needed: the captured registers, and the frames of the code
-//! that lays them. Approach: the capture routine has a second entry, which moves the stack pointer below both what is
-//! needed and what is to be written, touching each page on the way as every prologue does, so that a stack that is too
-//! small ends at its guard page; from there [`lay`] copies the saved registers to the new stack pointer, and then the
-//! frames from their buffer to their place. The routine goes on with these registers as after any other answer.
+//! Problem: the frames may reach down over what is still needed: the captured registers, and the
+//! frames of the code that lays them. Approach: the capture routine has a second entry, which moves
+//! the stack pointer below both what is needed and what is to be written, touching each page on the
+//! way as every prologue does, so that a stack that is too small ends at its guard page; from there
+//! [`lay`] copies the saved registers to the new stack pointer, and then the frames from their
+//! buffer to their place. The routine goes on with these registers as after any other answer.
 //!
 //! ```text
 //!     new frames          from a buffer of the heap

@@ -1,14 +1,16 @@
 //! Frames of threads that leave compiled code in a [mirror](crate::memory::Mirror).
 //!
-//! **Problem.** Code leaves by an exit stub in one place, and its handler is here. **Approach.** The stacks of the threads that
-//! execute the code are mapped in both, at the same addresses. The routine there saves the registers on that stack as ever, and
-//! whoever forwards the exit hands the addresses over; the handler looks at the very frame. Its answer is a word, as the
-//! dispatcher's is.
+//! **Problem.** Code leaves by an exit stub in one place, and its handler is here. **Approach.**
+//! The stacks of the threads that execute the code are mapped in both, at the same addresses. The
+//! routine there saves the registers on that stack as ever, and whoever forwards the exit hands the
+//! addresses over; the handler looks at the very frame. Its answer is a word, as the dispatcher's
+//! is.
 //!
-//! **Invariants.** Nothing that was handed over is believed: the context is one that was made here, looked up, never
-//! followed; what was saved lies on the stack, both parts apart; and whatever a register says, nothing outside of the stack is
-//! read or written for the frame. The thread waits meanwhile. One that does not and changes its own stack changes values
-//! that its handler reads, which it could have done before.
+//! **Invariants.** Nothing that was handed over is believed: the context is one that was made here,
+//! looked up, never followed; what was saved lies on the stack, both parts apart; and whatever a
+//! register says, nothing outside of the stack is read or written for the frame. The thread waits
+//! meanwhile. One that does not and changes its own stack changes values that its handler reads,
+//! which it could have done before.
 
 #![allow(unsafe_code)]
 

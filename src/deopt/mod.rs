@@ -1,34 +1,39 @@
 //! Exit stubs: ways out of compiled code, with every register captured.
 //!
-//! Problem: at an inline cache miss, and at a site whose code has been invalidated, the runtime must see the
-//! frame as it was at the site's first byte and decide how to go on, and the code must not notice unless it
-//! is meant to. Approach: each site gets a [`exit_stub`](encode), a few dozen bytes of code in stub memory near it,
-//! to which the patched site jumps. The exit stub skips the red zone and calls one routine that all exit stubs share.
-//! It saves all general registers, the flags and the vector registers in the width that the machine has, and
-//! calls [`ExitStubSite::handle`] with a [`Frame`], in which every location of the site's record can be read
-//! and written. The handler's [`Answer`] is made by that frame: [resume](Frame::resume), [continue
-//! elsewhere](Frame::continue_at), [return to the caller](Frame::return_to_caller) of the compiled function, or
-//! [replace](Frame::replace) the frame by others, or by a call.
+//! Problem: at an inline cache miss, and at a site whose code has been invalidated, the runtime
+//! must see the frame as it was at the site's first byte and decide how to go on, and the code must
+//! not notice unless it is meant to. Approach: each site gets a [`exit_stub`](encode), a few dozen
+//! bytes of code in stub memory near it, to which the patched site jumps. The exit stub skips the
+//! red zone and calls one routine that all exit stubs share. It saves all general registers, the
+//! flags and the vector registers in the width that the machine has, and calls
+//! [`ExitStubSite::handle`] with a [`Frame`], in which every location of the site's record can be
+//! read and written. The handler's [`Answer`] is made by that frame: [resume](Frame::resume),
+//! [continue elsewhere](Frame::continue_at), [return to the caller](Frame::return_to_caller) of the
+//! compiled function, or [replace](Frame::replace) the frame by others, or by a call.
 //!
-//! Not saved are registers of a length that the machine chooses: those of AArch64's SVE and SME beyond the low 16 bytes of each
-//! vector, and of RISC-V's V; nor are AMX tiles of x86-64. Registration refuses what is known to hold values there:
-//! [records](crate::Error::RegisterNotKept) that name such a register, and [sites](crate::Error::ScalableVectors) of which no
-//! record tells what is live, in functions with such instructions. A function that merely keeps such registers for its caller
-//! (the vector variants of a calling convention) must not hold shadows or entry sites: that is not known of it.
+//! Not saved are registers of a length that the machine chooses: those of AArch64's SVE and SME
+//! beyond the low 16 bytes of each vector, and of RISC-V's V; nor are AMX tiles of x86-64.
+//! Registration refuses what is known to hold values there:
+//! [records](crate::Error::RegisterNotKept) that name such a register, and
+//! [sites](crate::Error::ScalableVectors) of which no record tells what is live, in functions with
+//! such instructions. A function that merely keeps such registers for its caller (the vector
+//! variants of a calling convention) must not hold shadows or entry sites: that is not known of it.
 //!
-//! Invariants: an exit stub changes nothing that the code can see but what the handler wrote; nothing is ever
-//! kept below the stack pointer; an answer that cannot be carried out is an error when it is asked for,
-//! while the handler can still choose another.
+//! Invariants: an exit stub changes nothing that the code can see but what the handler wrote;
+//! nothing is ever kept below the stack pointer; an answer that cannot be carried out is an error
+//! when it is asked for, while the handler can still choose another.
 //!
-//! The handler may run compiled code, reach other exit stubs, and patch sites, this one too. A panic in it ends
-//! the process, whichever handler and exit stub it is, with a message on the standard error that names the site: compiled
-//! code cannot be unwound, since what it holds would be lost and its unwind information, where there is any, says nothing
-//! of the places where sites stand.
+//! The handler may run compiled code, reach other exit stubs, and patch sites, this one too. A
+//! panic in it ends the process, whichever handler and exit stub it is, with a message on the
+//! standard error that names the site: compiled code cannot be unwound, since what it holds would
+//! be lost and its unwind information, where there is any, says nothing of the places where sites
+//! stand.
 //!
 //! # What an invalidation guarantees
 //!
-//! When [`Engine::invalidate`](crate::engine::Engine::invalidate) returns, no thread begins to execute what stood in a
-//! site of the function. Where its frames are then decides where each is left:
+//! When [`Engine::invalidate`](crate::engine::Engine::invalidate) returns, no thread begins to
+//! execute what stood in a site of the function. Where its frames are then decides where each is
+//! left:
 //!
 //! ```text
 //!            f:  entry site -- code -- call g -- shadow -- code -- patchpoint -- code -- return
@@ -48,9 +53,10 @@
 //! - In a stub: goes through to the end of its site, and leaves at the next one. The stub stays until then.
 //! - Behind the last site: returns as ever. Nothing can stop it.
 //!
-//! So an assumption may be relied on from one site to the next and no further: code has to pass a site between
-//! whatever can break the assumption and the next time that it relies on it. A call without a shadow behind it is such
-//! a place where it fails, and a loop that can run long needs a site on its back edge.
+//! So an assumption may be relied on from one site to the next and no further: code has to pass a
+//! site between whatever can break the assumption and the next time that it relies on it. A call
+//! without a shadow behind it is such a place where it fails, and a loop that can run long needs a
+//! site on its back edge.
 //!
 //! With a shadow stack (CET) an exit stub can be resumed; the other answers are refused.
 //!
@@ -134,7 +140,8 @@ pub trait ExitStubSite: Send + Sync {
         None
     }
 
-    /// The registered site, which [`Frame::site`] hands on; `None` where an exit stub is made by hand, for code that no engine knows.
+    /// The registered site, which [`Frame::site`] hands on; `None` where an exit stub is made by
+    /// hand, for code that no engine knows.
     fn registered(&self) -> Option<&Site> {
         None
     }
@@ -155,8 +162,8 @@ pub struct ExitStubContext {
 }
 
 impl ExitStubContext {
-    /// The context of one exit stub. It has to stay where it is until no thread can be in the exit stub any more, or
-    /// reach it.
+    /// The context of one exit stub. It has to stay where it is until no thread can be in the exit
+    /// stub any more, or reach it.
     ///
     /// # Safety
     /// [`ExitStubSite::site`] describes the site from which the exit stub will be reached, its record included, and
@@ -239,7 +246,8 @@ fn abort(frame: &Frame<'_>, panic: &(dyn Any + Send)) -> ! {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("the panic has no text");
-    // Not by a macro for printing: what those print can be kept back, and would be lost with the process.
+    // Not by a macro for printing: what those print can be kept back, and would be lost with the
+    // process.
     let _ = writeln!(
         std::io::stderr(),
         "patchpoint: the handler panicked in {frame:?}: {text}; compiled code cannot be unwound"

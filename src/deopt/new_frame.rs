@@ -20,13 +20,15 @@ pub struct NewFrame<'r, 'f> {
 }
 
 impl NewFrame<'_, '_> {
-    /// Its lowest address: its stack pointer while it calls the next frame, or when the thread goes on in it.
+    /// Its lowest address: its stack pointer while it calls the next frame, or when the thread goes
+    /// on in it.
     #[must_use]
     pub fn stack_pointer(&self) -> u64 {
         self.replacement.stack_pointer()
     }
 
-    /// Where it returns to: where the frame outside it goes on, or the compiled function's return address.
+    /// Where it returns to: where the frame outside it goes on, or the compiled function's return
+    /// address.
     #[must_use]
     pub fn return_address(&self) -> CodeAddr {
         self.return_to
@@ -57,7 +59,8 @@ impl NewFrame<'_, '_> {
         Ok(())
     }
 
-    /// Writes the value that its caller has in a register, which it has to preserve: where its prologue saves it.
+    /// Writes the value that its caller has in a register, which it has to preserve: where its
+    /// prologue saves it.
     ///
     /// # Errors
     /// [`Error::FrameRegister`]: functions do not preserve it. As [`put`](Self::put).
@@ -92,8 +95,9 @@ impl NewFrame<'_, '_> {
         Ok(())
     }
 
-    /// Saves r6 to r15 where the save area has a place for each (ELF ABI, s390x Supplement, 1.2.2.2): functions store
-    /// and load a range of them at once, and tell of those only that they use.
+    /// Saves r6 to r15 where the save area has a place for each (ELF ABI, s390x Supplement,
+    /// 1.2.2.2): functions store and load a range of them at once, and tell of those only that they
+    /// use.
     fn save_as_systemz(&mut self) -> Result<()> {
         let area = self.size;
         for reg in 6..14 {
@@ -154,11 +158,12 @@ impl NewFrame<'_, '_> {
         })
     }
 
-    /// Sets what a location of a record stands for at the place where the frame goes on: a register; a word that was
-    /// spilled to the frame; or, where the location is the address of a slot, what is in the slot.
+    /// Sets what a location of a record stands for at the place where the frame goes on: a
+    /// register; a word that was spilled to the frame; or, where the location is the address of a
+    /// slot, what is in the slot.
     ///
-    /// Registers that functions do not preserve are those of the innermost frame: they are forgotten when another is
-    /// pushed.
+    /// Registers that functions do not preserve are those of the innermost frame: they are
+    /// forgotten when another is pushed.
     ///
     /// # Errors
     /// [`Error::FrameValue`]: the location is a constant. [`Error::FrameRegister`]: it is relative to a register that

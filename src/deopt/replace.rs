@@ -1,10 +1,11 @@
 //! New frames in place of a compiled one.
 //!
-//! Problem: code into which others were inlined goes on in several frames of an interpreter, or of functions
-//! compiled without inlining, which are larger than its own. Approach: a [`Replacement`] starts as the state in which
-//! the compiled function's caller would find itself; the handler pushes frames below it, outermost first. As each
-//! frame's address is known when it is pushed, its contents can point to it. The frames are made in a buffer; they
-//! are laid on the stack when the handler has returned, see [`lay`](super::lay).
+//! Problem: code into which others were inlined goes on in several frames of an interpreter, or of
+//! functions compiled without inlining, which are larger than its own. Approach: a [`Replacement`]
+//! starts as the state in which the compiled function's caller would find itself; the handler
+//! pushes frames below it, outermost first. As each frame's address is known when it is pushed, its
+//! contents can point to it. The frames are made in a buffer; they are laid on the stack when the
+//! handler has returned, see [`lay`](super::lay).
 //!
 //! ```text
 //!                     before                         after
@@ -19,10 +20,11 @@
 //!              :                  :          :                  :
 //! ```
 //!
-//! A [frame](NewFrame) reaches from its stack pointer while it calls the next one up to the stack pointer that its caller has
-//! after the return: on x86-64 its highest word is its return address. Its registers are those that a callee
-//! preserves: each frame starts with what its caller has in them, [saves](NewFrame::save) what its prologue would have
-//! saved, and [sets](NewFrame::set_register) what its code has in them.
+//! A [frame](NewFrame) reaches from its stack pointer while it calls the next one up to the stack
+//! pointer that its caller has after the return: on x86-64 its highest word is its return address.
+//! Its registers are those that a callee preserves: each frame starts with what its caller has in
+//! them, [saves](NewFrame::save) what its prologue would have saved, and
+//! [sets](NewFrame::set_register) what its code has in them.
 
 #![allow(unsafe_code)]
 
@@ -64,8 +66,8 @@ pub struct Replacement<'f> {
     pub(super) arch: Arch,
     /// The stack pointer above all frames.
     top: u64,
-    /// What is to stand from the innermost stack pointer on, up to the end of the area of the caller that its callees
-    /// may write.
+    /// What is to stand from the innermost stack pointer on, up to the end of the area of the
+    /// caller that its callees may write.
     pub(super) bytes: Vec<u8>,
     /// What the innermost frame has in the registers.
     pub(super) saved: Saved,
@@ -111,7 +113,8 @@ fn descriptor(function: CodeAddr) -> [u64; 2] {
     unsafe { (function.get() as *const [u64; 2]).read_unaligned() }
 }
 
-/// The caller itself, where a frame stands between that an earlier replacement put there to keep its TOC pointer.
+/// The caller itself, where a frame stands between that an earlier replacement put there to keep
+/// its TOC pointer.
 fn past_toc_frame(caller: CallerState) -> CallerState {
     let known = toc_keeper().filter(|(keeper, ..)| *keeper == caller.return_to.get());
     let Some((_, size, slot)) = known else {
@@ -165,7 +168,8 @@ impl<'f> Replacement<'f> {
             .wrapping_sub(self.bytes.len() as u64)
     }
 
-    /// Where the innermost frame goes on; at first, where the compiled function would have returned to.
+    /// Where the innermost frame goes on; at first, where the compiled function would have returned
+    /// to.
     #[must_use]
     pub fn next(&self) -> CodeAddr {
         self.next
@@ -192,18 +196,18 @@ impl<'f> Replacement<'f> {
         value.copied().ok_or_else(|| self.no_register(reg))
     }
 
-    /// No frame may reach below this address: the end of the stack that the thread is on. Where it is the stack that
-    /// the system gave the thread, its end is known already.
+    /// No frame may reach below this address: the end of the stack that the thread is on. Where it
+    /// is the stack that the system gave the thread, its end is known already.
     pub fn set_lowest(&mut self, lowest: u64) {
         self.lowest = lowest;
     }
 
-    /// Adds a frame of `size` bytes, all 0, whose code goes on at `next`: where its callee returns to, or for the
-    /// innermost one where the thread goes on.
+    /// Adds a frame of `size` bytes, all 0, whose code goes on at `next`: where its callee returns
+    /// to, or for the innermost one where the thread goes on.
     ///
-    /// What the conventions put at a place of theirs is there already: on x86-64 the return address in the highest
-    /// word, on PowerPC64 and SystemZ the back chain in the lowest, on PowerPC64 the return address in the
-    /// caller's header, on SystemZ r6 to r15 in the caller's save area.
+    /// What the conventions put at a place of theirs is there already: on x86-64 the return address
+    /// in the highest word, on PowerPC64 and SystemZ the back chain in the lowest, on PowerPC64 the
+    /// return address in the caller's header, on SystemZ r6 to r15 in the caller's save area.
     ///
     /// # Safety
     /// If [`Frame::replace`] answers with it, the frame is by then one with which code can go on at `next`: what that code
@@ -232,13 +236,14 @@ impl<'f> Replacement<'f> {
         Ok(frame)
     }
 
-    /// Adds a frame of a compiled function, as it is at `next`: its size is that of the stack map, and what its
-    /// prologue has saved by then is put where its unwind information says. What else it holds is
-    /// [set](NewFrame::set) by locations of a record at that place.
+    /// Adds a frame of a compiled function, as it is at `next`: its size is that of the stack map,
+    /// and what its prologue has saved by then is put where its unwind information says. What else
+    /// it holds is [set](NewFrame::set) by locations of a record at that place.
     ///
-    /// The code there must need no more than the record says: LLVM may keep other values across a patchpoint, in
-    /// registers or slots of its own, unless there are none. Code compiled without optimization has none across a
-    /// patchpoint that begins a block, with every variable recorded as an `alloca`.
+    /// The code there must need no more than the record says: LLVM may keep other values across a
+    /// patchpoint, in registers or slots of its own, unless there are none. Code compiled without
+    /// optimization has none across a patchpoint that begins a block, with every variable recorded
+    /// as an `alloca`.
     ///
     /// # Safety
     /// As for [`push`](Self::push); and `next` is in the function, and `unwind` is that of its code.
@@ -308,12 +313,14 @@ impl<'f> Replacement<'f> {
         Ok(())
     }
 
-    /// The innermost frame calls `function`, a function pointer as [`Function::entry`](crate::site::Function::entry)
-    /// gives: the thread goes on at its first instruction, and it returns to where that frame goes on. Without a frame
-    /// it is as if the caller had called this function instead: on-stack replacement by better code.
+    /// The innermost frame calls `function`, a function pointer as
+    /// [`Function::entry`](crate::site::Function::entry) gives: the thread goes on at its first
+    /// instruction, and it returns to where that frame goes on. Without a frame it is as if the
+    /// caller had called this function instead: on-stack replacement by better code.
     ///
-    /// On PowerPC64, unless both have the same descriptor's TOC pointer, a frame of 128 bytes stands between them,
-    /// which gives the caller's TOC pointer back; a [walk](super::Walker) ends there.
+    /// On PowerPC64, unless both have the same descriptor's TOC pointer, a frame of 128 bytes
+    /// stands between them, which gives the caller's TOC pointer back; a [walk](super::Walker) ends
+    /// there.
     ///
     /// # Safety
     /// If [`Frame::replace`] answers with it, there is a function at `function` that takes these arguments by the C convention, and the
@@ -350,8 +357,8 @@ impl<'f> Replacement<'f> {
         Ok(self)
     }
 
-    /// On PowerPC64 a frame between the innermost and a function that may have another TOC pointer: the code there may
-    /// take for granted that its own comes back.
+    /// On PowerPC64 a frame between the innermost and a function that may have another TOC pointer:
+    /// the code there may take for granted that its own comes back.
     fn keep_toc(&mut self, function: CodeAddr) -> Result<()> {
         let Some((keeper, size, slot)) = toc_keeper() else {
             return Ok(());
@@ -364,12 +371,14 @@ impl<'f> Replacement<'f> {
             .put(slot, own.into())
     }
 
-    /// The address of the first instruction behind a function pointer, and what its code expects of registers.
+    /// The address of the first instruction behind a function pointer, and what its code expects of
+    /// registers.
     fn enter(&mut self, function: CodeAddr) -> CodeAddr {
         const R12: DwarfReg = DwarfReg::new(12);
         match self.arch {
             Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
-                // The global entry point makes its TOC pointer from it (64-Bit ELF V2 ABI 1.5, 2.3.2.1).
+                // The global entry point makes its TOC pointer from it (64-Bit ELF V2 ABI 1.5,
+                // 2.3.2.1).
                 self.registers.push((R12, function.get().into()));
                 function
             }

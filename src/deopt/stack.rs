@@ -4,8 +4,8 @@
 
 use std::cell::Cell;
 
-/// The lowest address of the stack that the system gave this thread, if `within` lies on it; else 0: the thread is on
-/// one that its runtime made.
+/// The lowest address of the stack that the system gave this thread, if `within` lies on it; else
+/// 0: the thread is on one that its runtime made.
 pub(super) fn lowest_of_this_thread(within: u64) -> u64 {
     thread_local! {
         static KNOWN: Cell<Option<(u64, u64)>> = const { Cell::new(None) };

@@ -1,11 +1,13 @@
 //! Leaving a frame: where its caller's registers are, from `.eh_frame`.
 //!
-//! Problem: to return in place of compiled code, the registers that its prologue saved must be restored.
-//! Approach: the section is read once into an index by address; a return evaluates the one row that covers
-//! the site. All rules of DWARF are known but for the vendors' own ones; of expressions those that need no
-//! more than registers and memory. Compilers use expressions for frames of dynamic alignment.
+//! Problem: to return in place of compiled code, the registers that its prologue saved must be
+//! restored. Approach: the section is read once into an index by address; a return evaluates the
+//! one row that covers the site. All rules of DWARF are known but for the vendors' own ones; of
+//! expressions those that need no more than registers and memory. Compilers use expressions for
+//! frames of dynamic alignment.
 //!
-//! The rules: DWARF 5, section 6.4; the section's format: Linux Standard Base Core, part "Exception Frames".
+//! The rules: DWARF 5, section 6.4; the section's format: Linux Standard Base Core, part "Exception
+//! Frames".
 
 #![allow(unsafe_code)]
 
@@ -41,8 +43,8 @@ const ENCODING: Encoding = Encoding {
 /// More steps than any frame's expression takes; an endless one ends here.
 const MAX_STEPS: u32 = 1000;
 
-/// How the frames of loaded code are found: by a relocated `.eh_frame` section, or as its module was
-/// [registered](crate::engine::Registration::unwind_by).
+/// How the frames of loaded code are found: by a relocated `.eh_frame` section, or as its module
+/// was [registered](crate::engine::Registration::unwind_by).
 #[derive(Clone, Debug)]
 pub struct UnwindInfo(Source);
 
@@ -111,8 +113,8 @@ pub(super) struct Row {
 }
 
 impl UnwindInfo {
-    /// Reads the bytes of an `.eh_frame` section of this machine's code, as they were relocated to stand at `addr`. They
-    /// are copied; nothing need be at that address.
+    /// Reads the bytes of an `.eh_frame` section of this machine's code, as they were relocated to
+    /// stand at `addr`. They are copied; nothing need be at that address.
     ///
     /// # Errors
     /// The bytes are not such a section.
@@ -120,8 +122,8 @@ impl UnwindInfo {
         Self::for_maybe(Arch::host(), addr, bytes)
     }
 
-    /// Reads the section of code for any architecture: what [`can_return`](Self::can_return) says of it holds on every
-    /// host.
+    /// Reads the section of code for any architecture: what [`can_return`](Self::can_return) says
+    /// of it holds on every host.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -133,7 +135,8 @@ impl UnwindInfo {
         Section::read(arch, addr, bytes).map(|section| Self(Source::Section(section)))
     }
 
-    /// How the frames of a module's functions are found that was registered to do without unwind information.
+    /// How the frames of a module's functions are found that was registered to do without unwind
+    /// information.
     pub(super) fn conventional(module: &Module) -> Self {
         Self(Source::Conventional(Conventional::of(module)))
     }
@@ -164,7 +167,8 @@ impl UnwindInfo {
         self.row(pc).map(drop)
     }
 
-    /// Whether something is said of the frame at `pc`; whether that is understood is found out when it is asked for.
+    /// Whether something is said of the frame at `pc`; whether that is understood is found out when
+    /// it is asked for.
     pub(super) fn covers(&self, pc: CodeAddr) -> bool {
         match &self.0 {
             Source::Section(section) => section.offset_of(pc).is_some(),
@@ -303,7 +307,8 @@ impl Row {
         }
     }
 
-    /// The value that `reg` has in the caller of the frame at `frame`. A register without a rule has not been touched.
+    /// The value that `reg` has in the caller of the frame at `frame`. A register without a rule
+    /// has not been touched.
     ///
     /// # Safety
     /// As for [`frame`](Self::frame).
@@ -385,7 +390,8 @@ impl Row {
         }
     }
 
-    /// The register, and the distance, from which the frame address is computed, if it is by a plain rule.
+    /// The register, and the distance, from which the frame address is computed, if it is by a
+    /// plain rule.
     pub(super) fn base_register(&self) -> Option<(DwarfReg, i64)> {
         match self.base {
             Base::Register(reg, offset) => Some((reg, offset)),
@@ -393,8 +399,8 @@ impl Row {
         }
     }
 
-    /// Whether every register that the function has saved is at a fixed distance from the frame address, so that a
-    /// frame like it can be made.
+    /// Whether every register that the function has saved is at a fixed distance from the frame
+    /// address, so that a frame like it can be made.
     pub(super) fn check_plain(&self) -> Result<()> {
         self.check_others()?;
         match self.saved.iter().find(|(_, how)| !matches!(how, Saved::At(_))) {
@@ -453,7 +459,8 @@ impl Row {
     }
 }
 
-/// Whether a function may have saved a register for its caller: not where it returns to, which always has a rule.
+/// Whether a function may have saved a register for its caller: not where it returns to, which
+/// always has a rule.
 fn is_saved_by_some(reg: DwarfReg) -> bool {
     reg.get() != state::RETURN_ADDRESS
 }

@@ -1,9 +1,10 @@
-//! Unwind information for out-of-line code: its frame is that of the site's function; but what stands between a call and its
-//! callee has the frame with which a function starts.
+//! Unwind information for out-of-line code: its frame is that of the site's function; but what
+//! stands between a call and its callee has the frame with which a function starts.
 //!
-//! Stubs and exit stubs run in the frame of the function whose site leads there, so its caller is found by the rules
-//! that hold at the site; where these count from the stack pointer, by as much further as the code has lowered it, and
-//! where the function has not saved its link register, from where the code has stored that.
+//! Stubs and exit stubs run in the frame of the function whose site leads there, so its caller is
+//! found by the rules that hold at the site; where these count from the stack pointer, by as much
+//! further as the code has lowered it, and where the function has not saved its link register, from
+//! where the code has stored that.
 
 use alloc::vec::Vec;
 
@@ -35,8 +36,8 @@ const ENCODING: Encoding = Encoding {
 pub(crate) struct UnwindEntries(Unwinds);
 
 impl UnwindEntries {
-    /// An `.eh_frame` section of this machine, without a terminator, whose pointers are relative to nothing. `None` where
-    /// the function has no rules for the site, or none that can be written.
+    /// An `.eh_frame` section of this machine, without a terminator, whose pointers are relative to
+    /// nothing. `None` where the function has no rules for the site, or none that can be written.
     pub(crate) fn of(&self, placed: &Placed<'_>) -> Option<Vec<u8>> {
         let site = placed.site;
         // Behind a call the frame is not there yet, or no more.
@@ -116,7 +117,8 @@ fn has_rule(row: &Row, reg: DwarfReg) -> bool {
 fn always(row: &Row) -> Vec<(DwarfReg, Saved)> {
     let mut rules = row.saved.clone();
     if FRAME_ABOVE_STACK != 0 && !has_rule(row, state::STACK_POINTER) {
-        // Unwinders take the frame address for the caller's stack pointer where no rule says otherwise.
+        // Unwinders take the frame address for the caller's stack pointer where no rule says
+        // otherwise.
         rules.push((state::STACK_POINTER, Saved::Frame(-(FRAME_ABOVE_STACK as i64))));
     }
     rules

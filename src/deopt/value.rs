@@ -83,8 +83,8 @@ impl Value {
         (self.len >= 4).then(|| self.low().map(f32::from_le_bytes))?
     }
 
-    /// A number of single precision in the double format, in which some registers hold it, and where the bits of what is
-    /// no number go along (Power ISA book I, 4.6.2).
+    /// A number of single precision in the double format, in which some registers hold it, and
+    /// where the bits of what is no number go along (Power ISA book I, 4.6.2).
     pub(super) fn single_as_double(number: f32) -> Self {
         let bits = number.to_bits();
         if number.is_nan() {

@@ -1,9 +1,10 @@
 //! The compiled frames above the one in which a handler was called.
 //!
-//! Problem: a collector must find every reference on the stack, and a deoptimizer the frames that called the one it
-//! gives up. Approach: from the captured registers, the unwind information of each function tells where the caller's
-//! registers are, and the return address which record describes the caller's values. Registers that a callee saved
-//! are known with the place where they were saved, so that a moved reference can be written back.
+//! Problem: a collector must find every reference on the stack, and a deoptimizer the frames that
+//! called the one it gives up. Approach: from the captured registers, the unwind information of
+//! each function tells where the caller's registers are, and the return address which record
+//! describes the caller's values. Registers that a callee saved are known with the place where they
+//! were saved, so that a moved reference can be written back.
 //!
 //! The walk ends where a return address is not in registered code: at a frame of the runtime.
 
@@ -27,8 +28,8 @@ use crate::memory::fork::gate::Writing;
 use crate::site::{Function, Module, ModuleId, Site};
 use crate::stackmap::{Constants, Location, Place, Record, RecordRef, Statepoint};
 
-/// Walks the stacks of an engine's code. It remembers the unwind information of modules, so one is best kept; it does
-/// not keep the engine, so a handler may hold it.
+/// Walks the stacks of an engine's code. It remembers the unwind information of modules, so one is
+/// best kept; it does not keep the engine, so a handler may hold it.
 pub struct Walker {
     engine: WeakEngine,
     unwinds: Unwinds,
@@ -120,8 +121,8 @@ impl fmt::Debug for Walker {
 pub struct Callers<'w> {
     walker: &'w Walker,
     frame: PhantomData<&'w ()>,
-    /// The address in the frame whose caller comes next, and whether it is a site's, from which the frame was left,
-    /// rather than a return address.
+    /// The address in the frame whose caller comes next, and whether it is a site's, from which the
+    /// frame was left, rather than a return address.
     pc: CodeAddr,
     is_site: bool,
     registers: Registers,
@@ -131,7 +132,8 @@ pub struct Callers<'w> {
 }
 
 impl<'w> Callers<'w> {
-    /// The return address that ended the walk: it is in no registered code. `None` while it goes on.
+    /// The return address that ended the walk: it is in no registered code. `None` while it goes
+    /// on.
     #[must_use]
     pub fn outside(&self) -> Option<CodeAddr> {
         self.outside
@@ -283,7 +285,8 @@ impl Caller<'_> {
         self.registers.get(&reg).map(|known| known.value)
     }
 
-    /// The record that describes its values: that of the site, or of the statepoint whose call returns here.
+    /// The record that describes its values: that of the site, or of the statepoint whose call
+    /// returns here.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
         match &self.site {
@@ -302,7 +305,8 @@ impl Caller<'_> {
         }
     }
 
-    /// The value of a location of its record. Finding it there takes time in the number of locations.
+    /// The value of a location of its record. Finding it there takes time in the number of
+    /// locations.
     ///
     /// # Errors
     /// [`Error::CallerValue`]: the record has no such location, it is in a register that is not known, or larger than a value
@@ -344,9 +348,9 @@ impl Caller<'_> {
         }
     }
 
-    /// After a collector has moved objects: updates every reference of a statepoint's record, and what is derived from it,
-    /// by the address that `moved` gives for the object at an address, always the same. Returns how many values were
-    /// updated.
+    /// After a collector has moved objects: updates every reference of a statepoint's record, and
+    /// what is derived from it, by the address that `moved` gives for the object at an address,
+    /// always the same. Returns how many values were updated.
     ///
     /// # Errors
     /// [`Error::CallerValue`]: as for [`read`](Self::read) and [`write`](Self::write). Some may have been updated.

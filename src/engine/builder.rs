@@ -37,23 +37,26 @@ impl Builder {
         self
     }
 
-    /// Who makes the exit stubs by which compiled code reaches the runtime, such as `deopt::ExitStubs`. Without, no
-    /// sequence can have the targets `Miss` and `Deopt`, and nothing can be invalidated.
+    /// Who makes the exit stubs by which compiled code reaches the runtime, such as
+    /// `deopt::ExitStubs`. Without, no sequence can have the targets `Miss` and `Deopt`, and
+    /// nothing can be invalidated.
     #[must_use]
     pub fn exits(mut self, exits: impl Exits + 'static) -> Self {
         self.exits = Some(Box::new(exits));
         self
     }
 
-    /// The memory for loaded code, stubs and exit stubs, where the default chunks of 2 MiB do not fit.
+    /// The memory for loaded code, stubs and exit stubs, where the default chunks of 2 MiB do not
+    /// fit.
     #[must_use]
     pub fn arena(mut self, arena: Arena) -> Self {
         self.arena = Some(arena);
         self
     }
 
-    /// How many bytes an image that is loaded may have, where 256 MiB do not suit; at most 1 GiB. What needs more is refused with
-    /// [`ImageTooLarge`](crate::image::Error::ImageTooLarge). Without this, each graph has [its own limit](crate::image::Graph::set_size_limit).
+    /// How many bytes an image that is loaded may have, where 256 MiB do not suit; at most 1 GiB.
+    /// What needs more is refused with [`ImageTooLarge`](crate::image::Error::ImageTooLarge).
+    /// Without this, each graph has [its own limit](crate::image::Graph::set_size_limit).
     #[must_use]
     pub fn image_limit(mut self, bytes: u64) -> Self {
         self.image_limit = Some(bytes);

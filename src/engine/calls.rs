@@ -1,21 +1,25 @@
 //! Call sites: led to another function, and back.
 //!
-//! Problem: every call of a function is to go to another one, while threads make those calls; an instruction of a
-//! compiler's is where it is, and reaches as far as it reaches. Approach: the call stays the instruction that it was, and
-//! only its distance changes. A function that is out of its reach is reached by a stub near the code, which uses no
-//! register but those that are free at the first instruction of a function, as linkers' stubs do.
+//! Problem: every call of a function is to go to another one, while threads make those calls; an
+//! instruction of a compiler's is where it is, and reaches as far as it reaches. Approach: the call
+//! stays the instruction that it was, and only its distance changes. A function that is out of its
+//! reach is reached by a stub near the code, which uses no register but those that are free at the
+//! first instruction of a function, as linkers' stubs do.
 //!
-//! Under execution, a distance that lies in one naturally aligned word is exchanged by one store. Other calls are led, once,
-//! when the module is armed, to a *gate* of their own: a stub near the code that is a jump where a patchable jump would stand. From
-//! then on the call never changes, and the gate's jump is exchanged as patchable jumps are. It costs such a call one jump.
+//! Under execution, a distance that lies in one naturally aligned word is exchanged by one store.
+//! Other calls are led, once, when the module is armed, to a *gate* of their own: a stub near the
+//! code that is a jump where a patchable jump would stand. From then on the call never changes, and
+//! the gate's jump is exchanged as patchable jumps are. It costs such a call one jump.
 //!
-//! On PowerPC every call that may be led elsewhere goes to a stub that saves the caller's TOC pointer, as the linker's do:
-//! the function may have another, and the caller restores its own behind the call.
+//! On PowerPC every call that may be led elsewhere goes to a stub that saves the caller's TOC
+//! pointer, as the linker's do: the function may have another, and the caller restores its own
+//! behind the call.
 //!
 //! Invariants: the bytes of a call are checked to be the same call with the target that was meant
-//! (`verify::check_call`), a stub as the first instructions of a function; a call that has a gate keeps it until its
-//! module goes. Each call goes to the old function or the new one. Calls are exchanged one after the other: while a
-//! transaction is published, one may go to the new function already and another still to the old one.
+//! (`verify::check_call`), a stub as the first instructions of a function; a call that has a gate
+//! keeps it until its module goes. Each call goes to the old function or the new one. Calls are
+//! exchanged one after the other: while a transaction is published, one may go to the new function
+//! already and another still to the old one.
 
 #![allow(unsafe_code, reason = "an address is a promise")]
 
@@ -306,7 +310,8 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
         original,
     };
     let done = match site.plan_patchable_jump() {
-        // Calls are recorded where the engine itself has placed the code, whose memory can be exchanged.
+        // Calls are recorded where the engine itself has placed the code, whose memory can be
+        // exchanged.
         Ok(patchable_jump) => {
             arming.patchable_jump = patchable_jump;
             Ok(())

@@ -1,8 +1,8 @@
 //! Committing what was prepared.
 //!
-//! One pass over the parts for each step: whether the sites are still as they were, the writes (see `write` for
-//! quiescent sites and `live` for the others), the states. Nothing is derived here that could be when it was prepared;
-//! see `work`.
+//! One pass over the parts for each step: whether the sites are still as they were, the writes (see
+//! `write` for quiescent sites and `live` for the others), the states. Nothing is derived here that
+//! could be when it was prepared; see `work`.
 
 use std::mem::{self, ManuallyDrop};
 use std::time::Instant;
@@ -21,8 +21,9 @@ use crate::memory::fork::gate::{self, Writing};
 use crate::publish::{Level, Moment, Stopped, Vacated};
 use crate::site::{Module, Site};
 
-/// A transaction whose sequences are assembled, checked and, where they have stubs, in place but not yet
-/// reachable. Displayed, it shows each site with its slack and its disassembly before and after.
+/// A transaction whose sequences are assembled, checked and, where they have stubs, in place but
+/// not yet reachable. Displayed, it shows each site with its slack and its disassembly before and
+/// after.
 ///
 /// Dropping it changes nothing.
 #[must_use = "a prepared transaction changes nothing until it is committed"]
@@ -55,7 +56,8 @@ impl<'e> Prepared<'e> {
         }
     }
 
-    /// Stops the world, compares what stands in the sites with what should, writes, publishes and reads back.
+    /// Stops the world, compares what stands in the sites with what should, writes, publishes and
+    /// reads back.
     ///
     /// # Errors
     /// [`Error::SiteChanged`] if a site was changed, or its module released, meanwhile; [`Error::BytesChanged`] if something else wrote
@@ -106,8 +108,8 @@ impl Work {
             // protection: code-is-told-before-it-is-reached
             shared.tell_made(&work);
         }
-        // From here on threads may go where it leads. If the world or a memory panics, nobody knows which of the
-        // sites lead there: everything stays, for good.
+        // From here on threads may go where it leads. If the world or a memory panics, nobody knows
+        // which of the sites lead there: everything stays, for good.
         let mut work = ManuallyDrop::new(work);
         // protection: panics-free-nothing-in-use
         if work.write_all(shared, states).is_err() {
@@ -186,7 +188,8 @@ impl Work {
         done
     }
 
-    /// Writes the quiescent sites while the world is stopped, and exchanges the patchable jumps of live ones among them.
+    /// Writes the quiescent sites while the world is stopped, and exchanges the patchable jumps of
+    /// live ones among them.
     #[inline]
     fn write_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
         let mut vacated = Vec::new();
@@ -207,7 +210,8 @@ impl Work {
                 }
             });
             match stopped {
-                // Not while the world is stopped: the thread that forks may be one of those that were.
+                // Not while the world is stopped: the thread that forks may be one of those that
+                // were.
                 Ok(()) if forks => fork_took_too_long = !gate::wait(),
                 Ok(()) => return written,
                 // protection: toggle-needs-a-stopped-world
@@ -216,7 +220,8 @@ impl Work {
         }
     }
 
-    /// What happens while the world is stopped. It neither allocates nor frees: see [`super::fault`].
+    /// What happens while the world is stopped. It neither allocates nor frees: see
+    /// [`super::fault`].
     fn write_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Outcome {
         // Not before: only now does no thread start to run code that had not been run.
         // protection: stopped-before-the-check
@@ -233,8 +238,8 @@ impl Work {
         written
     }
 
-    /// Whether every site is still as it was when this was prepared: not changed, and not run where return offsets would
-    /// have had to be kept for that.
+    /// Whether every site is still as it was when this was prepared: not changed, and not run where
+    /// return offsets would have had to be kept for that.
     fn check_current(&mut self, states: &States) -> Outcome {
         // protection: sites-still-current
         let is_current = self.parts.iter().all(|part| is_current(part, states));
@@ -288,7 +293,8 @@ impl Work {
         }
     }
 
-    /// Makes what was prepared the sites' states, and records it. What the sites had takes its place.
+    /// Makes what was prepared the sites' states, and records it. What the sites had takes its
+    /// place.
     #[inline]
     fn install(&mut self, states: &mut States) {
         let version = states.next_version();
@@ -297,8 +303,8 @@ impl Work {
         }
     }
 
-    /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced. Runs no code of others.
-    /// Returns the stubs in which no thread is.
+    /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced.
+    /// Runs no code of others. Returns the stubs in which no thread is.
     #[inline(never)]
     fn settle(&mut self, shared: &Shared, states: &mut States) -> Given {
         let since = (Moment::now(), shared.observers.now());
@@ -310,7 +316,8 @@ impl Work {
         replaced
     }
 
-    /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a site may hold it.
+    /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a
+    /// site may hold it.
     #[cold]
     fn fail(&mut self, shared: &Shared, states: &mut States, time: Option<Instant>) -> Error {
         let error = fault::explain(self);
@@ -342,13 +349,15 @@ fn is_current(part: &Part, states: &States) -> bool {
         .is_some_and(|state| state.is_still(part.version))
 }
 
-/// The bytes of a site in which no thread may be, or return to, while they change. At the site's first byte a thread
-/// executes the new bytes from their start; the return offsets that the new bytes keep are left out. Calls return to no others than those of
-/// the bytes that stand there, and of those before them; what a call at the end returns to is behind the site. A stub
-/// that is given back at once must be left too; it does not call.
+/// The bytes of a site in which no thread may be, or return to, while they change. At the site's
+/// first byte a thread executes the new bytes from their start; the return offsets that the new
+/// bytes keep are left out. Calls return to no others than those of the bytes that stand there, and
+/// of those before them; what a call at the end returns to is behind the site. A stub that is given
+/// back at once must be left too; it does not call.
 fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
     let old = states.at(part.place).map(|state| &state.installed);
-    // Of a site that is gone, whose module was unregistered meanwhile, nothing is written: see `check_current`.
+    // Of a site that is gone, whose module was unregistered meanwhile, nothing is written: see
+    // `check_current`.
     let return_offsets = old.map_or_else(ReturnOffsets::new, |old| old.all_return_offsets());
     let (start, end) = (part.range.start(), part.range.len() as u32);
     let kept = || part.installed.return_offsets.iter().copied();

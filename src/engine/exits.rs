@@ -1,7 +1,8 @@
 //! What the engine needs from whoever lets compiled code call the runtime: exit stubs.
 //!
-//! The engine decides when a site needs a way out and where its code stands; what that code does, and what
-//! handler it ends in, is the business of an [`Exits`] (the one here is `deopt::ExitStubs`).
+//! The engine decides when a site needs a way out and where its code stands; what that code does,
+//! and what handler it ends in, is the business of an [`Exits`] (the one here is
+//! `deopt::ExitStubs`).
 
 #![allow(unsafe_code, reason = "Exits is an unsafe trait")]
 
@@ -61,8 +62,8 @@ pub struct StackAt {
     pub from: u32,
     /// By how many bytes the stack pointer is below that of the site.
     pub lowered: u32,
-    /// Where what the site has in its link register is stored, in bytes from the stack pointer; `None` where it is in the
-    /// register, or where the architecture has none.
+    /// Where what the site has in its link register is stored, in bytes from the stack pointer;
+    /// `None` where it is in the register, or where the architecture has none.
     pub link: Option<u32>,
 }
 
@@ -76,8 +77,9 @@ pub struct ExitCode {
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// What a thread has saved that left compiled code by an exit stub in a [mirror](crate::memory::Mirror): of its stack, which
-/// is mapped here too, at the same addresses. The addresses in it are what was told, and have not been checked.
+/// What a thread has saved that left compiled code by an exit stub in a
+/// [mirror](crate::memory::Mirror): of its stack, which is mapped here too, at the same addresses.
+/// The addresses in it are what was told, and have not been checked.
 #[derive(Clone, Copy, Debug)]
 pub struct SavedFrame {
     context: u64,
@@ -132,7 +134,8 @@ impl SavedFrame {
 ///
 /// # Safety
 ///
-/// The engine writes what [`encode`](Self::encode) returns, and threads execute it, without a check:
+/// The engine writes what [`encode`](Self::encode) returns, and threads execute it, without a
+/// check:
 ///
 /// - the bytes are whole instructions of the engine's architecture, right at [`ExitRequest::at`] and nowhere else; control
 ///   leaves them only to the runtime, to where [`ExitRequest::resumption`] says, or to where a handler has promised to go on;
@@ -164,8 +167,8 @@ pub unsafe trait Exits: Send + Sync {
     /// It cannot; why.
     fn check_leavable(&self, site: &Site) -> Result<()>;
 
-    /// From now on the exit stubs are for code that is executed in a mirror, where they call the routine at that address instead
-    /// of this process's.
+    /// From now on the exit stubs are for code that is executed in a mirror, where they call the
+    /// routine at that address instead of this process's.
     ///
     /// # Safety
     /// The exit stubs are executed only where there is a [`Capture`](crate::deopt::Capture) at that address.
@@ -179,8 +182,8 @@ pub unsafe trait Exits: Send + Sync {
         })
     }
 
-    /// A thread has left compiled code in a mirror by one of these exit stubs: what the routine there is to do. `None` for an exit stub
-    /// that is none of these.
+    /// A thread has left compiled code in a mirror by one of these exit stubs: what the routine
+    /// there is to do. `None` for an exit stub that is none of these.
     ///
     /// # Errors
     /// [`Error::SavedFrame`]: what was saved is not on the thread's stack.

@@ -1,7 +1,8 @@
 //! What goes wrong while the world is stopped, without an allocation.
 //!
-//! A world may stop its threads anywhere, so one of them may hold the allocator's lock. What fails is therefore
-//! noted by number, in room that was made before, and told in full when the threads go on.
+//! A world may stop its threads anywhere, so one of them may hold the allocator's lock. What fails
+//! is therefore noted by number, in room that was made before, and told in full when the threads go
+//! on.
 
 use super::group::{Group, Held};
 use super::work::Work;
@@ -21,7 +22,8 @@ pub(super) enum Fault {
     Changed(usize, Side),
 }
 
-/// Says that it has been noted: a result that fails without an allocation, and takes no room where it does not.
+/// Says that it has been noted: a result that fails without an allocation, and takes no room where
+/// it does not.
 #[derive(Debug)]
 pub(super) struct Noted(());
 
@@ -66,8 +68,8 @@ impl Found {
         }
     }
 
-    /// Compares the sites of a group with one of their sides, and notes what stands in the first that has something
-    /// else.
+    /// Compares the sites of a group with one of their sides, and notes what stands in the first
+    /// that has something else.
     #[inline]
     pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, writes: &[Write], side: Side) -> Outcome {
         match group.memory().first_unlike(group.pieces(writes, side)) {
@@ -90,8 +92,8 @@ impl Found {
     }
 }
 
-/// Tells what went wrong, with the sites that taking the transaction back has left in doubt. Bytes may have been written:
-/// who cannot tell of them must not go on.
+/// Tells what went wrong, with the sites that taking the transaction back has left in doubt. Bytes
+/// may have been written: who cannot tell of them must not go on.
 #[cold]
 pub(super) fn explain(work: &mut Work) -> Error {
     let fault = work.found.fault.take().or_abort("whoever fails notes why");

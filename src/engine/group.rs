@@ -80,16 +80,17 @@ impl Held for Arc<dyn CodeMemory> {
 
 /// The items of a transaction by memory, in their order.
 pub(super) enum Groups {
-    /// All of them are in memory of the engine's own. It is called directly: calls through a table were a third of a
-    /// commit's instructions.
+    /// All of them are in memory of the engine's own. It is called directly: calls through a table
+    /// were a third of a commit's instructions.
     Own(List<Alias>),
     Any(List<Arc<dyn CodeMemory>>),
 }
 
 /// Groups in the order of their items: quiescent ones, then live ones.
 pub(super) struct List<M> {
-    /// Those of the last time stay until others take their places: most transactions are of the memory of the one before,
-    /// and letting go of it and holding it again is a good part of what they take.
+    /// Those of the last time stay until others take their places: most transactions are of the
+    /// memory of the one before, and letting go of it and holding it again is a good part of what
+    /// they take.
     groups: Vec<Group<M>>,
     /// How many of them there are this time.
     used: usize,

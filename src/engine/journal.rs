@@ -1,11 +1,13 @@
 //! What was changed, newest last: a bounded ring of the committed changes.
 //!
-//! Problem: the journal is to say of every change what a site held before and after, and copying that takes as long as
-//! writing it: recorded in the commit, a commit of a thousand sites takes 15.1 ns a site for 7.2, and one of a single site 92 ns
-//! for 84 (`benches speeds`, medians of 7 runs in turns). Handing over the lists themselves takes longer still, 108 ns, as the
-//! room of the oldest, which comes back, is in no cache. Approach: a commit leaves what it was made of; whoever prepares or
-//! reads next puts it into the ring, where it takes the room of what is dropped. Nobody can tell the difference: both hold
-//! the engine's lock. Names are looked up when the journal is read.
+//! Problem: the journal is to say of every change what a site held before and after, and copying
+//! that takes as long as writing it: recorded in the commit, a commit of a thousand sites takes
+//! 15.1 ns a site for 7.2, and one of a single site 92 ns for 84 (`benches speeds`, medians of 7
+//! runs in turns). Handing over the lists themselves takes longer still, 108 ns, as the room of the
+//! oldest, which comes back, is in no cache. Approach: a commit leaves what it was made of; whoever
+//! prepares or reads next puts it into the ring, where it takes the room of what is dropped. Nobody
+//! can tell the difference: both hold the engine's lock. Names are looked up when the journal is
+//! read.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -40,8 +42,9 @@ pub struct JournalEntry {
     pub before: Arc<[u8]>,
     /// Its bytes after.
     pub after: Arc<[u8]>,
-    /// When its bytes were written, as of the system's last tick (on Linux one to ten milliseconds ago at most): the same for all sites of a
-    /// transaction. What came before what is said by [`number`](Self::number).
+    /// When its bytes were written, as of the system's last tick (on Linux one to ten milliseconds
+    /// ago at most): the same for all sites of a transaction. What came before what is said by
+    /// [`number`](Self::number).
     pub time: SystemTime,
 }
 
@@ -86,7 +89,8 @@ impl Journal {
         }
     }
 
-    /// So many changes were made then, which are to be added: of many, as many of the last as the ring can hold.
+    /// So many changes were made then, which are to be added: of many, as many of the last as the
+    /// ring can hold.
     pub(super) fn chapter(&mut self, changes: usize, time: CoarseTime) -> Chapter<'_> {
         let number = self.recorded;
         self.recorded += changes as u64;

@@ -1,18 +1,21 @@
 //! Live sites: armed before their code first runs, and changed by exchanging one instruction.
 //!
-//! Problem: threads execute a site while it is changed, and none is to be stopped. Approach: arming rewrites the
-//! site once, while nobody can execute it, as nops, one patchable jump, nops. Afterwards a sequence always stands in a stub;
-//! a patch fills a fresh stub, publishes it, and exchanges the patchable jump by one aligned store.
+//! Problem: threads execute a site while it is changed, and none is to be stopped. Approach: arming
+//! rewrites the site once, while nobody can execute it, as nops, one patchable jump, nops.
+//! Afterwards a sequence always stands in a stub; a patch fills a fresh stub, publishes it, and
+//! exchanges the patchable jump by one aligned store.
 //!
-//! Invariants: after arming, the bytes of a site change only in its patchable jump, and only between instructions that the
-//! architecture lets be exchanged (checked by `verify::check_exchange`, which knows nothing of this module); a stub is
-//! complete before a patchable jump leads to it and is retired, not freed, when it does no more; no call stands in a live
-//! site, so no return address points into one.
+//! Invariants: after arming, the bytes of a site change only in its patchable jump, and only
+//! between instructions that the architecture lets be exchanged (checked by
+//! `verify::check_exchange`, which knows nothing of this module); a stub is complete before a
+//! patchable jump leads to it and is retired, not freed, when it does no more; no call stands in a
+//! live site, so no return address points into one.
 //!
-//! Call sites are exchanged in their operand, or have a patchable jump elsewhere: see [`super::calls`].
+//! Call sites are exchanged in their operand, or have a patchable jump elsewhere: see
+//! [`super::calls`].
 //!
-//! Shadows of a live module hold the function's own instructions and are not armed: they can only be invalidated,
-//! by a [`trap`].
+//! Shadows of a live module hold the function's own instructions and are not armed: they can only
+//! be invalidated, by a [`trap`].
 
 mod arm;
 mod trap;
@@ -52,12 +55,13 @@ pub(super) struct Armed {
     pub(super) patchable_jump: PatchableJump,
     /// Of a call whose distance cannot be exchanged.
     pub(super) gate: Option<Gate>,
-    /// The code that stood in the site, where that was more than nops; gates, and what they lead through.
+    /// The code that stood in the site, where that was more than nops; gates, and what they lead
+    /// through.
     pub(super) stubs: SmallVec<[StubSlot; 1]>,
 }
 
-/// The exchange of the bytes of one instruction: a patchable jump, or the first bytes of a shadow for a trap. The bytes lie in
-/// one quadword.
+/// The exchange of the bytes of one instruction: a patchable jump, or the first bytes of a shadow
+/// for a trap. The bytes lie in one quadword.
 pub(super) struct JumpExchange {
     memory: Arc<dyn CodeMemory>,
     /// The number of the item.
@@ -190,7 +194,8 @@ fn lead(
     Ok(())
 }
 
-/// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of the change.
+/// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of
+/// the change.
 fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
     let site = preparation.site;
     let (old, new) = preparation.sides();
@@ -219,8 +224,8 @@ fn refused(site: &Site, what: &'static str) -> Error {
 
 // ---- committing ----
 
-/// Exchanges the patchable jumps of the live sites, or none. What the new patchable jumps lead to is in every instruction cache before
-/// they are.
+/// Exchanges the patchable jumps of the live sites, or none. What the new patchable jumps lead to
+/// is in every instruction cache before they are.
 #[inline]
 pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
     match work.kind {
@@ -277,12 +282,14 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
     }
     work.exposed = count > 0;
     if work.exposed {
-        // Where this fails, threads may for a bounded time go on as by the new patchable jump; what it leads to stays.
+        // Where this fails, threads may for a bounded time go on as by the new patchable jump; what
+        // it leads to stays.
         let _ = publisher.publish(&work.ranges, level);
     }
 }
 
-/// Retires what a taken-back transaction has made: threads may have gone there while it was reachable.
+/// Retires what a taken-back transaction has made: threads may have gone there while it was
+/// reachable.
 #[cold]
 pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>) {
     trap::keep_exit_stubs(work, states);
@@ -352,7 +359,8 @@ impl JumpExchange {
         self.store(self.new, self.old)
     }
 
-    /// One aligned store. The rest of the quadword is what stands there: neighbours under the same lock.
+    /// One aligned store. The rest of the quadword is what stands there: neighbours under the same
+    /// lock.
     fn store(&self, old: u64, new: u64) -> Result<()> {
         let memory = self.memory.live().ok_or_else(|| self.no_store())?;
         let mut word = [0; 8];

@@ -34,23 +34,25 @@ pub struct Code {
 }
 
 impl Code {
-    /// The address of a symbol that the object defines and does not hide, for other objects to refer to: they may go there when the
-    /// module that is made of the code is [released](Module::release). Empty for adopted code.
+    /// The address of a symbol that the object defines and does not hide, for other objects to
+    /// refer to: they may go there when the module that is made of the code is
+    /// [released](Module::release). Empty for adopted code.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
         self.symbols.get(name).copied()
     }
 
-    /// The functions that the objects want called before their others, in this order; empty for adopted code. The engine
-    /// never calls them. Call them when the code is registered and [released](Module::release): what has run cannot be made
-    /// live any more. See
+    /// The functions that the objects want called before their others, in this order; empty for
+    /// adopted code. The engine never calls them. Call them when the code is registered and
+    /// [released](Module::release): what has run cannot be made live any more. See
     /// [`LinkedImage::constructors`](crate::image::LinkedImage::constructors).
     #[must_use]
     pub fn constructors(&self) -> &[CodeAddr] {
         &self.constructors
     }
 
-    /// The functions that the objects want called after all others, in this order: before the module is unregistered.
+    /// The functions that the objects want called after all others, in this order: before the
+    /// module is unregistered.
     #[must_use]
     pub fn destructors(&self) -> &[CodeAddr] {
         &self.destructors
@@ -68,8 +70,9 @@ impl Code {
         &self.image
     }
 
-    /// Takes these stack maps for the code in place of its own, in its byte order: such as those that
-    /// [`FlatWriter`](crate::stackmap::flat::FlatWriter) made of them. They are read when the code is registered.
+    /// Takes these stack maps for the code in place of its own, in its byte order: such as those
+    /// that [`FlatWriter`](crate::stackmap::flat::FlatWriter) made of them. They are read when the
+    /// code is registered.
     #[must_use]
     pub fn with_stack_maps(mut self, section: Vec<u8>) -> Self {
         self.image.stack_maps = section;
@@ -113,7 +116,8 @@ type CallIds<'a> = &'a dyn Fn(&str) -> Option<RecordId>;
 type Describe<'e> = Box<dyn FnMut(&Site) -> Result<()> + 'e>;
 
 impl Engine {
-    /// Loads an object into memory of the engine's, resolving its undefined symbols through `resolve`.
+    /// Loads an object into memory of the engine's, resolving its undefined symbols through
+    /// `resolve`.
     ///
     /// # Errors
     /// The object is damaged, for another architecture, or needs what the loader does not know; a symbol has no
@@ -122,7 +126,8 @@ impl Engine {
         self.load_graph(Graph::new("object", Object::parse(object)?), resolve)
     }
 
-    /// Loads objects that refer to each other, resolving what none of them defines through `resolve`.
+    /// Loads objects that refer to each other, resolving what none of them defines through
+    /// `resolve`.
     ///
     /// # Errors
     /// As [`Engine::load`].
@@ -130,15 +135,18 @@ impl Engine {
         self.load_with(graph, &mut Passes::new(), resolve)
     }
 
-    /// As [`load_graph`](Self::load_graph), and every call of a function for which `calls` has an ID becomes a site of kind
-    /// [`Call`](crate::arch::SiteKind::Call) when the code is registered: see [`Engine::retarget`].
+    /// As [`load_graph`](Self::load_graph), and every call of a function for which `calls` has an
+    /// ID becomes a site of kind [`Call`](crate::arch::SiteKind::Call) when the code is registered:
+    /// see [`Engine::retarget`].
     ///
-    /// A call is recorded where the object has a branch relocation for it. There is none for a call that the compiler has resolved
-    /// itself, as to a function with local linkage in the same section; calls through pointers and the global offset
-    /// table (`-fno-plt`) are not recorded either.
+    /// A call is recorded where the object has a branch relocation for it. There is none for a call
+    /// that the compiler has resolved itself, as to a function with local linkage in the same
+    /// section; calls through pointers and the global offset table (`-fno-plt`) are not recorded
+    /// either.
     ///
-    /// On PowerPC recorded calls go through stubs that save the caller's TOC pointer, also to functions of the graph. One without room
-    /// behind it to restore that is refused when the code is registered, by [`Error::CallFixed`].
+    /// On PowerPC recorded calls go through stubs that save the caller's TOC pointer, also to
+    /// functions of the graph. One without room behind it to restore that is refused when the code
+    /// is registered, by [`Error::CallFixed`].
     ///
     /// # Errors
     /// As [`Engine::load`].
@@ -172,7 +180,8 @@ impl Engine {
         Ok(code)
     }
 
-    /// Loads objects that refer to each other, with passes that read and change the graph on its way.
+    /// Loads objects that refer to each other, with passes that read and change the graph on its
+    /// way.
     ///
     /// # Errors
     /// As [`Engine::load`], and what a pass returns.
@@ -185,8 +194,8 @@ impl Engine {
         image::at_once(self.link(graph, passes, &resolve))
     }
 
-    /// As [`load_with`](Self::load_with), for symbols whose addresses become known later: the runtime polls the future, and
-    /// may have many of them on one thread.
+    /// As [`load_with`](Self::load_with), for symbols whose addresses become known later: the
+    /// runtime polls the future, and may have many of them on one thread.
     ///
     /// # Errors
     /// As [`Engine::load_with`], and what the lookup returns.
@@ -407,13 +416,15 @@ impl<'e> Registration<'e> {
         self
     }
 
-    /// The LLVM that compiled the code lists all live-outs: callee-saved registers that are not listed are free.
+    /// The LLVM that compiled the code lists all live-outs: callee-saved registers that are not
+    /// listed are free.
     pub fn trust_live_outs(mut self) -> Self {
         self.trust_live_outs = true;
         self
     }
 
-    /// Attaches what this returns to each site, before its code can run, for handlers to find: see [`Site::describe`].
+    /// Attaches what this returns to each site, before its code can run, for handlers to find: see
+    /// [`Site::describe`].
     pub fn describe<T: Any + Send + Sync>(mut self, mut of: impl FnMut(&Site) -> Option<T> + 'e) -> Self {
         self.describe = Some(Box::new(move |site| match of(site) {
             Some(description) => site.describe(description),
@@ -422,45 +433,48 @@ impl<'e> Registration<'e> {
         self
     }
 
-    /// How the frames of the module's functions are found, where frames are left, replaced or walked: by the unwind
-    /// information that came with the code, if nothing else is said.
+    /// How the frames of the module's functions are found, where frames are left, replaced or
+    /// walked: by the unwind information that came with the code, if nothing else is said.
     pub fn unwind_by(mut self, how: UnwindBy) -> Self {
         self.unwind_by = how;
         self
     }
 
-    /// Handlers will leave or replace the frames of this module's functions. Registering is refused with
-    /// [`Error::SiteNotLeavable`] if that cannot be done at every site; without this a handler is refused, when it
-    /// tries.
+    /// Handlers will leave or replace the frames of this module's functions. Registering is refused
+    /// with [`Error::SiteNotLeavable`] if that cannot be done at every site; without this a handler
+    /// is refused, when it tries.
     pub fn leavable(mut self) -> Self {
         self.leavable = true;
         self
     }
 
-    /// Makes the patchpoints and entry sites of the module live: they are changed while threads execute them, and
-    /// no thread is stopped for it. Registering arms them: every one is rewritten once as nops around a patchable jump that
-    /// is a nop, or where LLVM's call stood a jump to that call in a stub, so that the code does what it did.
-    /// [`restore`](Engine::restore) puts this form back; the bytes that stood there before do not come back, nor does
-    /// unregistering write them.
+    /// Makes the patchpoints and entry sites of the module live: they are changed while threads
+    /// execute them, and no thread is stopped for it. Registering arms them: every one is rewritten
+    /// once as nops around a patchable jump that is a nop, or where LLVM's call stood a jump to
+    /// that call in a stub, so that the code does what it did. [`restore`](Engine::restore) puts
+    /// this form back; the bytes that stood there before do not come back, nor does unregistering
+    /// write them.
     ///
-    /// A call site is armed, too, if its distance cannot be exchanged by one store: it is led to a jump of its own in a stub, which
-    /// can.
+    /// A call site is armed, too, if its distance cannot be exchanged by one store: it is led to a
+    /// jump of its own in a stub, which can.
     ///
-    /// Shadows and marked sites are not armed, and a change of one is refused with [`Error::ShadowNotArmed`].
+    /// Shadows and marked sites are not armed, and a change of one is refused with
+    /// [`Error::ShadowNotArmed`].
     ///
-    /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with [`Error::NoPatchableJump`] if a site
-    /// is too short for its address, and with [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is
-    /// registered or written then.
+    /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with
+    /// [`Error::NoPatchableJump`] if a site is too short for its address, and with
+    /// [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is registered or written
+    /// then.
     ///
-    /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub. What leads backtraces through
-    /// it is in [`observe`](crate::observe).
+    /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub. What
+    /// leads backtraces through it is in [`observe`](crate::observe).
     pub fn live(mut self) -> Self {
         self.live = true;
         self
     }
 
-    /// Makes a module: every record whose ID has a shape in the map becomes a site. IDs of the map that no record
-    /// has are returned: LLVM merges and removes calls.
+    /// Makes a module: every record whose ID has a shape in the map becomes a site. IDs of the map
+    /// that no record has are returned: LLVM merges and removes calls.
     ///
     /// # Safety
     /// As for [`Engine::register`].

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::memory::Arena;
 use crate::publish::{Publication, Publisher, World};
 
-/// What an engine needs to know of the place where its code is executed, if that is not this process: see
-/// [`Mirror`](crate::memory::Mirror). Given to [`Builder::mirrored`].
+/// What an engine needs to know of the place where its code is executed, if that is not this
+/// process: see [`Mirror`](crate::memory::Mirror). Given to [`Builder::mirrored`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -118,8 +118,8 @@ impl fmt::Debug for Mirroring {
 }
 
 impl Mirroring {
-    /// The memory that is [mirrored](Arena::mirrored), who publishes what is written there, and what stops the threads there
-    /// where the engine is given no world of its own.
+    /// The memory that is [mirrored](Arena::mirrored), who publishes what is written there, and
+    /// what stops the threads there where the engine is given no world of its own.
     #[must_use]
     pub fn new(arena: Arena, publication: Arc<dyn Publication>, world: impl World + 'static) -> Self {
         Self {
@@ -131,16 +131,17 @@ impl Mirroring {
         }
     }
 
-    /// The routine there that saves registers, which exit stubs call: see [`deopt::Capture`](crate::deopt::Capture). Without
-    /// one, an engine with exits is refused.
+    /// The routine there that saves registers, which exit stubs call: see
+    /// [`deopt::Capture`](crate::deopt::Capture). Without one, an engine with exits is refused.
     #[must_use]
     pub fn capture(mut self, routine: CodeAddr) -> Self {
         self.capture = Some(routine);
         self
     }
 
-    /// Called with the engine when it is built. Whoever serves the threads there keeps it, [weakly](Engine::downgrade), to ask
-    /// it when one of them leaves by an exit stub ([`Engine::handle_exit`]).
+    /// Called with the engine when it is built. Whoever serves the threads there keeps it,
+    /// [weakly](Engine::downgrade), to ask it when one of them leaves by an exit stub
+    /// ([`Engine::handle_exit`]).
     #[must_use]
     pub fn on_built(mut self, built: impl FnOnce(&Engine) + Send + Sync + 'static) -> Self {
         self.built = Some(Box::new(built));
@@ -155,8 +156,9 @@ pub(super) struct Mirrored {
 }
 
 impl Builder {
-    /// Has the engine's code executed in a mirror of its memory, which replaces an [arena](Self::arena) that was given. If no
-    /// [world](Self::world) is given, it is that of the mirror.
+    /// Has the engine's code executed in a mirror of its memory, which replaces an
+    /// [arena](Self::arena) that was given. If no [world](Self::world) is given, it is that of the
+    /// mirror.
     ///
     /// # Safety
     /// The arena is a [mirrored](Arena::mirrored) one. The publication, the world and the routine are of the place of its
@@ -197,8 +199,9 @@ impl Builder {
 }
 
 impl Engine {
-    /// Handles an exit that a thread has taken in a mirror: lets the handler of its exit stub decide, and returns the word that
-    /// answers the routine there (see [`ForwardExit`](crate::deopt::ForwardExit)). `None` if the stub is none of this engine's.
+    /// Handles an exit that a thread has taken in a mirror: lets the handler of its exit stub
+    /// decide, and returns the word that answers the routine there (see
+    /// [`ForwardExit`](crate::deopt::ForwardExit)). `None` if the stub is none of this engine's.
     ///
     /// # Errors
     /// [`Error::SavedFrame`]: what was saved is not on the thread's stack.

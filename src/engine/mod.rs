@@ -1,26 +1,27 @@
 //! The engine: registered modules, and every change of their sites.
 //!
-//! Problem: a change touches many sites, in memories that are written in different ways, while code that
-//! was there before may still be returned to; it must be made whole or not at all. Approach: a change goes
-//! through three types, each of which consumes the one before. A [`Transaction`] collects what is asked for;
-//! [`Transaction::prepare`] assembles, places stubs and exit stubs, and checks, so that everything that can be
-//! refused has been; [`Prepared::commit`] stops the world, compares, writes, publishes and reads back.
+//! Problem: a change touches many sites, in memories that are written in different ways, while code
+//! that was there before may still be returned to; it must be made whole or not at all. Approach: a
+//! change goes through three types, each of which consumes the one before. A [`Transaction`]
+//! collects what is asked for; [`Transaction::prepare`] assembles, places stubs and exit stubs, and
+//! checks, so that everything that can be refused has been; [`Prepared::commit`] stops the world,
+//! compares, writes, publishes and reads back.
 //!
 //! Invariants: what the engine believes to stand in a site is compared with what does before it is
-//! overwritten; a site that is invalidated stays so; offsets to which a return address may point stay
-//! instruction boundaries followed by nops only; a stub is given back only when nothing leads or returns
-//! to it.
+//! overwritten; a site that is invalidated stays so; offsets to which a return address may point
+//! stay instruction boundaries followed by nops only; a stub is given back only when nothing leads
+//! or returns to it.
 //!
-//! Sites of live modules are changed without a stop, see `live`; what they led to is freed when every attached thread
-//! has left it, see `retire`.
+//! Sites of live modules are changed without a stop, see `live`; what they led to is freed when
+//! every attached thread has left it, see `retire`.
 //!
-//! One lock serializes changes. It is not held while handlers run, so a handler may change sites, its own
-//! too. A thread that waits for the lock must count as stopped for the runtime's
-//! [`World`].
+//! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
+//! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
 //!
-//! In a fork's child every change is refused by [`Error::EngineForked`] before the lock is taken, which a thread of the
-//! parent may have there for ever. Sites, functions and modules are found as ever; what is asked of their state is
-//! answered unless the lock was held when the child was made (see the methods).
+//! In a fork's child every change is refused by [`Error::EngineForked`] before the lock is taken,
+//! which a thread of the parent may have there for ever. Sites, functions and modules are found as
+//! ever; what is asked of their state is answered unless the lock was held when the child was made
+//! (see the methods).
 
 mod builder;
 mod calls;
@@ -116,8 +117,8 @@ struct Shared {
     /// Changes are made by the process that made the engine.
     birth: Birth,
     world: Box<dyn World>,
-    /// How the world's threads learn of a change: those that serialize before they run code again need no barrier,
-    /// not even for an invalidation.
+    /// How the world's threads learn of a change: those that serialize before they run code again
+    /// need no barrier, not even for an invalidation.
     level: Level,
     /// Whether the world stops threads at any instruction.
     stops_anywhere: bool,
@@ -143,7 +144,8 @@ struct Shared {
 pub struct Receipt {
     /// How many sites were written. Sites that already were as asked for are not.
     pub sites: usize,
-    /// How many sites of an ID were left as they are, as they have been invalidated. [`Prepared::invalidated`] names them.
+    /// How many sites of an ID were left as they are, as they have been invalidated.
+    /// [`Prepared::invalidated`] names them.
     pub invalidated: usize,
 }
 
@@ -167,8 +169,8 @@ impl Engine {
         Transaction::new(self)
     }
 
-    /// Writes the sequence into every valid site with that ID. Those that have been invalidated stay so, and the
-    /// [receipt](Receipt::invalidated) counts them.
+    /// Writes the sequence into every valid site with that ID. Those that have been invalidated
+    /// stay so, and the [receipt](Receipt::invalidated) counts them.
     ///
     /// # Errors
     /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
@@ -195,7 +197,8 @@ impl Engine {
         )))
     }
 
-    /// Changes sites that are different ones, as a transaction of them does, but without collecting them.
+    /// Changes sites that are different ones, as a transaction of them does, but without collecting
+    /// them.
     fn change<'s>(
         &self,
         changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
@@ -205,7 +208,8 @@ impl Engine {
             .with_states(|states| prepare::prepare(self, states, changes, false)?.commit_with(states))
     }
 
-    /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be committed.
+    /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be
+    /// committed.
     ///
     /// # Errors
     /// [`Error::NoSuchSite`], and as [`Transaction::prepare`].
@@ -213,8 +217,8 @@ impl Engine {
         self.transaction().patch(id, sequence)?.prepare()
     }
 
-    /// Puts the original bytes back into every valid site with that ID. Those that have been invalidated stay so, and the
-    /// [receipt](Receipt::invalidated) counts them.
+    /// Puts the original bytes back into every valid site with that ID. Those that have been
+    /// invalidated stay so, and the [receipt](Receipt::invalidated) counts them.
     ///
     /// # Errors
     /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
@@ -231,8 +235,8 @@ impl Engine {
         self.change(iter::once((site.clone(), Change::Restore, IfInvalid::Refuse)))
     }
 
-    /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`], for good.
-    /// A function that is invalidated already stays as it is.
+    /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`],
+    /// for good. A function that is invalidated already stays as it is.
     ///
     /// # Errors
     /// [`Error::NoHandler`] without such a handler; [`Error::NothingToInvalidate`] if the function has neither; and as
@@ -241,8 +245,8 @@ impl Engine {
         self.transaction().invalidate(function)?.commit()
     }
 
-    /// Makes the function's entry sites lead to `to`: nobody enters its code any more. One that leads there already
-    /// stays as it is. See [`Transaction::redirect`].
+    /// Makes the function's entry sites lead to `to`: nobody enters its code any more. One that
+    /// leads there already stays as it is. See [`Transaction::redirect`].
     ///
     /// # Safety
     /// As for [`Transaction::redirect`].
@@ -256,7 +260,8 @@ impl Engine {
         unsafe { change.redirect(function, to) }?.commit()
     }
 
-    /// Makes one site lead to the handler of [`Role::Deopt`], for good. One that does already stays as it is.
+    /// Makes one site lead to the handler of [`Role::Deopt`], for good. One that does already stays
+    /// as it is.
     ///
     /// # Errors
     /// As [`invalidate`](Self::invalidate).
@@ -301,8 +306,8 @@ impl Engine {
         self.shared.table.read().module_at(addr)?.function_at(addr)
     }
 
-    /// The site one of whose stubs or exit stubs contains `addr`. Takes time in the number of changed sites. None in a fork's
-    /// child whose parent was changing sites.
+    /// The site one of whose stubs or exit stubs contains `addr`. Takes time in the number of
+    /// changed sites. None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn site_of_stub(&self, addr: CodeAddr) -> Option<Site> {
         let states = self.shared.look()?;
@@ -316,8 +321,8 @@ impl Engine {
         self.shared.table.read().modules().cloned().collect()
     }
 
-    /// What stands in a site. One that is not registered with this engine has not been changed by it. In a fork's child
-    /// whose parent was changing sites, [`Status::Lost`]: it is not known.
+    /// What stands in a site. One that is not registered with this engine has not been changed by
+    /// it. In a fork's child whose parent was changing sites, [`Status::Lost`]: it is not known.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
         let Some(states) = self.shared.look() else {
@@ -347,7 +352,8 @@ impl Engine {
         self.shared.stubs.stats()
     }
 
-    /// How many bytes of stubs and exit stubs the site has now. 0 in a fork's child whose parent was changing sites.
+    /// How many bytes of stubs and exit stubs the site has now. 0 in a fork's child whose parent
+    /// was changing sites.
     #[must_use]
     pub fn stub_bytes(&self, site: &Site) -> u64 {
         let Some(states) = self.shared.look() else {
@@ -358,8 +364,8 @@ impl Engine {
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
-    /// How many bytes of stubs and exit stubs of the site have been given back since it was registered. 0 in a fork's child
-    /// whose parent was changing sites.
+    /// How many bytes of stubs and exit stubs of the site have been given back since it was
+    /// registered. 0 in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
         let Some(states) = self.shared.look() else {
@@ -370,8 +376,8 @@ impl Engine {
         state.map_or(0, |state| state.lasting.reclaimed)
     }
 
-    /// The last changes that were committed, oldest first; how many is said [when it is built](Builder::journal).
-    /// None in a fork's child whose parent was changing sites.
+    /// The last changes that were committed, oldest first; how many is said [when it is
+    /// built](Builder::journal). None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         let Some(mut states) = self.shared.look() else {
@@ -392,13 +398,14 @@ impl Engine {
         ThreadHandle::new(&self.shared.epochs)
     }
 
-    /// Gives back the stubs that nothing leads to any more and that every attached thread has since left, as
-    /// [its reports](ThreadHandle) say. Returns how many there were. Nothing waits: a stub that was retired since
-    /// the last call is given back by the next one after the reports, at the earliest. A call that finds such
-    /// stubs makes every core serialize, once.
+    /// Gives back the stubs that nothing leads to any more and that every attached thread has since
+    /// left, as [its reports](ThreadHandle) say. Returns how many there were. Nothing waits: a stub
+    /// that was retired since the last call is given back by the next one after the reports, at the
+    /// earliest. A call that finds such stubs makes every core serialize, once.
     ///
-    /// Only stubs of [live](Registration::live) modules: threads that execute others need not be attached. What is
-    /// [retired](Self::retired) of those, stubs with calls, is given back by [`reclaim`](Self::reclaim).
+    /// Only stubs of [live](Registration::live) modules: threads that execute others need not be
+    /// attached. What is [retired](Self::retired) of those, stubs with calls, is given back by
+    /// [`reclaim`](Self::reclaim).
     ///
     /// # Errors
     /// [`Error::NoBarrier`] where other threads cannot be made to serialize: the stubs are kept.
@@ -421,8 +428,9 @@ impl Engine {
         })
     }
 
-    /// The stubs that nothing leads to any more but in which, or in whose callees, threads may still be: what to ask
-    /// about before [`reclaim`](Self::reclaim). None in a fork's child whose parent was changing sites.
+    /// The stubs that nothing leads to any more but in which, or in whose callees, threads may
+    /// still be: what to ask about before [`reclaim`](Self::reclaim). None in a fork's child whose
+    /// parent was changing sites.
     #[must_use]
     pub fn retired(&self) -> Vec<CodeRange> {
         let Some(states) = self.shared.look() else {
@@ -435,9 +443,9 @@ impl Engine {
             .collect()
     }
 
-    /// Gives back the stubs that nothing leads to any more but into which a callee could have returned.
-    /// Returns how many there were. Stubs that the proof does not cover are kept, and stubs in which an exit resumes that it
-    /// does not cover.
+    /// Gives back the stubs that nothing leads to any more but into which a callee could have
+    /// returned. Returns how many there were. Stubs that the proof does not cover are kept, and
+    /// stubs in which an exit resumes that it does not cover.
     ///
     /// # Errors
     /// The memory refuses; the stubs are lost then.
@@ -456,8 +464,8 @@ impl Engine {
         })
     }
 
-    /// Forgets a module, its stubs and exit stubs. If the engine loaded its code, that is unloaded when the last handle
-    /// of the module, a site or a function of it is gone.
+    /// Forgets a module, its stubs and exit stubs. If the engine loaded its code, that is unloaded
+    /// when the last handle of the module, a site or a function of it is gone.
     ///
     /// # Errors
     /// [`Error::ModuleForeign`] for one that is not registered here; [`Error::NoGracePeriod`] for a proof that was found

@@ -1,4 +1,5 @@
-//! What is asked of a module and done by its engine: sites do not know of engines, so these methods are here.
+//! What is asked of a module and done by its engine: sites do not know of engines, so these methods
+//! are here.
 
 use super::transaction::Change;
 use super::{Engine, IfInvalid, Receipt, Shared};
@@ -25,7 +26,8 @@ impl Module {
         self.engine()?.sites_in(self, id.into())
     }
 
-    /// Writes the sequence into every valid site of this module with that ID; see [`Engine::patch`].
+    /// Writes the sequence into every valid site of this module with that ID; see
+    /// [`Engine::patch`].
     ///
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::EngineGone`], and as [`Engine::patch`].
@@ -35,7 +37,8 @@ impl Module {
         engine.change(sites.map(|site| (site, Change::Patch(sequence), IfInvalid::Leave)))
     }
 
-    /// Puts the original bytes back into every valid site of this module with that ID; see [`Engine::restore`].
+    /// Puts the original bytes back into every valid site of this module with that ID; see
+    /// [`Engine::restore`].
     ///
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::EngineGone`], and as [`Engine::restore`].

@@ -1,15 +1,17 @@
 //! Who wants to know what the engine does: an [`Observer`] is told of each event as it happens.
 //!
-//! Problem: profilers, debuggers and logs have to know where stubs stand and what was changed when, and an engine that
-//! nobody watches is not to pay for it; and they are code of others, which may panic or call the engine again.
-//! Approach: the engine tells its observers before a change is begun and when it is complete, with its books in order,
-//! never in between. A panic of an observer is caught, so that the change, and what the other observers are told, does
-//! not depend on it, and goes on in whoever made the change when that is whole and the lock free. The clock is
-//! read only where there is an observer.
+//! Problem: profilers, debuggers and logs have to know where stubs stand and what was changed when,
+//! and an engine that nobody watches is not to pay for it; and they are code of others, which may
+//! panic or call the engine again. Approach: the engine tells its observers before a change is
+//! begun and when it is complete, with its books in order, never in between. A panic of an observer
+//! is caught, so that the change, and what the other observers are told, does not depend on it, and
+//! goes on in whoever made the change when that is whole and the lock free. The clock is read only
+//! where there is an observer.
 //!
-//! Invariants: the address of code is told ([`Event::Placed`]) before the change that leads there, and its return
-//! ([`Event::Reclaimed`]) before its bytes are given to anyone else. Observers are told by the thread that holds the
-//! engine's lock, so that one that calls the engine again can be told from a thread that only has to wait.
+//! Invariants: the address of code is told ([`Event::Placed`]) before the change that leads there,
+//! and its return ([`Event::Reclaimed`]) before its bytes are given to anyone else. Observers are
+//! told by the thread that holds the engine's lock, so that one that calls the engine again can be
+//! told from a thread that only has to wait.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,16 +31,17 @@ use crate::invariant::OrAbort;
 use crate::memory::{StubPool, StubSlot};
 use crate::site::{Module, Site, SiteKey};
 
-/// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure is one.
+/// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure
+/// is one.
 ///
-/// It is called on the thread that makes the change, with the engine's lock held, so that events come in the order in
-/// which things happen. What it needs of the engine it can ask for later, when the change has returned: an observer
-/// that calls the engine which is telling it, be it for a state, panics, and one that waits for another thread which does
-/// waits for good.
+/// It is called on the thread that makes the change, with the engine's lock held, so that events
+/// come in the order in which things happen. What it needs of the engine it can ask for later, when
+/// the change has returned: an observer that calls the engine which is telling it, be it for a
+/// state, panics, and one that waits for another thread which does waits for good.
 ///
-/// An observer that panics keeps nothing from being done: the change is made, or refused, as without it, and
-/// the other observers are told of everything. The first panic then goes on in the caller of the engine, in place of what
-/// the call would have returned.
+/// An observer that panics keeps nothing from being done: the change is made, or refused, as
+/// without it, and the other observers are told of everything. The first panic then goes on in the
+/// caller of the engine, in place of what the call would have returned.
 pub trait Observer: Send + Sync {
     /// Something has happened.
     fn observe(&self, event: &Event<'_>);
@@ -54,7 +57,8 @@ impl<F: Fn(&Event<'_>) + Send + Sync> Observer for F {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A module is registered, and armed if it is live. It can be found, and so be run, when all observers were told.
+    /// A module is registered, and armed if it is live. It can be found, and so be run, when all
+    /// observers were told.
     Registered {
         /// The module.
         module: &'a Module,
@@ -64,8 +68,8 @@ pub enum Event<'a> {
         /// The module.
         module: &'a Module,
     },
-    /// Out-of-line code of a site is in place, and nothing leads there yet. Where the change is not made after all, it
-    /// is told as reclaimed.
+    /// Out-of-line code of a site is in place, and nothing leads there yet. Where the change is not
+    /// made after all, it is told as reclaimed.
     Placed(Placed<'a>),
     /// A site was patched, restored, invalidated or redirected.
     Changed(Changed<'a>),
@@ -123,8 +127,8 @@ pub enum CodeKind {
     Stub,
     /// LLVM's own call, moved out of a site that was armed.
     Armed,
-    /// A jump between a call site and what it calls. It runs in no frame of the site's function, but as the first
-    /// instruction of what is called would.
+    /// A jump between a call site and what it calls. It runs in no frame of the site's function,
+    /// but as the first instruction of what is called would.
     Call,
     /// A stub that the runtime has published.
     Published,
@@ -204,7 +208,8 @@ pub struct Reclaimed {
     pub generation: u64,
     /// Where it stood.
     pub range: CodeRange,
-    /// How long it waited until no thread was in it, since nothing led there any more. `None` if it did not have to.
+    /// How long it waited until no thread was in it, since nothing led there any more. `None` if it
+    /// did not have to.
     pub waited: Option<Duration>,
 }
 
@@ -254,7 +259,8 @@ impl Observers {
         self.any().then(Instant::now)
     }
 
-    /// Tells all of them. Whoever does holds the engine's lock, and has nothing in its hands that would be lost.
+    /// Tells all of them. Whoever does holds the engine's lock, and has nothing in its hands that
+    /// would be lost.
     #[cold]
     pub(super) fn tell(&self, event: &Event<'_>) {
         self.teller.store(this_thread(), Ordering::Relaxed);
@@ -269,7 +275,8 @@ impl Observers {
         self.teller.store(0, Ordering::Relaxed);
     }
 
-    /// Refuses a call of the engine by an observer that it is telling: this thread holds the lock that it wants.
+    /// Refuses a call of the engine by an observer that it is telling: this thread holds the lock
+    /// that it wants.
     #[cold]
     #[expect(clippy::panic, reason = "the alternative is to wait for good")]
     fn refuse_own(&self) {
@@ -300,12 +307,13 @@ impl Observers {
     }
 }
 
-/// What is returned under the engine's lock: two words where it succeeds. An [`Error`] is seven times as long, and copying
-/// the room for one behind the unlocking took 6 ns of a commit's 97.
+/// What is returned under the engine's lock: two words where it succeeds. An [`Error`] is seven
+/// times as long, and copying the room for one behind the unlocking took 6 ns of a commit's 97.
 pub(super) type Boxed<T> = core::result::Result<T, Box<Error>>;
 
 impl Shared {
-    /// The engine's lock, unless this is a fork's child: a thread of the parent may have it for ever.
+    /// The engine's lock, unless this is a fork's child: a thread of the parent may have it for
+    /// ever.
     ///
     /// # Panics
     /// In an observer that this engine is telling.
@@ -320,7 +328,8 @@ impl Shared {
         }))
     }
 
-    /// The same for who only looks: also in a fork's child, unless a thread of the parent has the lock.
+    /// The same for who only looks: also in a fork's child, unless a thread of the parent has the
+    /// lock.
     ///
     /// # Panics
     /// In an observer that this engine is telling.
@@ -331,8 +340,8 @@ impl Shared {
         }
     }
 
-    /// Does what observers may be told of, under the lock. If one of them has panicked, that goes on when the work is done
-    /// and the lock is free again.
+    /// Does what observers may be told of, under the lock. If one of them has panicked, that goes
+    /// on when the work is done and the lock is free again.
     #[inline]
     pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> Boxed<R>) -> Result<R> {
         let mut states = self.lock()?;
@@ -353,7 +362,8 @@ impl Shared {
         }
     }
 
-    /// Gives out-of-line code back to which nothing leads, and in which no thread is: tells of it, then frees it.
+    /// Gives out-of-line code back to which nothing leads, and in which no thread is: tells of it,
+    /// then frees it.
     pub(super) fn give_back(&self, given: Given) {
         for (owner, slot) in &given {
             self.observers.reclaimed(*owner, slot, None);

@@ -42,7 +42,8 @@ impl fmt::Display for Prepared<'_> {
     }
 }
 
-/// One site: a line with its address, ID, reserved length and slack, then what stands there and what will.
+/// One site: a line with its address, ID, reserved length and slack, then what stands there and
+/// what will.
 fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part, sides: [(&str, &[u8]); 2]) -> fmt::Result {
     let (reserved, used) = (item.site.reserved().get(), item.used.get());
     let slack = reserved.saturating_sub(used);

@@ -1,5 +1,5 @@
-//! From a change to bytes: assemble, place stubs and exit stubs, check. Everything that can be refused is refused
-//! here; nothing that is executed is touched.
+//! From a change to bytes: assemble, place stubs and exit stubs, check. Everything that can be
+//! refused is refused here; nothing that is executed is touched.
 
 use std::cell::RefCell;
 use std::mem;
@@ -110,7 +110,8 @@ fn collect<'s>(
     }
 }
 
-/// What a change of a site is made of. It stays where it is, also for the next: moving it takes longer than filling it.
+/// What a change of a site is made of. It stays where it is, also for the next: moving it takes
+/// longer than filling it.
 #[derive(Default)]
 pub(super) struct Made {
     /// Offsets to which return addresses may point while the new bytes stand there.
@@ -128,7 +129,8 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Adds the change to the transaction. What is left is as at the beginning, but for `until_run`, which is said each time.
+    /// Adds the change to the transaction. What is left is as at the beginning, but for
+    /// `until_run`, which is said each time.
     // A call of its own would have what stands in the site copied once more.
     #[inline(always)]
     fn add_to(
@@ -217,7 +219,8 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as asked for.
+    /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as
+    /// asked for.
     fn change(&mut self, change: Change<&Sequence>) -> Result<Option<Len>> {
         let status = self.state.installed.status;
         match change {
@@ -338,7 +341,8 @@ impl<'a> Preparation<'a> {
         Ok(assembled.used)
     }
 
-    /// The original bytes go through no assembler; what must hold for them is that they keep the return offsets.
+    /// The original bytes go through no assembler; what must hold for them is that they keep the
+    /// return offsets.
     fn restore(&mut self) -> Result<Len> {
         let lasting = &self.state.lasting;
         let returns = state::returns_of(self.site, &lasting.displaced)?;
@@ -429,7 +433,8 @@ impl<'a> Preparation<'a> {
         Ok(environment)
     }
 
-    /// The exit stub of an invalidated site. A thread that resumes from it does what the site did before.
+    /// The exit stub of an invalidated site. A thread that resumes from it does what the site did
+    /// before.
     pub(super) fn invalidation_exit_stub(&mut self) -> Result<CodeAddr> {
         let Some(sequence) = self.installed_sequence() else {
             return self.exit_stub(
@@ -452,7 +457,8 @@ impl<'a> Preparation<'a> {
         Ok(exit_stub)
     }
 
-    /// The sequence that stands in the site, in a stub: also one that was to stand in place only, and did.
+    /// The sequence that stands in the site, in a stub: also one that was to stand in place only,
+    /// and did.
     pub(super) fn copy_out_of_line(&mut self, sequence: &Sequence) -> Result<CodeAddr> {
         let sequence = &sequence.anywhere();
         let environment = self.environment(sequence, None)?;

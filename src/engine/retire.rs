@@ -1,16 +1,17 @@
 //! Stubs that nothing leads to any more, until no thread is in them.
 //!
-//! The life of a stub: it is filled and published; a patchable jump comes to lead to it; the patchable jump leads elsewhere and it
-//! is retired; every core is made to serialize, so that none goes on with the old patchable jump, and it is stamped with
-//! the epoch that begins then; every attached thread reports that epoch or a later one; it is freed.
-//! A rolled-back exchange ends the same way: threads may have gone through it.
+//! The life of a stub: it is filled and published; a patchable jump comes to lead to it; the
+//! patchable jump leads elsewhere and it is retired; every core is made to serialize, so that none
+//! goes on with the old patchable jump, and it is stamped with the epoch that begins then; every
+//! attached thread reports that epoch or a later one; it is freed. A rolled-back exchange ends the
+//! same way: threads may have gone through it.
 //!
-//! Reports are those of threads that execute live modules: [`Attached`](crate::publish::Attached) says nothing of others.
-//! A stub of a quiescent module is freed by a grace period only.
+//! Reports are those of threads that execute live modules: [`Attached`](crate::publish::Attached)
+//! says nothing of others. A stub of a quiescent module is freed by a grace period only.
 //!
-//! Sites are not all that leads to stubs: an exit leads to the stub in which a thread resumes from it. A stub is freed only
-//! when every exit is that leads there, whatever else has passed: a thread that is in the exit's handler may
-//! have reported what the stub alone would need.
+//! Sites are not all that leads to stubs: an exit leads to the stub in which a thread resumes from
+//! it. A stub is freed only when every exit is that leads there, whatever else has passed: a thread
+//! that is in the exit's handler may have reported what the stub alone would need.
 
 use std::time::Instant;
 
@@ -19,7 +20,8 @@ use super::state::{ExitStub, Stub};
 use crate::memory::StubSlot;
 use crate::publish::{GracePeriod, Moment, Passed, Rest};
 
-/// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees the stub.
+/// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees
+/// the stub.
 pub(super) struct RetiredCode {
     code: Code,
     since: Moment,
@@ -36,7 +38,8 @@ enum Code {
 /// What retired code waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// That every attached thread reports this, in an epoch that begins after every core has serialized.
+    /// That every attached thread reports this, in an epoch that begins after every core has
+    /// serialized.
     Reported(Rest),
     /// The same, with the epoch.
     Passed(u64, Rest),
@@ -135,7 +138,8 @@ impl<T> Default for RetireList<T> {
 }
 
 impl<T: Retirable> RetireList<T> {
-    /// No site leads to the item any more; it is freed when what it waits for has come, and nothing else leads there.
+    /// No site leads to the item any more; it is freed when what it waits for has come, and nothing
+    /// else leads there.
     pub(super) fn retire(&mut self, until: Until, item: T) {
         self.0.push(Waiting { until, item });
     }
@@ -175,7 +179,8 @@ impl<T: Retirable> RetireList<T> {
         self.take(|one| is_left(&one.item))
     }
 
-    /// Takes out what is left and nothing leads to, until there is no more: what is taken has led to other items.
+    /// Takes out what is left and nothing leads to, until there is no more: what is taken has led
+    /// to other items.
     fn take(&mut self, is_left: impl Fn(&Waiting<T>) -> bool) -> Vec<T> {
         let mut taken = Vec::new();
         loop {

@@ -1,4 +1,5 @@
-//! What the engine remembers of sites that it has changed. A site that was never changed has no state.
+//! What the engine remembers of sites that it has changed. A site that was never changed has no
+//! state.
 
 use core::any::Any;
 use core::cell::{Cell, OnceCell, RefCell};
@@ -82,10 +83,11 @@ pub(super) struct Installed {
     pub(super) generation: u64,
 }
 
-/// The state of a site that has been changed, or for which a change has been prepared. It is small: states lie side
-/// by side, and a commit touches this much of each.
+/// The state of a site that has been changed, or for which a change has been prepared. It is small:
+/// states lie side by side, and a commit touches this much of each.
 pub(super) struct SiteState {
-    /// Never the same twice for a place in [`States`], so that a change which was prepared for another is found out.
+    /// Never the same twice for a place in [`States`], so that a change which was prepared for
+    /// another is found out.
     version: u64,
     pub(super) installed: Box<Installed>,
     pub(super) lasting: Box<Lasting>,
@@ -98,8 +100,8 @@ pub(super) struct Lasting {
     /// The site's bytes.
     pub(super) range: CodeRange,
     pub(super) original: Arc<[u8]>,
-    /// The original instructions that lose bytes to a sequence: the original bytes, and of a shadow the rest of its
-    /// last instruction.
+    /// The original instructions that lose bytes to a sequence: the original bytes, and of a shadow
+    /// the rest of its last instruction.
     pub(super) displaced: Arc<[u8]>,
     /// The stub of the sequence that a lost site may hold.
     pub(super) doubtful: Option<Box<Stub>>,
@@ -218,7 +220,8 @@ impl SiteState {
         Ok(Self::new(site, original.into(), displaced.into(), &returns, None))
     }
 
-    /// The state of a live site that has just been armed. What `restore` puts back is its armed form.
+    /// The state of a live site that has just been armed. What `restore` puts back is its armed
+    /// form.
     pub(super) fn armed(site: &Site, displaced: Arc<[u8]>, armed: Arc<[u8]>, live: Armed) -> Self {
         Self::new(site, armed, displaced, &[], Some(live))
     }
@@ -261,7 +264,8 @@ impl SiteState {
         self.version
     }
 
-    /// Everything outside the site, which has that key, that belongs to it. What is retired may lead to the stubs.
+    /// Everything outside the site, which has that key, that belongs to it. What is retired may
+    /// lead to the stubs.
     fn into_code(self, site: SiteKey) -> SitesCode {
         let Lasting {
             doubtful,
@@ -316,8 +320,9 @@ pub(super) struct SitesCode {
     pub(super) stubs: SmallVec<[Box<Stub>; 1]>,
 }
 
-/// Hashes the two numbers of a key. The engine counts them up itself, so nobody can choose keys that collide, and
-/// the standard hasher's defence against that would be a good part of what a commit costs.
+/// Hashes the two numbers of a key. The engine counts them up itself, so nobody can choose keys
+/// that collide, and the standard hasher's defence against that would be a good part of what a
+/// commit costs.
 #[derive(Default)]
 pub(super) struct KeyHasher(u64);
 
@@ -327,8 +332,8 @@ impl Hasher for KeyHasher {
     }
 
     fn write_u32(&mut self, number: u32) {
-        // An odd factor keeps different numbers different; the fold brings the upper bits, which depend on all
-        // bits of the number, to where the table looks.
+        // An odd factor keeps different numbers different; the fold brings the upper bits, which
+        // depend on all bits of the number, to where the table looks.
         let product = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
     }
@@ -388,7 +393,8 @@ impl States {
         place
     }
 
-    /// The place of a registered site. Its state is made from what the site held at its registration the first time.
+    /// The place of a registered site. Its state is made from what the site held at its
+    /// registration the first time.
     pub(super) fn place_of(&mut self, site: &Site) -> Result<Place> {
         match self.known(site) {
             Some(place) => Ok(place),
@@ -396,8 +402,9 @@ impl States {
         }
     }
 
-    /// The place of a site, if it has one. Its module is registered then: states go with their modules. One that is
-    /// of another engine, or was registered once, may have the same key, but is not the same module.
+    /// The place of a site, if it has one. Its module is registered then: states go with their
+    /// modules. One that is of another engine, or was registered once, may have the same key, but
+    /// is not the same module.
     pub(super) fn known(&self, site: &Site) -> Option<Place> {
         let place = *self.by_site.get(&site.key())?;
         let state = self.at(place).expect("a listed site has a state");
@@ -426,13 +433,15 @@ impl States {
         Some(state.expect("a listed site has a state"))
     }
 
-    /// The state in a place. There is none any more where the module was unregistered after a change was prepared.
+    /// The state in a place. There is none any more where the module was unregistered after a
+    /// change was prepared.
     #[inline]
     pub(super) fn at(&self, place: Place) -> Option<&SiteState> {
         self.places.get(place.0)?.as_ref()
     }
 
-    /// Marks a site as left in doubt. What its new bytes may lead to is kept with it until its module goes.
+    /// Marks a site as left in doubt. What its new bytes may lead to is kept with it until its
+    /// module goes.
     pub(super) fn lose(&mut self, place: Place, exit_stubs: &mut Vec<ExitStub>, stub: Option<Box<Stub>>) {
         let version = self.next_version();
         let state = self.written(place);
@@ -463,8 +472,8 @@ impl States {
         self.written(place).installed.stub = Some(stub);
     }
 
-    /// Puts what stands in a site from now on into its state, under a version that was never there, and what stood
-    /// there into its place.
+    /// Puts what stands in a site from now on into its state, under a version that was never there,
+    /// and what stood there into its place.
     #[inline]
     pub(super) fn exchange(&mut self, place: Place, installed: &mut Box<Installed>, version: u64) {
         // protection: what-was-written-has-a-state
@@ -473,8 +482,8 @@ impl States {
         std::mem::swap(&mut state.installed, installed);
     }
 
-    /// The state of a site that a commit has written. It was found current under the same lock; without it, nobody
-    /// would know what the site holds now.
+    /// The state of a site that a commit has written. It was found current under the same lock;
+    /// without it, nobody would know what the site holds now.
     #[inline]
     fn written(&mut self, place: Place) -> &mut SiteState {
         let state = self.places.get_mut(place.0).and_then(Option::as_mut);
@@ -585,8 +594,8 @@ pub(super) fn returns_of(site: &Site, bytes: &[u8]) -> Result<Vec<u32>> {
         .collect())
 }
 
-/// Original bytes that come back must keep the return offsets as any sequence does, unless a return offset is one of
-/// their own: then what returned there before may return there again.
+/// Original bytes that come back must keep the return offsets as any sequence does, unless a return
+/// offset is one of their own: then what returned there before may return there again.
 pub(super) fn check_keeps_return_offsets(
     site: &Site,
     original: &[u8],
@@ -617,8 +626,8 @@ pub(super) fn check_keeps_return_offsets(
     Ok(())
 }
 
-/// Refuses a change of a site that is lost, and whatever `sticky` refuses of one that is invalidated
-/// or redirected.
+/// Refuses a change of a site that is lost, and whatever `sticky` refuses of one that is
+/// invalidated or redirected.
 pub(super) fn check_changeable(site: &Site, status: Status) -> Result<()> {
     match status {
         Status::Original | Status::Patched => Ok(()),

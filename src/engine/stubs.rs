@@ -11,9 +11,9 @@ use crate::sequence::Sequence;
 use crate::site::Site;
 
 impl Engine {
-    /// Puts a sequence into a stub of its own near the site, checked like any other, and returns its address, which
-    /// sequences of this site may have as a target. It ends by a jump to the site's end unless it leaves
-    /// otherwise, and stays until the module is unregistered.
+    /// Puts a sequence into a stub of its own near the site, checked like any other, and returns
+    /// its address, which sequences of this site may have as a target. It ends by a jump to the
+    /// site's end unless it leaves otherwise, and stays until the module is unregistered.
     ///
     /// # Errors
     /// What the sequence asks for cannot be had at the site; there is no memory; [`Error::SiteForeign`],

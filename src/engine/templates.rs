@@ -1,17 +1,21 @@
-//! Templates: sequences that were assembled and checked once for a kind of site, and are filled with other values.
+//! Templates: sequences that were assembled and checked once for a kind of site, and are filled
+//! with other values.
 //!
-//! Problem: most patches put a sequence into a site that has been put before, with another class or field, into a site that
-//! is like this one; assembling and checking it anew is most of what such a patch takes. Approach: what a sequence is without
-//! its values ([`Outline`]), and what a site is without its address, together name a template. The second such patch
-//! makes it: it assembles the sequence; the encoder says which bytes hold which value ([`Hole`](crate::sequence::Hole)), and where the
-//! checker leaves these bytes open, the code is kept as a template. From then on a patch fills the holes, and the
-//! checker [admits](verify::Template::admits) the result, hole by hole, before it is written.
+//! Problem: most patches put a sequence into a site that has been put before, with another class or
+//! field, into a site that is like this one; assembling and checking it anew is most of what such a
+//! patch takes. Approach: what a sequence is without its values ([`Outline`]), and what a site is
+//! without its address, together name a template. The second such patch makes it: it assembles the
+//! sequence; the encoder says which bytes hold which value ([`Hole`](crate::sequence::Hole)), and
+//! where the checker leaves these bytes open, the code is kept as a template. From then on a patch
+//! fills the holes, and the checker [admits](verify::Template::admits) the result, hole by hole,
+//! before it is written.
 //!
-//! Invariants: a template is filled only for sites whose record, shape and conventions are those for which its code was
-//! checked, word by word, and that have no return offsets to keep. Each value that may vary has a hole, and each open field
-//! is a hole; a sequence for which that does not hold is assembled each time. What cannot be filled
-//! (a value that its hole does not hold, a target out of reach, or so near that a branch there is short) is assembled,
-//! too; what was filled and is not admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and
+//! Invariants: a template is filled only for sites whose record, shape and conventions are those
+//! for which its code was checked, word by word, and that have no return offsets to keep. Each
+//! value that may vary has a hole, and each open field is a hole; a sequence for which that does
+//! not hold is assembled each time. What cannot be filled (a value that its hole does not hold, a
+//! target out of reach, or so near that a branch there is short) is assembled, too; what was filled
+//! and is not admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and
 //! [`SEQUENCES`] sequences are known.
 
 use core::cell::Cell;
@@ -55,7 +59,8 @@ pub(super) struct Templates {
 
 /// What is known of a sequence at a kind of site.
 enum Known {
-    /// It was assembled once. To make its template then would be a third of a patch that may be the only one: 1.1 us of 3.0.
+    /// It was assembled once. To make its template then would be a third of a patch that may be the
+    /// only one: 1.1 us of 3.0.
     Noted,
     /// It has to be assembled each time.
     Varies,
@@ -96,8 +101,8 @@ pub(super) struct Filled<'t> {
     pub(super) used: Len,
 }
 
-/// Mixes words, one after the other. They are of sequences, of whose values they have classes only: whoever chooses
-/// them could fill one bucket with a thousand, and no more.
+/// Mixes words, one after the other. They are of sequences, of whose values they have classes only:
+/// whoever chooses them could fill one bucket with a thousand, and no more.
 #[derive(Default)]
 pub(super) struct WordHasher(u64);
 
@@ -144,7 +149,8 @@ impl Templates {
         Some(number)
     }
 
-    /// The template of a sequence at a kind of site. It is often that of which the number was `last`.
+    /// The template of a sequence at a kind of site. It is often that of which the number was
+    /// `last`.
     #[inline]
     fn template(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
         let guess = self.templates.get(last.get() as usize);
@@ -165,8 +171,8 @@ impl Templates {
         self.templates.get(number as usize)
     }
 
-    /// Makes the code of a sequence at `range`, a site of that kind, if there is a template that can be filled. `last` is of the
-    /// site.
+    /// Makes the code of a sequence at `range`, a site of that kind, if there is a template that
+    /// can be filled. `last` is of the site.
     ///
     /// # Errors
     /// [`verify::Error::Filled`]: what was filled is not what was asked for. `name` names the site then.
@@ -214,7 +220,8 @@ impl Templates {
         }
     }
 
-    /// Notes that a sequence is assembled. Whether its code is to be [kept](Self::keep) as a template: the second time.
+    /// Notes that a sequence is assembled. Whether its code is to be [kept](Self::keep) as a
+    /// template: the second time.
     pub(super) fn note(&mut self, kind: u32, outline: &Outline) -> bool {
         let known = self
             .known
@@ -307,8 +314,8 @@ impl Wanted<'_> {
 }
 
 impl Template {
-    /// Keeps those fields open that the encoder says are holes. `None` if the checker closes one of them, or a value that
-    /// may vary has none.
+    /// Keeps those fields open that the encoder says are holes. `None` if the checker closes one of
+    /// them, or a value that may vary has none.
     fn of(
         (kind, sequence): (u32, &Sequence),
         site: &SiteContext<'_>,
@@ -368,8 +375,8 @@ impl Template {
         self.checked.admits(site, code, contents)
     }
 
-    /// Makes the code for a site at that address; `None` if a hole cannot hold what has to be there, or
-    /// is not in the code.
+    /// Makes the code for a site at that address; `None` if a hole cannot hold what has to be
+    /// there, or is not in the code.
     fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
         short::assign(code, self.checked.code());
         for (field, source) in self.checked.fields().iter().zip(&self.sources) {
@@ -395,8 +402,9 @@ impl Template {
     }
 }
 
-/// Where a target may be to which the assembler takes a short branch, from the end of a long one: it is behind that of the
-/// short one, by as many bytes as this branch and those before it are shorter.
+/// Where a target may be to which the assembler takes a short branch, from the end of a long one:
+/// it is behind that of the short one, by as many bytes as this branch and those before it are
+/// shorter.
 const NEAR: Range<i64> = -256..128;
 
 /// Whether the sequence may have a short branch that leaves the site.
@@ -414,8 +422,8 @@ fn is_fixed(value: u64) -> bool {
     sequence::is_single(sequence::class(value))
 }
 
-/// What a field is filled from that the encoder says holds that; `None` if it does not hold all of the value, which then
-/// has to be encoded.
+/// What a field is filled from that the encoder says holds that; `None` if it does not hold all of
+/// the value, which then has to be encoded.
 fn source(holds: Holds, field: &Field, outline: &Outline, code: &[u8]) -> Option<FilledFrom> {
     match holds {
         Holds::Target(number) => Some(FilledFrom::Target(number as usize)),
@@ -434,7 +442,8 @@ fn source(holds: Holds, field: &Field, outline: &Outline, code: &[u8]) -> Option
     }
 }
 
-/// All of a site that assembling and checking look at, but for its address, its return offsets and its name.
+/// All of a site that assembling and checking look at, but for its address, its return offsets and
+/// its name.
 fn words(site: &SiteContext<'_>) -> Vec<u64> {
     let shape = site.shape;
     let kind: u64 = match shape.kind() {

@@ -20,7 +20,8 @@ use crate::publish::GracePeriod;
 use crate::sequence::{Sequence, Target};
 use crate::site::{Function, Site, SiteKey};
 
-/// So many sites of a transaction are looked through for one that is there twice; beyond, a set says so.
+/// So many sites of a transaction are looked through for one that is there twice; beyond, a set
+/// says so.
 const FEW: usize = 8;
 
 /// The sites of a transaction, each with what is to become of it.
@@ -35,7 +36,8 @@ pub(super) enum IfInvalid {
     Leave,
 }
 
-/// What is to become of a site. A transaction has sequences of its own; whoever makes a change at once lends them.
+/// What is to become of a site. A transaction has sequences of its own; whoever makes a change at
+/// once lends them.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change<S = Sequence> {
     /// It gets this sequence.
@@ -66,8 +68,8 @@ impl<S: Borrow<Sequence>> Change<S> {
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
 ///
-/// Changes are added one after the other. One that is refused leaves the transaction as it was before, so that an error loses
-/// nothing. Dropping it changes nothing.
+/// Changes are added one after the other. One that is refused leaves the transaction as it was
+/// before, so that an error loses nothing. Dropping it changes nothing.
 ///
 /// ```no_run
 /// # fn example(engine: &patchpoint::Engine, hit: &patchpoint::sequence::Sequence, function: &patchpoint::site::Function)
@@ -103,8 +105,8 @@ impl<'e> Transaction<'e> {
         }
     }
 
-    /// Every valid site with that ID gets the sequence. Those that have been invalidated by the time of the commit stay so; the
-    /// [receipt](Receipt::invalidated) names them.
+    /// Every valid site with that ID gets the sequence. Those that have been invalidated by the
+    /// time of the commit stay so; the [receipt](Receipt::invalidated) names them.
     ///
     /// # Errors
     /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
@@ -158,8 +160,9 @@ impl<'e> Transaction<'e> {
         Ok(self)
     }
 
-    /// The function's entry sites lead to `to` from now on: nobody enters its code any more. `to` finds registers and
-    /// stack as they are at the entry of the function. It can be redirected again, but not patched or restored.
+    /// The function's entry sites lead to `to` from now on: nobody enters its code any more. `to`
+    /// finds registers and stack as they are at the entry of the function. It can be redirected
+    /// again, but not patched or restored.
     ///
     /// # Safety
     /// As long as a thread may enter the function or its stubs, there is code at `to` that can be entered in its place: it takes the
@@ -185,13 +188,14 @@ impl<'e> Transaction<'e> {
         self.add_all(entries, || Change::Redirect(sequence.clone()), IfInvalid::Refuse)
     }
 
-    /// Every recorded call of `function`, in all modules, goes to `to`. What is called there finds registers and stack as the function that
-    /// the compiler meant would, and must be callable so. See [`Engine::load_recording`] for which calls are
-    /// recorded.
+    /// Every recorded call of `function`, in all modules, goes to `to`. What is called there finds
+    /// registers and stack as the function that the compiler meant would, and must be callable so.
+    /// See [`Engine::load_recording`] for which calls are recorded.
     ///
-    /// The calls of modules that are [live](super::Registration::live) are changed while threads make them: each goes to the old function or to
-    /// the new one, and to the new one only when an [`immediate`](Self::immediate) commit has returned. A
-    /// thread that is in the old function goes on there.
+    /// The calls of modules that are [live](super::Registration::live) are changed while threads
+    /// make them: each goes to the old function or to the new one, and to the new one only when an
+    /// [`immediate`](Self::immediate) commit has returned. A thread that is in the old function
+    /// goes on there.
     ///
     /// # Safety
     /// As long as a recorded call of the function may be made, there is a function at `to` that can be called in its place: it takes
@@ -214,23 +218,25 @@ impl<'e> Transaction<'e> {
         self.add_all(calls, || Change::Restore, IfInvalid::Refuse)
     }
 
-    /// No return address points into the sites of this transaction: their return offsets need not be kept.
+    /// No return address points into the sites of this transaction: their return offsets need not
+    /// be kept.
     pub fn grace_period(&mut self, grace_period: GracePeriod) -> &mut Self {
         self.grace_period = Some(grace_period);
         self
     }
 
-    /// The sites' return offsets need not be kept: the world finds out whether a thread is in a site or returns there, and
-    /// waits until none does, or refuses the change, as it was told.
+    /// The sites' return offsets need not be kept: the world finds out whether a thread is in a
+    /// site or returns there, and waits until none does, or refuses the change, as it was told.
     ///
-    /// Only a world that [stops threads anywhere](crate::publish::World::stops_anywhere) looks for them.
+    /// Only a world that [stops threads anywhere](crate::publish::World::stops_anywhere) looks for
+    /// them.
     pub fn quiescent(&mut self) -> &mut Self {
         self.quiescent = true;
         self
     }
 
-    /// When the commit returns, no thread begins to execute what stood in the sites before, of live ones too: as after
-    /// an invalidation. One that is inside of a stub goes on there.
+    /// When the commit returns, no thread begins to execute what stood in the sites before, of live
+    /// ones too: as after an invalidation. One that is inside of a stub goes on there.
     pub fn immediate(&mut self) -> &mut Self {
         self.immediate = true;
         self
@@ -275,10 +281,12 @@ impl<'e> Transaction<'e> {
         Ok(())
     }
 
-    /// Assembles and checks every change, and allocates and fills stubs and exit stubs. No site is touched.
+    /// Assembles and checks every change, and allocates and fills stubs and exit stubs. No site is
+    /// touched.
     ///
-    /// What was collected is handed on, and the transaction is as new. After an error it still has its changes, so that it
-    /// can be mended and prepared again; but a [proof](Self::grace_period) holds for one attempt only.
+    /// What was collected is handed on, and the transaction is as new. After an error it still has
+    /// its changes, so that it can be mended and prepared again; but a [proof](Self::grace_period)
+    /// holds for one attempt only.
     ///
     /// # Errors
     /// Whatever keeps a change from being made.
@@ -311,8 +319,8 @@ impl<'e> Transaction<'e> {
         Ok(prepared)
     }
 
-    /// Prepares the changes and makes them. No other change comes in between. The transaction is as new then; after an error
-    /// it is as after one of [`prepare`](Self::prepare).
+    /// Prepares the changes and makes them. No other change comes in between. The transaction is as
+    /// new then; after an error it is as after one of [`prepare`](Self::prepare).
     ///
     /// # Errors
     /// As [`Transaction::prepare`] and [`Prepared::commit`]; no site has been changed then, unless the error is

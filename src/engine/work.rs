@@ -1,17 +1,18 @@
 //! A prepared transaction as data.
 //!
-//! Problem: committing a site takes a few hundred instructions, so that what is in no cache, what is moved or freed, and
-//! each call through a table is most of its cost; and preparing one whose sequence is known takes little more.
-//! Approach: all that can be known is made when the transaction is prepared, down to what will stand in the site's
-//! state, where a commit puts a pointer to it. What a commit touches of its sites lies side by side, in lists that are
-//! filled where they stay; what only failures and displays need is apart.
-//! What a commit replaces takes the place of what it was replaced by. Whoever prepares next files it in the
-//! journal, and takes the room of both, so that most transactions allocate nothing. The engine's own memory is called
+//! Problem: committing a site takes a few hundred instructions, so that what is in no cache, what
+//! is moved or freed, and each call through a table is most of its cost; and preparing one whose
+//! sequence is known takes little more. Approach: all that can be known is made when the
+//! transaction is prepared, down to what will stand in the site's state, where a commit puts a
+//! pointer to it. What a commit touches of its sites lies side by side, in lists that are filled
+//! where they stay; what only failures and displays need is apart. What a commit replaces takes the
+//! place of what it was replaced by. Whoever prepares next files it in the journal, and takes the
+//! room of both, so that most transactions allocate nothing. The engine's own memory is called
 //! directly, see `group`.
 //!
-//! Invariants: items and their parts have the same numbers, in the order in which they are written: quiescent ones by
-//! memory and address, then live ones; a commit writes only if the state in a part's place has the part's version,
-//! so what was derived from the state is true then.
+//! Invariants: items and their parts have the same numbers, in the order in which they are written:
+//! quiescent ones by memory and address, then live ones; a commit writes only if the state in a
+//! part's place has the part's version, so what was derived from the state is true then.
 
 use std::collections::HashMap;
 use std::mem;
@@ -152,10 +153,11 @@ impl OldStub {
     }
 }
 
-/// Adds what is made to a list. An ordinary `push` keeps what it is given on the stack, for the case that the list cannot
-/// grow, and copies it from there at once, for which a processor waits longer than all else takes. Here the list has
-/// grown before, and nothing is dropped. Inlined always, so that what is made is made in its place: with `add_to`, 29 of
-/// 2,850 instructions of a patch.
+/// Adds what is made to a list. An ordinary `push` keeps what it is given on the stack, for the
+/// case that the list cannot grow, and copies it from there at once, for which a processor waits
+/// longer than all else takes. Here the list has grown before, and nothing is dropped. Inlined
+/// always, so that what is made is made in its place: with `add_to`, 29 of 2,850 instructions of a
+/// patch.
 #[inline(always)]
 pub(super) fn push<T>(list: &mut Vec<T>, make: impl FnOnce() -> T) {
     list.reserve(1);
@@ -186,7 +188,8 @@ pub(super) struct Work {
     pub(super) groups: Groups,
     /// The changes of live sites.
     pub(super) exchanges: Vec<JumpExchange>,
-    /// What is published: the sites, or the patchable jumps of live ones, and what has been written outside of them.
+    /// What is published: the sites, or the patchable jumps of live ones, and what has been written
+    /// outside of them.
     pub(super) ranges: Vec<CodeRange>,
     /// What has been written outside of the sites.
     pub(super) outside: Vec<CodeRange>,
@@ -202,7 +205,8 @@ pub(super) struct Work {
     pub(super) invalidated: Vec<Site>,
     pub(super) items: Vec<Item>,
     pub(super) found: Found,
-    /// Whether a commit that has failed had exchanged patchable jumps before: threads may be where they led.
+    /// Whether a commit that has failed had exchanged patchable jumps before: threads may be where
+    /// they led.
     pub(super) exposed: bool,
     /// When it was committed.
     pub(super) time: CoarseTime,

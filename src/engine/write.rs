@@ -1,11 +1,13 @@
 //! Writing the sites of a transaction: all of them, or none.
 //!
-//! The order is that of the guarantee: compare every expected byte; make every run of pages writable; write;
-//! restore protection; publish; read back. A failure before the first write leaves nothing to undo but
-//! protections, which `CodeMemory::begin` and `end` do; a failure after it rolls every site back, memory by
-//! memory, so that one that cannot be restored does not keep the others from it.
+//! The order is that of the guarantee: compare every expected byte; make every run of pages
+//! writable; write; restore protection; publish; read back. A failure before the first write leaves
+//! nothing to undo but protections, which `CodeMemory::begin` and `end` do; a failure after it
+//! rolls every site back, memory by memory, so that one that cannot be restored does not keep the
+//! others from it.
 //!
-//! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is needed.
+//! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is
+//! needed.
 
 use super::fault::{Found, Outcome};
 use super::group::{Group, Groups, Held};
@@ -43,8 +45,8 @@ impl Work {
         }
     }
 
-    /// Writes the new bytes of the quiescent items, or leaves the old ones. Items whose sites have neither, or are not
-    /// executable, are given their fate.
+    /// Writes the new bytes of the quiescent items, or leaves the old ones. Items whose sites have
+    /// neither, or are not executable, are given their fate.
     #[inline]
     pub(super) fn write(&mut self, stopped: &Stopped, publisher: &Publisher) -> Outcome {
         let writing = Writing {
@@ -62,7 +64,8 @@ impl Work {
     }
 }
 
-/// Does it in a function of its own: what lies on the way of a commit that does not call it costs that commit.
+/// Does it in a function of its own: what lies on the way of a commit that does not call it costs
+/// that commit.
 #[inline(never)]
 fn apart<R>(work: impl FnOnce() -> R) -> R {
     work()
@@ -156,8 +159,8 @@ impl Writing<'_> {
         done
     }
 
-    /// Writes the old bytes of every group again and notes what came of it. A transaction is taken back that has
-    /// begun to write.
+    /// Writes the old bytes of every group again and notes what came of it. A transaction is taken
+    /// back that has begun to write.
     #[cold]
     fn roll_back<M: Held>(&mut self, groups: &mut [Group<M>], writes: &[Write], open: Open) {
         restore(groups, writes, open, self.stopped);
@@ -173,8 +176,8 @@ impl Writing<'_> {
     }
 }
 
-/// Writes what can be written, and notes of each group whether its pages are executable again. Whether the old
-/// bytes are there is then a matter of looking.
+/// Writes what can be written, and notes of each group whether its pages are executable again.
+/// Whether the old bytes are there is then a matter of looking.
 ///
 /// All groups are written before the first ends: two memories may share a page.
 fn restore<M: Held>(groups: &mut [Group<M>], writes: &[Write], open: Open, stopped: &Stopped) {

@@ -1,5 +1,5 @@
-//! The one error type. Each variant is one sentence with the place, what was needed, what was there, and
-//! how to mend it; a variant's fields are what its sentence names.
+//! The one error type. Each variant is one sentence with the place, what was needed, what was
+//! there, and how to mend it; a variant's fields are what its sentence names.
 
 mod place;
 mod provider;
@@ -55,7 +55,8 @@ pub enum Error {
     #[error(transparent)]
     Assemble(#[from] patchpoint_asm::Error),
     // ---- verify ----
-    /// The checker refuses a sequence, an exchange or a call, or does not understand what a site holds.
+    /// The checker refuses a sequence, an exchange or a call, or does not understand what a site
+    /// holds.
     #[cfg(feature = "std")]
     #[error(transparent)]
     Check(#[from] patchpoint_verify::Error),
@@ -87,7 +88,8 @@ pub enum Error {
     /// A write came outside the pages that `begin` opened.
     #[error("{len} bytes at {at} are not in a page that was opened; give begin every page that is written")]
     PageNotOpen { at: CodeAddr, len: u64 },
-    /// Pages could not be given their protection back; those named can be written and not be executed.
+    /// Pages could not be given their protection back; those named can be written and not be
+    /// executed.
     #[error("pages {runs:?} could not be made executable again: {errno}; no thread may execute them")]
     ProtectionLost { runs: Vec<CodeRange>, errno: Errno },
     /// A word is to be exchanged by one store, and the strategy or the address cannot.
@@ -170,7 +172,8 @@ pub enum Error {
     /// A proof is about other bytes.
     #[error("{range} is not among the ranges that have had their grace period: ask for it too")]
     NoGracePeriod { range: CodeRange },
-    /// Memory whose writing allocates, under a world that stops threads in the middle of anything, the allocator included.
+    /// Memory whose writing allocates, under a world that stops threads in the middle of anything,
+    /// the allocator included.
     #[error(
         "{range} would be written by {strategy}, which allocates, and the engine's world stops threads anywhere: let the \
          engine load the code (Alias), adopt it where ProcMem works, or build the engine with a world that stops threads \
@@ -231,7 +234,8 @@ pub enum Error {
          extension that it belongs to (AArch64: SVE and SME, RISC-V: V, x86-64: APX), or keep the value in memory"
     )]
     RegisterNotKept { site: Box<SiteName>, register: DwarfReg, name: String },
-    /// The function has instructions on scalable vectors, and nothing tells which of these are live at a site.
+    /// The function has instructions on scalable vectors, and nothing tells which of these are live
+    /// at a site.
     #[error(
         "the instruction at {at} works on scalable vectors, which no exit saves, and nothing tells which are live at \
          {site}: compile the function without them (AArch64: SVE and SME, RISC-V: V), or let a patchpoint be there"
@@ -255,8 +259,9 @@ pub enum Error {
         "PC section {section:?} marks {at}, which is in no function of the module: give all functions, or the section's address"
     )]
     MarkOutsideFunctions { section: String, at: CodeAddr },
-    /// A branch goes into the middle of a site. LLVM counts too many bytes for a shadow where there are instructions that
-    /// emit none (fences within one thread, empty inline assembly): then what is behind the shadow counts as its own.
+    /// A branch goes into the middle of a site. LLVM counts too many bytes for a shadow where there
+    /// are instructions that emit none (fences within one thread, empty inline assembly): then what
+    /// is behind the shadow counts as its own.
     #[error(
         "the branch at {from} goes to {to}, inside {site}: reserve fewer bytes, up to {to}, or let the compiler reserve more \
          or mark another instruction"
@@ -297,7 +302,8 @@ pub enum Error {
     #[error(
         "{site} reserves {}, and not just nops stand there: reserve them with \"patchable-function-entry\"", bytes(.reserved))]
     EntryNotNops { site: Box<SiteName>, reserved: Len },
-    /// Other code runs before an entry site, or leads there: the registers are not as a call has left them.
+    /// Other code runs before an entry site, or leads there: the registers are not as a call has
+    /// left them.
     #[error(
         "entry {site} is not at its function's entry: the instruction at {at} {why}; leave out `EntrySpec::at`, or promise what holds there by `EntrySpec::promised_at`"
     )]
@@ -453,7 +459,8 @@ pub enum Error {
         "site {id} at {addr}: {location} is not a location of its record; take it from the record of this site"
     )]
     FrameLocation { id: RecordId, addr: CodeAddr, location: crate::stackmap::Location },
-    /// A value is wider than 64 bytes, or has another size than its location, or the location is a constant.
+    /// A value is wider than 64 bytes, or has another size than its location, or the location is a
+    /// constant.
     #[error(
         "site {id} at {addr}: a value of {found} bytes does not fit {location}; at most {limit} bytes can be moved there"
     )]

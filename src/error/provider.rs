@@ -5,8 +5,9 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 
-/// An error of an implementation outside of this crate of one of its traits ([`Mirror`](crate::memory::Mirror) and
-/// [`Publication`](crate::publish::Publication), say), which the engine hands on as it is. Clones name the same.
+/// An error of an implementation outside of this crate of one of its traits
+/// ([`Mirror`](crate::memory::Mirror) and [`Publication`](crate::publish::Publication), say), which
+/// the engine hands on as it is. Clones name the same.
 ///
 /// ```
 /// use patchpoint::Error;

@@ -1,4 +1,5 @@
-//! Any bytes as an object, through the whole engine: loaded, registered, patched, restored, invalidated.
+//! Any bytes as an object, through the whole engine: loaded, registered, patched, restored,
+//! invalidated.
 #![allow(
     unsafe_code,
     reason = "promises are unsafe functions; no code is executed here"
@@ -24,8 +25,8 @@ const LIMIT: u32 = 1 << 20;
 /// Of so many sites the engine is asked for everything.
 const SITES: usize = 8;
 
-/// Loads what follows the first 16 bytes as an object, which must not harm the engine, and does everything with its
-/// sites that the first bytes choose.
+/// Loads what follows the first 16 bytes as an object, which must not harm the engine, and does
+/// everything with its sites that the first bytes choose.
 ///
 /// # Panics
 /// When bytes outside a site change, a restored site differs from what it was, or memory is lost.

@@ -1,5 +1,5 @@
-//! The registers in which compiled code holds values, by DWARF number: written from the ABIs, not from the assemblers'
-//! tables.
+//! The registers in which compiled code holds values, by DWARF number: written from the ABIs, not
+//! from the assemblers' tables.
 
 use core::ops::RangeInclusive;
 

@@ -23,8 +23,8 @@ use crate::stackmap::{Endian, Location, StackMaps};
 use crate::verify::{self, Chunk};
 use patchpoint_asm::backend_of;
 
-/// Assembles a sequence for a site, all of which the bytes describe, on the architecture that the first byte chooses,
-/// in place or in a stub, and checks it.
+/// Assembles a sequence for a site, all of which the bytes describe, on the architecture that the
+/// first byte chooses, in place or in a stub, and checks it.
 ///
 /// # Panics
 /// When the checker refuses what the assembler made of operations, but for a value that is lost on a path; or when
@@ -226,7 +226,8 @@ fn value(choices: &mut Chooser<'_>) -> Location {
     }
 }
 
-/// The distance of a slot from its base: near, around what an instruction can hold, sometimes anything.
+/// The distance of a slot from its base: near, around what an instruction can hold, sometimes
+/// anything.
 fn offset(choices: &mut Chooser<'_>) -> i32 {
     let near = i32::from(choices.byte() as i8);
     match choices.below(8) {
@@ -237,7 +238,8 @@ fn offset(choices: &mut Chooser<'_>) -> i32 {
     }
 }
 
-/// A record as registration lets pass: a location for result and arguments each, the result in a register.
+/// A record as registration lets pass: a location for result and arguments each, the result in a
+/// register.
 fn record_spec(choices: &mut Chooser<'_>, shape: CallShape) -> RecordSpec {
     let any_reg =
         shape.kind() == SiteKind::Patchpoint && shape.convention() == crate::arch::Convention::AnyReg;
@@ -370,8 +372,9 @@ fn bits(sequence: Sequence, choices: &mut Chooser<'_>) -> Sequence {
     }
 }
 
-/// Up to eight operations and some that are at their end, and whether raw bytes are among them, which may be anything. What
-/// cannot be assembled is mostly left away again: most sequences are to be valid.
+/// Up to eight operations and some that are at their end, and whether raw bytes are among them,
+/// which may be anything. What cannot be assembled is mostly left away again: most sequences are to
+/// be valid.
 fn operations(
     choices: &mut Chooser<'_>,
     fits: &dyn Fn(&Sequence) -> Result<(), sequence::Error>,
@@ -501,7 +504,8 @@ mod tests {
         whole.split(' ').next().unwrap_or("").into()
     }
 
-    /// A million each, in release: `PATCHPOINT_FUZZ_EXECUTIONS=1000000 cargo test --release --lib fuzzing`.
+    /// A million each, in release: `PATCHPOINT_FUZZ_EXECUTIONS=1000000 cargo test --release --lib
+    /// fuzzing`.
     fn the_checker_accepts_what_is_assembled(arch: Arch) {
         let executions = crate::fuzzing::executions(40_000);
         let tally = RefCell::new(BTreeMap::<String, u64>::new());

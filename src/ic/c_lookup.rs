@@ -23,8 +23,9 @@ pub struct CMiss {
     pub entry: CEntry,
 }
 
-/// What a C function wants cached: a test of one word of the receiver, which is the site's first argument and a pointer,
-/// and what to do where it holds. What it cannot say takes a [`Lookup`] in Rust.
+/// What a C function wants cached: a test of one word of the receiver, which is the site's first
+/// argument and a pointer, and what to do where it holds. What it cannot say takes a [`Lookup`] in
+/// Rust.
 ///
 /// ```c
 /// struct patchpoint_entry {
@@ -37,10 +38,11 @@ pub struct CMiss {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct CEntry {
-    /// [`NOTHING`](Self::NOTHING), [`LOAD`](Self::LOAD), [`CONSTANT`](Self::CONSTANT) or [`CALL`](Self::CALL). Another
-    /// number learns nothing.
+    /// [`NOTHING`](Self::NOTHING), [`LOAD`](Self::LOAD), [`CONSTANT`](Self::CONSTANT) or
+    /// [`CALL`](Self::CALL). Another number learns nothing.
     pub action: u32,
-    /// The bytes of the receiver's word that is compared: 1, 2, 4 or 8. Another number learns nothing.
+    /// The bytes of the receiver's word that is compared: 1, 2, 4 or 8. Another number learns
+    /// nothing.
     pub guard_size: u32,
     /// Where in the receiver the word is, in bytes.
     pub guard_at: i32,
@@ -63,9 +65,9 @@ impl CEntry {
     pub const LOAD: u32 = 1;
     /// The result is `value`.
     pub const CONSTANT: u32 = 2;
-    /// The function at `value`, which follows the C convention, is called with the site's arguments. That it can be
-    /// ([`Sequence::call`](crate::sequence::Sequence::call)) is promised by who makes the
-    /// [`CFunction`](crate::deopt::CFunction) which answers so.
+    /// The function at `value`, which follows the C convention, is called with the site's
+    /// arguments. That it can be ([`Sequence::call`](crate::sequence::Sequence::call)) is promised
+    /// by who makes the [`CFunction`](crate::deopt::CFunction) which answers so.
     pub const CALL: u32 = 3;
 
     fn entry(&self) -> Option<Entry> {

@@ -29,7 +29,8 @@ pub enum State {
     Polymorphic,
     /// The runtime's generic path.
     Megamorphic,
-    /// The site has been invalidated, or a failed roll-back left it in doubt: the cache learns nothing any more.
+    /// The site has been invalidated, or a failed roll-back left it in doubt: the cache learns
+    /// nothing any more.
     Dead,
 }
 
@@ -44,14 +45,15 @@ impl Cache {
         &self.0.site
     }
 
-    /// Its state. In a fork's child whose parent was changing the cache, [`State::Dead`]: it is not known.
+    /// Its state. In a fork's child whose parent was changing the cache, [`State::Dead`]: it is not
+    /// known.
     #[must_use]
     pub fn state(&self) -> State {
         self.0.look().map_or(State::Dead, |inner| inner.state)
     }
 
-    /// Its entries, in the order in which they are tested, with the hits of each where they are counted. None in a
-    /// fork's child whose parent was changing the cache.
+    /// Its entries, in the order in which they are tested, with the hits of each where they are
+    /// counted. None in a fork's child whose parent was changing the cache.
     #[must_use]
     pub fn entries(&self) -> Vec<(Entry, Option<u64>)> {
         let Some(inner) = self.0.look() else {
@@ -84,8 +86,8 @@ pub(super) struct Cell {
 pub(super) struct Inner {
     state: State,
     entries: Vec<Installed>,
-    /// All counters that the site's code has ever used. Those that no entry uses are used again: code that still
-    /// counts there adds a few hits to the wrong entry, but never to freed memory.
+    /// All counters that the site's code has ever used. Those that no entry uses are used again:
+    /// code that still counts there adds a few hits to the wrong entry, but never to freed memory.
     counters: Vec<Counter>,
     /// The misses when the state last changed.
     changed_at: u64,
@@ -156,7 +158,8 @@ impl Cell {
         self.inner.try_lock()
     }
 
-    /// Locks it for a look, also in a fork's child, unless a thread of the parent has the lock there for ever.
+    /// Locks it for a look, also in a fork's child, unless a thread of the parent has the lock
+    /// there for ever.
     fn look(&self) -> Option<MutexGuard<'_, Inner>> {
         self.birth.lock(&self.inner)
     }
@@ -204,7 +207,8 @@ impl Inner {
         self.entries.iter().any(|installed| depends(installed, keys))
     }
 
-    /// What becomes of the cache with an entry that a lookup has handed over; `None` if nothing changes.
+    /// What becomes of the cache with an entry that a lookup has handed over; `None` if nothing
+    /// changes.
     pub(super) fn learn(
         &mut self,
         engine: &Engine,
@@ -366,8 +370,8 @@ impl Inner {
         }
     }
 
-    /// The site refused what was planned, and stayed as it was. What it has refused once it will refuse again, so the
-    /// next tries come ever later.
+    /// The site refused what was planned, and stayed as it was. What it has refused once it will
+    /// refuse again, so the next tries come ever later.
     pub(super) fn refused(&mut self, cell: &Cell, why: Error) {
         // protection: dead-caches-learn-nothing
         if is_final(&why) {

@@ -1,4 +1,5 @@
-//! All caches of a runtime: what they have in common, the way in from a miss, and changes of many at once.
+//! All caches of a runtime: what they have in common, the way in from a miss, and changes of many
+//! at once.
 
 #![allow(unsafe_code, reason = "Exits is an unsafe trait")]
 
@@ -63,14 +64,16 @@ impl Builder {
         self
     }
 
-    /// What a megamorphic site does: the runtime's generic path, the same for all. If nothing is said, it misses.
+    /// What a megamorphic site does: the runtime's generic path, the same for all. If nothing is
+    /// said, it misses.
     #[must_use]
     pub fn megamorphic(self, sequence: Sequence) -> Self {
         self.megamorphic_by(move |_| Some(sequence.clone()))
     }
 
-    /// The same where sites have paths of their own: this is asked each time that one becomes megamorphic. One for which
-    /// it has none misses. It must neither miss nor change caches: the cache is locked.
+    /// The same where sites have paths of their own: this is asked each time that one becomes
+    /// megamorphic. One for which it has none misses. It must neither miss nor change caches: the
+    /// cache is locked.
     ///
     /// ```
     /// use patchpoint::ic::Caches;
@@ -93,9 +96,9 @@ impl Builder {
         self
     }
 
-    /// Lets the lookup see the whole frame: every register, so that it can [leave](Learn::Leave) the frame and walk to
-    /// its callers. Without it, misses save the registers that are live, where they are known (see
-    /// [`ExitStubs::on_live_register_miss`]), which is faster.
+    /// Lets the lookup see the whole frame: every register, so that it can [leave](Learn::Leave)
+    /// the frame and walk to its callers. Without it, misses save the registers that are live,
+    /// where they are known (see [`ExitStubs::on_live_register_miss`]), which is faster.
     #[must_use]
     pub fn whole_frames(mut self) -> Self {
         self.settings.whole_frames = true;
@@ -111,8 +114,8 @@ impl Builder {
         self.lookup_by(lookup)
     }
 
-    /// The same for a type that implements [`Lookup`]: one of the runtime's, or a [`CFunction`](crate::deopt::CFunction) of
-    /// a [`CMiss`](super::CMiss).
+    /// The same for a type that implements [`Lookup`]: one of the runtime's, or a
+    /// [`CFunction`](crate::deopt::CFunction) of a [`CMiss`](super::CMiss).
     #[must_use]
     pub fn lookup_by(self, lookup: impl Lookup + 'static) -> Caches {
         Caches {
@@ -183,8 +186,8 @@ impl Caches {
         self.exits(ExitStubs::new())
     }
 
-    /// The exits of an engine that has these caches, and the other handlers of these exit stubs. Their handler of misses is
-    /// replaced.
+    /// The exits of an engine that has these caches, and the other handlers of these exit stubs.
+    /// Their handler of misses is replaced.
     #[must_use]
     pub fn exits(&self, exit_stubs: ExitStubs) -> impl Exits + use<> {
         let shared = Arc::clone(&self.shared);
@@ -197,7 +200,8 @@ impl Caches {
         }
     }
 
-    /// Gives a patchpoint a cache, which is empty: every execution goes to the lookup. A site that has one keeps it.
+    /// Gives a patchpoint a cache, which is empty: every execution goes to the lookup. A site that
+    /// has one keeps it.
     ///
     /// # Errors
     /// [`Error::CacheEngine`] for another engine than before; and as [`Engine::patch_site`]: nothing has changed then.
@@ -240,8 +244,9 @@ impl Caches {
         self.shared.cells.read().get(&site.addr()).cloned().map(Cache)
     }
 
-    /// Takes every entry back that depends on one of these keys, from all caches, in one transaction. When it returns,
-    /// no thread begins to execute one any more; see the [module](super) for those that have begun.
+    /// Takes every entry back that depends on one of these keys, from all caches, in one
+    /// transaction. When it returns, no thread begins to execute one any more; see the
+    /// [module](super) for those that have begun.
     ///
     /// # Errors
     /// As [`Transaction::commit`](crate::engine::Transaction::commit): all entries are still there then.
@@ -352,8 +357,8 @@ impl Shared {
         frame.resume()
     }
 
-    /// Installs what a lookup has found that began after `seen` retractions. Another thread that is changing the cache
-    /// is not waited for: this execution has its result already.
+    /// Installs what a lookup has found that began after `seen` retractions. Another thread that is
+    /// changing the cache is not waited for: this execution has its result already.
     fn learn(&self, cell: &Cell, entry: Entry, seen: u64) {
         if self.check_here().is_err() {
             return;
@@ -361,7 +366,8 @@ impl Shared {
         let (Some(engine), Some(mut inner)) = (self.engine(), cell.try_lock()) else {
             return;
         };
-        // A retraction that comes now finds the site, and waits for the lock; one that came before is seen.
+        // A retraction that comes now finds the site, and waits for the lock; one that came before
+        // is seen.
         for key in &entry.keys {
             // protection: entry-is-indexed
             self.index(*key, [cell.site.addr()]);

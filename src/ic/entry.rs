@@ -11,7 +11,8 @@ use crate::addr::CodeAddr;
 use crate::arch::OnReturn;
 use crate::sequence::{Field, Mem, Operand, Sequence, Source};
 
-/// What an entry depends on: a class, a shape, a global assumption. The runtime chooses the numbers.
+/// What an entry depends on: a class, a shape, a global assumption. The runtime chooses the
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u64);
 
@@ -62,8 +63,8 @@ impl Pointer {
         }
     }
 
-    /// The value is the pointer plus a tag in its low bits, which a guard has found to be this one. Taking the tag off
-    /// costs nothing: it becomes part of displacements.
+    /// The value is the pointer plus a tag in its low bits, which a guard has found to be this one.
+    /// Taking the tag off costs nothing: it becomes part of displacements.
     #[must_use]
     pub fn tagged(value: impl Into<Operand>, tag: u8) -> Self {
         Self {
@@ -72,8 +73,8 @@ impl Pointer {
         }
     }
 
-    /// The low `bits` bits of the value are the pointer, the others say what it is: NaN-boxing. Needs a register that
-    /// is free at the site.
+    /// The low `bits` bits of the value are the pointer, the others say what it is: NaN-boxing.
+    /// Needs a register that is free at the site.
     #[must_use]
     pub fn boxed(value: impl Into<Operand>, bits: u8) -> Self {
         Self {
@@ -117,7 +118,8 @@ pub(super) enum Test {
 }
 
 impl Guard {
-    /// A value, a part of it, or memory behind it is `to`: a type tag, a shape word, an interned name.
+    /// A value, a part of it, or memory behind it is `to`: a type tag, a shape word, an interned
+    /// name.
     #[must_use]
     pub fn equal(value: impl Into<Source>, to: u64) -> Self {
         Self(Test::Equal {
@@ -136,8 +138,8 @@ impl Guard {
         })
     }
 
-    /// At `at` the object holds a pointer to another, whose field at `disp` is `to`: the shape of its class. Needs a
-    /// register that is free at the site.
+    /// At `at` the object holds a pointer to another, whose field at `disp` is `to`: the shape of
+    /// its class. Needs a register that is free at the site.
     #[must_use]
     pub fn through<F: Field>(pointer: Pointer, at: i32, disp: i32, to: u64) -> Self {
         Self(Test::ThroughEqual {
@@ -148,8 +150,9 @@ impl Guard {
         })
     }
 
-    /// The bits of the value that `mask` has are `to`: the tag of a small integer or of a pointer. Needs a register
-    /// that is free at the site, unless the mask is 0xff, 0xffff, 0xffffffff or all bits.
+    /// The bits of the value that `mask` has are `to`: the tag of a small integer or of a pointer.
+    /// Needs a register that is free at the site, unless the mask is 0xff, 0xffff, 0xffffffff or
+    /// all bits.
     #[must_use]
     pub fn masked(value: impl Into<Operand>, mask: u64, to: u64) -> Self {
         Self(Test::Masked {
@@ -159,8 +162,8 @@ impl Guard {
         })
     }
 
-    /// The bits of the value from number `from` (0 to 63) upwards are `to`: the kind of a NaN-boxed value. Needs a
-    /// register that is free at the site.
+    /// The bits of the value from number `from` (0 to 63) upwards are `to`: the kind of a NaN-boxed
+    /// value. Needs a register that is free at the site.
     #[must_use]
     pub fn high_bits(value: impl Into<Operand>, from: u8, to: u64) -> Self {
         Self(Test::High {
@@ -193,8 +196,8 @@ impl Action {
         Self(Act::Load { from, field })
     }
 
-    /// At `at` the object holds a pointer to another; the result is the field at `disp` of that one: a property that
-    /// is kept out of line, or in a prototype.
+    /// At `at` the object holds a pointer to another; the result is the field at `disp` of that
+    /// one: a property that is kept out of line, or in a prototype.
     #[must_use]
     pub fn load_through<F: Field>(pointer: Pointer, at: i32, disp: i32) -> Self {
         let field = FieldAt::new::<F>(disp);
@@ -211,8 +214,8 @@ impl Action {
         })
     }
 
-    /// Calls a method with the site's arguments, where they are: a C function at a site with the C convention; at an
-    /// `anyregcc` site only code that preserves every register but the result.
+    /// Calls a method with the site's arguments, where they are: a C function at a site with the C
+    /// convention; at an `anyregcc` site only code that preserves every register but the result.
     ///
     /// # Safety
     /// As for [`Sequence::call`]; for as long as a cache has the entry, and until the stubs that it had by then are given back.
@@ -232,8 +235,9 @@ impl Action {
         Self(Act::Constant(value))
     }
 
-    /// Appends operations of the runtime's own. They end by going on behind the last one, and neither bind labels nor
-    /// lead to [`Target::Miss`](crate::sequence::Target::Miss) after something has been written.
+    /// Appends operations of the runtime's own. They end by going on behind the last one, and
+    /// neither bind labels nor lead to [`Target::Miss`](crate::sequence::Target::Miss) after
+    /// something has been written.
     #[must_use]
     pub fn custom(append: impl Fn(Sequence) -> Sequence + Send + Sync + 'static) -> Self {
         Self(Act::Custom(Arc::new(append)))

@@ -61,7 +61,8 @@ fn one(
         Counter::Plain(at) => (at, false),
         Counter::Atomic(at) => (at, true),
     };
-    // The register that guards took values apart in is free again, and may be the only one for a far address.
+    // The register that guards took values apart in is free again, and may be the only one for a
+    // far address.
     let (sequence, base) = match entry.guards.iter().any(takes_temp) {
         true => (sequence.mov(temp(), counter_at.get()), temp()),
         false => (sequence, counter_at.into()),
@@ -130,7 +131,8 @@ fn part(value: Operand, mask: u64) -> Option<Source> {
     }
 }
 
-/// A base to address from, and what is to be added to displacements. Boxed pointers are taken apart in `into`.
+/// A base to address from, and what is to be added to displacements. Boxed pointers are taken apart
+/// in `into`.
 fn unbox(sequence: Sequence, pointer: Pointer, into: Operand) -> (Sequence, Operand, i32) {
     match pointer.boxing {
         Boxing::Plain => (sequence, pointer.value, 0),

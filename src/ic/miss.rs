@@ -14,7 +14,8 @@ pub struct Miss<'m, 'f> {
 }
 
 impl<'f> Miss<'_, 'f> {
-    /// The site, if it has a cache; one whose sequence leads to a miss without a cache learns nothing.
+    /// The site, if it has a cache; one whose sequence leads to a miss without a cache learns
+    /// nothing.
     #[must_use]
     pub fn site(&self) -> Option<&Site> {
         self.site
@@ -59,15 +60,15 @@ pub enum Learn<'f> {
     Entry(Entry),
     /// Nothing.
     Nothing,
-    /// Nothing, and the code does not go on behind the site but as this answer says. All but resuming needs
-    /// [whole frames](super::Builder::whole_frames).
+    /// Nothing, and the code does not go on behind the site but as this answer says. All but
+    /// resuming needs [whole frames](super::Builder::whole_frames).
     Leave(Answer<'f>),
 }
 
 /// The runtime's search, called where no entry applies. It sets the result.
 ///
-/// It may run compiled code, miss again, and change caches. A panic in it ends the process: compiled code cannot be
-/// unwound.
+/// It may run compiled code, miss again, and change caches. A panic in it ends the process:
+/// compiled code cannot be unwound.
 pub trait Lookup: Send + Sync {
     /// Finds the answer.
     fn lookup<'f>(&self, miss: &mut Miss<'_, 'f>) -> Learn<'f>;

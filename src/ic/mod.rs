@@ -1,30 +1,34 @@
 //! Inline caches: sites that learn.
 //!
-//! Problem: dynamic code asks the same question (which property, which method) of values that nearly always have
-//! the same few shapes. Approach: a site starts *uninitialized*, where every execution goes to the runtime's
-//! [`Lookup`]. What the lookup finds it may hand over as an [`Entry`]: guards over the site's values, and what to
-//! do where they hold. The cache then patches its site: *monomorphic* with one entry, *polymorphic* with a chain of
-//! them. A site that sees too many becomes *megamorphic* and gets the runtime's generic path. A [`Policy`] decides.
-//! When the world changes, [`Caches::retract`] takes all entries back that depend on a [`Key`], from all caches, in
-//! one transaction.
+//! Problem: dynamic code asks the same question (which property, which method) of values that
+//! nearly always have the same few shapes. Approach: a site starts *uninitialized*, where every
+//! execution goes to the runtime's [`Lookup`]. What the lookup finds it may hand over as an
+//! [`Entry`]: guards over the site's values, and what to do where they hold. The cache then patches
+//! its site: *monomorphic* with one entry, *polymorphic* with a chain of them. A site that sees too
+//! many becomes *megamorphic* and gets the runtime's generic path. A [`Policy`] decides. When the
+//! world changes, [`Caches::retract`] takes all entries back that depend on a [`Key`], from all
+//! caches, in one transaction.
 //!
-//! Everything works on the values of the site's record: in the registers and stack slots that LLVM chose.
+//! Everything works on the values of the site's record: in the registers and stack slots that LLVM
+//! chose.
 //!
-//! Invariants: the entries that a cache believes it has are those that its site tests, but for the time in which a
-//! change of a live site reaches the other threads; a change replaces the site's whole sequence, so a published
-//! stub never changes; an entry that was looked up before a retraction is not installed after it.
+//! Invariants: the entries that a cache believes it has are those that its site tests, but for the
+//! time in which a change of a live site reaches the other threads; a change replaces the site's
+//! whole sequence, so a published stub never changes; an entry that was looked up before a
+//! retraction is not installed after it.
 //!
 //! # Threads
 //!
-//! Any number of threads may miss at once, on one site too: each gets its own lookup's result. One of them at a time
-//! changes the cache; the others go on without learning, and never wait for each other. [`Caches::retract`] and
-//! [`Caches::reset`] wait for changes that are being made; a thread that waits there must count as stopped for the
-//! runtime's [`World`](crate::publish::World), as one that waits for the engine must.
+//! Any number of threads may miss at once, on one site too: each gets its own lookup's result. One
+//! of them at a time changes the cache; the others go on without learning, and never wait for each
+//! other. [`Caches::retract`] and [`Caches::reset`] wait for changes that are being made; a thread
+//! that waits there must count as stopped for the runtime's [`World`](crate::publish::World), as
+//! one that waits for the engine must.
 //!
-//! After a retraction returns, no thread begins to execute a retracted entry. A thread that was in the middle of one
-//! finishes it, unless the world was stopped where no thread can be inside of a site: a runtime that is about to
-//! reuse what entries refer to waits until every thread has passed a
-//! [checkpoint](crate::publish::ThreadHandle::checkpoint).
+//! After a retraction returns, no thread begins to execute a retracted entry. A thread that was in
+//! the middle of one finishes it, unless the world was stopped where no thread can be inside of a
+//! site: a runtime that is about to reuse what entries refer to waits until every thread has passed
+//! a [checkpoint](crate::publish::ThreadHandle::checkpoint).
 //!
 //! ```
 //! use patchpoint::ic::{Action, Caches, Entry, Guard, Learn, Pointer};

@@ -35,15 +35,17 @@ pub enum Decision {
 
 /// Decides at each miss.
 pub trait Policy: Send + Sync {
-    /// What becomes of the entry. Called with the cache locked: it must neither miss nor change caches.
+    /// What becomes of the entry. Called with the cache locked: it must neither miss nor change
+    /// caches.
     fn decide(&self, history: &History) -> Decision;
 }
 
 /// The usual policy: a chain up to a limit, then megamorphic for a while.
 ///
-/// A cache whose entries keep being taken back backs off: after each retraction it ignores twice as many misses as the
-/// time before, up to a limit, before it learns again. A megamorphic cache that still misses (because the runtime
-/// gave no generic path) starts again after a number of misses, which doubles each time.
+/// A cache whose entries keep being taken back backs off: after each retraction it ignores twice as
+/// many misses as the time before, up to a limit, before it learns again. A megamorphic cache that
+/// still misses (because the runtime gave no generic path) starts again after a number of misses,
+/// which doubles each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// The most entries of a chain.
@@ -55,8 +57,8 @@ pub struct Chain {
 }
 
 impl Default for Chain {
-    /// Four entries; no back-off after the first retraction, then 2, 4, 8 and so on misses; 1024 misses until a
-    /// megamorphic cache starts again.
+    /// Four entries; no back-off after the first retraction, then 2, 4, 8 and so on misses; 1024
+    /// misses until a megamorphic cache starts again.
     fn default() -> Self {
         Self {
             limit: 4,

@@ -20,8 +20,8 @@ pub enum Order {
     /// The last one learnt first.
     #[default]
     MostRecent,
-    /// The one with the most hits first, by the counts at the time of the change. Needs [`Counting`]; without, the
-    /// order is that in which they were learnt.
+    /// The one with the most hits first, by the counts at the time of the change. Needs
+    /// [`Counting`]; without, the order is that in which they were learnt.
     MostFrequent,
 }
 
@@ -71,8 +71,8 @@ pub struct Totals {
     pub transitions: u64,
     /// Bytes of stubs and exit stubs that the sites have now.
     pub stub_bytes: u64,
-    /// Bytes of stubs and exit stubs that have been given back: of all sites of the engine, also of those that have no cache
-    /// or are gone.
+    /// Bytes of stubs and exit stubs that have been given back: of all sites of the engine, also of
+    /// those that have no cache or are gone.
     pub reclaimed: u64,
 }
 

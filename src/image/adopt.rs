@@ -42,8 +42,9 @@ pub struct AdoptedCode {
 }
 
 impl Adoption {
-    /// Starts with the bytes of the stack map section. If its function addresses are not those in memory (the
-    /// section was taken from the object file), [`function_addresses`](Self::function_addresses) gives them.
+    /// Starts with the bytes of the stack map section. If its function addresses are not those in
+    /// memory (the section was taken from the object file),
+    /// [`function_addresses`](Self::function_addresses) gives them.
     #[must_use]
     pub fn new(arch: Arch, endian: Endian, stack_maps: Vec<u8>) -> Self {
         Self {
@@ -62,7 +63,8 @@ impl Adoption {
     }
 
     /// The code has not been executed yet, and will not be before its module is
-    /// [released](crate::site::Module::release): until then no return address can point into its sites.
+    /// [released](crate::site::Module::release): until then no return address can point into its
+    /// sites.
     #[must_use]
     pub fn not_yet_run(mut self) -> Self {
         self.may_have_run = false;
@@ -81,8 +83,9 @@ impl Adoption {
         self
     }
 
-    /// The last function added is called through this pointer: on PowerPC ELFv1, the address of its descriptor. Its own
-    /// address, given before, is that of its code there too, as are those in the stack map.
+    /// The last function added is called through this pointer: on PowerPC ELFv1, the address of its
+    /// descriptor. Its own address, given before, is that of its code there too, as are those in
+    /// the stack map.
     #[must_use]
     pub fn called_at(mut self, pointer: CodeAddr) -> Self {
         if let Some(function) = self.image.functions.last_mut() {
@@ -98,8 +101,8 @@ impl Adoption {
         self
     }
 
-    /// Adds a table about the code, such as a PC section: its name, the address where it is, or for which it was relocated, and its
-    /// bytes.
+    /// Adds a table about the code, such as a PC section: its name, the address where it is, or for
+    /// which it was relocated, and its bytes.
     #[must_use]
     pub fn code_table(mut self, name: impl Into<String>, addr: CodeAddr, bytes: Vec<u8>) -> Self {
         let name = name.into();
@@ -138,7 +141,8 @@ impl Adoption {
     ///
     /// # Safety
     ///
-    /// From now until the module that this is registered as is gone, with every handle of it, its sites and its functions:
+    /// From now until the module that this is registered as is gone, with every handle of it, its
+    /// sites and its functions:
     ///
     /// - every function's range is mapped, readable and executable, and holds that function's code, compiled
     ///   by the LLVM that wrote the stack map and not changed since;

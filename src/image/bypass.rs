@@ -1,8 +1,9 @@
-//! Calls and jumps within a section that a compiler or an assembler has resolved: no edge tells a linker of them.
+//! Calls and jumps within a section that a compiler or an assembler has resolved: no edge tells a
+//! linker of them.
 //!
-//! Approach: the section's functions are decoded one by one, and direct branches looked at that lead to the starts in
-//! question. Bytes that do not decode are skipped, so something may be missed; addresses that are taken without a branch are
-//! not found. Each byte is decoded once.
+//! Approach: the section's functions are decoded one by one, and direct branches looked at that
+//! lead to the starts in question. Bytes that do not decode are skipped, so something may be
+//! missed; addresses that are taken without a branch are not found. Each byte is decoded once.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -34,8 +35,8 @@ const BASE: u64 = 1 << 40;
 /// What was replaced in a section, by where it starts.
 type Targets<'r> = HashMap<u32, &'r Replaced>;
 
-/// The calls and jumps that still lead to what a harness has replaced ([`Graph::add_harness`]), as nothing tells a linker of
-/// them: by section and offset.
+/// The calls and jumps that still lead to what a harness has replaced ([`Graph::add_harness`]), as
+/// nothing tells a linker of them: by section and offset.
 #[must_use]
 pub fn bypasses(graph: &Graph<'_>, done: &Interposed) -> Vec<Bypass> {
     let mut targets: HashMap<SectionId, Targets<'_>> = HashMap::new();
@@ -103,7 +104,8 @@ fn look_through(
     }
 }
 
-/// Where instructions start, for the decoder to go on behind what it does not know. Nobody knows on x86-64.
+/// Where instructions start, for the decoder to go on behind what it does not know. Nobody knows on
+/// x86-64.
 fn starts(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<CodeAddr> {
     let (mut starts, mut at) = (Vec::new(), 0);
     while let Some(len) = bytes.get(at..).and_then(|rest| instructions::len(arch, rest)) {

@@ -1,8 +1,9 @@
-//! Code that is registered: linked from objects, as the crate `patchpoint-link` does it, whose front page says how, or placed by
-//! others and adopted.
+//! Code that is registered: linked from objects, as the crate `patchpoint-link` does it, whose
+//! front page says how, or placed by others and adopted.
 //!
-//! An object becomes a [`Graph`], that a [`Layout`], and that a [`LinkedImage`]; [`Engine::load`](crate::Engine::load) does all
-//! of it. Who has code in memory already describes it by an [`Adoption`]. Both ways end in an [`Image`].
+//! An object becomes a [`Graph`], that a [`Layout`], and that a [`LinkedImage`];
+//! [`Engine::load`](crate::Engine::load) does all of it. Who has code in memory already describes
+//! it by an [`Adoption`]. Both ways end in an [`Image`].
 //!
 //! ```
 //! # fn main() -> patchpoint::Result<()> {

@@ -1,19 +1,21 @@
 //! Thread-local variables of linked code.
 //!
-//! Problem: the thread-local storage of ELF is laid out by the system's loader for the modules that it knows: what is linked
-//! later has no module number, no offset from the thread pointer, and no place in the table that `__tls_get_addr` reads. So
-//! its relocations are refused, each with its symbol ([`Error::ThreadLocal`](super::Error::ThreadLocal)). Approach:
-//! *emulated* thread-local storage, for which clang (`-femulated-tls`) and llc (`-emulated-tls`) emit ordinary data and calls
-//! of one function, on every architecture and in every relocation model. That function is here, for code that runs in this
-//! process: [`emulated_tls`] resolves it.
+//! Problem: the thread-local storage of ELF is laid out by the system's loader for the modules that
+//! it knows: what is linked later has no module number, no offset from the thread pointer, and no
+//! place in the table that `__tls_get_addr` reads. So its relocations are refused, each with its
+//! symbol ([`Error::ThreadLocal`](super::Error::ThreadLocal)). Approach: *emulated* thread-local
+//! storage, for which clang (`-femulated-tls`) and llc (`-emulated-tls`) emit ordinary data and
+//! calls of one function, on every architecture and in every relocation model. That function is
+//! here, for code that runs in this process: [`emulated_tls`] resolves it.
 //!
-//! Each variable has a control record in the object's data: its size, its alignment, a word that is the function's own, and a
-//! pointer to what it starts as, or none if that is zeros (LLVM, `lib/CodeGen/LowerEmuTLS.cpp`). At a thread's first use it
-//! gets a copy, which lives as long as the thread.
+//! Each variable has a control record in the object's data: its size, its alignment, a word that is
+//! the function's own, and a pointer to what it starts as, or none if that is zeros (LLVM,
+//! `lib/CodeGen/LowerEmuTLS.cpp`). At a thread's first use it gets a copy, which lives as long as
+//! the thread.
 //!
-//! Invariants: a variable's number is given once in the life of the process, so that no variable finds the copies of one
-//! whose code has been unloaded; those go with their threads. Cost: a hash lookup for each use; an allocation for each
-//! variable and thread.
+//! Invariants: a variable's number is given once in the life of the process, so that no variable
+//! finds the copies of one whose code has been unloaded; those go with their threads. Cost: a hash
+//! lookup for each use; an allocation for each variable and thread.
 #![allow(unsafe_code, reason = "compiled code passes pointers to its data")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -28,8 +30,8 @@ use crate::addr::CodeAddr;
 /// The function's name.
 const EMULATED: &str = "__emutls_get_address";
 
-/// The address of the function that code with emulated thread-local storage calls, by its name; `None` for other names. A
-/// resolver asks it first:
+/// The address of the function that code with emulated thread-local storage calls, by its name;
+/// `None` for other names. A resolver asks it first:
 ///
 /// ```
 /// use patchpoint::addr::CodeAddr;
@@ -40,9 +42,10 @@ const EMULATED: &str = "__emutls_get_address";
 /// assert!(resolve("__emutls_get_address").is_some());
 /// ```
 ///
-/// It is for code that this process executes. It allocates, so signal handlers may not use variables that their thread has
-/// not used before; without memory it ends the process, as it cannot say so to compiled code. A variable that is used while
-/// its thread's own variables are being destroyed gets a copy that is never freed.
+/// It is for code that this process executes. It allocates, so signal handlers may not use
+/// variables that their thread has not used before; without memory it ends the process, as it
+/// cannot say so to compiled code. A variable that is used while its thread's own variables are
+/// being destroyed gets a copy that is never freed.
 #[must_use]
 pub fn emulated_tls(name: &str) -> Option<CodeAddr> {
     let function = get_address as unsafe extern "C" fn(*const Control) -> *mut u8;
@@ -109,7 +112,8 @@ impl Control {
         given.map_or_else(|first| first, |_| new)
     }
 
-    /// A new copy of the variable, as it starts; `None` without memory for it, or if it cannot be that large or aligned so.
+    /// A new copy of the variable, as it starts; `None` without memory for it, or if it cannot be
+    /// that large or aligned so.
     ///
     /// # Safety
     /// `initial` is null, or points to `size` bytes that may be read.

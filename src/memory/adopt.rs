@@ -88,9 +88,10 @@ impl fmt::Display for Adopted {
 ///
 /// # Safety
 ///
-/// As long as the result's memory exists: the range stays mapped as it is, read-execute; nobody else changes
-/// its bytes or its protection; its owner agrees to its being changed, and to its pages being made read-write
-/// while the world is stopped. What is written through the memory is as for [`CodeArea::writable`].
+/// As long as the result's memory exists: the range stays mapped as it is, read-execute; nobody
+/// else changes its bytes or its protection; its owner agrees to its being changed, and to its
+/// pages being made read-write while the world is stopped. What is written through the memory is as
+/// for [`CodeArea::writable`].
 ///
 /// # Errors
 ///
@@ -121,7 +122,8 @@ pub unsafe fn adopt(range: CodeRange, ask: Ask) -> Result<Adopted> {
     }))
 }
 
-/// Finds the memory of every function of adopted code. Functions on the same or adjacent pages share one.
+/// Finds the memory of every function of adopted code. Functions on the same or adjacent pages
+/// share one.
 ///
 /// # Errors
 ///

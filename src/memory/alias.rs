@@ -1,7 +1,8 @@
 //! Alias: code memory with a second, writable view at another address.
 //!
-//! The executed view of a sealed memory file cannot be made writable by anyone: not by the engine, not by an
-//! attacker who can call `mprotect`. A write goes to the other view, whose distance is a constant.
+//! The executed view of a sealed memory file cannot be made writable by anyone: not by the engine,
+//! not by an attacker who can call `mprotect`. A write goes to the other view, whose distance is a
+//! constant.
 
 #![allow(unsafe_code)]
 
@@ -55,8 +56,8 @@ impl Alias {
         Ok(self.mapping.writable(at))
     }
 
-    /// Makes the instruction cache agree with what was written, at the executed addresses. Code that is executed
-    /// in a mirror is maintained there, by who publishes it.
+    /// Makes the instruction cache agree with what was written, at the executed addresses. Code
+    /// that is executed in a mirror is maintained there, by who publishes it.
     pub(super) fn maintain(&self, range: CodeRange) {
         if self.mapping.is_executed_here() {
             publish::maintain(range);
@@ -157,8 +158,8 @@ unsafe impl CodeMemory for Alias {
         Ok(())
     }
 
-    // Only transactions ask this, which the engine has refused in a fork's child: asking again for each site is an eighth of
-    // a batch.
+    // Only transactions ask this, which the engine has refused in a fork's child: asking again for
+    // each site is an eighth of a batch.
     #[inline(always)] // It is all of a comparison; called, it takes a third more.
     fn first_unlike(&self, pieces: Pieces<'_>) -> Result<Option<usize>> {
         for (number, (at, bytes)) in pieces.iter().enumerate() {

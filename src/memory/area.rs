@@ -84,9 +84,9 @@ impl CodeArea {
     ///
     /// # Safety
     ///
-    /// What is written through it is code that may be executed there, whole at every moment at which a thread can execute it.
-    /// No site of a registered module is written but to be put back as it was, before a thread executes it and before the
-    /// engine changes it.
+    /// What is written through it is code that may be executed there, whole at every moment at
+    /// which a thread can execute it. No site of a registered module is written but to be put back
+    /// as it was, before a thread executes it and before the engine changes it.
     #[must_use]
     pub const unsafe fn writable(&self) -> &Arc<dyn CodeMemory> {
         &self.memory

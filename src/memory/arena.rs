@@ -1,8 +1,9 @@
 //! Memory of the engine's own for loaded code, its data, and stubs.
 //!
-//! Chunks of contiguous address space are shared by many images. All segments of one placement are in one
-//! chunk, so every 32-bit displacement between them reaches. Code is written through the alias; data pages
-//! are private and writable until the placement is finalized, when the read-only ones are made so for good.
+//! Chunks of contiguous address space are shared by many images. All segments of one placement are
+//! in one chunk, so every 32-bit displacement between them reaches. Code is written through the
+//! alias; data pages are private and writable until the placement is finalized, when the read-only
+//! ones are made so for good.
 
 #![allow(unsafe_code)]
 
@@ -31,8 +32,8 @@ pub enum Reach {
     /// Anywhere; within the placement everything reaches everything by 32-bit displacements.
     #[default]
     Anywhere,
-    /// In the low 2 GiB, for code compiled for the small code model without PIC (x86-64 psABI, section 3.5.1:
-    /// all symbols below 2^31 - 2^24).
+    /// In the low 2 GiB, for code compiled for the small code model without PIC (x86-64 psABI,
+    /// section 3.5.1: all symbols below 2^31 - 2^24).
     Low2GiB,
     /// Where no byte is as far as that from any byte of the code.
     Near {
@@ -85,14 +86,15 @@ impl Default for Arena {
 }
 
 impl Arena {
-    /// An empty arena; nothing is mapped before the first placement. A chunk has room for `chunk_len` bytes
-    /// of code and as much of data, and for more where one placement needs more.
+    /// An empty arena; nothing is mapped before the first placement. A chunk has room for
+    /// `chunk_len` bytes of code and as much of data, and for more where one placement needs more.
     #[must_use]
     pub fn new(chunk_len: u64) -> Self {
         Self::with(chunk_len, None)
     }
 
-    /// The same, for code that is executed in a mirror, and in this process only read. Data is writable in both.
+    /// The same, for code that is executed in a mirror, and in this process only read. Data is
+    /// writable in both.
     #[must_use]
     pub fn mirrored(mirror: Arc<dyn Mirror>, chunk_len: u64) -> Self {
         Self::with(chunk_len, Some(Mirrored::by(mirror)))
@@ -113,9 +115,9 @@ impl Arena {
     ///
     /// # Errors
     ///
-    /// [`Error::SegmentRefused`] for an alignment that is no power of two or above 1 GiB, and for segments of
-    /// 2 GiB and more; [`Error::NoAddressSpace`]; [`Error::SystemCall`]; [`Error::EngineForked`] in a fork's child; those
-    /// of a [`Mirror`].
+    /// [`Error::SegmentRefused`] for an alignment that is no power of two or above 1 GiB, and for
+    /// segments of 2 GiB and more; [`Error::NoAddressSpace`]; [`Error::SystemCall`];
+    /// [`Error::EngineForked`] in a fork's child; those of a [`Mirror`].
     pub fn place(&self, needs: &[SegmentNeed], reach: Reach) -> Result<Placement> {
         if !self.shared.birth.is_here() {
             return Err(Error::EngineForked);
@@ -147,8 +149,8 @@ impl Arena {
         Ok(Placement { held })
     }
 
-    /// Unmaps the chunks in which nothing is placed. Returns how many bytes of address space were given back: none in a
-    /// fork's child.
+    /// Unmaps the chunks in which nothing is placed. Returns how many bytes of address space were
+    /// given back: none in a fork's child.
     pub fn trim(&self) -> u64 {
         if !self.shared.birth.is_here() {
             return 0;
@@ -164,8 +166,8 @@ impl Arena {
         self.shared.birth
     }
 
-    /// The address ranges of the chunks, code and data. In a fork's child none, if a thread of the parent was placing
-    /// something.
+    /// The address ranges of the chunks, code and data. In a fork's child none, if a thread of the
+    /// parent was placing something.
     #[must_use]
     pub fn chunks(&self) -> Vec<CodeRange> {
         let chunks = self.shared.birth.lock(&self.shared.chunks);
@@ -242,7 +244,8 @@ struct Held {
 }
 
 impl Held {
-    /// Takes room for all segments within the range, or `None` and nothing when there is too little.
+    /// Takes room for all segments within the range, or `None` and nothing when there is too
+    /// little.
     fn take(chunk: &Arc<Chunk>, needs: &[SegmentNeed], within: CodeRange) -> Result<Option<Self>> {
         let mut held = Self {
             chunk: Arc::clone(chunk),
@@ -378,8 +381,9 @@ impl Placement {
         Ok(())
     }
 
-    /// Makes the read-only segments so, and ends filling: the instruction cache agrees with the code then. A thread that
-    /// ran other code at these addresses has to [serialize](crate::publish::serialize()) before it runs this.
+    /// Makes the read-only segments so, and ends filling: the instruction cache agrees with the
+    /// code then. A thread that ran other code at these addresses has to
+    /// [serialize](crate::publish::serialize()) before it runs this.
     ///
     /// # Errors
     ///
@@ -409,8 +413,8 @@ impl Placement {
     }
 }
 
-/// Segments that are complete. Dropping it unloads them: no thread may execute or hold addresses of them
-/// then.
+/// Segments that are complete. Dropping it unloads them: no thread may execute or hold addresses of
+/// them then.
 #[derive(Debug)]
 pub struct Placed {
     held: Held,
@@ -428,12 +432,13 @@ impl Placed {
         self.held.is_reused
     }
 
-    /// The memory through which the code is patched, which writes whatever it is told to. It covers the whole chunk's code,
-    /// that of others too.
+    /// The memory through which the code is patched, which writes whatever it is told to. It covers
+    /// the whole chunk's code, that of others too.
     ///
     /// # Safety
     ///
-    /// As for [`CodeArea::writable`](super::CodeArea::writable); and only the segments of this are written.
+    /// As for [`CodeArea::writable`](super::CodeArea::writable); and only the segments of this are
+    /// written.
     #[must_use]
     pub unsafe fn writable(&self) -> Alias {
         self.memory()

@@ -1,6 +1,7 @@
 //! A chunk: one contiguous reservation with a code part, mapped twice, and a data part.
 //!
-//! Contiguous, so that code reaches all data of its chunk, and every other function, by 32-bit displacements.
+//! Contiguous, so that code reaches all data of its chunk, and every other function, by 32-bit
+//! displacements.
 
 #![allow(unsafe_code)]
 
@@ -66,8 +67,8 @@ impl DoubleMapping {
         })
     }
 
-    /// Maps files over a reservation, of which the first `len` bytes are code, in this process and in a mirror. `None`
-    /// if that has something else there.
+    /// Maps files over a reservation, of which the first `len` bytes are code, in this process and
+    /// in a mirror. `None` if that has something else there.
     fn with(reservation: &Arc<Reservation>, len: u64, mirror: &Mirrored) -> Result<Option<Self>> {
         let whole = reservation.whole;
         let (rx, data) = parts(whole, len);
@@ -209,8 +210,8 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Takes `code + data` bytes of address space, both multiples of a page, at the place that `reserve`
-    /// finds.
+    /// Takes `code + data` bytes of address space, both multiples of a page, at the place that
+    /// `reserve` finds.
     pub(super) fn new(
         code: u64,
         data: u64,

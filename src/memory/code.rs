@@ -46,10 +46,10 @@ impl fmt::Display for Strategy {
 
 /// Code memory that the engine can change: how a transaction writes.
 ///
-/// A transaction calls, on one thread, [`begin`](Self::begin) with every run of pages it will write, then any
-/// number of [`write`](Self::write) and [`read`](Self::read), then [`end`](Self::end) with the same runs.
-/// Calls of several transactions on the same memory do not overlap in time: the engine holds a lock. `read`
-/// may be called at any time.
+/// A transaction calls, on one thread, [`begin`](Self::begin) with every run of pages it will
+/// write, then any number of [`write`](Self::write) and [`read`](Self::read), then
+/// [`end`](Self::end) with the same runs. Calls of several transactions on the same memory do not
+/// overlap in time: the engine holds a lock. `read` may be called at any time.
 ///
 /// # Safety
 ///
@@ -73,21 +73,22 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
     /// The executed addresses that can be written.
     fn range(&self) -> CodeRange;
 
-    /// Makes the runs writable. The token says that no thread executes the engine's code until the world
-    /// resumes.
+    /// Makes the runs writable. The token says that no thread executes the engine's code until the
+    /// world resumes.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the runs from being written; everything is as before then. Only when taking back what
-    /// was already done fails as well, [`Error::ProtectionLost`] names the runs concerned.
+    /// Whatever keeps the runs from being written; everything is as before then. Only when taking
+    /// back what was already done fails as well, [`Error::ProtectionLost`] names the runs
+    /// concerned.
     fn begin(&self, runs: &[PageRun], stopped: &Stopped) -> Result<()>;
 
     /// Writes bytes at an executed address.
     ///
     /// # Errors
     ///
-    /// [`Error::OutsideMemory`], or [`Error::PageNotOpen`] for bytes in no run that was begun. A strategy
-    /// without such a notion accepts them.
+    /// [`Error::OutsideMemory`], or [`Error::PageNotOpen`] for bytes in no run that was begun. A
+    /// strategy without such a notion accepts them.
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()>;
 
     /// Reads bytes as they would be executed.
@@ -97,7 +98,8 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
     /// [`Error::OutsideMemory`].
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()>;
 
-    /// Whether the bytes at an executed address are these. A comparison in place saves copying them.
+    /// Whether the bytes at an executed address are these. A comparison in place saves copying
+    /// them.
     ///
     /// # Errors
     ///
@@ -123,8 +125,8 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
         Ok(true)
     }
 
-    /// Writes several pieces, as [`write`](Self::write) does one. A transaction has one call for all that it
-    /// writes in a memory; there is no need to implement it.
+    /// Writes several pieces, as [`write`](Self::write) does one. A transaction has one call for
+    /// all that it writes in a memory; there is no need to implement it.
     ///
     /// # Errors
     ///
@@ -137,8 +139,8 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// The number of the first piece that is not what the memory [holds](Self::holds). There is no need to implement
-    /// it either.
+    /// The number of the first piece that is not what the memory [holds](Self::holds). There is no
+    /// need to implement it either.
     ///
     /// # Errors
     ///
@@ -153,25 +155,28 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Makes room for what `begin` and `end` note of that many runs. Called before the world is stopped: a stopped
-    /// thread may hold the allocator's lock, so the calls while it is must not allocate where they succeed.
+    /// Makes room for what `begin` and `end` note of that many runs. Called before the world is
+    /// stopped: a stopped thread may hold the allocator's lock, so the calls while it is must not
+    /// allocate where they succeed.
     fn make_room(&self, _runs: usize) {}
 
     /// Gives the runs back their protection. All runs are tried, also after one has failed.
     ///
     /// # Errors
     ///
-    /// [`Error::ProtectionLost`] with exactly those runs that could not be restored. They hold what was
-    /// written.
+    /// [`Error::ProtectionLost`] with exactly those runs that could not be restored. They hold what
+    /// was written.
     fn end(&self, runs: &[PageRun]) -> Result<()>;
 
-    /// The same memory as the engine's own, where it is no other. A transaction that is only in such memory calls it
-    /// directly, which takes a fifth off a commit. Others need not implement it, and one that wraps it must not.
+    /// The same memory as the engine's own, where it is no other. A transaction that is only in
+    /// such memory calls it directly, which takes a fifth off a commit. Others need not implement
+    /// it, and one that wraps it must not.
     fn as_alias(&self) -> Option<&Alias> {
         None
     }
 
-    /// The same memory as one that can be written while threads execute on its pages, where that is so.
+    /// The same memory as one that can be written while threads execute on its pages, where that is
+    /// so.
     fn live(&self) -> Option<&dyn LiveMemory> {
         None
     }
@@ -179,13 +184,13 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
 
 /// Code memory whose bytes can be changed while other threads execute on the same page.
 ///
-/// Which bytes may be changed then is the caller's concern: bytes that no thread executes or will execute
-/// before they are published, or a word for which the architecture allows the exchange.
+/// Which bytes may be changed then is the caller's concern: bytes that no thread executes or will
+/// execute before they are published, or a word for which the architecture allows the exchange.
 ///
 /// # Safety
 ///
-/// As for [`CodeMemory`], and: no call ever makes a page of the range unreadable or not executable, not for
-/// an instant. `exchange` makes its change with one store that other cores observe whole.
+/// As for [`CodeMemory`], and: no call ever makes a page of the range unreadable or not executable,
+/// not for an instant. `exchange` makes its change with one store that other cores observe whole.
 pub unsafe trait LiveMemory: CodeMemory {
     /// Writes bytes that no thread is executing, without `begin` and `end`.
     ///
@@ -198,8 +203,9 @@ pub unsafe trait LiveMemory: CodeMemory {
     ///
     /// # Errors
     ///
-    /// [`Error::WordChanged`] when the word is not `old`; [`Error::NoAtomicStore`] where the strategy or the
-    /// address does not allow it; [`Error::OutsideMemory`]. Nothing has been written then.
+    /// [`Error::WordChanged`] when the word is not `old`; [`Error::NoAtomicStore`] where the
+    /// strategy or the address does not allow it; [`Error::OutsideMemory`]. Nothing has been
+    /// written then.
     fn exchange(&self, word: CodeAddr, old: [u8; 8], new: [u8; 8]) -> Result<()>;
 }
 

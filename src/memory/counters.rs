@@ -1,12 +1,14 @@
 //! Counters that code counts in.
 //!
-//! **Problem.** A sequence adds to a word at a fixed address, and this process reads it. Where the code is
-//! executed in a mirror, the heap of this process is not there. **Approach.** A counter is a word of the heap, or one of data
-//! that is mapped in both places, of which a page has room for many.
+//! **Problem.** A sequence adds to a word at a fixed address, and this process reads it. Where the
+//! code is executed in a mirror, the heap of this process is not there. **Approach.** A counter is
+//! a word of the heap, or one of data that is mapped in both places, of which a page has room for
+//! many.
 //!
-//! **Invariant.** The word stays where it is as long as a counter that names it lives: whoever hands the address to code
-//! keeps the counter as long as the code may run. **Cost.** As an atomic of one's own; a system call or two per page of
-//! shared ones. A shared page is given back with the last of its counters.
+//! **Invariant.** The word stays where it is as long as a counter that names it lives: whoever
+//! hands the address to code keeps the counter as long as the code may run. **Cost.** As an atomic
+//! of one's own; a system call or two per page of shared ones. A shared page is given back with the
+//! last of its counters.
 
 #![allow(unsafe_code)]
 

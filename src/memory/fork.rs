@@ -1,12 +1,14 @@
-//! Forks: noticing that this process is a fork's child of the one that mapped the memory, and what a child gets of it.
+//! Forks: noticing that this process is a fork's child of the one that mapped the memory, and what
+//! a child gets of it.
 //!
-//! The writable view of code, and an open `/proc/self/mem`, stay the parent's: a child that patched would change code under
-//! its parent's feet. The executed view would be changed by the parent, under the child's, whose heap is its own: so a
-//! child does not inherit it either, and gets a copy at the same address (see [`handlers`]). Nobody changes that any more:
-//! grandchildren inherit it as it is.
+//! The writable view of code, and an open `/proc/self/mem`, stay the parent's: a child that patched
+//! would change code under its parent's feet. The executed view would be changed by the parent,
+//! under the child's, whose heap is its own: so a child does not inherit it either, and gets a copy
+//! at the same address (see [`handlers`]). Nobody changes that any more: grandchildren inherit it
+//! as it is.
 //!
-//! A page that the kernel wipes in the child holds the number of the process in the line of forks: one load tells. Where
-//! there is no such page, `getpid` does.
+//! A page that the kernel wipes in the child holds the number of the process in the line of forks:
+//! one load tells. Where there is no such page, `getpid` does.
 
 #![allow(unsafe_code)]
 
@@ -77,8 +79,8 @@ fn number() -> u32 {
 
 /// The page that a fork wipes, if the kernel has such.
 ///
-/// No lock is held while it is made: a child that was forked then would wait for ever. Of two threads that make
-/// one at once, one leaves its page unused.
+/// No lock is held while it is made: a child that was forked then would wait for ever. Of two
+/// threads that make one at once, one leaves its page unused.
 #[inline]
 fn mark() -> Option<&'static Own> {
     // SAFETY: null, or a mark, which lives as long as the process.
@@ -110,7 +112,8 @@ pub(crate) enum Birth {
 impl Birth {
     /// This process.
     pub(crate) fn here() -> Self {
-        // Before there is anything that a fork must not come across, be it memory of the engine's own or foreign.
+        // Before there is anything that a fork must not come across, be it memory of the engine's
+        // own or foreign.
         #[cfg(target_os = "linux")]
         handlers::register();
         match mark() {
@@ -140,7 +143,8 @@ impl Birth {
         }
     }
 
-    /// Locks what that process made. `None` in a fork's child where a thread of the parent has the lock, for ever.
+    /// Locks what that process made. `None` in a fork's child where a thread of the parent has the
+    /// lock, for ever.
     pub(crate) fn lock<T>(self, mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         match self.is_here() {
             true => Some(mutex.lock()),

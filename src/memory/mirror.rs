@@ -1,13 +1,15 @@
 //! A second place in which an arena's memory is mapped, and where its code is executed.
 //!
-//! **Problem.** Whoever can write code can do anything: code is to be executed where no writable view of it exists, and
-//! changed from here, where an engine decides. **Approach.** The same sealed memory files are mapped in both places at the
-//! same addresses: of code, the [`Mirror`] maps it read-execute, and this process read-only there and read-write at another
-//! address; data is shared, and writable in both. So an address means the same on both sides, and the code is written as that
-//! of this process is: through its alias. Where the mirror is, and how it is asked, the engine does not know.
+//! **Problem.** Whoever can write code can do anything: code is to be executed where no writable
+//! view of it exists, and changed from here, where an engine decides. **Approach.** The same sealed
+//! memory files are mapped in both places at the same addresses: of code, the [`Mirror`] maps it
+//! read-execute, and this process read-only there and read-write at another address; data is
+//! shared, and writable in both. So an address means the same on both sides, and the code is
+//! written as that of this process is: through its alias. Where the mirror is, and how it is asked,
+//! the engine does not know.
 //!
-//! **Invariants.** A file of code is sealed before it is handed over. Nothing here keeps a descriptor of it. A range is
-//! given up on this side only after the mirror has been told.
+//! **Invariants.** A file of code is sealed before it is handed over. Nothing here keeps a
+//! descriptor of it. A range is given up on this side only after the mirror has been told.
 
 #![allow(unsafe_code)]
 
@@ -19,8 +21,9 @@ use super::sys::{self, View};
 use crate::addr::CodeRange;
 use crate::error::{Errno, Error, Result};
 
-/// A second place in which the memory of an [`Arena`](super::Arena) is mapped, at the same addresses, and where its code is
-/// executed. See [`Arena::mirrored`](super::Arena::mirrored), and [`Mirroring`](crate::engine::Mirroring) for an engine of it.
+/// A second place in which the memory of an [`Arena`](super::Arena) is mapped, at the same
+/// addresses, and where its code is executed. See [`Arena::mirrored`](super::Arena::mirrored), and
+/// [`Mirroring`](crate::engine::Mirroring) for an engine of it.
 ///
 /// # Safety
 ///
@@ -32,8 +35,8 @@ use crate::error::{Errno, Error, Result};
 /// - when [`unmap`](Self::unmap) returns, nobody executes what was there or holds addresses of it, or else the range stays
 ///   mapped and is never mapped anew.
 pub unsafe trait Mirror: Send + Sync + fmt::Debug {
-    /// Maps code read-execute, at exactly that range of whole pages. False: something else is there, and nothing has been
-    /// mapped; another place is tried then.
+    /// Maps code read-execute, at exactly that range of whole pages. False: something else is
+    /// there, and nothing has been mapped; another place is tried then.
     ///
     /// # Errors
     /// The mirror is gone, or refuses; in its own words ([`Error::Provider`]).
@@ -64,8 +67,9 @@ impl Mirrored {
         Self(mirror)
     }
 
-    /// Maps new files in both places: code over the first bytes of a reservation, data over the rest. Returns where the
-    /// code's writable view is, or `None` where the mirror has something else at these addresses.
+    /// Maps new files in both places: code over the first bytes of a reservation, data over the
+    /// rest. Returns where the code's writable view is, or `None` where the mirror has something
+    /// else at these addresses.
     pub(super) fn map_chunk(&self, code: CodeRange, data: CodeRange) -> Result<Option<u64>> {
         if code.is_empty() {
             let mapped = self.share(data)?;

@@ -1,10 +1,11 @@
 //! Where bytes are written, and how.
 //!
-//! **Problem.** Code must change, and no page may be writable and executable at once, not for an instant.
-//! What can be done depends on who allocated the memory, and what it costs differs a thousandfold.
+//! **Problem.** Code must change, and no page may be writable and executable at once, not for an
+//! instant. What can be done depends on who allocated the memory, and what it costs differs a
+//! thousandfold.
 //!
-//! **Approach.** One trait, [`CodeMemory`], which a runtime can implement for pages that it manages itself,
-//! and three strategies behind it:
+//! **Approach.** One trait, [`CodeMemory`], which a runtime can implement for pages that it manages
+//! itself, and three strategies behind it:
 //!
 //! | strategy | memory | how | other threads may run there |
 //! |---|---|---|---|
@@ -12,29 +13,33 @@
 //! | [`ProcMem`] | foreign, private | `pwrite` to `/proc/self/mem` | yes |
 //! | [`Toggle`] | foreign | read-execute to read-write and back, once per run of pages | no: stopped world |
 //!
-//! Memory of an [`Arena`] may be executed in a [`Mirror`] of it, a second place where it is mapped at the same addresses.
+//! Memory of an [`Arena`] may be executed in a [`Mirror`] of it, a second place where it is mapped
+//! at the same addresses.
 //!
-//! [`adopt()`] takes the first of these that works for foreign memory and says why. Code that other threads
-//! may be executing is only ever written through [`LiveMemory`], which Toggle does not implement; everything
-//! else needs a [`Stopped`](crate::publish::Stopped), which only a stopped [`World`](crate::publish::World)
-//! hands out.
+//! [`adopt()`] takes the first of these that works for foreign memory and says why. Code that other
+//! threads may be executing is only ever written through [`LiveMemory`], which Toggle does not
+//! implement; everything else needs a [`Stopped`](crate::publish::Stopped), which only a stopped
+//! [`World`](crate::publish::World) hands out.
 //!
-//! **Invariants.** Protections are learnt when memory is registered, never while it is patched. Everything
-//! that can fail does so in [`CodeMemory::begin`], before the first byte; a `begin` that fails has changed
-//! nothing. A strategy never writes outside the range it was registered for.
+//! **Invariants.** Protections are learnt when memory is registered, never while it is patched.
+//! Everything that can fail does so in [`CodeMemory::begin`], before the first byte; a `begin` that
+//! fails has changed nothing. A strategy never writes outside the range it was registered for.
 //!
-//! **Forks.** What a parent patches never reaches a child, and what a child tries never its parent. Code in memory of the
-//! engine's own is not inherited: the child of `fork` gets a copy at the same addresses, as it was between two transactions,
-//! which nobody can change; so a server that forks its workers works. A copy of the code is made for each fork, some 0.3 ms
-//! per MiB that is in use. Foreign memory is private to the child anyway. Where a copy cannot be made (no memory, no
-//! descriptor, a transaction that takes longer than a second), and where the child is made by calling `clone` directly, it
-//! has nothing at those addresses: executing there kills it. `vfork` and `posix_spawn` copy nothing, as they share all memory
-//! until the new program starts; so does `std::process::Command`, unless it has to fork (`pre_exec`, `uid`). In a child every
-//! change is refused at once by [`Error::Forked`](crate::Error::Forked) or
-//! [`Error::EngineForked`](crate::Error::EngineForked), whatever a thread of its parent was doing; code and handlers run. It
-//! may build an engine of its own.
+//! **Forks.** What a parent patches never reaches a child, and what a child tries never its parent.
+//! Code in memory of the engine's own is not inherited: the child of `fork` gets a copy at the same
+//! addresses, as it was between two transactions, which nobody can change; so a server that forks
+//! its workers works. A copy of the code is made for each fork, some 0.3 ms per MiB that is in use.
+//! Foreign memory is private to the child anyway. Where a copy cannot be made (no memory, no
+//! descriptor, a transaction that takes longer than a second), and where the child is made by
+//! calling `clone` directly, it has nothing at those addresses: executing there kills it. `vfork`
+//! and `posix_spawn` copy nothing, as they share all memory until the new program starts; so does
+//! `std::process::Command`, unless it has to fork (`pre_exec`, `uid`). In a child every change is
+//! refused at once by [`Error::Forked`](crate::Error::Forked) or
+//! [`Error::EngineForked`](crate::Error::EngineForked), whatever a thread of its parent was doing;
+//! code and handlers run. It may build an engine of its own.
 //!
-//! **Cost.** A write through Alias is a range check, an addition and the copy: no lock, no allocation.
+//! **Cost.** A write through Alias is a range check, an addition and the copy: no lock, no
+//! allocation.
 
 mod adopt;
 mod alias;

@@ -3,7 +3,8 @@
 use super::short::{self, Bytes};
 use crate::addr::CodeAddr;
 
-/// Bytes for several addresses: what a [`CodeMemory`](super::CodeMemory) is asked to write, or to compare.
+/// Bytes for several addresses: what a [`CodeMemory`](super::CodeMemory) is asked to write, or to
+/// compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces<'a> {
     writes: &'a [Write],
@@ -32,8 +33,8 @@ pub(crate) enum Side {
     New,
 }
 
-/// An address with as many bytes before a write as after it. They lie beside each other, so that whoever goes through
-/// many of them reads memory in its order.
+/// An address with as many bytes before a write as after it. They lie beside each other, so that
+/// whoever goes through many of them reads memory in its order.
 #[derive(Debug, Default)]
 pub(crate) struct Write {
     pub(crate) at: CodeAddr,

@@ -1,9 +1,9 @@
 //! ProcMem: foreign private code memory, written through the process's own memory as a file.
 //!
-//! The kernel writes into pages whose protection forbids it to the process. No protection changes, so threads
-//! on the page are not disturbed; but how the kernel copies is its own business, so no word is exchanged by
-//! one store. The open descriptor can write anything, so it is opened when memory is first registered, never
-//! inherited across exec, and closed with the last value.
+//! The kernel writes into pages whose protection forbids it to the process. No protection changes,
+//! so threads on the page are not disturbed; but how the kernel copies is its own business, so no
+//! word is exchanged by one store. The open descriptor can write anything, so it is opened when
+//! memory is first registered, never inherited across exec, and closed with the last value.
 
 #![allow(unsafe_code)]
 
@@ -31,14 +31,14 @@ impl ProcMem {
     ///
     /// # Safety
     ///
-    /// As long as the value exists, the range stays mapped read-execute, nobody else changes its bytes, and
-    /// its owner agrees to their being changed. What is written through it is as for
+    /// As long as the value exists, the range stays mapped read-execute, nobody else changes its
+    /// bytes, and its owner agrees to their being changed. What is written through it is as for
     /// [`CodeArea::writable`](super::CodeArea::writable).
     ///
     /// # Errors
     ///
-    /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute; when there is no `/proc`, when the system
-    /// forbids such writes, or when the memory is a shared mapping.
+    /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute; when there is
+    /// no `/proc`, when the system forbids such writes, or when the memory is a shared mapping.
     pub unsafe fn register(range: CodeRange) -> Result<Self> {
         let refused = |why, mend| Error::StrategyUnavailable {
             strategy: Strategy::ProcMem.name(),
@@ -76,8 +76,9 @@ impl ProcMem {
     }
 }
 
-/// The first address of each mapping within the range; says what is wrong where one is missing, or is not read-execute: the
-/// kernel would write that, too, and whoever else may write it is not known.
+/// The first address of each mapping within the range; says what is wrong where one is missing, or
+/// is not read-execute: the kernel would write that, too, and whoever else may write it is not
+/// known.
 fn first_bytes(range: CodeRange) -> core::result::Result<Vec<CodeAddr>, &'static str> {
     let start = std::ptr::without_provenance::<u8>(range.start().get() as usize);
     let regions = region::query_range(start, range.len() as usize).map_err(|_| "it is not mapped")?;

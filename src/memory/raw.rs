@@ -1,7 +1,8 @@
 //! Reading and writing mapped code through plain addresses.
 //!
-//! The words of one address are never written by two threads at once: the engine holds a lock per memory.
-//! Instruction fetch is not a memory access that Rust knows, so it takes no part in its data races.
+//! The words of one address are never written by two threads at once: the engine holds a lock per
+//! memory. Instruction fetch is not a memory access that Rust knows, so it takes no part in its
+//! data races.
 
 #![allow(unsafe_code)]
 
@@ -14,8 +15,8 @@ use super::short;
 ///
 /// # Safety
 ///
-/// The bytes at `at`, and the aligned quadwords in which they lie, are mapped readable and writable, no
-/// reference to them exists, and no other thread writes them during the call.
+/// The bytes at `at`, and the aligned quadwords in which they lie, are mapped readable and
+/// writable, no reference to them exists, and no other thread writes them during the call.
 #[inline]
 pub(super) unsafe fn store(at: u64, bytes: &[u8]) {
     if bytes.is_empty() {
@@ -57,7 +58,8 @@ unsafe fn merge(at: u64, bytes: &[u8]) {
 ///
 /// # Safety
 ///
-/// The bytes at `at` are mapped readable, and no other thread of Rust's writes them during the call.
+/// The bytes at `at` are mapped readable, and no other thread of Rust's writes them during the
+/// call.
 #[inline]
 pub(super) unsafe fn load(at: u64, into: &mut [u8]) {
     let from = ptr::with_exposed_provenance::<u8>(at as usize);

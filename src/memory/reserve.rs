@@ -1,7 +1,7 @@
 //! Finding free address space where code must lie.
 //!
-//! Addresses are tried one after the other with a call that never replaces a mapping, so that no list of
-//! mappings has to be parsed and no other thread's mapping can be hit in between.
+//! Addresses are tried one after the other with a call that never replaces a mapping, so that no
+//! list of mappings has to be parsed and no other thread's mapping can be hit in between.
 
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};

@@ -15,8 +15,8 @@ use super::sys;
 pub struct PageRun(CodeRange);
 
 impl PageRun {
-    /// The fewest runs that hold all the ranges, in the order of their addresses. `ranges` is sorted on the
-    /// way.
+    /// The fewest runs that hold all the ranges, in the order of their addresses. `ranges` is
+    /// sorted on the way.
     ///
     /// Empty ranges have no page.
     ///

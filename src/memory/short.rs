@@ -1,10 +1,13 @@
-//! Short lists of bytes, as most sites hold: a call is most of what comparing or copying them takes.
+//! Short lists of bytes, as most sites hold: a call is most of what comparing or copying them
+//! takes.
 //!
-//! With the copying and comparing of slices instead, a patch of a shape that was seen takes 318 ns for 240, and a commit of a
-//! thousand sites 9.1 ns a site for 7.2 (`benches speeds`, medians of 5 and 7 runs in turns).
+//! With the copying and comparing of slices instead, a patch of a shape that was seen takes 318 ns
+//! for 240, and a commit of a thousand sites 9.1 ns a site for 7.2 (`benches speeds`, medians of 5
+//! and 7 runs in turns).
 //!
-//! Those of 16 to 32 bytes are taken as their first and their last 16, which may overlap. Whoever compares looks at
-//! them in the pieces in which copying has written them: a piece that lies across two would wait for both.
+//! Those of 16 to 32 bytes are taken as their first and their last 16, which may overlap. Whoever
+//! compares looks at them in the pieces in which copying has written them: a piece that lies across
+//! two would wait for both.
 
 use smallvec::SmallVec;
 
@@ -62,7 +65,8 @@ pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The same for others. What it needs of registers, those who mostly compare the usual length can keep.
+/// The same for others. What it needs of registers, those who mostly compare the usual length can
+/// keep.
 #[inline(never)]
 fn same_longer(a: &[u8], b: &[u8]) -> bool {
     match (a.len(), b.len()) {

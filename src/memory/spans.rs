@@ -23,7 +23,8 @@ impl Spans {
         spans
     }
 
-    /// Takes `len` bytes at a multiple of `align`, a power of two, from the lowest range that has them there.
+    /// Takes `len` bytes at a multiple of `align`, a power of two, from the lowest range that has
+    /// them there.
     pub(super) fn take(&mut self, len: u64, align: u64, within: CodeRange) -> Option<CodeRange> {
         let fit = |span: &CodeRange| {
             let start = span.start().max(within.start());

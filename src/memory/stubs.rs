@@ -1,8 +1,8 @@
 //! The stub pool: small pieces of code memory in reach of the code that jumps to them.
 //!
-//! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken from slabs first fit.
-//! All of a slab that is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
-//! thread may be in it or return to it.
+//! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken from slabs
+//! first fit. All of a slab that is not in use holds trapping instructions. A slot comes back with
+//! a [`GracePeriod`], as no thread may be in it or return to it.
 
 use std::vec::Vec;
 
@@ -65,8 +65,8 @@ impl StubSlot {
         self.range
     }
 
-    /// Notes that nothing leads there any more, and that this has been published: a grace period that begins later can be
-    /// about it.
+    /// Notes that nothing leads there any more, and that this has been published: a grace period
+    /// that begins later can be about it.
     #[must_use]
     pub fn retire(self) -> Self {
         self.retired_at(Moment::now())
@@ -111,8 +111,8 @@ pub struct StubStats {
 }
 
 impl StubPool {
-    /// A pool that takes its memory from an arena, always less than `within` bytes from the code that jumps there: as
-    /// far as jumps reach.
+    /// A pool that takes its memory from an arena, always less than `within` bytes from the code
+    /// that jumps there: as far as jumps reach.
     #[must_use]
     pub fn new(arena: Arena, within: u64) -> Self {
         Self {
@@ -122,12 +122,14 @@ impl StubPool {
         }
     }
 
-    /// Takes a slot of at least `len` bytes that reaches, and is reached from, every byte of `near`. It holds trapping instructions.
+    /// Takes a slot of at least `len` bytes that reaches, and is reached from, every byte of
+    /// `near`. It holds trapping instructions.
     ///
     /// # Errors
     ///
-    /// [`Error::SegmentRefused`] for a length of 0; [`Error::EngineForked`] in a fork's child; what [`Arena::place`] answers, notably
-    /// [`Error::NoAddressSpace`] when nothing near the code is free.
+    /// [`Error::SegmentRefused`] for a length of 0; [`Error::EngineForked`] in a fork's child; what
+    /// [`Arena::place`] answers, notably [`Error::NoAddressSpace`] when nothing near the code is
+    /// free.
     pub fn alloc(&self, len: Len, near: CodeRange) -> Result<StubSlot> {
         let _stage = latency::enter(Stage::Allocate);
         let need = u64::from(len.get()).next_multiple_of(GRANULE);
@@ -190,7 +192,8 @@ impl StubPool {
     ///
     /// # Errors
     ///
-    /// [`Error::OutsideMemory`] for a slot of another pool; [`Error::EngineForked`] in a fork's child.
+    /// [`Error::OutsideMemory`] for a slot of another pool; [`Error::EngineForked`] in a fork's
+    /// child.
     pub(crate) fn memory(&self, slot: &StubSlot) -> Result<Alias> {
         let state = self.lock()?;
         let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr()));
@@ -240,8 +243,8 @@ impl StubPool {
     ///
     /// # Errors
     ///
-    /// [`Error::NoGracePeriod`] if the proof is about other bytes; [`Error::OutsideMemory`] for a slot of another pool;
-    /// [`Error::EngineForked`] in a fork's child. The slot is lost then.
+    /// [`Error::NoGracePeriod`] if the proof is about other bytes; [`Error::OutsideMemory`] for a
+    /// slot of another pool; [`Error::EngineForked`] in a fork's child. The slot is lost then.
     pub fn free(&self, slot: StubSlot, grace_period: &GracePeriod) -> Result<()> {
         // protection: stub-freed-after-a-grace-period-only
         if !slot.is_covered_by(grace_period) {
@@ -266,8 +269,8 @@ impl StubPool {
         Ok(())
     }
 
-    /// How much memory stubs use. In a fork's child nothing is counted if a thread of the parent was taking or giving
-    /// back a slot.
+    /// How much memory stubs use. In a fork's child nothing is counted if a thread of the parent
+    /// was taking or giving back a slot.
     #[must_use]
     pub fn stats(&self) -> StubStats {
         let state = self.arena.birth().lock(&self.state);

@@ -1,9 +1,10 @@
 //! Toggle: protection taken from read-execute to read-write and back.
 //!
-//! Works for any memory whose protection may be changed, and is the strictest reading of W^X. A thread that
-//! executes on a page while it is read-write faults, so the world must be stopped. Exactly two protection
-//! changes are made per run of pages and transaction; what the pages' protection is was learnt at
-//! registration, as asking the system parses the whole list of mappings.
+//! Works for any memory whose protection may be changed, and is the strictest reading of W^X. A
+//! thread that executes on a page while it is read-write faults, so the world must be stopped.
+//! Exactly two protection changes are made per run of pages and transaction; what the pages'
+//! protection is was learnt at registration, as asking the system parses the whole list of
+//! mappings.
 
 #![allow(unsafe_code)]
 
@@ -20,7 +21,8 @@ use super::{CodeMemory, PageRun, Strategy, check_within, raw, sys};
 
 /// Foreign code memory that is written by changing its protection.
 ///
-/// It opens with the token of a stopped world, and is no [`LiveMemory`](super::LiveMemory), whose calls need none:
+/// It opens with the token of a stopped world, and is no [`LiveMemory`](super::LiveMemory), whose
+/// calls need none:
 ///
 /// ```
 /// use patchpoint::memory::{CodeMemory, PageRun, Toggle};
@@ -51,21 +53,23 @@ impl Toggle {
     // protection: toggle-is-not-live
     /// Registers memory that is mapped read-execute, all with the same flags.
     ///
-    /// That it is so is checked where the system shows it (on Linux, in `/proc`), and believed elsewhere.
+    /// That it is so is checked where the system shows it (on Linux, in `/proc`), and believed
+    /// elsewhere.
     ///
-    /// Whether the system lets a page go to read-write and come back is tried on a scratch page, not on the
-    /// memory, where a thread may be executing.
+    /// Whether the system lets a page go to read-write and come back is tried on a scratch page,
+    /// not on the memory, where a thread may be executing.
     ///
     /// # Safety
     ///
-    /// As long as the value exists, the range stays mapped read-execute, with nobody else changing its
-    /// protection or its bytes, and the owner of its pages agrees to their being written and, under a
-    /// stopped world, made not executable. What is written through it is as for [`CodeArea::writable`](super::CodeArea::writable).
+    /// As long as the value exists, the range stays mapped read-execute, with nobody else changing
+    /// its protection or its bytes, and the owner of its pages agrees to their being written and,
+    /// under a stopped world, made not executable. What is written through it is as for
+    /// [`CodeArea::writable`](super::CodeArea::writable).
     ///
     /// # Errors
     ///
-    /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute, or when the system
-    /// forbids to make memory executable again.
+    /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute, or when the
+    /// system forbids to make memory executable again.
     pub unsafe fn register(range: CodeRange) -> Result<Self> {
         let refused = |why, mend| Error::StrategyUnavailable {
             strategy: Strategy::Toggle.name(),
@@ -120,8 +124,8 @@ impl Toggle {
         unsafe { sys::protect_keeping(run, protection, self.extra) }
     }
 
-    /// Refuses to write in a fork's child: the pages are its own, but what is said of them is its parent's, whose thread may
-    /// have the lock for ever.
+    /// Refuses to write in a fork's child: the pages are its own, but what is said of them is its
+    /// parent's, whose thread may have the lock for ever.
     fn check_here(&self) -> Result<()> {
         match self.birth.is_here() {
             true => Ok(()),

@@ -1,9 +1,10 @@
 //! Files for profilers, whose names everybody can guess, in folders to which everybody may write.
 //!
-//! **Problem.** Who makes such a name first decides where the bytes go: by a link, into another file of this user's; by a file of
-//! his own, to where he can read and change them; by a pipe, nowhere, and whoever opens it waits. **Approach.** A file is
-//! made, and only made (`O_EXCL`), with mode 0600. One that is there already is taken only if it is a plain file of
-//! this user's, by one name, as one is that an earlier process of this number has left.
+//! **Problem.** Who makes such a name first decides where the bytes go: by a link, into another
+//! file of this user's; by a file of his own, to where he can read and change them; by a pipe,
+//! nowhere, and whoever opens it waits. **Approach.** A file is made, and only made (`O_EXCL`),
+//! with mode 0600. One that is there already is taken only if it is a plain file of this user's, by
+//! one name, as one is that an earlier process of this number has left.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +13,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens such a file as the options say, which are for writing and make none. Nothing in it is changed.
+/// Opens such a file as the options say, which are for writing and make none. Nothing in it is
+/// changed.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     // The standard library opens everything close-on-exec.
     let mut new = options.clone();
@@ -37,7 +39,8 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Keeps a file from every other description of it, until it is closed everywhere. False: somebody else has it.
+/// Keeps a file from every other description of it, until it is closed everywhere. False: somebody
+/// else has it.
 #[cfg(target_os = "linux")]
 pub(super) fn lock(file: &File) -> io::Result<bool> {
     use std::os::fd::AsRawFd;

@@ -1,6 +1,6 @@
 //! The file from which `perf inject --jit` learns what code stood where, and when (Linux,
-//! tools/perf/Documentation/jitdump-specification.txt): a header, then a record for each piece of code with its bytes.
-//! Numbers have the machine's byte order.
+//! tools/perf/Documentation/jitdump-specification.txt): a header, then a record for each piece of
+//! code with its bytes. Numbers have the machine's byte order.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, Permissions};
@@ -29,10 +29,11 @@ const CODE_LOAD: u32 = 0;
 /// The bytes of a JIT_CODE_LOAD record before the name.
 const LOAD_LEN: usize = 56;
 
-/// Writes functions, stubs and exit stubs with their bytes for `perf inject --jit`. Clones write to the same file.
+/// Writes functions, stubs and exit stubs with their bytes for `perf inject --jit`. Clones write to
+/// the same file.
 ///
-/// To be recorded with `perf record -k 1`, as times are of the monotonic clock. Code that another process
-/// forks is not told of.
+/// To be recorded with `perf record -k 1`, as times are of the monotonic clock. Code that another
+/// process forks is not told of.
 #[derive(Clone)]
 pub struct JitDump(Arc<Inner>);
 
@@ -50,8 +51,9 @@ struct State {
 }
 
 impl JitDump {
-    /// Begins the file `jit-PID.dump` in a folder, by which name `perf` knows it. It has the code's bytes, and can be read by
-    /// this user only. One that an earlier process of this number has left there is overwritten.
+    /// Begins the file `jit-PID.dump` in a folder, by which name `perf` knows it. It has the code's
+    /// bytes, and can be read by this user only. One that an earlier process of this number has
+    /// left there is overwritten.
     ///
     /// # Errors
     /// The file cannot be made or mapped; what is there is not a plain file of this user's alone, or one that another

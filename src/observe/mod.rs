@@ -1,8 +1,9 @@
 //! Who can be told what an engine does: profilers, debuggers, unwinders and logs.
 //!
-//! Problem: code that no linker has seen has no name where people look for where the time goes. Approach: each of
-//! these is an [`Observer`](crate::engine::Observer) that is given to the engine's
-//! [builder](crate::engine::Builder::observer), and writes what its reader expects. Nothing is written unless asked for.
+//! Problem: code that no linker has seen has no name where people look for where the time goes.
+//! Approach: each of these is an [`Observer`](crate::engine::Observer) that is given to the
+//! engine's [builder](crate::engine::Builder::observer), and writes what its reader expects.
+//! Nothing is written unless asked for.
 //!
 //! | | reader | reused addresses | code bytes |
 //! |---|---|---|---|
@@ -13,14 +14,16 @@
 //! | `Unwound` (feature `backtrace`) | exceptions and backtraces through graphs linked without an engine | taken back first | no: frames |
 //! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
 //!
-//! Names: a function has its own; out-of-line code has that of its site, what it is, and the change that it was made
-//! for: `get+0x4.id78.stub2`.
+//! Names: a function has its own; out-of-line code has that of its site, what it is, and the change
+//! that it was made for: `get+0x4.id78.stub2`.
 //!
-//! Invariants: what cannot be written is left out and [counted](PerfMap::lost), never a reason for a change to fail.
+//! Invariants: what cannot be written is left out and [counted](PerfMap::lost), never a reason for
+//! a change to fail.
 
 #[cfg(unix)]
 mod file;
-// GDB takes a name of ELFv1 for that of code, and would write a trap into the function descriptor there.
+// GDB takes a name of ELFv1 for that of code, and would write a trap into the function descriptor
+// there.
 #[cfg(all(
     feature = "backtrace",
     target_os = "linux",

@@ -1,5 +1,5 @@
-//! The map of names for profilers: `/tmp/perf-PID.map`, a line for each piece of code with its start
-//! and size in hexadecimal and its name (Linux, tools/perf/Documentation/jit-interface.txt).
+//! The map of names for profilers: `/tmp/perf-PID.map`, a line for each piece of code with its
+//! start and size in hexadecimal and its name (Linux, tools/perf/Documentation/jit-interface.txt).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -14,13 +14,15 @@ use super::file;
 use super::names::{self, Named};
 use crate::engine::{Event, Observer};
 
-/// Writes the names of functions, stubs and exit stubs where profilers look for them. Clones write to the same file.
+/// Writes the names of functions, stubs and exit stubs where profilers look for them. Clones write
+/// to the same file.
 ///
-/// `perf` reads it for anonymous memory only (`is_anon_memory` in tools/perf/util/map.c): code that the engine has loaded, and
-/// stubs, lie in a memory file, for which `perf` needs a [`JitDump`](super::JitDump). Other profilers do not ask.
+/// `perf` reads it for anonymous memory only (`is_anon_memory` in tools/perf/util/map.c): code that
+/// the engine has loaded, and stubs, lie in a memory file, for which `perf` needs a
+/// [`JitDump`](super::JitDump). Other profilers do not ask.
 ///
-/// A name is never taken out: where an address was used again, `perf` shows one of its names. What a forked child makes
-/// is written into the map of its parent.
+/// A name is never taken out: where an address was used again, `perf` shows one of its names. What
+/// a forked child makes is written into the map of its parent.
 #[derive(Clone)]
 pub struct PerfMap(Arc<Inner>);
 
@@ -31,7 +33,8 @@ struct Inner {
 }
 
 impl PerfMap {
-    /// The map of this process. What is there already, of another engine or a process that is gone, is kept.
+    /// The map of this process. What is there already, of another engine or a process that is gone,
+    /// is kept.
     ///
     /// # Errors
     /// The file cannot be made; or what is there is not a plain file of this user's alone: a link, say, or a file that another

@@ -1,4 +1,5 @@
-//! What a [`JitDump`](super::JitDump) needs of the system: its clock, and the mapping by which `perf` finds the file.
+//! What a [`JitDump`](super::JitDump) needs of the system: its clock, and the mapping by which
+//! `perf` finds the file.
 
 #![allow(unsafe_code)]
 
@@ -27,8 +28,9 @@ pub(super) fn thread() -> u32 {
     u32::try_from(thread).unwrap_or(0)
 }
 
-/// A mapping of a file that is there to be seen: `perf` notes executable mappings with the names of their files. It is far
-/// behind the file's end, so that nothing of what is written to the file can be executed.
+/// A mapping of a file that is there to be seen: `perf` notes executable mappings with the names of
+/// their files. It is far behind the file's end, so that nothing of what is written to the file can
+/// be executed.
 pub(super) struct Marker(usize);
 
 /// Larger than any page.

@@ -58,7 +58,8 @@ fn watched(observer: impl Observer + 'static) -> (Engine, Module) {
     (engine, module)
 }
 
-/// Name, start and size of what must be there: functions, and what the engine has made for the site.
+/// Name, start and size of what must be there: functions, and what the engine has made for the
+/// site.
 fn expected(engine: &Engine, module: &Module) -> HashMap<String, (u64, Option<u64>)> {
     let functions = module.functions().map(|function| {
         let (start, len) = (function.addr().get(), u64::from(function.len().get()));
@@ -111,8 +112,8 @@ fn attempts(folder: &Folder) -> [(PathBuf, Attempt<'_>); 2] {
     ]
 }
 
-/// Whoever guesses the names leads nobody by them: neither into another file, nor to where he can read and change them, nor
-/// to where one waits.
+/// Whoever guesses the names leads nobody by them: neither into another file, nor to where he can
+/// read and change them, nor to where one waits.
 #[test]
 fn what_others_have_put_there_is_refused() {
     use std::os::unix::fs::{MetadataExt, chown, symlink};

@@ -7,8 +7,9 @@ use super::names;
 use crate::engine::{Changed, Event, Observer};
 use crate::error::SiteName;
 
-/// Hands what the engine does to the subscribers of `tracing`, with the target `patchpoint`: changes and modules as
-/// debug events, out-of-line code as trace events, what was refused as warnings.
+/// Hands what the engine does to the subscribers of `tracing`, with the target `patchpoint`:
+/// changes and modules as debug events, out-of-line code as trace events, what was refused as
+/// warnings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
 

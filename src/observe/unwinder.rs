@@ -1,10 +1,10 @@
 //! Telling the process's unwinder of code, so that backtraces go through it.
 //!
-//! The unwinder is that of libgcc, which C++ and Rust programs on Linux have; it takes `.eh_frame` sections while the
-//! program runs (GCC, libgcc/unwind-dw2-fde.c).
+//! The unwinder is that of libgcc, which C++ and Rust programs on Linux have; it takes `.eh_frame`
+//! sections while the program runs (GCC, libgcc/unwind-dw2-fde.c).
 //!
-//! Invariants: a section stays where it is while it is registered; it is taken back before the code's address is used
-//! again.
+//! Invariants: a section stays where it is while it is registered; it is taken back before the
+//! code's address is used again.
 
 #![allow(unsafe_code)]
 
@@ -25,11 +25,11 @@ unsafe extern "C" {
     fn __deregister_frame(section: *const c_void);
 }
 
-/// Tells the process's unwinder how the frames of functions, stubs and exit stubs are found: backtraces that a handler
-/// or a callee takes go on through compiled code. Clones tell the same.
+/// Tells the process's unwinder how the frames of functions, stubs and exit stubs are found:
+/// backtraces that a handler or a callee takes go on through compiled code. Clones tell the same.
 ///
-/// Unwinding through compiled code, of a panic or an exception, is still what the code's own unwind information makes
-/// of it; a handler's panic ends the process before it gets there.
+/// Unwinding through compiled code, of a panic or an exception, is still what the code's own unwind
+/// information makes of it; a handler's panic ends the process before it gets there.
 #[derive(Clone, Default)]
 pub struct Unwinder(Arc<Inner>);
 
@@ -65,7 +65,8 @@ impl Unwinder {
     }
 }
 
-/// Tells of the capture routine once, as it stays as long as the program, and unwinders refuse to be told twice.
+/// Tells of the capture routine once, as it stays as long as the program, and unwinders refuse to
+/// be told twice.
 fn capture() {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {

@@ -1,8 +1,10 @@
-//! Unwind information of linked graphs, known to the process's unwinder as long as their memory exists.
+//! Unwind information of linked graphs, known to the process's unwinder as long as their memory
+//! exists.
 //!
-//! Problem: an exception that passes through linked code, or a backtrace, ends the process or ends there if nobody has told the
-//! unwinder of its frames; and one that is still told of memory which is something else by then reads whatever is there. Approach: a
-//! memory manager around another one: what it finalizes it registers, and what it deallocates it takes back before. So it goes
+//! Problem: an exception that passes through linked code, or a backtrace, ends the process or ends
+//! there if nobody has told the unwinder of its frames; and one that is still told of memory which
+//! is something else by then reads whatever is there. Approach: a memory manager around another
+//! one: what it finalizes it registers, and what it deallocates it takes back before. So it goes
 //! with every [`link`](crate::image::link) whose memory it has, whatever passes run.
 //!
 //! Who registers code with an engine has [`Unwinder`](super::Unwinder) for the same.
@@ -16,10 +18,11 @@ use super::unwinder::Section;
 use crate::arch::Arch;
 use crate::image::{EhFrame, LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
 
-/// A memory manager whose code the process's unwinder knows: C++ exceptions pass through it and are caught in it, and backtraces
-/// go on.
+/// A memory manager whose code the process's unwinder knows: C++ exceptions pass through it and are
+/// caught in it, and backtraces go on.
 ///
-/// Graphs for another architecture than the process's are linked as the manager would, and not registered.
+/// Graphs for another architecture than the process's are linked as the manager would, and not
+/// registered.
 #[derive(Clone, Debug)]
 pub struct Unwound<M>(M);
 
@@ -104,7 +107,8 @@ impl<M: MemoryManager> MemoryManager for Unwound<M> {
     }
 }
 
-/// Whether there is an entry of a function. The unwinder of GCC 13 and later ends the process when a section without one is taken back.
+/// Whether there is an entry of a function. The unwinder of GCC 13 and later ends the process when
+/// a section without one is taken back.
 fn describes_code(frame: &EhFrame) -> bool {
     let mut rest = &frame.bytes[..];
     while let Some((length, after)) = rest.split_first_chunk::<4>() {

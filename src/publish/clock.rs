@@ -4,8 +4,8 @@
 
 use std::time::SystemTime;
 
-/// The time as of the system's last tick. Taking it is a memory access, where the exact time takes as long as a good
-/// part of a commit, as that asks the hardware.
+/// The time as of the system's last tick. Taking it is a memory access, where the exact time takes
+/// as long as a good part of a commit, as that asks the hardware.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CoarseTime(imp::Time);
 

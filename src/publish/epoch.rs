@@ -1,17 +1,18 @@
 //! Epochs: knowing that every thread has left code that nothing leads to any more.
 //!
-//! Problem: a stub is retired when its site's patchable jump leads elsewhere, but threads may still be in it, or have
-//! return addresses there. Approach (quiescent-state-based reclamation): the engine counts epochs; a thread
-//! reports, at places of its choice, the epoch that it sees there. Once every attached thread has reported an
-//! epoch that began after the stub was retired, and after every core had serialized, none is in it.
+//! Problem: a stub is retired when its site's patchable jump leads elsewhere, but threads may still
+//! be in it, or have return addresses there. Approach (quiescent-state-based reclamation): the
+//! engine counts epochs; a thread reports, at places of its choice, the epoch that it sees there.
+//! Once every attached thread has reported an epoch that began after the stub was retired, and
+//! after every core had serialized, none is in it.
 //!
-//! A thread reports two things, see [`Rest`]. A report is one load and one store, cheap enough for the back
-//! edge of a loop.
+//! A thread reports two things, see [`Rest`]. A report is one load and one store, cheap enough for
+//! the back edge of a loop.
 //!
-//! Invariants: an epoch is only advanced when the patchable jumps exchanged before are published to every core, so that
-//! a thread that sees the new epoch executes the new patchable jumps; a thread that is attached or comes back online
-//! stores its epoch, then fences, then executes; the engine advances, then fences, then looks. One of the two
-//! therefore sees the other.
+//! Invariants: an epoch is only advanced when the patchable jumps exchanged before are published to
+//! every core, so that a thread that sees the new epoch executes the new patchable jumps; a thread
+//! that is attached or comes back online stores its epoch, then fences, then executes; the engine
+//! advances, then fences, then looks. One of the two therefore sees the other.
 
 #![allow(unsafe_code)]
 
@@ -41,8 +42,8 @@ mod sync {
 /// What a thread that is not executing compiled code may still have to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rest {
-    /// Its program counter is outside the engine's code, but frames of compiled code may be on its stack: return
-    /// addresses point there. Stubs without calls need no more.
+    /// Its program counter is outside the engine's code, but frames of compiled code may be on its
+    /// stack: return addresses point there. Stubs without calls need no more.
     Checkpoint,
     /// No frame of compiled code is on its stack. What stubs with calls need.
     Quiescent,
@@ -58,13 +59,14 @@ impl Attached {
     ///
     /// # Safety
     ///
-    /// As long as the value exists, for the engine that it is used with: every thread that executes code of
-    /// live modules has a [`ThreadHandle`] of the engine, or executes none before the next use of the value returns;
-    /// reports are made by the thread's own control flow, not by a signal handler that has interrupted compiled
-    /// code; whoever reports [`Rest::Quiescent`], goes offline with it or drops the handle, has no frame of compiled
-    /// code on the thread's stack, nor in a suspended coroutine that it may resume. A thread that is offline
-    /// executes none of the engine's code; if it went offline with [`Rest::Checkpoint`] it does not return into
-    /// any either.
+    /// As long as the value exists, for the engine that it is used with: every thread that executes
+    /// code of live modules has a [`ThreadHandle`] of the engine, or executes none before the next
+    /// use of the value returns; reports are made by the thread's own control flow, not by a signal
+    /// handler that has interrupted compiled code; whoever reports [`Rest::Quiescent`], goes
+    /// offline with it or drops the handle, has no frame of compiled code on the thread's stack,
+    /// nor in a suspended coroutine that it may resume. A thread that is offline executes none of
+    /// the engine's code; if it went offline with [`Rest::Checkpoint`] it does not return into any
+    /// either.
     #[must_use]
     pub const unsafe fn promise() -> Self {
         Self { private: () }
@@ -99,7 +101,8 @@ impl Default for Shared {
     }
 }
 
-/// The last epoch that a thread has reported, of each kind. Aligned so that threads do not share a cache line.
+/// The last epoch that a thread has reported, of each kind. Aligned so that threads do not share a
+/// cache line.
 #[repr(align(128))]
 struct Seen {
     checkpoint: AtomicU64,
@@ -163,7 +166,8 @@ impl Epochs {
         }
     }
 
-    /// Calls `work` with the threads. No fork comes in between: its child could not attach a thread, nor let one go.
+    /// Calls `work` with the threads. No fork comes in between: its child could not attach a
+    /// thread, nor let one go.
     fn with_threads<T>(&self, work: impl FnOnce(&mut Vec<Arc<Seen>>) -> T) -> T {
         let _writing = Writing::enter();
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,8 +228,9 @@ impl Drop for Participant {
 
 /// This thread's part in finding out when stubs can be freed.
 ///
-/// A thread that executes live code should report often: stubs that it might be in cannot be freed before it has.
-/// What a report promises is said at [`Attached::promise`]. Dropping the handle detaches the thread.
+/// A thread that executes live code should report often: stubs that it might be in cannot be freed
+/// before it has. What a report promises is said at [`Attached::promise`]. Dropping the handle
+/// detaches the thread.
 pub struct ThreadHandle {
     participant: Participant,
     not_send: PhantomData<*mut ()>,
@@ -242,8 +247,8 @@ impl ThreadHandle {
         }
     }
 
-    /// Reports [`Rest::Checkpoint`]: the program counter is not in compiled code, which is true of whatever
-    /// compiled code calls. One load and one store.
+    /// Reports [`Rest::Checkpoint`]: the program counter is not in compiled code, which is true of
+    /// whatever compiled code calls. One load and one store.
     #[inline]
     pub fn checkpoint(&self) {
         self.participant.report(Rest::Checkpoint);
@@ -256,7 +261,8 @@ impl ThreadHandle {
     }
 
     /// Before blocking: as long as the guard lives the thread executes no compiled code and reports
-    /// nothing, and nobody waits for it. With [`Rest::Checkpoint`] frames of compiled code may be on its stack.
+    /// nothing, and nobody waits for it. With [`Rest::Checkpoint`] frames of compiled code may be
+    /// on its stack.
     #[must_use = "the thread is online again when the guard is dropped"]
     pub fn offline(&mut self, rest: Rest) -> Offline<'_> {
         self.participant.offline(rest);

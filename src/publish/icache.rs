@@ -12,7 +12,8 @@ pub(crate) fn maintain(range: CodeRange) {
     testing::note(range);
     #[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
     other::maintain(range);
-    // x86-64 and SystemZ: caches are coherent by hardware, also with another mapping of the same page.
+    // x86-64 and SystemZ: caches are coherent by hardware, also with another mapping of the same
+    // page.
     #[cfg(not(emulated))]
     let _ = range;
     #[cfg(emulated)]
@@ -55,9 +56,9 @@ mod other {
     #[cfg(not(target_arch = "powerpc64"))]
     use core::arch::asm;
 
-    /// Cleans the data cache to the point of unification and invalidates the instruction cache, as far as
-    /// CTR_EL0 says that either is needed (Arm ARM, B2.4.4 and D24.2.34). The register is read each time:
-    /// it may differ between the cores of one machine.
+    /// Cleans the data cache to the point of unification and invalidates the instruction cache, as
+    /// far as CTR_EL0 says that either is needed (Arm ARM, B2.4.4 and D24.2.34). The register is
+    /// read each time: it may differ between the cores of one machine.
     #[cfg(target_arch = "aarch64")]
     pub(in crate::publish) fn maintain(range: CodeRange) {
         let ctr: u64;
@@ -85,7 +86,8 @@ mod other {
     #[cfg(target_arch = "powerpc64")]
     pub(in crate::publish) use crate::publish::powerpc64::maintain;
 
-    /// The system call, for all threads: the scheduler may move a thread between `fence.i` and its use.
+    /// The system call, for all threads: the scheduler may move a thread between `fence.i` and its
+    /// use.
     #[cfg(target_arch = "riscv64")]
     pub(in crate::publish) fn maintain(range: CodeRange) {
         const RISCV_FLUSH_ICACHE: libc::c_long = 259;

@@ -1,10 +1,11 @@
 //! Which signals wait while one of the library's handlers runs. Linux.
 //!
-//! **Problem.** A frame of a signal takes 1 to 4 KiB, as much as the registers need; the alternate stack that Rust gives its
-//! threads has 8. Three frames on top of each other (a trap, a profiler's timer, a stop) overflow it and kill the process.
-//! **Approach.** While a handler of the library's runs, which is short, everything waits that is not the fault of an
-//! instruction. Faults are let through: the kernel kills a thread that blocks one, and an emulator of system calls
-//! (`SIGSYS`) is called for those of the handlers too.
+//! **Problem.** A frame of a signal takes 1 to 4 KiB, as much as the registers need; the alternate
+//! stack that Rust gives its threads has 8. Three frames on top of each other (a trap, a profiler's
+//! timer, a stop) overflow it and kill the process. **Approach.** While a handler of the library's
+//! runs, which is short, everything waits that is not the fault of an instruction. Faults are let
+//! through: the kernel kills a thread that blocks one, and an emulator of system calls (`SIGSYS`)
+//! is called for those of the handlers too.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +14,8 @@ use std::ptr;
 
 use super::interrupted::Context;
 
-/// Raised by instructions. The library's own handlers raise none of them, but for system calls that are emulated.
+/// Raised by instructions. The library's own handlers raise none of them, but for system calls that
+/// are emulated.
 const FAULTS: [libc::c_int; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -43,9 +45,10 @@ pub(super) fn while_handling() -> libc::sigset_t {
     set
 }
 
-/// Gives this thread, which is in a handler of the library's, the mask that it would have in that handler: what was blocked
-/// where the signal came, what the handler blocks, and the signal, unless the handler does not want that. The kernel
-/// puts back what was blocked when the handler returns. Async-signal-safe.
+/// Gives this thread, which is in a handler of the library's, the mask that it would have in that
+/// handler: what was blocked where the signal came, what the handler blocks, and the signal, unless
+/// the handler does not want that. The kernel puts back what was blocked when the handler returns.
+/// Async-signal-safe.
 pub(super) fn become_that_of(handler: &libc::sigaction, signal: libc::c_int, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid context to a handler with SA_SIGINFO.
     let was = unsafe { &raw const (*context.cast::<Context>()).uc_sigmask };

@@ -1,13 +1,14 @@
 //! Making cores execute what was written, and knowing that none is in the way.
 //!
-//! **Problem.** Bytes in memory are not yet bytes executed: an instruction cache may hold the old ones, and a
-//! core that has already fetched them goes on with them until it serializes. And a site may only be rewritten
-//! where no thread is inside.
+//! **Problem.** Bytes in memory are not yet bytes executed: an instruction cache may hold the old
+//! ones, and a core that has already fetched them goes on with them until it serializes. And a site
+//! may only be rewritten where no thread is inside.
 //!
-//! **Approach.** [`Publisher`] maintains the instruction cache on the executed addresses, serializes the
-//! writer's own core, and, where the old bytes must be over on return, makes every other thread serialize.
-//! [`World`] is what the runtime implements to stop its threads; [`Stopped`] and [`GracePeriod`] are the proofs
-//! that functions ask for, so that a missing stop does not compile.
+//! **Approach.** [`Publisher`] maintains the instruction cache on the executed addresses,
+//! serializes the writer's own core, and, where the old bytes must be over on return, makes every
+//! other thread serialize. [`World`] is what the runtime implements to stop its threads;
+//! [`Stopped`] and [`GracePeriod`] are the proofs that functions ask for, so that a missing stop
+//! does not compile.
 
 mod clock;
 mod epoch;

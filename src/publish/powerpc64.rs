@@ -1,11 +1,13 @@
-//! Cache maintenance and serialization on PowerPC64, in machine code: Rust has inline assembly for it only since 1.95.
+//! Cache maintenance and serialization on PowerPC64, in machine code: Rust has inline assembly for
+//! it only since 1.95.
 
 #![allow(unsafe_code)]
 
 use crate::addr::CodeRange;
 
-/// Power ISA, book II, 1.8: `dcbst` of each block, `sync`, `icbi` of each, `sync`, `isync`, from `r3` up to `r4`. No
-/// processor of this architecture has blocks of less than 32 bytes, and touching one twice does no harm.
+/// Power ISA, book II, 1.8: `dcbst` of each block, `sync`, `icbi` of each, `sync`, `isync`, from
+/// `r3` up to `r4`. No processor of this architecture has blocks of less than 32 bytes, and
+/// touching one twice does no harm.
 #[unsafe(link_section = ".text.patchpoint")]
 static MAINTAIN: [u32; 17] = [
     0x7863_06a4, //    clrrdi 3,3,5
@@ -31,7 +33,8 @@ static MAINTAIN: [u32; 17] = [
 #[unsafe(link_section = ".text.patchpoint")]
 static SERIALIZE: [u32; 3] = [0x7c00_04ac, 0x4c00_012c, 0x4e80_0020];
 
-/// Calls a function whose code that is. With ELFv1 a function pointer leads to a descriptor: address, TOC, environment.
+/// Calls a function whose code that is. With ELFv1 a function pointer leads to a descriptor:
+/// address, TOC, environment.
 fn call(code: &'static [u32], a: u64, b: u64) {
     let code = code.as_ptr() as usize;
     let descriptor = [code, 0, 0];

@@ -8,8 +8,8 @@ use super::Level;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::Result;
 
-/// Publishes code where it is executed, if that is not in this process: what an engine asks of whoever knows the threads and
-/// cores there.
+/// Publishes code where it is executed, if that is not in this process: what an engine asks of
+/// whoever knows the threads and cores there.
 ///
 /// # Safety
 ///
@@ -28,7 +28,8 @@ pub unsafe trait Publication: Send + Sync + fmt::Debug {
     /// ([`Error::Provider`](crate::Error::Provider)).
     fn check(&self, level: Level) -> Result<()>;
 
-    /// Whether the code is known to be executed by nobody any more, for good: then what could not be published need not be.
+    /// Whether the code is known to be executed by nobody any more, for good: then what could not
+    /// be published need not be.
     fn has_ended(&self) -> bool;
 
     /// Where the trap at that address leads.
@@ -40,8 +41,8 @@ pub unsafe trait Publication: Send + Sync + fmt::Debug {
     /// As [`check`](Self::check).
     fn set_trap(&self, at: CodeAddr, stub: Option<CodeAddr>) -> Result<()>;
 
-    /// Maintains the instruction caches for code that no thread has executed, and that none will before a later publication
-    /// of what leads to it.
+    /// Maintains the instruction caches for code that no thread has executed, and that none will
+    /// before a later publication of what leads to it.
     ///
     /// # Errors
     /// As [`check`](Self::check).

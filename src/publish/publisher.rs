@@ -16,8 +16,8 @@ use super::{Resumption, icache, serialize};
 /// What is true of the other threads when a publication returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
-    /// Each runs the old bytes or the new for a bounded time. Enough for an inline cache, and for what no
-    /// other thread can execute yet.
+    /// Each runs the old bytes or the new for a bounded time. Enough for an inline cache, and for
+    /// what no other thread can execute yet.
     Eventual,
     /// None runs the old bytes any more. What an invalidation needs.
     Immediate,
@@ -45,12 +45,12 @@ impl Default for Publisher {
 }
 
 impl Publisher {
-    /// Tries how other threads can be made to serialize: by `membarrier`, else by a signal to each. Where
-    /// neither works, [`Level::Immediate`] is refused, and everything else works.
+    /// Tries how other threads can be made to serialize: by `membarrier`, else by a signal to each.
+    /// Where neither works, [`Level::Immediate`] is refused, and everything else works.
     ///
-    /// The signal's handler is installed only where `membarrier` is refused; it takes the highest real-time
-    /// signal that has its default disposition. System calls that cannot be restarted are interrupted by
-    /// it (signal(7)).
+    /// The signal's handler is installed only where `membarrier` is refused; it takes the highest
+    /// real-time signal that has its default disposition. System calls that cannot be restarted are
+    /// interrupted by it (signal(7)).
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -69,7 +69,8 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Error::NoBarrier`] for [`Level::Immediate`] where other threads cannot be made to serialize.
+    /// [`Error::NoBarrier`] for [`Level::Immediate`] where other threads cannot be made to
+    /// serialize.
     pub fn check(&self, level: Level) -> Result<()> {
         match (level, &self.way) {
             // protection: no-barrier-is-a-refusal
@@ -88,8 +89,9 @@ impl Publisher {
         }
     }
 
-    /// Maintains the instruction cache for code that no thread has executed and that none will before a later
-    /// publication of what leads to it: the first half of [`publish`](Self::publish).
+    /// Maintains the instruction cache for code that no thread has executed and that none will
+    /// before a later publication of what leads to it: the first half of
+    /// [`publish`](Self::publish).
     ///
     /// # Errors
     ///
@@ -102,22 +104,25 @@ impl Publisher {
         Ok(())
     }
 
-    /// Publishes code that the runtime has written, given by executed addresses: maintains the instruction cache,
-    /// serializes this core, and at [`Level::Immediate`] every other thread, once however many ranges there are.
+    /// Publishes code that the runtime has written, given by executed addresses: maintains the
+    /// instruction cache, serializes this core, and at [`Level::Immediate`] every other thread,
+    /// once however many ranges there are.
     ///
     /// # Safety
     ///
-    /// The ranges are mapped and readable: on some architectures maintaining the cache of an address is an access to it.
+    /// The ranges are mapped and readable: on some architectures maintaining the cache of an
+    /// address is an access to it.
     ///
     /// # Errors
     ///
-    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Those of a
-    /// [`Publication`].
+    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known.
+    /// Those of a [`Publication`].
     pub unsafe fn publish_code(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         self.publish(ranges, level)
     }
 
-    /// Serializes this core, and at [`Level::Immediate`] every other thread: publishes what no cache has to be maintained for.
+    /// Serializes this core, and at [`Level::Immediate`] every other thread: publishes what no
+    /// cache has to be maintained for.
     ///
     /// # Errors
     ///
@@ -126,13 +131,14 @@ impl Publisher {
         self.publish(&[], level)
     }
 
-    /// Publishes ranges of code of the engine's, given as executed addresses: maintains the instruction cache, serializes this
-    /// core, and at [`Level::Immediate`] every other thread, once however many ranges there are.
+    /// Publishes ranges of code of the engine's, given as executed addresses: maintains the
+    /// instruction cache, serializes this core, and at [`Level::Immediate`] every other thread,
+    /// once however many ranges there are.
     ///
     /// # Errors
     ///
-    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known. Those of a
-    /// [`Publication`].
+    /// [`Error::NoBarrier`]: this core executes the new bytes, and of the others it is not known.
+    /// Those of a [`Publication`].
     #[inline]
     pub(crate) fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         let others = match &self.way {
@@ -156,8 +162,9 @@ impl Publisher {
     }
 
     /// Publishes code that an arena has placed, before any thread runs it: the other half of what
-    /// [`Placement::finalize`](crate::memory::Placement::finalize) does for this process. Where other code was at these
-    /// addresses before, a core may have fetched that: then every thread serializes.
+    /// [`Placement::finalize`](crate::memory::Placement::finalize) does for this process. Where
+    /// other code was at these addresses before, a core may have fetched that: then every thread
+    /// serializes.
     ///
     /// # Errors
     ///
@@ -181,7 +188,8 @@ impl Publisher {
         }
     }
 
-    /// Publishes what was put back. Where nobody is left who would execute it, nobody executes anything else.
+    /// Publishes what was put back. Where nobody is left who would execute it, nobody executes
+    /// anything else.
     ///
     /// # Errors
     ///

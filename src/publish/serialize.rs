@@ -1,10 +1,10 @@
 //! Serializing the core that runs this.
 //!
-//! After a write through another mapping, x86-64 asks for a serializing instruction before the new bytes are
-//! executed (Intel SDM volume 3, 9.1.3; AMD APM volume 2, 7.6.1). `serialize` is one, and cheap where it
-//! exists. `iretq` is one everywhere in user mode, unless a shadow stack is on, in which the return would
-//! have to be forged. `cpuid` is one everywhere, but in a virtual machine it costs microseconds, as the
-//! hypervisor emulates it.
+//! After a write through another mapping, x86-64 asks for a serializing instruction before the new
+//! bytes are executed (Intel SDM volume 3, 9.1.3; AMD APM volume 2, 7.6.1). `serialize` is one, and
+//! cheap where it exists. `iretq` is one everywhere in user mode, unless a shadow stack is on, in
+//! which the return would have to be forged. `cpuid` is one everywhere, but in a virtual machine it
+//! costs microseconds, as the hypervisor emulates it.
 
 #![allow(unsafe_code)]
 
@@ -47,8 +47,8 @@ pub fn serialize() {
 }
 
 impl Serializer {
-    /// What [`serialize`] uses on this machine. Chosen once; with a shadow stack on a thread, `cpuid` is used
-    /// there in place of `iretq`.
+    /// What [`serialize`] uses on this machine. Chosen once; with a shadow stack on a thread,
+    /// `cpuid` is used there in place of `iretq`.
     #[must_use]
     pub fn of_this_machine() -> Self {
         imp::chosen()
@@ -107,7 +107,8 @@ mod imp {
         }
     }
 
-    /// Whether this thread has a shadow stack. `rdsspq` leaves its operand alone where there is none.
+    /// Whether this thread has a shadow stack. `rdsspq` leaves its operand alone where there is
+    /// none.
     #[inline]
     fn shadow_stack() -> bool {
         let pointer: u64;
@@ -118,8 +119,8 @@ mod imp {
         pointer != 0
     }
 
-    /// EAX and EDX of a leaf (subleaf 0). It serializes, for which the intrinsic is no good, as that may be
-    /// moved.
+    /// EAX and EDX of a leaf (subleaf 0). It serializes, for which the intrinsic is no good, as
+    /// that may be moved.
     #[inline]
     pub(super) fn cpuid(leaf: u32) -> (u32, u32) {
         let (eax, edx);
@@ -193,7 +194,8 @@ mod imp {
     }
 }
 
-/// How many times this thread has serialized. That it has not is nothing that a test can see otherwise.
+/// How many times this thread has serialized. That it has not is nothing that a test can see
+/// otherwise.
 #[cfg(test)]
 pub(crate) fn count() -> u64 {
     tests::COUNT.get()

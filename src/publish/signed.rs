@@ -1,13 +1,15 @@
 //! Return addresses that are signed: AArch64's pointer authentication.
 //!
-//! **Problem.** Code that is compiled so, as all of some distributions' libraries are, spills its return address with a
-//! signature in the bits that an address does not need: on a stack it is not the address to which it returns. Who looks for return
-//! addresses there and compares words would overlook it.
+//! **Problem.** Code that is compiled so, as all of some distributions' libraries are, spills its
+//! return address with a signature in the bits that an address does not need: on a stack it is not
+//! the address to which it returns. Who looks for return addresses there and compares words would
+//! overlook it.
 //!
-//! **Approach.** The signature is taken off every word before it is compared. `xpaclri` does that for the link register as
-//! the system has set up addresses; it is among the hints, which processors without the extension pass over (Arm ARM, C6.2,
-//! XPACLRI). What is no address becomes some other word by it, and may be taken for an address within: then a thread counts
-//! as inside that is not.
+//! **Approach.** The signature is taken off every word before it is compared. `xpaclri` does that
+//! for the link register as the system has set up addresses; it is among the hints, which
+//! processors without the extension pass over (Arm ARM, C6.2, XPACLRI). What is no address becomes
+//! some other word by it, and may be taken for an address within: then a thread counts as inside
+//! that is not.
 
 /// A return address as it is without a signature, if it may have one.
 #[inline]
@@ -37,8 +39,8 @@ mod aarch64 {
     }
 }
 
-/// What the instruction does, for tests on machines that have none: a signature is in the bits of the mask, and bit 55 says
-/// what these are in an address (Arm ARM, `Strip`).
+/// What the instruction does, for tests on machines that have none: a signature is in the bits of
+/// the mask, and bit 55 says what these are in an address (Arm ARM, `Strip`).
 #[cfg(test)]
 pub(crate) const fn without(word: u64, mask: u64) -> u64 {
     match word >> 55 & 1 {

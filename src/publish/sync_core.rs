@@ -1,8 +1,9 @@
 //! Making every other thread of the process serialize, by `membarrier`.
 //!
-//! `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE` (membarrier(2), Linux 4.16): when it returns, every running
-//! thread of the process has executed a core-serializing instruction, and every other will before it runs
-//! user code. A sandbox may refuse it, so it is registered and tried when the publisher is made.
+//! `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE` (membarrier(2), Linux 4.16): when it returns, every
+//! running thread of the process has executed a core-serializing instruction, and every other will
+//! before it runs user code. A sandbox may refuse it, so it is registered and tried when the
+//! publisher is made.
 
 #![allow(unsafe_code)]
 
@@ -71,8 +72,8 @@ mod tests {
     use super::*;
     use crate::memory::testing::process::in_child;
 
-    /// Of a process in which other tests have registered before, the child may have inherited that: alone this test
-    /// shows it.
+    /// Of a process in which other tests have registered before, the child may have inherited that:
+    /// alone this test shows it.
     #[test]
     fn who_has_not_registered_does_so_when_it_is_needed() {
         assert!(in_child(|| {

@@ -1,5 +1,5 @@
-//! A lock that survives a fork: the child of a fork whose parent held it, in a thread that the child has not, takes
-//! it over.
+//! A lock that survives a fork: the child of a fork whose parent held it, in a thread that the
+//! child has not, takes it over.
 
 #![allow(unsafe_code)]
 

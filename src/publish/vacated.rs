@@ -1,13 +1,15 @@
 //! What threads have to be out of while it changes.
 //!
-//! **Problem.** A stop that looks through a thread's registers and stack sees words, not return addresses. A word that
-//! a routine of memory copies has left, or that is a register which some exit stub has captured, may be an address in a
-//! site to which nobody returns; taken for a return address, it refuses a patch for as long as it stands there.
+//! **Problem.** A stop that looks through a thread's registers and stack sees words, not return
+//! addresses. A word that a routine of memory copies has left, or that is a register which some
+//! exit stub has captured, may be an address in a site to which nobody returns; taken for a return
+//! address, it refuses a patch for as long as it stands there.
 //!
-//! **Approach.** What changes is handed over with the offsets at which a thread can arrive that is elsewhere: the return offsets
-//! of what stands there. A program counter counts everywhere.
+//! **Approach.** What changes is handed over with the offsets at which a thread can arrive that is
+//! elsewhere: the return offsets of what stands there. A program counter counts everywhere.
 //!
-//! **Invariant.** Return offsets are held as offsets, so that no return offset's address is a word of the stack of whoever looks.
+//! **Invariant.** Return offsets are held as offsets, so that no return offset's address is a word
+//! of the stack of whoever looks.
 
 use smallvec::SmallVec;
 
@@ -29,7 +31,8 @@ enum ReturnOffsets {
 }
 
 impl Vacated {
-    /// Bytes of which is not known where calls inside of them return to: to any address but the first.
+    /// Bytes of which is not known where calls inside of them return to: to any address but the
+    /// first.
     #[must_use]
     pub const fn anywhere(range: CodeRange) -> Self {
         Self {
@@ -53,7 +56,8 @@ impl Vacated {
         self.range
     }
 
-    /// Whether a word that is this address may be a return address into the bytes, or the target of a jump that follows one.
+    /// Whether a word that is this address may be a return address into the bytes, or the target of
+    /// a jump that follows one.
     #[must_use]
     pub fn is_return_offset(&self, at: CodeAddr) -> bool {
         if !self.range.contains(at) {

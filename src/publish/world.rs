@@ -10,7 +10,8 @@ use super::Vacated;
 use crate::addr::CodeRange;
 use crate::error::{Error, Result};
 
-/// The proof that no other thread executes the engine's code now, nor will before the proof is gone.
+/// The proof that no other thread executes the engine's code now, nor will before the proof is
+/// gone.
 ///
 /// Only a [`World`] makes one, and lends it to the work that it runs. It cannot leave its thread:
 ///
@@ -28,9 +29,10 @@ impl Stopped {
     ///
     /// # Safety
     ///
-    /// As long as the value exists, no thread but this one has its program counter in code that the engine
-    /// may patch, in any stub or exit stub of the engine's, or in a signal handler that goes there; and none
-    /// will go there. Return addresses on stacks may point there: return offsets take care of these.
+    /// As long as the value exists, no thread but this one has its program counter in code that the
+    /// engine may patch, in any stub or exit stub of the engine's, or in a signal handler that goes
+    /// there; and none will go there. Return addresses on stacks may point there: return offsets
+    /// take care of these.
     #[must_use]
     pub const unsafe fn promise() -> Self {
         Self {
@@ -45,11 +47,13 @@ impl fmt::Debug for Stopped {
     }
 }
 
-/// The proof that a grace period has passed: no thread is in, or will return to, the bytes concerned.
+/// The proof that a grace period has passed: no thread is in, or will return to, the bytes
+/// concerned.
 ///
-/// "In" means the program counter, of running threads and in saved contexts of signal handlers; "return to"
-/// means every return address on every stack, including those of suspended coroutines. And no way leads there
-/// any more: what jumped there was changed, and that change published, before the grace period began.
+/// "In" means the program counter, of running threads and in saved contexts of signal handlers;
+/// "return to" means every return address on every stack, including those of suspended coroutines.
+/// And no way leads there any more: what jumped there was changed, and that change published,
+/// before the grace period began.
 pub struct GracePeriod {
     /// What was found out; `None` for what is promised, which is about everything.
     found: Option<Found>,
@@ -80,15 +84,15 @@ impl GracePeriod {
     ///
     /// # Safety
     ///
-    /// The description of the type is true for every stub or site that the value is used with, from now until
-    /// the call returns that it is given to.
+    /// The description of the type is true for every stub or site that the value is used with, from
+    /// now until the call returns that it is given to.
     #[must_use]
     pub const unsafe fn promise() -> Self {
         Self { found: None }
     }
 
-    /// What was found out about these ranges by asking that began at that moment. It counts for stubs that had
-    /// been retired by then.
+    /// What was found out about these ranges by asking that began at that moment. It counts for
+    /// stubs that had been retired by then.
     #[cfg(target_os = "linux")]
     pub(super) fn found(ranges: &[CodeRange], began: Moment) -> Self {
         let ranges = ranges.into();
@@ -129,8 +133,8 @@ impl fmt::Debug for GracePeriod {
 pub enum Resumption {
     /// There are no other threads, so nothing has to be done for them.
     Alone,
-    /// Each executes a serializing instruction (x86-64: `serialize`, `cpuid`, `iret`; AArch64: `isb`) before
-    /// any of the engine's code. [`serialize`](super::serialize()) is one.
+    /// Each executes a serializing instruction (x86-64: `serialize`, `cpuid`, `iret`; AArch64:
+    /// `isb`) before any of the engine's code. [`serialize`](super::serialize()) is one.
     Serializes,
     /// Nothing is promised: the engine publishes to them before they are let go.
     Unknown,
@@ -138,10 +142,10 @@ pub enum Resumption {
 
 /// The runtime's threads, as far as patching concerns them.
 ///
-/// The life of a stop: the engine has planned, assembled, verified and compared everything; it calls
-/// [`while_stopped`](Self::while_stopped); the runtime brings every other thread to a place outside the
-/// engine's code and keeps it there; the work runs once, on the calling thread, writing and publishing; the
-/// runtime lets the threads go; the call returns.
+/// The life of a stop: the engine has planned, assembled, verified and compared everything; it
+/// calls [`while_stopped`](Self::while_stopped); the runtime brings every other thread to a place
+/// outside the engine's code and keeps it there; the work runs once, on the calling thread, writing
+/// and publishing; the runtime lets the threads go; the call returns.
 ///
 /// # Safety
 ///
@@ -155,15 +159,16 @@ pub enum Resumption {
 pub unsafe trait World: Send + Sync + fmt::Debug {
     /// Stops every other thread, does the work, lets them go.
     ///
-    /// `vacated` are the bytes in which no thread may be, or return to, while they change. A world that stops
-    /// threads at safepoints outside of the engine's code has nothing to look for. What is vacated of a site
-    /// begins behind its first byte, as a thread that is there executes the new sequence from its start, and
-    /// has gaps at the return offsets that the new bytes keep.
+    /// `vacated` are the bytes in which no thread may be, or return to, while they change. A world
+    /// that stops threads at safepoints outside of the engine's code has nothing to look for. What
+    /// is vacated of a site begins behind its first byte, as a thread that is there executes the
+    /// new sequence from its start, and has gaps at the return offsets that the new bytes keep.
     ///
     /// # Errors
     ///
-    /// The work has not been called then: [`Error::WorldNotStopped`](crate::Error::WorldNotStopped), or
-    /// another of the engine's errors that fits.
+    /// The work has not been called then:
+    /// [`Error::WorldNotStopped`](crate::Error::WorldNotStopped), or another of the engine's errors
+    /// that fits.
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
 
     /// What stopped threads do before they execute code again.
@@ -171,8 +176,9 @@ pub unsafe trait World: Send + Sync + fmt::Debug {
         Resumption::Unknown
     }
 
-    /// Whether threads are stopped at arbitrary instructions, and looked for in the ranges. The engine then takes no
-    /// lock and allocates nothing while they are, as a stopped thread may be in the allocator.
+    /// Whether threads are stopped at arbitrary instructions, and looked for in the ranges. The
+    /// engine then takes no lock and allocates nothing while they are, as a stopped thread may be
+    /// in the allocator.
     fn stops_anywhere(&self) -> bool {
         false
     }
@@ -189,10 +195,10 @@ impl SingleThreaded {
     ///
     /// # Safety
     ///
-    /// As long as the value exists: while any thread is in a call of the engine that patches, no other thread
-    /// executes code that the engine may patch, and neither does a signal handler. A thread that executes
-    /// such code after another thread has patched it has synchronized with that thread in between, by
-    /// means that serialize (being started after the patch does).
+    /// As long as the value exists: while any thread is in a call of the engine that patches, no
+    /// other thread executes code that the engine may patch, and neither does a signal handler. A
+    /// thread that executes such code after another thread has patched it has synchronized with
+    /// that thread in between, by means that serialize (being started after the patch does).
     #[must_use]
     pub const unsafe fn promise() -> Self {
         Self { private: () }

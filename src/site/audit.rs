@@ -1,4 +1,5 @@
-//! The audit that makes a site of a record: everything that could be wrong with it is looked for once, here.
+//! The audit that makes a site of a record: everything that could be wrong with it is looked for
+//! once, here.
 
 use std::collections::HashMap;
 
@@ -41,7 +42,8 @@ pub(crate) fn register<S: IntoShape>(
     register_or(parts, unrecorded, shape, &mut |refusal| Err(refusal.error))
 }
 
-/// The same, but `refused` decides about what is wrong: where it returns `Ok`, the module is made without it.
+/// The same, but `refused` decides about what is wrong: where it returns `Ok`, the module is made
+/// without it.
 ///
 /// # Errors
 /// Those of `refused`, and what there can be no module with.
@@ -132,7 +134,8 @@ pub(super) struct Found {
     shapes: Vec<CallShape>,
     numbers: HashMap<CallShape, u16>,
     last_shape: Option<(CallShape, u16)>,
-    /// Where patchpoints' bytes are that were audited: LLVM's call and nops, which mean the same wherever they stand.
+    /// Where patchpoints' bytes are that were audited: LLVM's call and nops, which mean the same
+    /// wherever they stand.
     patchpoints: HashMap<Vec<u8>, u32>,
     last_patchpoint: Option<(u32, u32)>,
 }
@@ -154,8 +157,8 @@ impl Found {
         Ok(())
     }
 
-    /// Where the same bytes are, if they have been audited as a patchpoint's: what is found about them does not depend
-    /// on their address.
+    /// Where the same bytes are, if they have been audited as a patchpoint's: what is found about
+    /// them does not depend on their address.
     fn audited(&self, bytes: &[u8]) -> Option<u32> {
         // Mostly those of the last one.
         if let Some((start, end)) = self.last_patchpoint {
@@ -205,8 +208,8 @@ impl Found {
         Ok(number)
     }
 
-    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into is left out, as is one
-    /// that a branch goes into.
+    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into
+    /// is left out, as is one that a branch goes into.
     fn finish(
         mut self,
         parts: &ModuleParts,
@@ -248,7 +251,8 @@ impl Found {
         failed.map(|()| (self.shapes, self.sites))
     }
 
-    /// Leaves out the sites of which no record tells what is live, in functions with vectors that no exit saves.
+    /// Leaves out the sites of which no record tells what is live, in functions with vectors that
+    /// no exit saves.
     fn refuse_scalable_vectors(
         &mut self,
         parts: &ModuleParts,
@@ -373,7 +377,8 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
     functions
         .map(|function| {
             let addr = CodeAddr::new(function.address());
-            // Version 1 does not say whose the records are, which is no question where there is one function.
+            // Version 1 does not say whose the records are, which is no question where there is one
+            // function.
             let records = match function.records() {
                 Some(records) => records,
                 None if count == 1 => map.records(),
@@ -391,7 +396,8 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
         .collect()
 }
 
-/// The stack sizes that stack maps have, by the address of the function, ascending; of several the first.
+/// The stack sizes that stack maps have, by the address of the function, ascending; of several the
+/// first.
 pub(super) fn stack_sizes(parts: &ModuleParts) -> Box<[(CodeAddr, StackSize)]> {
     let functions = parts.maps.maps().flat_map(|(_, map)| map.headers());
     let sizes = functions.map(|function| (CodeAddr::new(function.address()), function.stack_size()));
@@ -649,8 +655,8 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     }
 }
 
-/// The bytes are what may stand there. Returns them with the rest of the last instruction: LLVM promises a
-/// shadow its length, not that an instruction ends with it.
+/// The bytes are what may stand there. Returns them with the rest of the last instruction: LLVM
+/// promises a shadow its length, not that an instruction ends with it.
 fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u8]> {
     let (site, reserved) = (|| candidate.name(), shape.reserved());
     let len = match shape.kind() {
@@ -676,8 +682,8 @@ fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u
     Ok(bytes)
 }
 
-/// The length of the instructions that the reserved bytes of a shadow begin in; the reserved length where they
-/// do not decode that far.
+/// The length of the instructions that the reserved bytes of a shadow begin in; the reserved length
+/// where they do not decode that far.
 fn covering(candidate: &Candidate<'_>, reserved: Len) -> usize {
     let longest = reserved.as_usize() + LONGEST_INSTRUCTION;
     let bytes = candidate.bytes.get(..longest).unwrap_or(candidate.bytes);

@@ -1,15 +1,16 @@
 //! Branches into the middle of sites, which no patch survives.
 //!
-//! Problem: a patch replaces all bytes of a site, and control may come to the first of them only. In a shadow there are
-//! instructions of the function; where LLVM counts too many bytes for it, the head of a loop is among them. A patch then
-//! makes the loop continue in the middle of some other instruction.
-//! Approach: once all sites are known, every function of the module is looked through for direct branches into one of
-//! them, behind its first byte, and such a site is refused. A function reaches another one's sites, too, where a compiler
-//! has split a function in two.
-//! Invariant: the bytes of the sites that remain are entered at the first one, by any branch that names its target.
-//! Cost: linear in the size of the code and in the number of sites. Nothing is decoded on x86-64 unless a branch into a
-//! site may stand there. Patchpoints are passed over: what stands in them has been audited, and is LLVM's call and nops.
-//! In code that consists of little else this is most of the bytes.
+//! Problem: a patch replaces all bytes of a site, and control may come to the first of them only.
+//! In a shadow there are instructions of the function; where LLVM counts too many bytes for it, the
+//! head of a loop is among them. A patch then makes the loop continue in the middle of some other
+//! instruction. Approach: once all sites are known, every function of the module is looked through
+//! for direct branches into one of them, behind its first byte, and such a site is refused. A
+//! function reaches another one's sites, too, where a compiler has split a function in two.
+//! Invariant: the bytes of the sites that remain are entered at the first one, by any branch that
+//! names its target. Cost: linear in the size of the code and in the number of sites. Nothing is
+//! decoded on x86-64 unless a branch into a site may stand there. Patchpoints are passed over: what
+//! stands in them has been audited, and is LLVM's call and nops. In code that consists of little
+//! else this is most of the bytes.
 
 use std::ops::Range;
 
@@ -28,14 +29,16 @@ pub(super) struct SiteBytes {
     pub(super) is_patchpoint: bool,
 }
 
-/// The branches of the module's functions into these sites, by target. The sites ascend by their starts.
+/// The branches of the module's functions into these sites, by target. The sites ascend by their
+/// starts.
 pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBytes> + Clone) -> Vec<Branch> {
     let mut found = Vec::new();
     let behind = Behind::the_first_bytes(sites.clone().map(|site| site.range));
     if behind.is_nothing() {
         return found;
     }
-    // Functions may overlap: each byte is looked at once, from the last start before it, where an instruction begins.
+    // Functions may overlap: each byte is looked at once, from the last start before it, where an
+    // instruction begins.
     let functions = (0..parts.functions.len() as u32).filter_map(|index| parts.functions.get(index));
     let mut functions = functions
         // protection: other-functions-branch-into-no-site
@@ -64,7 +67,8 @@ pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBy
     found
 }
 
-/// The first of these branches, which are sorted by target, that leads into a site behind its first byte.
+/// The first of these branches, which are sorted by target, that leads into a site behind its first
+/// byte.
 pub(super) fn first_into(branches: &[Branch], site: &Range<u64>) -> Option<Branch> {
     let after = branches.partition_point(|branch| branch.to.get() <= site.start);
     let branch = branches.get(after)?;
@@ -72,7 +76,8 @@ pub(super) fn first_into(branches: &[Branch], site: &Range<u64>) -> Option<Branc
     (branch.to.get() < site.end).then_some(*branch)
 }
 
-/// The addresses of a function, if it is in the module's code: that the functions with sites are was found out before.
+/// The addresses of a function, if it is in the module's code: that the functions with sites are
+/// was found out before.
 fn part_of(parts: &ModuleParts, function: &FunctionView<'_>) -> Option<Range<u64>> {
     let len = function.len.get().into();
     let area = CodeArea::containing(&parts.areas, function.addr)?;
@@ -82,8 +87,9 @@ fn part_of(parts: &ModuleParts, function: &FunctionView<'_>) -> Option<Range<u64
         .then(|| start..start.saturating_add(len))
 }
 
-/// Code that has been read. What lies between sites is short, and a read for each would take longer than looking at it;
-/// all of a module at once would be written to memory, and fetched from there again.
+/// Code that has been read. What lies between sites is short, and a read for each would take longer
+/// than looking at it; all of a module at once would be written to memory, and fetched from there
+/// again.
 #[derive(Default)]
 struct Window {
     bytes: Vec<u8>,
@@ -132,7 +138,8 @@ fn read(parts: &ModuleParts, part: Range<u64>, into: &mut Vec<u8>) -> Option<()>
 
 /// The bytes of sites but the first of each.
 enum Behind {
-    /// One bit for each byte from an address on: a look at it costs next to nothing, and there is one for each branch.
+    /// One bit for each byte from an address on: a look at it costs next to nothing, and there is
+    /// one for each branch.
     Bits { start: u64, bits: Vec<u64> },
     /// Ascending, none of which overlap: for sites that are far apart.
     Ranges(Vec<Range<u64>>),

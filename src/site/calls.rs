@@ -17,8 +17,8 @@ pub(crate) struct CallSpec {
     pub(crate) call: RecordedCall,
 }
 
-/// The addresses of a module's calls, by the function that they called when they were linked: ascending by its name, and of
-/// one function in the order in which they were told.
+/// The addresses of a module's calls, by the function that they called when they were linked:
+/// ascending by its name, and of one function in the order in which they were told.
 #[derive(Default)]
 pub(crate) struct Callees(Box<[(Box<str>, Vec<CodeAddr>)]>);
 
@@ -46,8 +46,8 @@ fn links_as_usual(bytes: &[u8]) -> bool {
     matches!(last >> 7 & 31, 0 | 1)
 }
 
-/// Whether a call may go to a function with any TOC pointer: where there are such, the caller restores its own behind the
-/// call. A jump does not come back to that.
+/// Whether a call may go to a function with any TOC pointer: where there are such, the caller
+/// restores its own behind the call. A jump does not come back to that.
 fn leaves(arch: Arch, area: &CodeArea, addr: CodeAddr, bytes: &[u8]) -> bool {
     let Some(restore) = stubs::restore_behind_leaving(arch) else {
         return true;
@@ -122,7 +122,8 @@ pub(crate) mod testing {
     /// Where the code starts.
     pub(crate) const START: u64 = 0x1000_0000;
 
-    /// A function of 64 bytes, the code of which is given from its start, and calls in it at these offsets.
+    /// A function of 64 bytes, the code of which is given from its start, and calls in it at these
+    /// offsets.
     pub(crate) fn module(arch: Arch, code: &[u8], calls: &[(u32, usize)]) -> Result<Module> {
         let addr = CodeAddr::new(START);
         let mut bytes = vec![0; 128];

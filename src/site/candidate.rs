@@ -76,7 +76,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// The reserved length, as a [flat](crate::stackmap::flat) stack map tells it: nobody else needs to then.
+    /// The reserved length, as a [flat](crate::stackmap::flat) stack map tells it: nobody else
+    /// needs to then.
     ///
     /// ```no_run
     /// # fn register(engine: &patchpoint::Engine, code: patchpoint::engine::Code) -> patchpoint::Result<()> {
@@ -98,15 +99,17 @@ impl<'a> Candidate<'a> {
         told.ok_or_else(|| Error::ReservedLengthNotTold { site: self.name() })
     }
 
-    /// Whether the record seems to be one of a statepoint: it begins as those do, and a call ends where its offset points, or the nops
-    /// of a statepoint that reserves bytes. Such a record is no site: its offset is where the call returns to, and what stands there
-    /// belongs to the function.
+    /// Whether the record seems to be one of a statepoint: it begins as those do, and a call ends
+    /// where its offset points, or the nops of a statepoint that reserves bytes. Such a record is
+    /// no site: its offset is where the call returns to, and what stands there belongs to the
+    /// function.
     #[must_use]
     pub fn is_statepoint(&self) -> bool {
         is_statepoint(self.arch, &self.record, self.constants, self.addr, self.before)
     }
 
-    /// The reserved length of a patchpoint, as the stack map tells it, or else from the call and nops that LLVM put there.
+    /// The reserved length of a patchpoint, as the stack map tells it, or else from the call and
+    /// nops that LLVM put there.
     ///
     /// # Errors
     /// [`Error::ReservedLengthAmbiguous`] where the nops could be more, or less, than the patchpoint's own:
@@ -154,9 +157,10 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Whether a record seems to be one of a statepoint, which no stack map says: it has no live-outs and begins with the numbers of
-/// [`Statepoint`], and `before`, the code of its function up to its address, ends with a call, or with the nops that LLVM puts in
-/// its place where a statepoint reserves bytes.
+/// Whether a record seems to be one of a statepoint, which no stack map says: it has no live-outs
+/// and begins with the numbers of [`Statepoint`], and `before`, the code of its function up to its
+/// address, ends with a call, or with the nops that LLVM puts in its place where a statepoint
+/// reserves bytes.
 #[must_use]
 pub fn is_statepoint(
     arch: Arch,
@@ -190,15 +194,15 @@ fn ends_with_call(arch: Arch, addr: CodeAddr, before: &[u8], len: usize) -> bool
     verify::is_call(arch, from, bytes) || verify::original(arch, from, bytes) == Ok(Original::Nops)
 }
 
-/// The longest call of a register, of memory or of a symbol, in bytes: of memory on x86-64, with all prefixes; elsewhere two
-/// instructions of four.
+/// The longest call of a register, of memory or of a symbol, in bytes: of memory on x86-64, with
+/// all prefixes; elsewhere two instructions of four.
 const LONGEST_CALL: usize = 9;
 
 /// The most bytes that are looked at for a reserved length.
 const LONGEST_INFERRED: usize = 4096;
 
-/// What a closure that tells shapes may return: a shape, or `None` for a record that is no site, or an
-/// error that ends the registration.
+/// What a closure that tells shapes may return: a shape, or `None` for a record that is no site, or
+/// an error that ends the registration.
 pub trait IntoShape {
     /// The shape, if the record is a site.
     ///

@@ -1,9 +1,10 @@
 //! The code of a module's functions while it is registered.
 //!
-//! Problem: functions may overlap, by aliases, by entries in the middle of others or because a damaged object says so, and an
-//! audit that reads and decodes each from its start to its end takes the square of what is there. Approach: functions that
-//! overlap are one [`Run`], whose bytes are read and decoded once for all of them. A function that no other overlaps is read
-//! when it is looked at, and not kept.
+//! Problem: functions may overlap, by aliases, by entries in the middle of others or because a
+//! damaged object says so, and an audit that reads and decodes each from its start to its end takes
+//! the square of what is there. Approach: functions that overlap are one [`Run`], whose bytes are
+//! read and decoded once for all of them. A function that no other overlaps is read when it is
+//! looked at, and not kept.
 //!
 //! Cost: linear in the functions and in the bytes that one of them has.
 
@@ -114,8 +115,9 @@ impl<'a> FunctionCode<'a> {
         Ok(Some(code))
     }
 
-    /// The instructions of a function whose code this is. `known` are ascending addresses at which instructions start,
-    /// of this function and of others, the same for all calls with the same `runs`.
+    /// The instructions of a function whose code this is. `known` are ascending addresses at which
+    /// instructions start, of this function and of others, the same for all calls with the same
+    /// `runs`.
     pub(super) fn decoded(
         &self,
         function: &FunctionView<'_>,
@@ -137,8 +139,8 @@ impl<'a> FunctionCode<'a> {
         Ok(decoded)
     }
 
-    /// Decodes from each start, none of which is before `addr`, to the next: where a function starts an instruction does, whatever the bytes before it decode
-    /// as.
+    /// Decodes from each start, none of which is before `addr`, to the next: where a function
+    /// starts an instruction does, whatever the bytes before it decode as.
     fn decode(&self, addr: CodeAddr, code: &[u8], starts: &[CodeAddr], known: &[CodeAddr]) -> Decoded {
         let mut outline = Outline::default();
         let mut starts = starts.iter().peekable();

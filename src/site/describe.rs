@@ -1,7 +1,8 @@
 //! What the runtime says of its sites, for its handlers.
 //!
-//! A description is of any type: the runtime's values by virtual register, the functions that were inlined. It is given
-//! once and read without a lock or an allocation. A module without them pays nothing.
+//! A description is of any type: the runtime's values by virtual register, the functions that were
+//! inlined. It is given once and read without a lock or an allocation. A module without them pays
+//! nothing.
 
 use std::any::Any;
 use std::sync::OnceLock;

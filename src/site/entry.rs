@@ -1,9 +1,10 @@
 //! Entry sites: reserved bytes at the start of a function, which no stack map records.
 //!
-//! Problem: a sequence of an entry site may use the registers that a caller leaves to its callee, return for the function,
-//! and jump to another function in its place. All that is true at a function's entry, and a few instructions later it is
-//! not. Approach: what runs between the function's first byte and the site must change nothing, and nothing of the
-//! function's own may lead there; else the site is refused, unless the runtime promises what the bytes do not show.
+//! Problem: a sequence of an entry site may use the registers that a caller leaves to its callee,
+//! return for the function, and jump to another function in its place. All that is true at a
+//! function's entry, and a few instructions later it is not. Approach: what runs between the
+//! function's first byte and the site must change nothing, and nothing of the function's own may
+//! lead there; else the site is refused, unless the runtime promises what the bytes do not show.
 
 #![allow(unsafe_code)]
 
@@ -46,7 +47,8 @@ impl EntrySpec {
         self
     }
 
-    /// The function returns an integer or a pointer, which a sequence there that returns may then set.
+    /// The function returns an integer or a pointer, which a sequence there that returns may then
+    /// set.
     #[must_use]
     pub fn result(mut self) -> Self {
         self.shape = self.shape.result();
@@ -55,9 +57,10 @@ impl EntrySpec {
 
     /// The bytes start `offset` bytes into the function: after an `endbr64`, for example.
     ///
-    /// In front of them may be one landing pad (`endbr64`, `bti`, `lpad`) or the instructions by which a function of
-    /// PowerPC ELFv2 finds its TOC pointer, and nops. Behind anything else, and where a branch of the function leads to them, the
-    /// registration is refused with [`Error::EntryNotAtStart`](crate::Error::EntryNotAtStart).
+    /// In front of them may be one landing pad (`endbr64`, `bti`, `lpad`) or the instructions by
+    /// which a function of PowerPC ELFv2 finds its TOC pointer, and nops. Behind anything else, and
+    /// where a branch of the function leads to them, the registration is refused with
+    /// [`Error::EntryNotAtStart`](crate::Error::EntryNotAtStart).
     #[must_use]
     pub fn at(mut self, offset: FnOffset) -> Self {
         (self.offset, self.is_promised) = (offset, false);
@@ -68,9 +71,10 @@ impl EntrySpec {
     ///
     /// # Safety
     ///
-    /// Whenever a thread comes to that offset of the function, also by a branch, it is as at the function's entry: the stack
-    /// pointer, the return address and where it is, the arguments, and every register that a callee must keep are as the
-    /// caller left them; and the code behind the site uses no other register that the convention leaves to callees.
+    /// Whenever a thread comes to that offset of the function, also by a branch, it is as at the
+    /// function's entry: the stack pointer, the return address and where it is, the arguments, and
+    /// every register that a callee must keep are as the caller left them; and the code behind the
+    /// site uses no other register that the convention leaves to callees.
     #[must_use]
     pub unsafe fn promised_at(self, offset: FnOffset) -> Self {
         Self {

@@ -1,8 +1,10 @@
-//! The functions of a module, as long as it is registered: without a string for each, which took more than sites take.
+//! The functions of a module, as long as it is registered: without a string for each, which took
+//! more than sites take.
 //!
-//! Functions may overlap, by aliases and by entries in the middle of others. Of those that contain an address the one that
-//! starts last is its function. Cost: each lookup is logarithmic in the functions; the first one by name, or of an address in no
-//! function that starts last before it, sorts them.
+//! Functions may overlap, by aliases and by entries in the middle of others. Of those that contain
+//! an address the one that starts last is its function. Cost: each lookup is logarithmic in the
+//! functions; the first one by name, or of an address in no function that starts last before it,
+//! sorts them.
 
 use std::sync::OnceLock;
 
@@ -29,14 +31,14 @@ struct Sorted {
     by_name: Box<[u32]>,
 }
 
-/// A tree of the greatest ends of functions, over their numbers: each node is the greater of its two children, which stand at
-/// twice its index and behind that; the leaves are the last half.
+/// A tree of the greatest ends of functions, over their numbers: each node is the greater of its
+/// two children, which stand at twice its index and behind that; the leaves are the last half.
 #[derive(Default)]
 struct LatestEnds(Box<[u64]>);
 
 impl LatestEnds {
-    /// None are needed where a function never ends before one that starts before it: the last one that starts before an
-    /// address contains it then, if any does.
+    /// None are needed where a function never ends before one that starts before it: the last one
+    /// that starts before an address contains it then, if any does.
     fn of(functions: &[Kept]) -> Self {
         let ends = || functions.iter().map(Kept::end);
         if ends().is_sorted() {
@@ -215,7 +217,8 @@ impl Functions {
         Some(index as u32)
     }
 
-    /// The addresses at which functions start between two addresses, ascending, without the second one.
+    /// The addresses at which functions start between two addresses, ascending, without the second
+    /// one.
     pub(super) fn starts_between(&self, start: u64, end: u64) -> Vec<CodeAddr> {
         let first = self.all.partition_point(|kept| kept.addr.get() < start);
         let starts = self.all.iter().skip(first).map(|kept| kept.addr);
@@ -325,7 +328,8 @@ mod tests {
         }
     }
 
-    /// Work, not time: a lookup looks at a logarithm of what is there, also where every function contains every later one.
+    /// Work, not time: a lookup looks at a logarithm of what is there, also where every function
+    /// contains every later one.
     #[test]
     fn lookups_do_not_look_at_all_functions() {
         const COUNT: u64 = 1 << 14;

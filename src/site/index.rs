@@ -1,13 +1,14 @@
 //! From a number to places: the table behind each lookup of a [`SiteTable`](super::SiteTable).
 //!
-//! Problem: what is looked for is one number of a million, and a lookup does little but wait for memory. Approach: one
-//! array of entries with their numbers, in which those of a number stand from its home on, a place that a hash chooses,
-//! up to the next vacant entry. Homes are the beginnings of cache lines, so that mostly one line is waited for. Invariant:
-//! between the home of an entry and the entry itself none is vacant, so that those of a line which are vacant are its last.
+//! Problem: what is looked for is one number of a million, and a lookup does little but wait for
+//! memory. Approach: one array of entries with their numbers, in which those of a number stand from
+//! its home on, a place that a hash chooses, up to the next vacant entry. Homes are the beginnings
+//! of cache lines, so that mostly one line is waited for. Invariant: between the home of an entry
+//! and the entry itself none is vacant, so that those of a line which are vacant are its last.
 //!
-//! Cost: an entry takes 16 bytes, and 3 to 6 more for those that are vacant. The array grows by an eighth, for which
-//! entries keep their order: they are moved by one walk along both arrays. Numbers are the runtime's, but what it
-//! compiles may choose them, so the hash has a secret.
+//! Cost: an entry takes 16 bytes, and 3 to 6 more for those that are vacant. The array grows by an
+//! eighth, for which entries keep their order: they are moved by one walk along both arrays.
+//! Numbers are the runtime's, but what it compiles may choose them, so the hash has a secret.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -65,8 +66,8 @@ impl Line {
         places: [Place::VACANT; LINE],
     };
 
-    /// The entries with a number: a bit for each. A processor guesses badly where a number stands, so none is asked for
-    /// before all have been looked at. Vacant ones have a number, too.
+    /// The entries with a number: a bit for each. A processor guesses badly where a number stands,
+    /// so none is asked for before all have been looked at. Vacant ones have a number, too.
     #[inline]
     fn with(&self, number: u64) -> u32 {
         let bits = self.numbers.iter().zip(0..);
@@ -98,8 +99,8 @@ impl Default for Index {
     }
 }
 
-/// A product whose halves are laid over each other: its upper bits depend on all bits of the number, its lower ones on
-/// the lower.
+/// A product whose halves are laid over each other: its upper bits depend on all bits of the
+/// number, its lower ones on the lower.
 fn folded_product(number: u64, factor: u64) -> u64 {
     let product = u128::from(number) * u128::from(factor);
     product as u64 ^ (product >> 64) as u64
@@ -250,7 +251,8 @@ impl Index {
         }
     }
 
-    /// Vacates an entry, to which one behind is moved that may stand there; and so on with that one's.
+    /// Vacates an entry, to which one behind is moved that may stand there; and so on with that
+    /// one's.
     fn close(&mut self, at: usize) {
         let (mut gap, mut next) = (at, at);
         loop {

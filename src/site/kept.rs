@@ -1,8 +1,8 @@
 //! The sites of a module, as it keeps them.
 //!
-//! A site takes 16 bytes. Those that a lookup by address waits for lie apart, so that a few sites are in one cache line.
-//! Its ID and its locations stay in its record; what many sites of a module have in common, what they held and how they
-//! are called, is their form, which is kept once.
+//! A site takes 16 bytes. Those that a lookup by address waits for lie apart, so that a few sites
+//! are in one cache line. Its ID and its locations stay in its record; what many sites of a module
+//! have in common, what they held and how they are called, is their form, which is kept once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ pub(super) struct Sites {
     origins: Box<[Origin]>,
     /// From where the offsets of the first sites count.
     base: CodeAddr,
-    /// Of a module that is spread over more than 4 GiB: further bases, each with the number of the first site for which
-    /// it holds.
+    /// Of a module that is spread over more than 4 GiB: further bases, each with the number of the
+    /// first site for which it holds.
     bases: Box<[(u32, CodeAddr)]>,
     /// Most modules have one or two, which stand here.
     forms: SmallVec<[Form; 2]>,
@@ -193,8 +193,8 @@ impl Sites {
         low
     }
 
-    /// The site of `all` that contains an address; it is the one with number `first` or behind. It is quick where there
-    /// are few between them.
+    /// The site of `all` that contains an address; it is the one with number `first` or behind. It
+    /// is quick where there are few between them.
     #[inline]
     pub(super) fn containing(&self, all: &[Kept], first: u32, addr: CodeAddr) -> Option<u32> {
         let before = match self.bases.is_empty() {
@@ -208,7 +208,8 @@ impl Sites {
         addr.is_within(start, self.form(site).reserved).then_some(index)
     }
 
-    /// How many sites, from number `first` on, start at an address or before, where there are several bases.
+    /// How many sites, from number `first` on, start at an address or before, where there are
+    /// several bases.
     #[inline(never)]
     fn starting_by(&self, all: &[Kept], first: u32, addr: CodeAddr) -> u32 {
         let mut next = first;
@@ -233,7 +234,8 @@ fn behind(all: &[Kept], first: u32) -> &[Kept] {
     behind.expect("a granule leads to one of its module's sites")
 }
 
-/// How many of these sites, which are in ascending order and count from `base`, start at an address or before.
+/// How many of these sites, which are in ascending order and count from `base`, start at an address
+/// or before.
 #[inline]
 fn starting_by(sites: &[Kept], base: CodeAddr, addr: CodeAddr) -> u32 {
     let Some(distance) = addr.get().checked_sub(base.get()) else {
@@ -241,7 +243,8 @@ fn starting_by(sites: &[Kept], base: CodeAddr, addr: CodeAddr) -> u32 {
     };
     let distance = distance.min(u32::MAX.into());
     let by = |sites: &[Kept]| {
-        // The upper bit of a difference: of comparisons, compilers make more than ten instructions each to count them.
+        // The upper bit of a difference: of comparisons, compilers make more than ten instructions
+        // each to count them.
         let behind = |site: &Kept| distance.wrapping_sub(site.offset.into()) >> 63;
         sites.len() as u32 - sites.iter().map(behind).sum::<u64>() as u32
     };

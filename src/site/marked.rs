@@ -1,13 +1,15 @@
 //! Marked sites: instructions that the IR has marked by `!pcsections`, which no stack map records.
 //!
-//! Problem: any instruction can be marked, so the site holds code of the function, and nothing tells what is live there.
-//! Approach: as in a shadow, the instructions themselves are what is patched; those that a sequence displaces run in an exit stub. A
-//! site is whole instructions, so that a sequence may go on behind it. It has no locations, and everything counts as
-//! live: a sequence may write no register and no flags, but for what the runtime vouches.
+//! Problem: any instruction can be marked, so the site holds code of the function, and nothing
+//! tells what is live there. Approach: as in a shadow, the instructions themselves are what is
+//! patched; those that a sequence displaces run in an exit stub. A site is whole instructions, so
+//! that a sequence may go on behind it. It has no locations, and everything counts as live: a
+//! sequence may write no register and no flags, but for what the runtime vouches.
 //!
-//! What is looked for before a mark becomes a site: it is in a function, at the start of an instruction; the site ends with an
-//! instruction, within the function; no record starts inside of it. What is looked for at every site is, too: no other
-//! one has its bytes, and no branch goes into it behind its start.
+//! What is looked for before a mark becomes a site: it is in a function, at the start of an
+//! instruction; the site ends with an instruction, within the function; no record starts inside of
+//! it. What is looked for at every site is, too: no other one has its bytes, and no branch goes
+//! into it behind its start.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +45,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The section of that name, whose entries have this shape. The constant with index `id`, counted from 0, is the ID of an
-    /// entry's sites.
+    /// The section of that name, whose entries have this shape. The constant with index `id`,
+    /// counted from 0, is the ID of an entry's sites.
     ///
     /// Without [`reserved`](Self::reserved), a site is the marked instruction.
     #[must_use]
@@ -58,8 +60,9 @@ impl Marks {
         }
     }
 
-    /// The constant with this index is the reserved length, in bytes: a site is the marked instruction and those
-    /// behind it in which so many bytes begin. That may be more bytes, as an instruction is displaced whole.
+    /// The constant with this index is the reserved length, in bytes: a site is the marked
+    /// instruction and those behind it in which so many bytes begin. That may be more bytes, as an
+    /// instruction is displaced whole.
     #[must_use]
     pub fn reserved(mut self, constant: usize) -> Self {
         self.reserved = Some(constant);

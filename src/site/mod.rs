@@ -1,23 +1,26 @@
 //! Sites: ranges of reserved bytes in loaded code that the engine may patch, and the table of them.
 //!
-//! Patchpoints and shadows have records in stack maps. Sites of the other kinds have none: [entries](EntrySpec), which the runtime
-//! declares by function; instructions that the IR [marks](Marks); calls, which are
-//! [recorded](crate::Engine::load_recording) while code is linked.
+//! Patchpoints and shadows have records in stack maps. Sites of the other kinds have none:
+//! [entries](EntrySpec), which the runtime declares by function; instructions that the IR
+//! [marks](Marks); calls, which are [recorded](crate::Engine::load_recording) while code is linked.
 //!
-//! Problem: a stack map says where a site starts but not how long it is, its IDs repeat, and LLVM does not
-//! always keep what it promises. Approach: the runtime tells the shape of each record, and registration
-//! audits the result against the function, the other records and the bytes that stand there; what is
-//! registered is never looked at with doubt again. Invariants of a registered [`Module`]: each site lies
-//! inside one function and one code range, no two sites overlap, no other record starts inside a site, no branch that names
-//! its target goes into a site behind its first byte (jump tables and landing pads of exceptions are not looked at), and
-//! the bytes of a site decode to an instruction boundary at its end (of a shadow: where its last instruction ends,
+//! Problem: a stack map says where a site starts but not how long it is, its IDs repeat, and LLVM
+//! does not always keep what it promises. Approach: the runtime tells the shape of each record, and
+//! registration audits the result against the function, the other records and the bytes that stand
+//! there; what is registered is never looked at with doubt again. Invariants of a registered
+//! [`Module`]: each site lies inside one function and one code range, no two sites overlap, no
+//! other record starts inside a site, no branch that names its target goes into a site behind its
+//! first byte (jump tables and landing pads of exceptions are not looked at), and the bytes of a
+//! site decode to an instruction boundary at its end (of a shadow: where its last instruction ends,
 //! which LLVM may let reach beyond the reserved bytes).
 //!
-//! Cost: registration reads each byte of functions twice, however they overlap, and is n log n in functions and records. Beyond the stack map a site takes about 40 bytes: 16 for
-//! itself, 20 for its ID in the table (16, and 3 to 6 that are vacant), 4 for its share of the entries by address, in
-//! dense code; where sites are far from each other, 20. If no other patchpoint of the module holds the same bytes and has the
-//! same shape, and for every shadow, add its bytes and 12 for its form. A function takes 16 bytes and its name, and a module
-//! about 700: measured with 50 sites in a module, five in a function, all of that is 61 bytes for a site.
+//! Cost: registration reads each byte of functions twice, however they overlap, and is n log n in
+//! functions and records. Beyond the stack map a site takes about 40 bytes: 16 for itself, 20 for
+//! its ID in the table (16, and 3 to 6 that are vacant), 4 for its share of the entries by address,
+//! in dense code; where sites are far from each other, 20. If no other patchpoint of the module
+//! holds the same bytes and has the same shape, and for every shadow, add its bytes and 12 for its
+//! form. A function takes 16 bytes and its name, and a module about 700: measured with 50 sites in
+//! a module, five in a function, all of that is 61 bytes for a site.
 
 mod audit;
 mod branches;

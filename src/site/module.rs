@@ -100,8 +100,8 @@ pub(super) struct Inner {
     sites: Sites,
     pub(super) parts: ModuleParts,
     pub(super) shapes: Box<[CallShape]>,
-    /// What the sites held when they were audited, each with the rest of its last instruction. Those that held the same
-    /// share it.
+    /// What the sites held when they were audited, each with the rest of its last instruction.
+    /// Those that held the same share it.
     originals: Box<[u8]>,
     released: AtomicBool,
     callees: Callees,
@@ -190,7 +190,8 @@ impl Module {
         (0..self.0.sites.len() as u32).map(|index| self.handle(index))
     }
 
-    /// The sites that call the function of that name, whose calls were [recorded](crate::Engine::load_recording).
+    /// The sites that call the function of that name, whose calls were
+    /// [recorded](crate::Engine::load_recording).
     pub fn calls_of<'a>(&'a self, function: &str) -> impl Iterator<Item = Site> + use<'a> {
         let calls = self.0.callees.calls_of(function).iter();
         calls.filter_map(|addr| self.site_at(*addr))
@@ -206,7 +207,8 @@ impl Module {
         })
     }
 
-    /// Every record with the address that its offset stands for: of a statepoint, the return address.
+    /// Every record with the address that its offset stands for: of a statepoint, the return
+    /// address.
     pub(crate) fn record_addresses(&self) -> Result<impl Iterator<Item = (CodeAddr, RecordRef)>> {
         super::audit::record_addresses(&self.0.parts)
     }
@@ -232,7 +234,8 @@ impl Module {
         found.or_else(before).map(|index| self.handle(index))
     }
 
-    /// The same by whoever has the sites at hand, where that site is not far behind the one with number `first`.
+    /// The same by whoever has the sites at hand, where that site is not far behind the one with
+    /// number `first`.
     pub(super) fn site_from(&self, kept: &[Kept], first: u32, addr: CodeAddr) -> Option<Site> {
         let index = self.0.sites.containing(kept, first, addr)?;
         Some(self.handle(index))
@@ -269,16 +272,19 @@ impl Module {
 
     /// Declares that threads may execute its code from now on, by whatever address they know.
     ///
-    /// Into code that has not run no return address points. Until it is released a patch therefore has all bytes of a site, also
-    /// where a call stands. Afterwards the place behind a call that stood in a site stays an instruction boundary with only nops
-    /// behind it, or what does not fit is moved out of line. So the early patches come first, then this.
+    /// Into code that has not run no return address points. Until it is released a patch therefore
+    /// has all bytes of a site, also where a call stands. Afterwards the place behind a call that
+    /// stood in a site stays an instruction boundary with only nops behind it, or what does not fit
+    /// is moved out of line. So the early patches come first, then this.
     ///
-    /// [Entries](Function::entry) are given of released modules only. That nobody goes there by another address before, such as
-    /// by a symbol that another object was linked with, is part of what [registering](crate::engine::Engine::register) promises.
+    /// [Entries](Function::entry) are given of released modules only. That nobody goes there by
+    /// another address before, such as by a symbol that another object was linked with, is part of
+    /// what [registering](crate::engine::Engine::register) promises.
     ///
-    /// Any thread may call it, more than once; it takes effect at once, and there is no way back. A change that was prepared
-    /// before, and keeps no place to return to, is refused with [`Error::SiteChanged`] when it is committed. Adopted code that
-    /// [may have run](crate::image::AdoptedCode::may_have_run) is released when it is registered.
+    /// Any thread may call it, more than once; it takes effect at once, and there is no way back. A
+    /// change that was prepared before, and keeps no place to return to, is refused with
+    /// [`Error::SiteChanged`] when it is committed. Adopted code that [may have
+    /// run](crate::image::AdoptedCode::may_have_run) is released when it is registered.
     pub fn release(&self) {
         // protection: released-code-may-run
         self.0.released.store(true, Ordering::Release);
@@ -384,8 +390,8 @@ impl Function {
         self.range().map_or("", |range| range.name)
     }
 
-    /// What a pointer to it holds, to call it: its address, but on PowerPC ELFv1 that of its descriptor. It is good as long as the
-    /// module is registered and its engine exists.
+    /// What a pointer to it holds, to call it: its address, but on PowerPC ELFv1 that of its
+    /// descriptor. It is good as long as the module is registered and its engine exists.
     ///
     /// # Errors
     /// [`Error::NotReleased`] before [`Module::release`].
@@ -443,8 +449,8 @@ impl Function {
         self.len().get() == 0
     }
 
-    /// The size of its frames, as its stack map tells; `None` if it is in none. The first question of this kind sorts the
-    /// functions of the module's stack maps, and keeps 24 bytes for each.
+    /// The size of its frames, as its stack map tells; `None` if it is in none. The first question
+    /// of this kind sorts the functions of the module's stack maps, and keeps 24 bytes for each.
     #[must_use]
     pub fn stack_size(&self) -> Option<StackSize> {
         let inner = &self.module.0;
@@ -534,8 +540,8 @@ impl Site {
         self.module.0.sites.range(self.index)
     }
 
-    /// The instructions that stood there when it was registered: the reserved bytes, and of a shadow the rest of
-    /// its last instruction.
+    /// The instructions that stood there when it was registered: the reserved bytes, and of a
+    /// shadow the rest of its last instruction.
     pub(crate) fn displaced(&self) -> &[u8] {
         let form = self.form();
         let start = Len::new(form.original).as_usize();
@@ -614,13 +620,15 @@ impl Site {
         &self.module
     }
 
-    /// Its record with the constants that the record refers to; `None` for a site that no stack map records.
+    /// Its record with the constants that the record refers to; `None` for a site that no stack map
+    /// records.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
         self.module.0.record(self.index)
     }
 
-    /// Where its patchable jump stands, or would if its module were [live](crate::engine::Registration::live): of a call site, its operand.
+    /// Where its patchable jump stands, or would if its module were
+    /// [live](crate::engine::Registration::live): of a call site, its operand.
     ///
     /// # Errors
     /// [`Error::NoPatchableJump`] where it is too short for its address, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.

@@ -1,7 +1,7 @@
 //! To whom a module belongs, without knowing of engines.
 //!
-//! Sites are below the engine: it knows of them, and they do not know of it. So a module keeps a name of its owner whose type is
-//! forgotten, and the engine asks for it by its own type.
+//! Sites are below the engine: it knows of them, and they do not know of it. So a module keeps a
+//! name of its owner whose type is forgotten, and the engine asks for it by its own type.
 
 use core::any::Any;
 use std::sync::{Arc, Weak};

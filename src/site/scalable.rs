@@ -1,7 +1,9 @@
-//! Where the functions of a module first use vectors whose length is not known when code is compiled.
+//! Where the functions of a module first use vectors whose length is not known when code is
+//! compiled.
 //!
-//! Problem: functions may overlap, and one search in each would take the square of what is there. Approach: what the last
-//! search found, or did not find, is kept and extended. Sites ascend, and so do the starts of their functions.
+//! Problem: functions may overlap, and one search in each would take the square of what is there.
+//! Approach: what the last search found, or did not find, is kept and extended. Sites ascend, and
+//! so do the starts of their functions.
 //!
 //! Cost: linear in the bytes that functions have, where their starts ascend.
 

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use super::Site;
 
-/// The sites of one ID, in order of registration: a list that is made without an allocation where there is one site, which is
-/// the usual case.
+/// The sites of one ID, in order of registration: a list that is made without an allocation where
+/// there is one site, which is the usual case.
 #[derive(Clone, Debug, Default)]
 pub struct Sites(SmallVec<[Site; 1]>);
 

@@ -1,4 +1,5 @@
-//! The audit without an engine: of code for any architecture, on any host, all of it and not up to the first fault.
+//! The audit without an engine: of code for any architecture, on any host, all of it and not up to
+//! the first fault.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use crate::stackmap::OwnedMaps;
 
 /// What [`survey`] has found.
 pub struct Survey {
-    /// The sites that would be registered. No engine knows the module, and its code is in no memory: its sites can be
-    /// assembled for and looked at, and nothing of it can be called or patched.
+    /// The sites that would be registered. No engine knows the module, and its code is in no
+    /// memory: its sites can be assembled for and looked at, and nothing of it can be called or
+    /// patched.
     pub module: Module,
     /// Everything for which a registration would be refused, in the order in which it was found.
     pub refused: Vec<Refusal>,
@@ -33,7 +35,8 @@ impl fmt::Debug for Survey {
     }
 }
 
-/// Audits linked code as [`Engine::register`](crate::Engine::register) does, but goes on where that would stop.
+/// Audits linked code as [`Engine::register`](crate::Engine::register) does, but goes on where that
+/// would stop.
 ///
 /// ```
 /// # fn main() -> patchpoint::Result<()> {

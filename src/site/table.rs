@@ -15,11 +15,13 @@ use crate::memory::CodeArea;
 
 /// Every registered module and every site, found by ID and by address.
 ///
-/// A lookup waits for memory a few times and does little else: for the entry of an [`Index`]; for the module, of which
-/// it makes a handle, which counts; and by address for the site itself, at the same time.
+/// A lookup waits for memory a few times and does little else: for the entry of an [`Index`]; for
+/// the module, of which it makes a handle, which counts; and by address for the site itself, at the
+/// same time.
 ///
-/// By address: the index has an entry for each [granule](GRANULE) of code in which there are bytes of sites of a
-/// module, with the first of them. From there it is a few sites to the one that is looked for.
+/// By address: the index has an entry for each [granule](GRANULE) of code in which there are bytes
+/// of sites of a module, with the first of them. From there it is a few sites to the one that is
+/// looked for.
 #[derive(Default)]
 pub(crate) struct SiteTable {
     /// Modules by their places, which are used again: there are no more than modules at a time.
@@ -33,7 +35,8 @@ pub(crate) struct SiteTable {
     by_granule: Index,
     /// The one site of an ID, or the number of the list of several.
     by_id: Index,
-    /// The sites of an ID that has several, in order of registration. Those of an ID that has lost them are empty.
+    /// The sites of an ID that has several, in order of registration. Those of an ID that has lost
+    /// them are empty.
     shared: Vec<SmallVec<[Place; 2]>>,
     /// Which of those are empty.
     unused: Vec<u32>,
@@ -41,11 +44,13 @@ pub(crate) struct SiteTable {
 
 struct Known {
     module: Module,
-    /// Its sites, so that a lookup waits for them and for the module at the same time, not for one after the other.
+    /// Its sites, so that a lookup waits for them and for the module at the same time, not for one
+    /// after the other.
     sites: Arc<[Kept]>,
 }
 
-/// The bytes of a granule, as a power of two: few sites, and in dense code many granules fit into the caches.
+/// The bytes of a granule, as a power of two: few sites, and in dense code many granules fit into
+/// the caches.
 const GRANULE: u32 = 8;
 
 /// No module has this place.
@@ -288,8 +293,8 @@ mod tests {
     const CODE: u64 = 100;
     const MODULES: u64 = 40;
 
-    /// A module of nops with one function: sites of `reserved` bytes each 6 bytes behind the one before, with the IDs
-    /// 1, 2 and so on, but for the last, whose ID is its module's.
+    /// A module of nops with one function: sites of `reserved` bytes each 6 bytes behind the one
+    /// before, with the IDs 1, 2 and so on, but for the last, whose ID is its module's.
     fn module(number: u64, at: u64, len: u64, reserved: u64) -> Module {
         let addr = CodeAddr::new(at);
         let starts: Vec<u64> = (3..)

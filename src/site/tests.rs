@@ -1,5 +1,5 @@
-//! The audit of code that has LLVM's defects, of every architecture, on any host: objects are linked and registered, and
-//! nothing is run.
+//! The audit of code that has LLVM's defects, of every architecture, on any host: objects are
+//! linked and registered, and nothing is run.
 use std::path::Path;
 use std::vec::Vec;
 
@@ -41,8 +41,8 @@ fn audit_some(object: &str, wanted: impl Fn(u64) -> bool, shape: CallShape) -> R
     }
 }
 
-/// Shadows of 32 bytes, of which AArch64 with call frame information and RISC-V with compressed instructions have fewer:
-/// what is promised reaches into the next function.
+/// Shadows of 32 bytes, of which AArch64 with call frame information and RISC-V with compressed
+/// instructions have fewer: what is promised reaches into the next function.
 #[test]
 fn a_shadow_shorter_than_promised_is_refused() {
     for object in ["defects/cfi.aarch64.o", "defects/compressed.riscv64c.o"] {
@@ -103,8 +103,9 @@ fn a_call_longer_than_was_asked_for_is_refused() {
     }
 }
 
-/// For a symbol as target LLVM emits a call to an address of its own process on AArch64, which nothing tells from a
-/// constant target: the site is registered, and has to be patched before it runs.
+/// For a symbol as target LLVM emits a call to an address of its own process on AArch64, which
+/// nothing tells from a constant target: the site is registered, and has to be patched before it
+/// runs.
 #[test]
 fn a_call_to_a_symbol_on_aarch64_looks_like_one_to_a_constant() {
     let module = audit("defects/symbol.aarch64.o", CallShape::c(32).result().args(2)).unwrap();
@@ -116,7 +117,8 @@ fn a_call_to_a_symbol_on_aarch64_looks_like_one_to_a_constant() {
     }
 }
 
-/// Code of nops with a function `f` of 64 bytes, and another at +0x40 of which the map tells and the image does not.
+/// Code of nops with a function `f` of 64 bytes, and another at +0x40 of which the map tells and
+/// the image does not.
 fn nops(map: &[u8]) -> (Image, Vec<Segment>) {
     let addr = CodeAddr::new(0x40_0000);
     let range = CodeRange::new(addr, 128).unwrap();
@@ -313,9 +315,10 @@ fn a_record_is_no_mark() {
     }
 }
 
-/// Functions that all reach to the end of the code, as a damaged object may have them: with a record of each, and a mark in
-/// each. The bytes that are read and decoded are counted, not the time: the marks' audit reads
-/// and decodes each once, and the search for branches into sites does so again.
+/// Functions that all reach to the end of the code, as a damaged object may have them: with a
+/// record of each, and a mark in each. The bytes that are read and decoded are counted, not the
+/// time: the marks' audit reads and decodes each once, and the search for branches into sites does
+/// so again.
 #[test]
 fn functions_that_overlap_are_read_once() {
     const COUNT: u64 = 1 << 11;
@@ -355,12 +358,13 @@ fn functions_that_overlap_are_read_once() {
     }
 }
 
-/// A branch of a function that contains another one into a site of that is one into the site, too; and where an inner
-/// function starts an instruction does, whatever the bytes before it decode as.
+/// A branch of a function that contains another one into a site of that is one into the site, too;
+/// and where an inner function starts an instruction does, whatever the bytes before it decode as.
 #[test]
 fn functions_that_overlap_are_decoded_from_each_start() {
     let (mut image, mut segments) = nops(&map().function(0x40_0000, 64, []).bytes());
-    // At 0 a jump to 22, in the middle of a mark's site; before `inner`, at 16, the start of a long instruction.
+    // At 0 a jump to 22, in the middle of a mark's site; before `inner`, at 16, the start of a long
+    // instruction.
     segments[0].bytes[0..2].copy_from_slice(&[0xeb, 20]);
     segments[0].bytes[14..16].copy_from_slice(&[0x48, 0xb8]);
     let inner = FunctionRange {
@@ -388,12 +392,12 @@ fn functions_that_overlap_are_decoded_from_each_start() {
     );
 }
 
-/// Shadows of which LLVM's count is too large: behind their bytes a loop begins, to whose head the function branches. The
-/// instructions in between are not all known to the checker.
+/// Shadows of which LLVM's count is too large: behind their bytes a loop begins, to whose head the
+/// function branches. The instructions in between are not all known to the checker.
 #[test]
 fn a_shadow_with_the_head_of_a_loop_is_refused() {
-    // The reserved bytes, and the offset of the loop. On x86-64 and SystemZ LLVM keeps its word, but nothing holds the
-    // runtime to it.
+    // The reserved bytes, and the offset of the loop. On x86-64 and SystemZ LLVM keeps its word,
+    // but nothing holds the runtime to it.
     for (arch, reserved, head) in [
         ("aarch64", 16, 0xc),
         ("riscv64", 16, 4),
@@ -513,7 +517,8 @@ fn no_site_of_any_kind_has_a_branch_into_it() {
     }
 }
 
-/// Values in scalable vectors: a shadow says nothing of them, and a patchpoint's record names what they are measured by.
+/// Values in scalable vectors: a shadow says nothing of them, and a patchpoint's record names what
+/// they are measured by.
 #[test]
 fn what_no_exit_saves_is_refused() {
     for (object, at) in [

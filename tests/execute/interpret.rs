@@ -1,4 +1,5 @@
-//! What a program means: a second opinion, which shares nothing with `sequence/` and `arch/` but the names of operands.
+//! What a program means: a second opinion, which shares nothing with `sequence/` and `arch/` but
+//! the names of operands.
 
 use super::host::{self, HOST};
 use super::machine::{Data, Undefined};
@@ -20,7 +21,8 @@ pub(super) enum Exit {
 pub(super) struct Registers {
     pub(super) general: [Option<u64>; 32],
     pub(super) float: [Option<u64>; 32],
-    /// Whether only 4 bytes of it are defined: a number of single precision, in the form that the host has for it.
+    /// Whether only 4 bytes of it are defined: a number of single precision, in the form that the
+    /// host has for it.
     pub(super) single: [bool; 32],
 }
 
@@ -204,8 +206,8 @@ impl<'p> Interpreter<'p> {
         HOST.link.into_iter().collect()
     }
 
-    /// Whatever is not given back: which registers those are is the platform's affair, and the encoder's table is
-    /// compared with the checker's elsewhere.
+    /// Whatever is not given back: which registers those are is the platform's affair, and the
+    /// encoder's table is compared with the checker's elsewhere.
     fn lost_in_c_call(&self) -> Vec<u16> {
         conventions::of(super::ARCH)
             .lost_in_c_call
@@ -264,7 +266,8 @@ impl<'p> Interpreter<'p> {
             Value::Mem(mem) => Some(mem.kind),
             Value::Whole(_) => None,
         };
-        // A number of 4 bytes has its own form in registers for numbers, and narrower ones have none.
+        // A number of 4 bytes has its own form in registers for numbers, and narrower ones have
+        // none.
         if let (Spot::Float(_), Some(kind)) = (to.spot, kind.filter(|kind| kind.bytes < 8)) {
             if kind.bytes < 4 || kind.signed {
                 return Err(Undefined);

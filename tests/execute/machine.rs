@@ -231,7 +231,8 @@ impl Data {
         self.undo.clear();
     }
 
-    /// The first address at which code and interpreter differ, near one of the addresses, or anywhere.
+    /// The first address at which code and interpreter differ, near one of the addresses, or
+    /// anywhere.
     pub(super) fn difference(&self, near: Option<&[u64]>) -> Option<u64> {
         let offset = |at: u64| (at - self.real as u64) as usize;
         let hidden = offset(self.hidden.start)..offset(self.hidden.end);

@@ -1,12 +1,15 @@
-//! Random sequences, executed on this processor and by an interpreter: registers and memory must be the same.
+//! Random sequences, executed on this processor and by an interpreter: registers and memory must be
+//! the same.
 //!
-//! A [program](program) is made at random together with a site, registers and memory. The interpreter goes first; what
-//! it finds undefined (a value that nobody wrote, memory outside of the test's) is not executed. The rest is assembled
-//! as a runtime would have it, in place or in a stub, checked, and entered by a trampoline that loads every register; each
-//! way out leads to one that stores them all.
+//! A [program](program) is made at random together with a site, registers and memory. The
+//! interpreter goes first; what it finds undefined (a value that nobody wrote, memory outside of
+//! the test's) is not executed. The rest is assembled as a runtime would have it, in place or in a
+//! stub, checked, and entered by a trampoline that loads every register; each way out leads to one
+//! that stores them all.
 //!
-//! Compared are the exit, all memory but what lies below the stack pointer, and every register but those that the
-//! site gives up and the sequence does not name. The test runs wherever the host's architecture has an assembler.
+//! Compared are the exit, all memory but what lies below the stack pointer, and every register but
+//! those that the site gives up and the sequence does not name. The test runs wherever the host's
+//! architecture has an assembler.
 #![cfg(all(
     target_os = "linux",
     any(
@@ -179,7 +182,8 @@ impl Bench {
         }
     }
 
-    /// Assembles it without the steps that the assembler refuses: most sites do not have all that a random step names.
+    /// Assembles it without the steps that the assembler refuses: most sites do not have all that a
+    /// random step names.
     fn mended(&mut self, ready: &mut Ready, at: u64) -> Option<Assembled> {
         loop {
             let refused = match self.assembled(ready, at) {

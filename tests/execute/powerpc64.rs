@@ -26,8 +26,8 @@ pub(super) fn float(dwarf: u16) -> Option<usize> {
     dwarf.checked_sub(32).filter(|n| *n < 32).map(usize::from)
 }
 
-/// The 4 bytes of a value that is put in a floating-point register as a number: in the double format, where the bits
-/// of what is no number go along (Power ISA book I, 4.6.2).
+/// The 4 bytes of a value that is put in a floating-point register as a number: in the double
+/// format, where the bits of what is no number go along (Power ISA book I, 4.6.2).
 pub(super) fn single(low: u32) -> u64 {
     let number = f32::from_bits(low);
     if number.is_nan() {
@@ -140,7 +140,8 @@ pub(super) fn trampolines() -> Trampolines {
     }
 }
 
-/// What is called instead of the code. ELFv1: a descriptor, with the code's address, a TOC pointer, and an environment.
+/// What is called instead of the code. ELFv1: a descriptor, with the code's address, a TOC pointer,
+/// and an environment.
 pub(super) fn function(code: u64) -> u64 {
     match HAS_DESCRIPTORS {
         true => vec![code, 0, 0].leak().as_ptr() as u64,

@@ -1,4 +1,5 @@
-//! Programs in terms of a site, made at random: the vocabulary once more, for the interpreter to read.
+//! Programs in terms of a site, made at random: the vocabulary once more, for the interpreter to
+//! read.
 
 use super::host::HOST;
 use super::machine::Data;

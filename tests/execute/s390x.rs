@@ -61,7 +61,8 @@ pub(super) fn near(at: u64, block: &Block, to: u64) -> Vec<u8> {
     exit(at, block, 0, to)
 }
 
-/// `larl %r1, .; lg %r0, 32(%r1); lg %r1, 24(%r1); br %r1; nopr; nopr`, where to, and what identifies the exit.
+/// `larl %r1, .; lg %r0, 32(%r1); lg %r1, 24(%r1); br %r1; nopr; nopr`, where to, and what
+/// identifies the exit.
 pub(super) fn exit(_at: u64, block: &Block, id: u64, to: u64) -> Vec<u8> {
     let mut code = vec![0xc0, 0x10, 0, 0, 0, 0];
     code.extend([0xe3, 0x00, 0x10, 0x20, 0x00, 0x04]);

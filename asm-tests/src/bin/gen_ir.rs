@@ -1,8 +1,9 @@
 //! Writes a random source that obeys the contract of the objects: `gen_ir SEED > random_SEED.ll`.
 //!
-//! Values of every type are computed from the parameters, passed to random sites as arguments and live
-//! values, and mixed into the result afterwards, so that a lost value changes it. Sources of even seeds have
-//! neither floating-point code nor calls, and so keep their live-outs (see the README of the objects).
+//! Values of every type are computed from the parameters, passed to random sites as arguments and
+//! live values, and mixed into the result afterwards, so that a lost value changes it. Sources of
+//! even seeds have neither floating-point code nor calls, and so keep their live-outs (see the
+//! README of the objects).
 #![expect(
     clippy::indexing_slicing,
     reason = "a generator that is run by hand; every index is taken below the length"

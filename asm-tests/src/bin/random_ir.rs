@@ -1,8 +1,9 @@
 //! Compares what `patchpoint sites --ir` says of random IR with what the IR is:
 //! `cargo run -p asm-tests --bin random_ir -- --count 800 --seed 1`.
 //!
-//! It needs llc and opt of LLVM 19 (`llc-19`) or 14 (`llc-14`) on the path, and the tool, which `cargo build -p patchpoint-cli`
-//! puts beside it; or `--tool PROGRAM`. Where RANDOM_IR_KEEP is set in the environment, the files of the last module stay.
+//! It needs llc and opt of LLVM 19 (`llc-19`) or 14 (`llc-14`) on the path, and the tool, which
+//! `cargo build -p patchpoint-cli` puts beside it; or `--tool PROGRAM`. Where RANDOM_IR_KEEP is set
+//! in the environment, the files of the last module stay.
 #![expect(clippy::panic, reason = "a program that is run by hand")]
 
 use std::collections::BTreeMap;

@@ -76,8 +76,8 @@ fn row(site: &Value) -> Row {
     }
 }
 
-/// Compares what is said of each record with its call. Those of one ID at one address are compared as a set: the tool does not
-/// print which of them is which.
+/// Compares what is said of each record with its call. Those of one ID at one address are compared
+/// as a set: the tool does not print which of them is which.
 pub(super) fn compare(
     written: &Written,
     truth: &[(Row, usize)],

@@ -1,9 +1,12 @@
-//! Random IR with sites of which the generator knows everything, compiled by LLVM, and what the command-line tool makes of it.
+//! Random IR with sites of which the generator knows everything, compiled by LLVM, and what the
+//! command-line tool makes of it.
 //!
-//! IDs repeat, with equal and with different shapes, within a function, across functions and by inlining. What a record is of, is
-//! known by a second object, of the same IR but for the IDs: there each call has its own. As IDs are in the stack map only, the
-//! code is the same, and so the records of both objects are the same one by one. The tool is given the IR with the IDs that
-//! repeat, as it was written and as `opt` left it, and must name for each record the shape of its call, or refuse it.
+//! IDs repeat, with equal and with different shapes, within a function, across functions and by
+//! inlining. What a record is of, is known by a second object, of the same IR but for the IDs:
+//! there each call has its own. As IDs are in the stack map only, the code is the same, and so the
+//! records of both objects are the same one by one. The tool is given the IR with the IDs that
+//! repeat, as it was written and as `opt` left it, and must name for each record the shape of its
+//! call, or refuse it.
 
 mod compare;
 mod json;
@@ -220,7 +223,8 @@ pub struct Place {
     pub tool: PathBuf,
 }
 
-/// Generates the module of a seed, compiles it, and compares. Which target, LLVM and level it is for depends on the seed.
+/// Generates the module of a seed, compiles it, and compares. Which target, LLVM and level it is
+/// for depends on the seed.
 ///
 /// # Panics
 ///
@@ -342,7 +346,8 @@ fn judge(place: &Place, written: &Written, compiled: &Compiled, ir: &Path, what:
     let ir = ir.to_string_lossy();
     let with_ir = rows(place, &compiled.object, &["--ir", &ir]);
     compare(written, &compiled.truth, &with_ir, what, tally);
-    // Without any, a statepoint must be seen as one. Another record may look like one: constants are what the program chose.
+    // Without any, a statepoint must be seen as one. Another record may look like one: constants
+    // are what the program chose.
     for (row, (known, call)) in rows(place, &compiled.object, &[]).iter().zip(&compiled.truth) {
         let is_one = written.calls[*call].is_statepoint();
         // Of two records at one address the order is not told.

@@ -427,7 +427,8 @@ impl<'m> Cases<'m> {
         }
     }
 
-    /// Targets at every distance that a branch just reaches and just does not, forwards and backwards.
+    /// Targets at every distance that a branch just reaches and just does not, forwards and
+    /// backwards.
     fn branches(&mut self) {
         let place = [Location::Reg(self.general(2), 8)];
         for bits in self.machine.reaches {

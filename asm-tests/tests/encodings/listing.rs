@@ -1,8 +1,9 @@
 //! Comparing our listing of an instruction with LLVM's text of it.
 //!
-//! Both are taken apart into words and numbers. What is only a habit is left away: punctuation, the prefixes of registers, the
-//! width of an operand in memory that a register tells, the field of condition register 0. Names that stand for others with certain
-//! operands are written out. Where a branch goes to is left away too: ours is an address, LLVM's a distance.
+//! Both are taken apart into words and numbers. What is only a habit is left away: punctuation, the
+//! prefixes of registers, the width of an operand in memory that a register tells, the field of
+//! condition register 0. Names that stand for others with certain operands are written out. Where a
+//! branch goes to is left away too: ours is an address, LLVM's a distance.
 
 use patchpoint::arch::Arch;
 
@@ -172,7 +173,8 @@ fn powerpc64(parts: &mut Vec<Part>) {
         parts.pop();
         parts.extend(operands.into_iter().map(Number));
     }
-    // Floating-point registers are the first halves of vector-scalar registers (Power ISA, book I, 7.2.1.1).
+    // Floating-point registers are the first halves of vector-scalar registers (Power ISA, book I,
+    // 7.2.1.1).
     match name.as_str() {
         "mffprd" => parts[0] = word("mfvsrd"),
         "mtfprd" => parts[0] = word("mtvsrd"),
@@ -187,7 +189,8 @@ fn powerpc64(parts: &mut Vec<Part>) {
     }
 }
 
-/// The masks of branches, and what clears the rest, are parts of LLVM's names (Principles of Operation, BRANCH ON CONDITION).
+/// The masks of branches, and what clears the rest, are parts of LLVM's names (Principles of
+/// Operation, BRANCH ON CONDITION).
 fn systemz(parts: &mut Vec<Part>) {
     const CONDITIONS: [&str; 16] = [
         "nop", "o", "h", "nle", "l", "nhe", "lh", "ne", "e", "nlh", "he", "nl", "le", "nh", "no", "",

@@ -78,8 +78,8 @@ pub fn disassemble(program: &str, arch: Arch, instructions: &[Vec<u8>]) -> Vec<S
     texts
 }
 
-/// Writes the target of a branch as a distance from the instruction, which stands at `at` for LLVM: on SystemZ it tells
-/// where the target is, on x86-64 how far from the instruction's end.
+/// Writes the target of a branch as a distance from the instruction, which stands at `at` for LLVM:
+/// on SystemZ it tells where the target is, on x86-64 how far from the instruction's end.
 fn relative(arch: Arch, text: &mut String, at: i64, len: i64) {
     let Some((rest, target)) = text.rsplit_once([' ', ',']) else {
         return;
@@ -101,7 +101,8 @@ fn relative(arch: Arch, text: &mut String, at: i64, len: i64) {
     }
 }
 
-/// What the texts assemble to: each byte with a mask of its bits that are known. Those of a branch's distance are not.
+/// What the texts assemble to: each byte with a mask of its bits that are known. Those of a
+/// branch's distance are not.
 pub fn assemble(program: &str, arch: Arch, texts: &[String]) -> Vec<Vec<(u8, u8)>> {
     let mut all = vec!["-show-encoding"];
     all.extend(options(arch));

@@ -1,14 +1,16 @@
 //! Every instruction that sequences are made of, against LLVM's assembler and disassembler.
 //!
-//! Sequences are enumerated with operands of every class and every boundary, and assembled as a runtime has it done.
-//! `asm-tests/encodings/ARCH.txt` holds each instruction that occurs in them, with what LLVM reads it as. It is written by
+//! Sequences are enumerated with operands of every class and every boundary, and assembled as a
+//! runtime has it done. `asm-tests/encodings/ARCH.txt` holds each instruction that occurs in them,
+//! with what LLVM reads it as. It is written by
 //!
 //! ```text
 //! [ARCH=riscv64] cargo test -p asm-tests --test encodings -- --ignored write_encodings
 //! ```
 //!
-//! The tests compare it with what is assembled now, and, where LLVM 19 is installed, with LLVM: its disassembler's text
-//! of each, and what its assembler makes of that text. And our listing of each has to say what LLVM's text says.
+//! The tests compare it with what is assembled now, and, where LLVM 19 is installed, with LLVM: its
+//! disassembler's text of each, and what its assembler makes of that text. And our listing of each
+//! has to say what LLVM's text says.
 
 mod cases;
 mod listing;
@@ -170,8 +172,8 @@ fn assembled(arch: Arch, case: &Case) -> Result<Assembled, patchpoint::sequence:
     }
 }
 
-/// The lengths of the instructions of the code: from their first bytes, where that is so simple that we need not trust
-/// our own decoder.
+/// The lengths of the instructions of the code: from their first bytes, where that is so simple
+/// that we need not trust our own decoder.
 fn lengths(arch: Arch, code: &[u8]) -> Vec<usize> {
     if arch == Arch::X86_64 {
         let lines = verify::disassemble(arch, CodeAddr::new(SITE), code);
@@ -215,8 +217,8 @@ fn recorded(arch: Arch) -> BTreeMap<Vec<u8>, String> {
     fields.map(|(hex, text)| (bytes(hex), text.to_string())).collect()
 }
 
-/// What is defined never to be an instruction, which traps: on PowerPC (Power ISA, book I, 1.8.2), and what Linux takes
-/// for a breakpoint on SystemZ.
+/// What is defined never to be an instruction, which traps: on PowerPC (Power ISA, book I, 1.8.2),
+/// and what Linux takes for a breakpoint on SystemZ.
 fn is_none(bytes: &[u8]) -> bool {
     bytes == [0; 4] || bytes == [0, 1]
 }
@@ -407,9 +409,10 @@ machines! {
     riscv64: RISCV64,
 }
 
-/// The order of bytes and the convention are two things. Of big-endian ELFv2 every sequence is that of little-endian ELFv2
-/// with each word the other way round; but what depends on the order itself, the low bytes of a longer value in memory and
-/// what older big-endian processors lack, is as with big-endian ELFv1.
+/// The order of bytes and the convention are two things. Of big-endian ELFv2 every sequence is that
+/// of little-endian ELFv2 with each word the other way round; but what depends on the order itself,
+/// the low bytes of a longer value in memory and what older big-endian processors lack, is as with
+/// big-endian ELFv1.
 #[test]
 fn powerpc64_elfv2_has_the_convention_of_one_and_the_byte_order_of_the_other() {
     let swapped = |bytes: Vec<u8>| -> Vec<u8> {

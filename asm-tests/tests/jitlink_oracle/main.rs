@@ -1,15 +1,19 @@
-//! All bytes of linked C objects against llvm-jitlink 19, which links each at fixed addresses; ours are linked at the same ones: every
-//! section at the place where it has it, the entries of the global offset table and the stubs in its order. The set of sections has to be
-//! the same, too, so pruning is compared as well.
+//! All bytes of linked C objects against llvm-jitlink 19, which links each at fixed addresses; ours
+//! are linked at the same ones: every section at the place where it has it, the entries of the
+//! global offset table and the stubs in its order. The set of sections has to be the same, too, so
+//! pruning is compared as well.
 //!
-//! `expected.txt` beside the objects has what jitlink made, as places and hashes: it is compared with where there is no LLVM.
-//! Where there is, it is asked again, and what it answers is compared byte by byte; its stubs and entries are in another order each
-//! time. With `PATCHPOINT_RECORD=1` its answers become `expected.txt`.
+//! `expected.txt` beside the objects has what jitlink made, as places and hashes: it is compared
+//! with where there is no LLVM. Where there is, it is asked again, and what it answers is compared
+//! byte by byte; its stubs and entries are in another order each time. With `PATCHPOINT_RECORD=1`
+//! its answers become `expected.txt`.
 //!
-//! Loads from the table are rewritten by `relax` where jitlink rewrites them: on x86-64 alone, and there in loads, calls and jumps, not in
-//! comparisons and other operations (`ours::keep_operations`).
+//! Loads from the table are rewritten by `relax` where jitlink rewrites them: on x86-64 alone, and
+//! there in loads, calls and jumps, not in comparisons and other operations
+//! (`ours::keep_operations`).
 //!
-//! What differs by design is named in [`DIFFERENT`], each with the reason; an object that stops being different fails the test.
+//! What differs by design is named in [`DIFFERENT`], each with the reason; an object that stops
+//! being different fails the test.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -28,7 +32,8 @@ use patchpoint::image::{Definition, Graph};
 
 use record::{Record, hash};
 
-/// An object that one of both does not link, or not alike: what its name ends in, what the comparison says, and why.
+/// An object that one of both does not link, or not alike: what its name ends in, what the
+/// comparison says, and why.
 struct Different {
     object: &'static str,
     said: &'static str,
@@ -70,8 +75,9 @@ fn objects() -> Vec<String> {
     found
 }
 
-/// Where what is outside is. Half of it is so far away that only the table reaches it, unless the code needs all of it near. Of
-/// AArch64 no branch reaches any of it: JITLink does not let those pass by their stubs.
+/// Where what is outside is. Half of it is so far away that only the table reaches it, unless the
+/// code needs all of it near. Of AArch64 no branch reaches any of it: JITLink does not let those
+/// pass by their stubs.
 fn outside(object: &str, name: &str) -> Option<u64> {
     // Weak references to nothing.
     if name.starts_with("maybe") {

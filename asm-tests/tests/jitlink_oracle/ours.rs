@@ -1,4 +1,5 @@
-//! Our link of an object, with everything where a record says that llvm-jitlink put it: by passes, as any runtime could.
+//! Our link of an object, with everything where a record says that llvm-jitlink put it: by passes,
+//! as any runtime could.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use patchpoint::image::{
 use crate::record::{Record, Sectioned, Slot, Target};
 use crate::theirs::BASE;
 
-/// The object with its common symbols in sections of their own, as JITLink has them, and without what none of its symbols
-/// leads to.
+/// The object with its common symbols in sections of their own, as JITLink has them, and without
+/// what none of its symbols leads to.
 pub(crate) fn graph<'data>(name: &str, bytes: &'data [u8]) -> Result<Graph<'data>> {
     let mut graph = Graph::new(name, Object::parse(bytes)?);
     for index in 0..graph.symbols().len() {
@@ -90,7 +91,8 @@ impl Places<'_> {
     }
 }
 
-/// Which of our symbols each of their slots is for. Each of ours has to have one, and each of theirs to be for one.
+/// Which of our symbols each of their slots is for. Each of ours has to have one, and each of
+/// theirs to be for one.
 fn owners(
     graph: &Graph<'_>,
     places: &Places<'_>,
@@ -118,7 +120,8 @@ fn owners(
     }
 }
 
-/// The bytes of a stub of JITLink's, and its edges as offset, relocation and addend: ours, but without bytes between them.
+/// The bytes of a stub of JITLink's, and its edges as offset, relocation and addend: ours, but
+/// without bytes between them.
 fn stub(arch: Arch) -> (&'static [u8], &'static [(u32, u32, i64)]) {
     match arch {
         Arch::X86_64 => (&[0xff, 0x25, 0, 0, 0, 0], &[(2, 9, -4)]),
@@ -212,7 +215,8 @@ fn place(layout: &mut Layout<'_>, places: &Places<'_>) -> image::Result<SegmentA
     })
 }
 
-/// Links an object as a record of it says; returns the bytes of each section under the name that it has there.
+/// Links an object as a record of it says; returns the bytes of each section under the name that it
+/// has there.
 pub(crate) fn link(
     mut graph: Graph<'_>,
     record: &Record,
@@ -257,8 +261,9 @@ pub(crate) fn link(
         .collect())
 }
 
-/// Takes the permission to be rewritten from instructions that JITLink leaves as they are: comparisons and other operations, which we give
-/// the address in place of the entry where it has 32 bits.
+/// Takes the permission to be rewritten from instructions that JITLink leaves as they are:
+/// comparisons and other operations, which we give the address in place of the entry where it has
+/// 32 bits.
 fn keep_operations(resolved: &mut Resolved<'_>) {
     let plain = Relocation::from_elf(Arch::X86_64, 9).unwrap();
     let ids: Vec<SectionId> = resolved.graph().section_ids().collect();

@@ -1,4 +1,5 @@
-//! What is kept of a link of llvm-jitlink's, so that it can be compared with where there is no LLVM: places, and a hash of each section's bytes.
+//! What is kept of a link of llvm-jitlink's, so that it can be compared with where there is no
+//! LLVM: places, and a hash of each section's bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

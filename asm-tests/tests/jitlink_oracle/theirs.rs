@@ -1,11 +1,11 @@
 //! What llvm-jitlink made of an object: where it put everything, and all bytes.
 //!
-//! Its graph after fix-ups, which it prints, tells the places. The bytes come from checks that are false, of which it prints both sides:
-//! its dump of sections shows only what symbols cover.
+//! Its graph after fix-ups, which it prints, tells the places. The bytes come from checks that are
+//! false, of which it prints both sides: its dump of sections shows only what symbols cover.
 //!
-//! One thing it gets wrong is put right, and counted: where it rewrites `call *foo@GOTPCREL(%rip)` and `jmp` of that kind to direct ones, it
-//! writes foo's address in place of the distance (LLVM 19, `x86_64.cpp`, `optimizeGOTAndStubAccesses`: the edge becomes a
-//! `Pointer32`).
+//! One thing it gets wrong is put right, and counted: where it rewrites `call *foo@GOTPCREL(%rip)`
+//! and `jmp` of that kind to direct ones, it writes foo's address in place of the distance (LLVM
+//! 19, `x86_64.cpp`, `optimizeGOTAndStubAccesses`: the edge becomes a `Pointer32`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,8 +26,8 @@ pub(crate) fn is_there() -> bool {
     Command::new(TOOL).arg("--version").output().is_ok()
 }
 
-/// What it is asked: the object, an entry that it does not call, addresses of what is outside, and how many bytes of each
-/// section to print.
+/// What it is asked: the object, an entry that it does not call, addresses of what is outside, and
+/// how many bytes of each section to print.
 pub(crate) struct Request<'a> {
     pub(crate) object: &'a Path,
     pub(crate) entry: &'a str,
@@ -193,8 +193,8 @@ fn sections(text: &str) -> BTreeMap<String, Printed> {
     all
 }
 
-/// Makes the addresses in rewritten calls and jumps distances. Code that is not position-independent has addresses of 32 bits, too, but
-/// not in such instructions.
+/// Makes the addresses in rewritten calls and jumps distances. Code that is not
+/// position-independent has addresses of 32 bits, too, but not in such instructions.
 fn correct_calls(printed: &BTreeMap<String, Printed>, bytes: &mut BTreeMap<String, Vec<u8>>) -> usize {
     let mut count = 0;
     for (name, section) in printed {

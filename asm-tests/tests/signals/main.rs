@@ -1,4 +1,5 @@
-//! Sites of real objects, patched while the threads that execute them are stopped by signals, wherever they are.
+//! Sites of real objects, patched while the threads that execute them are stopped by signals,
+//! wherever they are.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +50,8 @@ fn resolve(name: &str) -> Option<CodeAddr> {
     }
 }
 
-/// Lets threads go when the test ends, also where it fails: its threads are joined before that is told.
+/// Lets threads go when the test ends, also where it fails: its threads are joined before that is
+/// told.
 struct Release<F: Fn()>(F);
 
 impl<F: Fn()> Drop for Release<F> {
@@ -178,7 +180,8 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
     println!("{} calls, {patches} patches, 0 failures", calls.into_inner());
 }
 
-/// What copies or compares code leaves addresses of it in registers and on stacks: no call returns there.
+/// What copies or compares code leaves addresses of it in registers and on stacks: no call returns
+/// there.
 #[test]
 fn addresses_in_a_site_that_are_no_return_offsets_keep_nobody_from_patching_it() {
     let _alone = alone();

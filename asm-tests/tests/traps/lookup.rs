@@ -1,4 +1,5 @@
-//! Finding sites: by ID, by address, by function; and reading the reserved length from LLVM's bytes.
+//! Finding sites: by ID, by address, by function; and reading the reserved length from LLVM's
+//! bytes.
 
 use super::*;
 use patchpoint::addr::Len;

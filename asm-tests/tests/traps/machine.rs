@@ -18,7 +18,8 @@ pub(super) struct Machine {
     pub(super) object: &'static [u8],
     /// The length of LLVM's call at sites 1 and 2.
     pub(super) call: u32,
-    /// A register that functions preserve, which [`asm_tests::SETS_PRESERVED`] writes: where it can be, the one in which `recurses` keeps its argument.
+    /// A register that functions preserve, which [`asm_tests::SETS_PRESERVED`] writes: where it can
+    /// be, the one in which `recurses` keeps its argument.
     pub(super) preserved: DwarfReg,
     /// Registers that the C convention gives up, and that hold no argument.
     pub(super) free: [DwarfReg; 2],
@@ -124,7 +125,8 @@ pub(super) const HOST: Machine = Machine {
     add: 4,
 };
 
-/// The number in the source that stands for the address of the function, where LLVM can call numbers only.
+/// The number in the source that stands for the address of the function, where LLVM can call
+/// numbers only.
 #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
 const PLACEHOLDER: u64 = 20_015_998_343_869;
 
@@ -167,7 +169,8 @@ fn number(number: u64) -> [u32; 3] {
     ]
 }
 
-/// lui ra; addiw ra; slli ra,12; addi ra; slli ra,BY; addi ra, where BY is what LLVM has for the placeholder.
+/// lui ra; addiw ra; slli ra,12; addi ra; slli ra,BY; addi ra, where BY is what LLVM has for the
+/// placeholder.
 #[cfg(target_arch = "riscv64")]
 fn number(number: u64) -> [u32; 6] {
     // The placeholder has a zero that LLVM shifts in.

@@ -93,8 +93,8 @@ fn registered(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Module {
     unsafe { engine.register(load(engine, callee), |record| shape(record.id())) }.unwrap()
 }
 
-/// The same where sequences are to call: LLVM for RISC-V writes no lists of live-outs here, and by the source nobody needs
-/// the return address in its register.
+/// The same where sequences are to call: LLVM for RISC-V writes no lists of live-outs here, and by
+/// the source nobody needs the return address in its register.
 fn registered_for_calls(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Module {
     let registration = engine.registration(load(engine, callee));
     let registration = match ARCH {

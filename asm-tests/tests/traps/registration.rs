@@ -1,4 +1,5 @@
-//! What registration refuses: sites that overlap, that are shorter than promised, that are not what was told.
+//! What registration refuses: sites that overlap, that are shorter than promised, that are not what
+//! was told.
 
 use super::*;
 
@@ -18,7 +19,8 @@ fn a_reserved_length_of_zero_is_refused() {
     refused!(with_shape(3, CallShape::shadow(0)), SiteEmpty, 3);
 }
 
-/// Every length that site 4, of nops, and site 1, of a call and nops, could be told, against what stands there.
+/// Every length that site 4, of nops, and site 1, of a call and nops, could be told, against what
+/// stands there.
 #[test]
 fn a_patchpoint_told_too_long_or_too_short_is_refused() {
     let (engine, _) = engine();

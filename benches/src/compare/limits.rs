@@ -1,4 +1,5 @@
-//! The least that each strategy needs: bare stores and system calls, nothing compared, nothing checked.
+//! The least that each strategy needs: bare stores and system calls, nothing compared, nothing
+//! checked.
 
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;

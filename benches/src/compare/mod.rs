@@ -1,9 +1,10 @@
-//! The library beside others that patch code, in one run: what each takes for the same job, alternately, alone and
-//! beside threads that execute patched code.
+//! The library beside others that patch code, in one run: what each takes for the same job,
+//! alternately, alone and beside threads that execute patched code.
 //!
-//! Every way changes bytes of executable memory each time, between two states, and is timed around what its users
-//! call: whatever can be made ready before is. Ours are commits of prepared transactions, compared and read back. Some
-//! of the others do less than that and some more, so the limits stand beside: the bare stores and system calls.
+//! Every way changes bytes of executable memory each time, between two states, and is timed around
+//! what its users call: whatever can be made ready before is. Ours are commits of prepared
+//! transactions, compared and read back. Some of the others do less than that and some more, so the
+//! limits stand beside: the bare stores and system calls.
 
 mod limits;
 mod ours;

@@ -99,7 +99,8 @@ fn way(who: &'static str, mut sites: Sites, size: usize, immediate: bool) -> Way
     Way::new(who, sites.sites.len(), move || sites.change(size, immediate))
 }
 
-/// The whole of it, with making exit stubs: invalidating is for good, so each time it is a function of its own.
+/// The whole of it, with making exit stubs: invalidating is for good, so each time it is a function
+/// of its own.
 fn invalidate() -> Way {
     let engine = subject::engine();
     Way::new("alias", 1, move || {

@@ -15,8 +15,9 @@ fn nanoseconds(ns: f64) -> String {
     }
 }
 
-/// A block for each job, and a column for each number of threads: the median, how often it is alias's, and where the fastest
-/// and the slowest batch were. Those who cannot do it have a dash and the reason.
+/// A block for each job, and a column for each number of threads: the median, how often it is
+/// alias's, and where the fastest and the slowest batch were. Those who cannot do it have a dash
+/// and the reason.
 pub fn table(entries: &[Entry]) -> String {
     let mut threads: Vec<usize> = entries.iter().map(|entry| entry.threads).collect();
     threads.sort_unstable();

@@ -1,5 +1,5 @@
-//! LLVM XRay, which patches the entries and exits of its own process's functions: in a program of its own, which is
-//! compiled by clang where there is one.
+//! LLVM XRay, which patches the entries and exits of its own process's functions: in a program of
+//! its own, which is compiled by clang where there is one.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! How times and memory grow with the number of sites: both axes logarithmic, so that what is the same for each
-//! site is level.
+//! How times and memory grow with the number of sites: both axes logarithmic, so that what is the
+//! same for each site is level.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::{number, text};
 
 const SIZE: (u32, u32) = (900, 640);
-/// Names of lines stand below the chart, where no line is, in so many columns and rows of that height.
+/// Names of lines stand below the chart, where no line is, in so many columns and rows of that
+/// height.
 const COLUMNS: usize = 2;
 const ROW: i32 = 18;
 const MARGIN: i32 = 8;

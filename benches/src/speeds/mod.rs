@@ -1,5 +1,5 @@
-//! What the library has to reach, each as a ratio within one run: against the least that could do the same, against
-//! what others take for it, against what the library itself takes for a part.
+//! What the library has to reach, each as a ratio within one run: against the least that could do
+//! the same, against what others take for it, against what the library itself takes for a part.
 
 mod loading;
 mod lookups;

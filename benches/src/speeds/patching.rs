@@ -120,7 +120,8 @@ fn figures() -> [Figure; 4] {
     };
     let mut turn = 0;
     let mut fresh = || {
-        // A new engine has seen nothing; what the sites got to have their exit stubs is none of the shapes.
+        // A new engine has seen nothing; what the sites got to have their exit stubs is none of the
+        // shapes.
         let engine = engine_with_sites(&made, true);
         turn += 1;
         let sequences: Vec<Sequence> = (0..SITES).map(|n| shaped((turn + n * 7) % 960)).collect();

@@ -1,4 +1,5 @@
-//! Reading a large stack map against LLVM's own reader, and registering its records against reading them.
+//! Reading a large stack map against LLVM's own reader, and registering its records against reading
+//! them.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -94,7 +95,8 @@ fn parser(map: &[u8]) -> Option<Program> {
     Some(program)
 }
 
-/// The sum of every field, in the order in which the other program adds them: functions, constants, records.
+/// The sum of every field, in the order in which the other program adds them: functions, constants,
+/// records.
 fn visit(section: &[u8]) -> u64 {
     let maps = StackMaps::parse(section, Endian::Little).unwrap();
     let mut sum = 0u64;

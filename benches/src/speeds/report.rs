@@ -55,8 +55,8 @@ fn spread(figure: &Figure) -> Value {
     json!({"min": figure.min, "median": figure.median, "p90": figure.p90, "max": figure.max})
 }
 
-/// A list of objects: `what`, `ours`, `against` with `theirs` or `cannot`, `reached`, `goal`, `goal_is`, `met`. Times are
-/// nanoseconds.
+/// A list of objects: `what`, `ours`, `against` with `theirs` or `cannot`, `reached`, `goal`,
+/// `goal_is`, `met`. Times are nanoseconds.
 pub fn json(speeds: &[Speed]) -> String {
     let one = |speed: &Speed| {
         let mut object = json!({"what": speed.what, "ours": spread(&speed.ours)});

@@ -1,8 +1,9 @@
 //! The walls between what is the same everywhere and what an architecture decides.
 //!
-//! An architecture encodes one resolved operation after another into a [`Code`], in which branches take no
-//! room yet: their form depends on distances that are known only when all is encoded. `sequence/layout`
-//! then chooses the forms, shortest first, and asks the architecture to write each.
+//! An architecture encodes one resolved operation after another into a [`Code`], in which branches
+//! take no room yet: their form depends on distances that are known only when all is encoded.
+//! `sequence/layout` then chooses the forms, shortest first, and asks the architecture to write
+//! each.
 
 use alloc::vec::Vec;
 
@@ -13,7 +14,8 @@ use crate::hole::Hole;
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
 
-/// Why an architecture cannot encode an operation. The caller knows the site and the operation's index.
+/// Why an architecture cannot encode an operation. The caller knows the site and the operation's
+/// index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No register is free for what is named.
@@ -215,13 +217,15 @@ pub trait Backend: Sync {
     /// It does not: see [`reaches`](Self::reaches).
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>);
 
-    /// How many bytes at the end of `branch`, in its form, are its distance, if that is a [hole](crate::hole).
+    /// How many bytes at the end of `branch`, in its form, are its distance, if that is a
+    /// [hole](crate::hole).
     fn distance_len(&self, _branch: &Branch) -> Option<u32> {
         None
     }
 
-    /// What stands around an address to which a thread may return although its call is gone: the bytes before
-    /// the address, and those from it on. Together they do nothing for who comes from above.
+    /// What stands around an address to which a thread may return although its call is gone: the
+    /// bytes before the address, and those from it on. Together they do nothing for who comes from
+    /// above.
     fn around_return_offset(&self) -> (Vec<u8>, Vec<u8>) {
         (Vec::new(), Vec::new())
     }
@@ -232,7 +236,8 @@ pub trait Backend: Sync {
     /// The site is too short.
     fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump>;
 
-    /// How far jumps reach, either way, in bytes: those of patchable jumps, and others where no register is free.
+    /// How far jumps reach, either way, in bytes: those of patchable jumps, and others where no
+    /// register is free.
     fn reach(&self) -> u64;
 
     /// The patchable jump that goes on to the tail.
@@ -244,8 +249,8 @@ pub trait Backend: Sync {
     /// A length that the relocated instructions and the jump behind them do not exceed.
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
 
-    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to what
-    /// followed them.
+    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump
+    /// to what followed them.
     ///
     /// # Errors
     /// [`Error::Relocation`](crate::Error::Relocation): one of them means something else there.

@@ -1,5 +1,6 @@
-//! The assembler's refusals. Each is one sentence with the place, what was needed, what was there, and how to mend it; a
-//! variant's fields are what its sentence names. An operation is named by its index in the sequence, counted from 0.
+//! The assembler's refusals. Each is one sentence with the place, what was needed, what was there,
+//! and how to mend it; a variant's fields are what its sentence names. An operation is named by its
+//! index in the sequence, counted from 0.
 
 use alloc::boxed::Box;
 use alloc::string::String;

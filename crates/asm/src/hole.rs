@@ -1,9 +1,10 @@
 //! Where the code of a sequence has the values of the sequence in it.
 //!
-//! Problem: a runtime patches one inline cache again and again, each time with another class and another field, and to
-//! assemble it anew each time is most of what that takes. Approach: the encoder knows which bytes are a value of the
-//! sequence's, a displacement, an immediate or the distance to a target, and says so: each is a [`Hole`]. Code with the
-//! holes filled anew is that of the sequence with these values, as long as they are of the same
+//! Problem: a runtime patches one inline cache again and again, each time with another class and
+//! another field, and to assemble it anew each time is most of what that takes. Approach: the
+//! encoder knows which bytes are a value of the sequence's, a displacement, an immediate or the
+//! distance to a target, and says so: each is a [`Hole`]. Code with the holes filled anew is that
+//! of the sequence with these values, as long as they are of the same
 //! [class](crate::sequence::class).
 //!
 //! Only the encoder of x86-64 names holes; code of the other architectures has none.

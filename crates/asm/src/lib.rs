@@ -1,22 +1,27 @@
-//! Assembles what a runtime wants at a site in compiled code (inline caches, calls, jumps) for five architectures, on any host.
+//! Assembles what a runtime wants at a site in compiled code (inline caches, calls, jumps) for five
+//! architectures, on any host.
 //!
-//! Problem: a runtime wants to say "compare the shape of the first argument, load its third field into the result" once, and
-//! each site has those values elsewhere, as its stack map tells. What is put there may use only the registers that the
-//! compiler left free, has to fill the reserved bytes exactly, and differs on every architecture. Approach: a
-//! [`Sequence`](sequence::Sequence) names operands in terms of the record; [`assemble`](sequence::assemble) resolves them at one
-//! [`SiteContext`](patchpoint_isa::SiteContext) to registers, memory and constants, has the architecture encode the resolved
-//! operations, chooses the shortest form of each branch, and pads with nops.
+//! Problem: a runtime wants to say "compare the shape of the first argument, load its third field
+//! into the result" once, and each site has those values elsewhere, as its stack map tells. What is
+//! put there may use only the registers that the compiler left free, has to fill the reserved bytes
+//! exactly, and differs on every architecture. Approach: a [`Sequence`](sequence::Sequence) names
+//! operands in terms of the record; [`assemble`](sequence::assemble) resolves them at one
+//! [`SiteContext`](patchpoint_isa::SiteContext) to registers, memory and constants, has the
+//! architecture encode the resolved operations, chooses the shortest form of each branch, and pads
+//! with nops.
 //!
-//! Nothing here reads or writes code that is executed: what comes out is bytes, and what they are allowed to do
-//! ([`Declared`](patchpoint_isa::Declared)), for a checker such as `patchpoint-verify`, of which nothing is used here.
+//! Nothing here reads or writes code that is executed: what comes out is bytes, and what they are
+//! allowed to do ([`Declared`](patchpoint_isa::Declared)), for a checker such as
+//! `patchpoint-verify`, of which nothing is used here.
 //!
 //! # What is promised
 //!
-//! Assembling is safe, but whoever writes a sequence into code relies on what cannot be checked: that there is code at an address
-//! to which it jumps or which it calls, that bytes which nobody decodes do what is said of them. Such sequences are built by
-//! `unsafe` functions, each of which names its promise: [`Target::addr`](sequence::Target::addr),
-//! [`Sequence::call`](sequence::Sequence::call), [`Sequence::vouched`](sequence::Sequence::vouched) and
-//! [`Sequence::from_text`](sequence::Sequence::from_text). There is no other `unsafe` code.
+//! Assembling is safe, but whoever writes a sequence into code relies on what cannot be checked:
+//! that there is code at an address to which it jumps or which it calls, that bytes which nobody
+//! decodes do what is said of them. Such sequences are built by `unsafe` functions, each of which
+//! names its promise: [`Target::addr`](sequence::Target::addr),
+//! [`Sequence::call`](sequence::Sequence::call), [`Sequence::vouched`](sequence::Sequence::vouched)
+//! and [`Sequence::from_text`](sequence::Sequence::from_text). There is no other `unsafe` code.
 //!
 //! # An example
 //!
@@ -58,11 +63,12 @@
 //!
 //! # Structure
 //!
-//! [`sequence`] knows no architecture. It makes the resolved operations of [`op`], which a [`Backend`](backend::Backend)
-//! encodes. An architecture is the folder of its name, chosen in one `match`, [`backend_of`]; the rest asks that. What the
-//! encoders do alike is written once, in `lower`: an architecture says one instruction at a time. Whoever assembles code other
-//! than sequences uses the same: [`op`], [`backend`] and [`finish`](sequence::finish). [`live`] is about the one instruction
-//! of a live site that is exchanged while threads execute it.
+//! [`sequence`] knows no architecture. It makes the resolved operations of [`op`], which a
+//! [`Backend`](backend::Backend) encodes. An architecture is the folder of its name, chosen in one
+//! `match`, [`backend_of`]; the rest asks that. What the encoders do alike is written once, in
+//! `lower`: an architecture says one instruction at a time. Whoever assembles code other than
+//! sequences uses the same: [`op`], [`backend`] and [`finish`](sequence::finish). [`live`] is about
+//! the one instruction of a live site that is exchanged while threads execute it.
 
 #![cfg_attr(
     not(test),

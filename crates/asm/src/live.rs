@@ -1,8 +1,9 @@
 //! The patchable jumps of live sites.
 //!
-//! A live site is lead nops, one patchable jump, and a tail. The lead and the tail are written when the site is armed and
-//! never again: a thread may be between any two of their instructions at any time. The patchable jump is one instruction,
-//! or the part of one, that a single aligned store exchanges.
+//! A live site is lead nops, one patchable jump, and a tail. The lead and the tail are written when
+//! the site is armed and never again: a thread may be between any two of their instructions at any
+//! time. The patchable jump is one instruction, or the part of one, that a single aligned store
+//! exchanges.
 
 use alloc::vec::Vec;
 

@@ -1,11 +1,12 @@
 //! Resolved operations to instructions, as far as that is the same on every architecture.
 //!
-//! Problem: five architectures move, store and add in the same steps: which operand is in which kind of register, what has to
-//! go through a free one, what no instruction can do. They differ in the instructions. Approach: [`Lower`] holds the steps, and
-//! asks the architecture for one instruction at a time; where its steps are others, it overrides one.
+//! Problem: five architectures move, store and add in the same steps: which operand is in which
+//! kind of register, what has to go through a free one, what no instruction can do. They differ in
+//! the instructions. Approach: [`Lower`] holds the steps, and asks the architecture for one
+//! instruction at a time; where its steps are others, it overrides one.
 //!
-//! Invariant: registers written are the operation's destination and registers that were free, nothing else; each is noted in
-//! [`Code::clobbers`].
+//! Invariant: registers written are the operation's destination and registers that were free,
+//! nothing else; each is noted in [`Code::clobbers`].
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
@@ -177,7 +178,8 @@ pub(crate) trait Lower: Sized {
         false
     }
 
-    /// Makes a floating-point register hold a constant that is not 0, or for which there is no such instruction.
+    /// Makes a floating-point register hold a constant that is not 0, or for which there is no such
+    /// instruction.
     fn put_float_constant(
         &mut self,
         dst: Self::Float,

@@ -1,6 +1,8 @@
-//! Resolved operations: what is left of a sequence when every operand has become a place of this site.
+//! Resolved operations: what is left of a sequence when every operand has become a place of this
+//! site.
 //!
-//! `sequence/` produces these, each architecture's [`Backend`](crate::backend::Backend) encodes them.
+//! `sequence/` produces these, each architecture's [`Backend`](crate::backend::Backend) encodes
+//! them.
 
 use core::fmt;
 use core::num::NonZeroU16;
@@ -48,8 +50,8 @@ impl Width {
         self.bytes() as u32 * 8
     }
 
-    /// The low bits of `value` that this width has, sign-extended; `None` if `value` is neither a signed
-    /// nor an unsigned number of this width.
+    /// The low bits of `value` that this width has, sign-extended; `None` if `value` is neither a
+    /// signed nor an unsigned number of this width.
     pub const fn sign_extend(self, value: u64) -> Option<i64> {
         let unused = 64 - self.bits();
         let signed = ((value << unused) as i64) >> unused;
@@ -196,7 +198,8 @@ pub enum Base {
 }
 
 /// Which of its sequence's values a constant or a displacement is: its number among those of the
-/// [`Outline`](crate::sequence::Outline). By it the encoder tells where in the code it has put the value.
+/// [`Outline`](crate::sequence::Outline). By it the encoder tells where in the code it has put the
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueNumber(NonZeroU16);
 
@@ -262,7 +265,8 @@ pub enum Op<'a> {
     Store { to: Address, src: Value, width: Width },
     /// Adds the low `width` bytes of `src`, extended, to all of `dst`.
     AddToReg { dst: DwarfReg, src: Value, width: Width, extension: Extension },
-    /// Changes all bits of `dst`, a general register. Shifts are by less than 64. A mask is the value of that number.
+    /// Changes all bits of `dst`, a general register. Shifts are by less than 64. A mask is the
+    /// value of that number.
     Bits { dst: DwarfReg, what: Bits, number: Option<ValueNumber> },
     /// Adds `src` to memory.
     AddToMem { to: Address, src: Value, width: Width, atomic: bool },

@@ -16,7 +16,8 @@ use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::Sequence;
 use patchpoint::site::{Candidate, IntoShape, Module};
 
-/// The most arguments of a call: those that every architecture passes in general registers, less the few that some have.
+/// The most arguments of a call: those that every architecture passes in general registers, less
+/// the few that some have.
 pub(crate) const MOST: usize = 6;
 
 /// The promise that no other thread executes the engine's code.
@@ -55,8 +56,8 @@ pub(crate) fn call(function: CodeAddr, args: [u64; MOST]) -> u64 {
     function(a, b, c, d, e, f)
 }
 
-/// Memory of this process for a program that runs once, in chunks of this many bytes: under W^X, and exceptions find their way through
-/// its code where the unwinder can be told.
+/// Memory of this process for a program that runs once, in chunks of this many bytes: under W^X,
+/// and exceptions find their way through its code where the unwinder can be told.
 pub(crate) fn memory(chunk: u64) -> impl MemoryManager<Error = patchpoint::Error> {
     let arena = Arena::new(chunk);
     // SAFETY: what an arena finalizes is memory of this process, which holds the bytes until it is dropped, and [`start`] is only
@@ -75,9 +76,10 @@ pub(crate) struct Program {
     pub(crate) destructors: Vec<CodeAddr>,
 }
 
-/// Calls a program's constructors and its entry, each with the arguments and the environment, and has C's library write out what it
-/// has printed. Its destructors are called when the process ends, in whichever way: its code has to stay. `None` where the
-/// process cannot be told of them; a process runs one program.
+/// Calls a program's constructors and its entry, each with the arguments and the environment, and
+/// has C's library write out what it has printed. Its destructors are called when the process ends,
+/// in whichever way: its code has to stay. `None` where the process cannot be told of them; a
+/// process runs one program.
 pub(crate) fn start(program: Program, args: Vec<CString>, environment: Vec<CString>) -> Option<c_int> {
     // A count that C cannot hold is none that a system passes to a process.
     let count = c_int::try_from(args.len()).unwrap_or(c_int::MAX);
@@ -161,7 +163,8 @@ pub(crate) fn symbol(name: &str) -> Option<CodeAddr> {
     Some(CodeAddr::new(found))
 }
 
-/// What the GNU C library has for every program to link into itself, so that it is in no shared object.
+/// What the GNU C library has for every program to link into itself, so that it is in no shared
+/// object.
 #[cfg(unix)]
 fn linked_in(name: &str) -> Option<u64> {
     match name {

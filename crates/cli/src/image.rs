@@ -1,4 +1,5 @@
-//! The code of a file with its stack maps, at addresses: as the engine would load it, or as another loader has laid it out.
+//! The code of a file with its stack maps, at addresses: as the engine would load it, or as another
+//! loader has laid it out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,7 +25,8 @@ pub(crate) enum How {
     Loaded,
     /// It is linked: as it stands in the file.
     Linked,
-    /// It is no object for the engine's loader: its sections one after the other, and no relocation of code applied.
+    /// It is no object for the engine's loader: its sections one after the other, and no relocation
+    /// of code applied.
     Unlinked,
 }
 

@@ -1,13 +1,16 @@
-//! The command-line tool `patchpoint`: shows what LLVM left in an object file to be patched, and patches it.
+//! The command-line tool `patchpoint`: shows what LLVM left in an object file to be patched, and
+//! patches it.
 //!
-//! The way of the data for `inspect`, which reads any file: [`object_file`] reads it, [`relocate`] fills in what a linker would,
-//! [`symbols`] knows names and ends of functions, [`tables`] reads what is no stack map, [`report`] puts together what is to be
-//! said, and [`text`] and [`json`] say it; [`llvm`] prints the unrelocated section as `llvm-readobj` does.
+//! The way of the data for `inspect`, which reads any file: [`object_file`] reads it, [`relocate`]
+//! fills in what a linker would, [`symbols`] knows names and ends of functions, [`tables`] reads
+//! what is no stack map, [`report`] puts together what is to be said, and [`text`] and [`json`] say
+//! it; [`llvm`] prints the unrelocated section as `llvm-readobj` does.
 //!
-//! The other commands see code as the engine does: [`shapes`] knows what stack maps do not hold, of which [`ir`] tells most and
-//! the user the rest ([`told`]), [`image`] places the code, [`survey`] lets the library audit it; then [`sites`], [`check`] and
-//! [`plan`] say what came of it, for any architecture, and [`run`] executes it on this one. [`link`] is about several files, and
-//! about all code in them.
+//! The other commands see code as the engine does: [`shapes`] knows what stack maps do not hold, of
+//! which [`ir`] tells most and the user the rest ([`told`]), [`image`] places the code, [`survey`]
+//! lets the library audit it; then [`sites`], [`check`] and [`plan`] say what came of it, for any
+//! architecture, and [`run`] executes it on this one. [`link`] is about several files, and about
+//! all code in them.
 #![cfg_attr(
     not(test),
     warn(

@@ -44,7 +44,8 @@ impl Names {
         self.exact.insert(addr.get(), name.into());
     }
 
-    /// The name of an address, if it has one: its own, or its distance from the start of its function.
+    /// The name of an address, if it has one: its own, or its distance from the start of its
+    /// function.
     pub(crate) fn get(&self, addr: CodeAddr) -> Option<String> {
         if let Some(name) = self.exact.get(&addr.get()) {
             return Some(name.clone());

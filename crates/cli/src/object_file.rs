@@ -91,14 +91,15 @@ impl<'data> ObjectFile<'data> {
         }
     }
 
-    /// Whether the header names the second version of PowerPC64's ABI (ELFv2 ABI, section 3.1.1). `ld.lld` names it of
-    /// everything that it links: with function descriptors it is the first.
+    /// Whether the header names the second version of PowerPC64's ABI (ELFv2 ABI, section 3.1.1).
+    /// `ld.lld` names it of everything that it links: with function descriptors it is the first.
     fn is_elf_v2(&self) -> bool {
         let says = matches!(self.file.flags(), FileFlags::Elf { e_flags, .. } if e_flags & 3 == 2);
         says && self.file.section_by_name(".opd").is_none()
     }
 
-    /// The number of bits of an address, as the format says (not the field in a stack map, which has 64).
+    /// The number of bits of an address, as the format says (not the field in a stack map, which
+    /// has 64).
     pub(crate) fn address_bits(&self) -> u8 {
         let is_64 = match self.file.format() {
             BinaryFormat::Coff | BinaryFormat::Pe => matches!(

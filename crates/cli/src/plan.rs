@@ -1,5 +1,5 @@
-//! The command `plan`: what [`Transaction::prepare`](patchpoint::engine::Transaction::prepare) would write, with nothing to
-//! write it into.
+//! The command `plan`: what [`Transaction::prepare`](patchpoint::engine::Transaction::prepare)
+//! would write, with nothing to write it into.
 
 use std::fmt::Write;
 

@@ -82,8 +82,8 @@ pub(crate) enum Problem {
 }
 
 impl Problem {
-    /// The exit status: 2 where what was given cannot be read, or the output cannot be written; 1 where it was read and is
-    /// refused.
+    /// The exit status: 2 where what was given cannot be read, or the output cannot be written; 1
+    /// where it was read and is refused.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Read(_)

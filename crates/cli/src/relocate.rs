@@ -1,5 +1,5 @@
-//! What a linker would fill into a stack map section: addresses of functions, and on RISC-V the offsets of
-//! records.
+//! What a linker would fill into a stack map section: addresses of functions, and on RISC-V the
+//! offsets of records.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ pub(crate) fn relocate(file: &ObjectFile<'_>, section: &MapSection<'_>) -> Reloc
 }
 
 impl Relocated {
-    /// What the eight bytes at `offset` refer to: through their relocation, or by the address they hold in a
-    /// linked file.
+    /// What the eight bytes at `offset` refer to: through their relocation, or by the address they
+    /// hold in a linked file.
     pub(crate) fn target(&self, file: &ObjectFile<'_>, offset: u64) -> Target {
         self.targets.get(&offset).cloned().unwrap_or_else(|| Target {
             name: None,
@@ -125,8 +125,8 @@ fn riscv_sum(file: &ObjectFile<'_>, relocation: &Relocation) -> Option<Sign> {
     }
 }
 
-/// Whether the relocation puts an address, and nothing but it, into a field of eight bytes. A dynamic
-/// relocation relative to the load address has no symbol.
+/// Whether the relocation puts an address, and nothing but it, into a field of eight bytes. A
+/// dynamic relocation relative to the load address has no symbol.
 fn is_address(file: &ObjectFile<'_>, relocation: &Relocation) -> bool {
     let absolute = relocation.kind() == RelocationKind::Absolute && relocation.size() == 64;
     absolute || (file.file.kind() != ObjectKind::Relocatable && is_relative(file, relocation))

@@ -1,7 +1,9 @@
-//! What the stack map does not hold: kind, reserved length, convention, result and arguments of each record.
+//! What the stack map does not hold: kind, reserved length, convention, result and arguments of
+//! each record.
 //!
-//! It is told on the command line, in files of lines of the same form, or by the LLVM IR that the object was compiled from.
-//! What is not told is taken from the stack map, where it is a flat one that tells lengths, or inferred from the bytes, where they leave no doubt.
+//! It is told on the command line, in files of lines of the same form, or by the LLVM IR that the
+//! object was compiled from. What is not told is taken from the stack map, where it is a flat one
+//! that tells lengths, or inferred from the bytes, where they leave no doubt.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -58,7 +60,8 @@ pub(crate) enum Known {
 }
 
 impl Shapes {
-    /// Reads the files that the command line names; what stands on the command line itself comes first.
+    /// Reads the files that the command line names; what stands on the command line itself comes
+    /// first.
     pub(crate) fn read(code: &Code) -> Result<Self, Problem> {
         let mut shapes = Self::default();
         let read = |file: &String| fs::read(file).map_err(|error| Problem::ReadOther(file.clone(), error));
@@ -138,7 +141,8 @@ impl Shapes {
                 )));
             }
         }
-        // LLVM merges calls and leaves some out: what was written down of a source need not be all there, but something of it.
+        // LLVM merges calls and leaves some out: what was written down of a source need not be all
+        // there, but something of it.
         let foreign = self.told.iter().filter_map(|(file, ..)| file.as_ref());
         if let Some(file) = foreign
             .into_iter()
@@ -247,8 +251,8 @@ fn whole(shape: CallShape) -> Known {
     }
 }
 
-/// The shape of a site of which only the length is known: of all conventions, that which lets a sequence overwrite the
-/// least, and with no operands.
+/// The shape of a site of which only the length is known: of all conventions, that which lets a
+/// sequence overwrite the least, and with no operands.
 fn only_length(bytes: u32, patchpoint: bool) -> CallShape {
     match patchpoint {
         true => CallShape::any_reg(bytes),
@@ -256,7 +260,8 @@ fn only_length(bytes: u32, patchpoint: bool) -> CallShape {
     }
 }
 
-/// Whether LLVM's call or a nop stands there, or the record has live-outs, which only patchpoints have.
+/// Whether LLVM's call or a nop stands there, or the record has live-outs, which only patchpoints
+/// have.
 fn seems_patchpoint(arch: Arch, record: &Candidate<'_>) -> bool {
     let bytes = record.bytes();
     let near = bytes.get(..64).unwrap_or(bytes);

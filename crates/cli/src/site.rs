@@ -13,7 +13,8 @@ const SHOWN: u64 = 32;
 /// LLVM's ID of statepoints that have none of their own.
 const STATEPOINT: u64 = 0xabcd_ef00;
 
-/// What a record stands for. The map does not say; this is what the record and the bytes leave possible.
+/// What a record stands for. The map does not say; this is what the record and the bytes leave
+/// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// It has live-outs, or LLVM's call stands there.
@@ -142,8 +143,8 @@ fn infer(code: &Code<'_>) -> Reserved {
     if end == 0 {
         return Reserved::Unknown;
     }
-    // What follows may be aligned, such as a loop or the next function; and on Windows one byte of nop keeps a
-    // call and an epilogue apart.
+    // What follows may be aligned, such as a loop or the next function; and on Windows one byte of
+    // nop keeps a call and an epilogue apart.
     let aligned = code.address.wrapping_add(end) % 16 == 0;
     let single = code.arch == Some(Arch::X86_64) && last == 1;
     if aligned || single || end == limit {

@@ -1,4 +1,5 @@
-//! The records of a file as the engine sees them when it registers: what becomes a site, and what does not and why.
+//! The records of a file as the engine sees them when it registers: what becomes a site, and what
+//! does not and why.
 
 use std::collections::HashMap;
 
@@ -75,7 +76,8 @@ pub(crate) struct Registered {
     pub(crate) slack: Len,
     /// Where calls that stand there may return to, when the code has run.
     pub(crate) return_offsets: Vec<u32>,
-    /// Where the patchable jump would stand if the module were live, and its length; or why there is none.
+    /// Where the patchable jump would stand if the module were live, and its length; or why there
+    /// is none.
     pub(crate) patchable_jump: Result<(u32, u64), Error>,
     pub(crate) locations: Vec<LocationReport>,
     pub(crate) live_outs: Vec<LiveOutReport>,
@@ -98,7 +100,8 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// An LLVM that lists them names nearly all, one that forgets them only those that the function uses.
+    /// An LLVM that lists them names nearly all, one that forgets them only those that the function
+    /// uses.
     pub(crate) fn can_be_trusted(self) -> bool {
         self.named * 3 >= self.of
     }

@@ -1,7 +1,9 @@
-//! The tables about code that are no stack maps: PC sections, the sanitizers' tables, plimmix GC maps.
+//! The tables about code that are no stack maps: PC sections, the sanitizers' tables, plimmix GC
+//! maps.
 //!
-//! An object is linked as the engine does it, so that the tables hold addresses; a linked file is taken as it stands. Sections are found
-//! by their names, GC maps by their symbols. What an entry of a PC section consists of nobody but the user can tell.
+//! An object is linked as the engine does it, so that the tables hold addresses; a linked file is
+//! taken as it stands. Sections are found by their names, GC maps by their symbols. What an entry
+//! of a PC section consists of nobody but the user can tell.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -346,8 +348,8 @@ fn kind(kind: RootKind) -> &'static str {
     }
 }
 
-/// The sections whose addresses have pointer size: all of 64-bit PowerPC's, and those that have such relocations, which a linked file has
-/// no more.
+/// The sections whose addresses have pointer size: all of 64-bit PowerPC's, and those that have
+/// such relocations, which a linked file has no more.
 fn wide_sections(file: &ObjectFile<'_>) -> Vec<String> {
     let is_relocatable = file.file.kind() == ObjectKind::Relocatable;
     let power = file.file.architecture() == Architecture::PowerPc64;

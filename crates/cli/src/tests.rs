@@ -129,8 +129,8 @@ fn without_symbols_a_function_ends_where_the_next_one_starts() {
     }
 }
 
-/// 40 bytes are reserved at record 7 and 48 at record 8: what is inferred must be just that, and what is said
-/// to be the most must not be less.
+/// 40 bytes are reserved at record 7 and 48 at record 8: what is inferred must be just that, and
+/// what is said to be the most must not be less.
 #[test]
 fn an_inferred_length_is_right() {
     let mut inferred = 0;

@@ -13,12 +13,13 @@ pub enum Arch {
     X86_64,
     /// AArch64, little endian.
     AArch64,
-    /// 64-bit PowerPC, big endian, with the conventions of ELFv1: function addresses are those of descriptors.
+    /// 64-bit PowerPC, big endian, with the conventions of ELFv1: function addresses are those of
+    /// descriptors.
     PowerPc64,
     /// 64-bit PowerPC, little endian, with the conventions of ELFv2.
     PowerPc64Le,
-    /// 64-bit PowerPC, big endian, with the conventions of ELFv2, as musl and the BSDs have it: function addresses are
-    /// those of code.
+    /// 64-bit PowerPC, big endian, with the conventions of ELFv2, as musl and the BSDs have it:
+    /// function addresses are those of code.
     PowerPc64ElfV2,
     /// SystemZ (s390x), big endian.
     SystemZ,
@@ -26,8 +27,9 @@ pub enum Arch {
     RiscV64,
 }
 
-/// Whether this machine is big-endian PowerPC with the conventions of ELFv2. Compilers before Rust 1.93 or so do not say it
-/// by `target_abi`; these are the systems for which they generate such code.
+/// Whether this machine is big-endian PowerPC with the conventions of ELFv2. Compilers before Rust
+/// 1.93 or so do not say it by `target_abi`; these are the systems for which they generate such
+/// code.
 const HOST_IS_BIG_ELF_V2: bool = cfg!(all(
     target_arch = "powerpc64",
     target_endian = "big",
@@ -63,7 +65,8 @@ impl Arch {
         }
     }
 
-    /// The byte order of its data. Instructions have the same, but on big-endian AArch64, which is not among these.
+    /// The byte order of its data. Instructions have the same, but on big-endian AArch64, which is
+    /// not among these.
     #[must_use]
     #[inline]
     pub const fn endian(self) -> Endian {
@@ -93,7 +96,8 @@ impl Arch {
         matches!(self, Self::PowerPc64 | Self::PowerPc64Le | Self::PowerPc64ElfV2)
     }
 
-    /// Whether function pointers are the addresses of descriptors, which hold those of code, and not of code (ELFv1).
+    /// Whether function pointers are the addresses of descriptors, which hold those of code, and
+    /// not of code (ELFv1).
     #[must_use]
     #[inline]
     pub const fn has_descriptors(self) -> bool {

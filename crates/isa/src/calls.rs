@@ -1,8 +1,10 @@
-//! Calls and jumps of compiled code to functions: the instructions that a linker's branch relocations fill.
+//! Calls and jumps of compiled code to functions: the instructions that a linker's branch
+//! relocations fill.
 //!
-//! What a compiler wrote is changed in its operand only, so that a call stays a call and a condition that condition. An
-//! operand that lies in one naturally aligned word is changed under execution by one store; the others are
-//! x86-64's that cross a multiple of 8, SystemZ's that are not at a multiple of 4, and RISC-V's pairs of instructions.
+//! What a compiler wrote is changed in its operand only, so that a call stays a call and a
+//! condition that condition. An operand that lies in one naturally aligned word is changed under
+//! execution by one store; the others are x86-64's that cross a multiple of 8, SystemZ's that are
+//! not at a multiple of 4, and RISC-V's pairs of instructions.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -12,16 +14,17 @@ use llvm_stackmaps::addr::CodeAddr;
 
 use crate::Arch;
 
-/// The bytes of the call or jump whose operand a relocation at `offset` fills, which adds `addend` to its symbol; `None` if
-/// it fills something else, or leads elsewhere than to the symbol.
+/// The bytes of the call or jump whose operand a relocation at `offset` fills, which adds `addend`
+/// to its symbol; `None` if it fills something else, or leads elsewhere than to the symbol.
 #[must_use]
 pub fn around(arch: Arch, bytes: &[u8], offset: usize, addend: i64) -> Option<Range<usize>> {
     let (range, plain) = arch.isa().call_around(bytes, offset)?;
     (addend == plain && range.end <= bytes.len()).then_some(range)
 }
 
-/// What relocations of calls, jumps and instructions that load an address add to the distance of their field from the symbol: it
-/// counts from the end of the instruction on x86-64, from its start on SystemZ, 2 bytes before the field.
+/// What relocations of calls, jumps and instructions that load an address add to the distance of
+/// their field from the symbol: it counts from the end of the instruction on x86-64, from its start
+/// on SystemZ, 2 bytes before the field.
 #[must_use]
 pub fn addend(arch: Arch) -> i64 {
     arch.isa().branch_addend()
@@ -48,8 +51,8 @@ pub fn led_to(arch: Arch, addr: CodeAddr, bytes: &[u8], to: CodeAddr) -> Option<
     Some(new)
 }
 
-/// The bytes of the call at `addr` that one store may change while threads execute it: its operand, where that lies in one
-/// naturally aligned word.
+/// The bytes of the call at `addr` that one store may change while threads execute it: its operand,
+/// where that lies in one naturally aligned word.
 #[must_use]
 pub fn operand(arch: Arch, addr: CodeAddr, len: usize) -> Option<Range<usize>> {
     arch.isa().call_operand(addr, len)
@@ -98,8 +101,8 @@ mod tests {
         Arch::RiscV64,
     ];
 
-    /// Of each architecture: calls and jumps at 0x1000_0000 to 0x1000_0abc, as llvm-mc 19 encodes them, and where the
-    /// relocation stands.
+    /// Of each architecture: calls and jumps at 0x1000_0000 to 0x1000_0abc, as llvm-mc 19 encodes
+    /// them, and where the relocation stands.
     fn calls(arch: Arch) -> Vec<(Vec<u8>, usize, i64)> {
         let of =
             |calls: &[(&[u8], usize, i64)]| calls.iter().map(|(b, at, a)| (b.to_vec(), *at, *a)).collect();

@@ -25,8 +25,8 @@ pub struct SiteContext<'a> {
     pub record: Option<Record<'a>>,
     /// The large constants that `ConstantIndex` locations of the record refer to.
     pub constants: Constants<'a>,
-    /// Offsets inside the site to which a return address on some stack may point, ascending; never 0 and
-    /// less than the reserved length.
+    /// Offsets inside the site to which a return address on some stack may point, ascending; never
+    /// 0 and less than the reserved length.
     pub return_offsets: &'a [u32],
     /// The LLVM that compiled the code is vouched for to list all live-outs; otherwise every
     /// callee-saved register counts as live out.
@@ -38,8 +38,8 @@ pub struct SiteContext<'a> {
 pub enum OnReturn {
     /// Control does not come back: the target may only be jumped to.
     Never,
-    /// The target may be called and preserves every register but the call's own scratch register, and flags
-    /// excepted.
+    /// The target may be called and preserves every register but the call's own scratch register,
+    /// and flags excepted.
     PreservesAll,
     /// The target may be called and follows the platform's C convention.
     FollowsC,

@@ -15,14 +15,16 @@ pub struct Registers {
     pub free_at_entry: RegSet,
     /// General registers that a C call may change.
     pub caller_saved: RegSet,
-    /// Registers that are neither general ones nor hold vectors, which the encoder asks for: conditions, links.
+    /// Registers that are neither general ones nor hold vectors, which the encoder asks for:
+    /// conditions, links.
     pub special: RegSet,
-    /// What every call loses, also one of a target that preserves all registers: what the call itself needs.
+    /// What every call loses, also one of a target that preserves all registers: what the call
+    /// itself needs.
     pub lost_in_any_call: RegSet,
     /// All registers that a C call may change, vector registers included.
     pub lost_in_c_call: RegSet,
-    /// Registers that LLVM's own call loses although the function may need them: live at every patchpoint, unless the
-    /// runtime vouches for live-outs that do not name them.
+    /// Registers that LLVM's own call loses although the function may need them: live at every
+    /// patchpoint, unless the runtime vouches for live-outs that do not name them.
     pub live_unless_trusted: RegSet,
     /// Integer arguments of the C convention, in order.
     pub int_args: &'static [DwarfReg],
@@ -36,7 +38,8 @@ pub struct Registers {
     pub vectors: RegSet,
     /// The stack pointer.
     pub stack_pointer: DwarfReg,
-    /// What the stack pointer is a multiple of between any two instructions of code that keeps to the conventions.
+    /// What the stack pointer is a multiple of between any two instructions of code that keeps to
+    /// the conventions.
     pub stack_unit: u64,
     /// Bytes from the stack pointer to the first stack argument, at a call before it is executed.
     pub stack_args: i32,

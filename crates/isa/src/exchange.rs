@@ -1,11 +1,13 @@
-//! Instructions that may be exchanged while threads execute them, as the assembler and the engine know them.
+//! Instructions that may be exchanged while threads execute them, as the assembler and the engine
+//! know them.
 //!
 //! The checker has a rule of its own for each architecture and knows nothing of this.
 
 use crate::Arch;
 
-/// Whether an instruction that lies where one store writes it may be exchanged for another while threads execute either: each of
-/// them executes the old one or the new one. The module of each architecture names the rule in its manual.
+/// Whether an instruction that lies where one store writes it may be exchanged for another while
+/// threads execute either: each of them executes the old one or the new one. The module of each
+/// architecture names the rule in its manual.
 ///
 /// ```
 /// use patchpoint_isa::{Arch, exchange};
@@ -19,7 +21,8 @@ pub fn allowed(arch: Arch, old: &[u8], new: &[u8]) -> bool {
     arch.isa().exchangeable(old, new)
 }
 
-/// The instruction that traps and is no longer than any other: it may be put in place of the first instruction of anything.
+/// The instruction that traps and is no longer than any other: it may be put in place of the first
+/// instruction of anything.
 #[must_use]
 pub fn trap(arch: Arch) -> &'static [u8] {
     arch.isa().trap()

@@ -1,8 +1,10 @@
-//! Where instructions end, and what functions begin with: what can be told of bytes without decoding them.
+//! Where instructions end, and what functions begin with: what can be told of bytes without
+//! decoding them.
 
 use crate::Arch;
 
-/// What the lengths of all instructions are multiples of, in bytes; so are the addresses at which they stand.
+/// What the lengths of all instructions are multiples of, in bytes; so are the addresses at which
+/// they stand.
 ///
 /// ```
 /// use patchpoint_isa::{Arch, instructions};
@@ -13,8 +15,8 @@ pub fn unit(arch: Arch) -> u32 {
     arch.isa().instruction_unit()
 }
 
-/// The length in bytes of the instruction that begins with these; `None` where only a decoder can tell, as on x86-64, or where
-/// nothing begins. There may be fewer bytes than that.
+/// The length in bytes of the instruction that begins with these; `None` where only a decoder can
+/// tell, as on x86-64, or where nothing begins. There may be fewer bytes than that.
 ///
 /// ```
 /// use patchpoint_isa::{Arch, instructions};
@@ -33,7 +35,8 @@ pub enum Prologue {
     None,
     /// Where indirect branches may lead. Four bytes on every architecture.
     LandingPad,
-    /// The TOC pointer is made of the function's address. A caller that has it jumps over these eight bytes.
+    /// The TOC pointer is made of the function's address. A caller that has it jumps over these
+    /// eight bytes.
     Toc,
 }
 

@@ -50,8 +50,8 @@ pub(crate) trait Isa: Sync {
         0
     }
 
-    /// The bytes of the call or jump whose operand a relocation at `offset` fills, and what such a relocation adds to its
-    /// symbol.
+    /// The bytes of the call or jump whose operand a relocation at `offset` fills, and what such a
+    /// relocation adds to its symbol.
     fn call_around(&self, bytes: &[u8], offset: usize) -> Option<(Range<usize>, i64)>;
 
     /// How far from its start a call or jump leads.

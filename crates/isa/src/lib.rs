@@ -1,23 +1,28 @@
-//! What is known of five architectures when compiled code is patched: registers and their DWARF numbers, calling conventions,
-//! nops and calls as LLVM emits them, and which instructions may be exchanged while threads execute them.
+//! What is known of five architectures when compiled code is patched: registers and their DWARF
+//! numbers, calling conventions, nops and calls as LLVM emits them, and which instructions may be
+//! exchanged while threads execute them.
 //!
-//! Problem: whoever assembles a sequence for a site, whoever checks it and whoever links the code have to mean the same by
-//! "the scratch register" and "the reserved bytes of a patchpoint", and the checker must not believe what the assembler
-//! believes. Approach: this crate holds the vocabulary, and the contract between assembler and checker: a [`SiteContext`] says
-//! what a site holds, a [`Declared`] what a sequence may do there. Nothing here encodes a sequence, and nothing decodes one.
+//! Problem: whoever assembles a sequence for a site, whoever checks it and whoever links the code
+//! have to mean the same by "the scratch register" and "the reserved bytes of a patchpoint", and
+//! the checker must not believe what the assembler believes. Approach: this crate holds the
+//! vocabulary, and the contract between assembler and checker: a [`SiteContext`] says what a site
+//! holds, a [`Declared`] what a sequence may do there. Nothing here encodes a sequence, and nothing
+//! decodes one.
 //!
-//! Everything is pure: every architecture can be asked on every host, without `std`. Nothing here fails: what an architecture has
-//! not is `None`.
+//! Everything is pure: every architecture can be asked on every host, without `std`. Nothing here
+//! fails: what an architecture has not is `None`.
 //!
 //! # Who uses what
 //!
-//! The checker (`patchpoint-verify`) uses the vocabulary and the contract, which are at the crate's root and in [`registers`]. It
-//! uses none of the facts in [`calls`], [`conventions`], [`exchange`], [`instructions`] and [`nops`], by which the assembler and the engine go: it
-//! has its own, so that a mistake in either is found by the other.
+//! The checker (`patchpoint-verify`) uses the vocabulary and the contract, which are at the crate's
+//! root and in [`registers`]. It uses none of the facts in [`calls`], [`conventions`],
+//! [`exchange`], [`instructions`] and [`nops`], by which the assembler and the engine go: it has
+//! its own, so that a mistake in either is found by the other.
 //!
 //! # Structure
 //!
-//! An architecture is the folder of its name, reached through one `match`. The rest asks that and knows no architecture.
+//! An architecture is the folder of its name, reached through one `match`. The rest asks that and
+//! knows no architecture.
 //!
 //! # An example
 //!

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use crate::Arch;
 
-/// Appends `len` bytes of nops, as few instructions as there can be. What no instruction can fill, as an odd last byte on SystemZ,
-/// is left out.
+/// Appends `len` bytes of nops, as few instructions as there can be. What no instruction can fill,
+/// as an odd last byte on SystemZ, is left out.
 ///
 /// ```
 /// use patchpoint_isa::{Arch, nops};

@@ -1,10 +1,11 @@
 //! The names of registers.
 //!
-//! A stack map numbers registers as DWARF does, in the numbering that LLVM chose for each target: the first
-//! that a register or one of its super-registers has. The tables follow `DwarfRegNum` in LLVM's
-//! `llvm/lib/Target/X86/X86RegisterInfo.td`, `AArch64/AArch64RegisterInfo.td`, `PowerPC/PPCRegisterInfo.td`,
-//! `SystemZ/SystemZRegisterInfo.td` and `RISCV/RISCVRegisterInfo.td`; the names are those of assembly text.
-//! The tests compare every number with what LLVM's own tools call it.
+//! A stack map numbers registers as DWARF does, in the numbering that LLVM chose for each target:
+//! the first that a register or one of its super-registers has. The tables follow `DwarfRegNum` in
+//! LLVM's `llvm/lib/Target/X86/X86RegisterInfo.td`, `AArch64/AArch64RegisterInfo.td`,
+//! `PowerPC/PPCRegisterInfo.td`, `SystemZ/SystemZRegisterInfo.td` and `RISCV/RISCVRegisterInfo.td`;
+//! the names are those of assembly text. The tests compare every number with what LLVM's own tools
+//! call it.
 
 use core::fmt;
 
@@ -47,7 +48,8 @@ impl fmt::Display for RegisterName {
     }
 }
 
-/// The name of the whole register that LLVM numbers `reg`, or `None` if it gives that number to none.
+/// The name of the whole register that LLVM numbers `reg`, or `None` if it gives that number to
+/// none.
 ///
 /// ```
 /// use llvm_stackmaps::addr::DwarfReg;
@@ -61,8 +63,8 @@ pub fn register_name(arch: Arch, reg: DwarfReg) -> Option<RegisterName> {
     arch.isa().register_names().iter().find_map(|run| run.name(reg))
 }
 
-/// The name of the low `size` bytes of a register, where assembly has a name for them: `eax`, `ymm3`, `w0`,
-/// `d8`; otherwise that of the whole register.
+/// The name of the low `size` bytes of a register, where assembly has a name for them: `eax`,
+/// `ymm3`, `w0`, `d8`; otherwise that of the whole register.
 #[must_use]
 pub fn register_view(arch: Arch, reg: DwarfReg, size: u16) -> Option<RegisterName> {
     let whole = register_name(arch, reg)?;
@@ -70,8 +72,8 @@ pub fn register_view(arch: Arch, reg: DwarfReg, size: u16) -> Option<RegisterNam
     Some(view.unwrap_or(whole))
 }
 
-/// The number of the whole register that holds `reg`: PowerPC's 1200 to 1231 are the 32-bit views of `r0` to
-/// `r31`; every other number stands for itself.
+/// The number of the whole register that holds `reg`: PowerPC's 1200 to 1231 are the 32-bit views
+/// of `r0` to `r31`; every other number stands for itself.
 #[must_use]
 #[inline]
 pub const fn canonical(arch: Arch, reg: DwarfReg) -> DwarfReg {

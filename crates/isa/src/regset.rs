@@ -6,8 +6,9 @@ use llvm_stackmaps::addr::DwarfReg;
 
 /// A set of registers by canonical DWARF number, 0 to 127.
 ///
-/// Every register that LLVM allocates on a supported architecture has a canonical number in that range
-/// (PowerPC's 32-bit views 1200 to 1231 are those of 0 to 31); inserting another one changes nothing.
+/// Every register that LLVM allocates on a supported architecture has a canonical number in that
+/// range (PowerPC's 32-bit views 1200 to 1231 are those of 0 to 31); inserting another one changes
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct RegSet(u128);
 
@@ -83,7 +84,8 @@ impl RegSet {
     #[must_use]
     #[inline]
     pub const fn contains(self, reg: DwarfReg) -> bool {
-        // A half first: shifting one of 64 bits is one instruction, and this is asked of every register of every record.
+        // A half first: shifting one of 64 bits is one instruction, and this is asked of every
+        // register of every record.
         let number = reg.get();
         let half = match number & 64 {
             0 => self.0 as u64,

@@ -7,8 +7,8 @@ use llvm_stackmaps::addr::Len;
 /// How a patchpoint passes its arguments, which decides what a sequence may clobber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Convention {
-    /// `anyregcc`: arguments and result are wherever the register allocator put them; each is a location
-    /// of the record, result first. Everything but the scratch register is preserved.
+    /// `anyregcc`: arguments and result are wherever the register allocator put them; each is a
+    /// location of the record, result first. Everything but the scratch register is preserved.
     AnyReg,
     /// The platform's C convention (`ccc`): arguments and result are where the ABI says and are not
     /// locations of the record. The caller-saved registers are free.
@@ -26,13 +26,14 @@ pub enum SiteKind {
     Entry,
     /// Instructions of the function that its IR has marked by `!pcsections`: patched destructively.
     Marked,
-    /// A call or jump of compiled code to a function, which can be led to another: recorded while linking.
+    /// A call or jump of compiled code to a function, which can be led to another: recorded while
+    /// linking.
     Call,
 }
 
 impl SiteKind {
-    /// Whether the site holds instructions of the function itself, which a patch displaces: then no patchable jump can be put there while
-    /// threads execute it.
+    /// Whether the site holds instructions of the function itself, which a patch displaces: then no
+    /// patchable jump can be put there while threads execute it.
     #[must_use]
     #[inline]
     pub const fn displaces(self) -> bool {
@@ -52,8 +53,8 @@ impl fmt::Display for SiteKind {
     }
 }
 
-/// What the stack map does not record and the runtime that wrote the IR tells: the kind, the reserved
-/// length, the convention, whether there is a result, the number of arguments.
+/// What the stack map does not record and the runtime that wrote the IR tells: the kind, the
+/// reserved length, the convention, whether there is a result, the number of arguments.
 ///
 /// ```
 /// use patchpoint_isa::CallShape;

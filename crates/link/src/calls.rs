@@ -1,11 +1,13 @@
 //! Recording calls: the edges that lead from code to functions, by the instructions that they fill.
 //!
-//! Of a call that the compiler has resolved itself, mostly one within a section to a function that is not global, there is no
-//! edge, and it is not found; nor are calls through pointers and the global offset table.
+//! Of a call that the compiler has resolved itself, mostly one within a section to a function that
+//! is not global, there is no edge, and it is not found; nor are calls through pointers and the
+//! global offset table.
 //!
-//! On PowerPC a call that is to be led elsewhere later has to save and restore the caller's TOC pointer, which the linker does
-//! only for calls that leave the graph. So recorded calls of its own functions name an absolute symbol in their place, which
-//! gets the function's address when that is known. Cost: linear in symbols and edges.
+//! On PowerPC a call that is to be led elsewhere later has to save and restore the caller's TOC
+//! pointer, which the linker does only for calls that leave the graph. So recorded calls of its own
+//! functions name an absolute symbol in their place, which gets the function's address when that is
+//! known. Cost: linear in symbols and edges.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -31,17 +33,19 @@ pub struct RecordedCall {
     pub len: Len,
 }
 
-/// Functions of a graph whose calls go through stubs, each with the symbol that the calls name instead.
+/// Functions of a graph whose calls go through stubs, each with the symbol that the calls name
+/// instead.
 #[derive(Debug)]
 #[must_use = "the symbols have no addresses until it resolves them"]
 pub struct CalledByStub(HashMap<SymbolId, SymbolId>);
 
 impl Graph<'_> {
-    /// Makes the calls of every function in the graph for which `wanted` returns true go through a stub that saves the caller's
-    /// TOC pointer, and restore it: so they may be led to functions with another one. Does nothing where calls keep nothing.
+    /// Makes the calls of every function in the graph for which `wanted` returns true go through a
+    /// stub that saves the caller's TOC pointer, and restore it: so they may be led to functions
+    /// with another one. Does nothing where calls keep nothing.
     ///
-    /// What is returned has to [resolve](CalledByStub::resolve) the symbols before fix-ups. A call without room for the restore stays
-    /// as it is.
+    /// What is returned has to [resolve](CalledByStub::resolve) the symbols before fix-ups. A call
+    /// without room for the restore stays as it is.
     ///
     /// # Errors
     /// [`Error::ImageTooLarge`](crate::Error::ImageTooLarge).
@@ -109,8 +113,8 @@ impl Resolved<'_> {
 }
 
 impl Layout<'_> {
-    /// The calls of every function for which `wanted` returns true, when the segments are at these addresses. It is asked once
-    /// for each symbol that code refers to.
+    /// The calls of every function for which `wanted` returns true, when the segments are at these
+    /// addresses. It is asked once for each symbol that code refers to.
     pub fn calls(&self, addrs: &SegmentAddrs, mut wanted: impl FnMut(&str) -> bool) -> Vec<RecordedCall> {
         let graph = self.graph();
         let mut answers: Vec<Option<bool>> = alloc::vec![None; graph.symbols().len()];

@@ -1,5 +1,5 @@
-//! The linker's refusals. Each is one sentence with the place, what was needed, what was there, and how to mend it; a
-//! variant's fields are what its sentence names.
+//! The linker's refusals. Each is one sentence with the place, what was needed, what was there, and
+//! how to mend it; a variant's fields are what its sentence names.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -87,7 +87,8 @@ pub enum Error {
     /// Two objects that are linked together define the same symbol, and neither gives way.
     #[error("`{symbol}` is defined by both {first} and {second}: leave one out, or make one weak or local")]
     SymbolDuplicate { symbol: String, first: String, second: String },
-    /// Two objects that are linked together have a group of sections of one name, but not one that stands for both.
+    /// Two objects that are linked together have a group of sections of one name, but not one that
+    /// stands for both.
     #[error(
         "{first} and {second} both have the group `{group}`, but {reason}: compile both alike, or leave one out"
     )]
@@ -97,7 +98,8 @@ pub enum Error {
         "`{symbol}` is local to both {first} and {second}: test them in graphs of their own, or rename one"
     )]
     LocalAmbiguous { symbol: String, first: String, second: String },
-    /// A harness replaces a local variable, uses of which cannot be told from those of others in its section.
+    /// A harness replaces a local variable, uses of which cannot be told from those of others in
+    /// its section.
     #[error(
         "`{symbol}` of {file} cannot be replaced, for it is a local variable that shares its section with others: compile \
          with -fdata-sections, or make it global"
@@ -106,7 +108,8 @@ pub enum Error {
     /// Objects that are to be linked together are for different architectures.
     #[error("{second} is for {found:?}, but {first} is for {arch:?}: link them apart")]
     ObjectsDiffer { first: String, arch: Arch, second: String, found: Arch },
-    /// Objects that are to be linked together are of different formats, and name the same things differently.
+    /// Objects that are to be linked together are of different formats, and name the same things
+    /// differently.
     #[error("{second} is a {found:?} object, but {first} is a {format:?} object: link them apart")]
     ObjectFormatsDiffer { first: String, format: ObjectFormat, second: String, found: ObjectFormat },
     /// A root is named that no object defines.
@@ -126,7 +129,8 @@ pub enum Error {
     SectionMisplaced { section: String, offset: Len, reason: &'static str },
 }
 
-/// What to do about an image that is larger than a limit: than the largest there can be, or than one that the caller sets.
+/// What to do about an image that is larger than a limit: than the largest there can be, or than
+/// one that the caller sets.
 fn mend_size(limit: u64) -> &'static str {
     if limit < MAX_SIZE {
         "raise it (Builder::image_limit of an engine, Graph::set_size_limit without one; at most 1 GiB), or split the object"

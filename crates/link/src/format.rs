@@ -19,11 +19,11 @@ pub enum ObjectFormat {
 pub(crate) const IMAGE_BASE: &str = "__ImageBase";
 
 impl ObjectFormat {
-    /// The name in C of a symbol: in Mach-O without the underscore that all names of C start with, elsewhere as it is.
-    /// `None` for one that C cannot name.
+    /// The name in C of a symbol: in Mach-O without the underscore that all names of C start with,
+    /// elsewhere as it is. `None` for one that C cannot name.
     ///
-    /// Resolvers are asked for symbols as the object has them. One that looks C functions up passes what it is asked for through
-    /// [`Graph::format`](crate::Graph::format) and this.
+    /// Resolvers are asked for symbols as the object has them. One that looks C functions up passes
+    /// what it is asked for through [`Graph::format`](crate::Graph::format) and this.
     ///
     /// ```
     /// use patchpoint_link::ObjectFormat;

@@ -12,13 +12,13 @@ use crate::{Definition, Graph, Layout, LinkedImage, Object, Scope, Section, Sect
 /// How large the images are, which need not have bytes for zeros that are in no file.
 const LIMIT: u64 = 1 << 26;
 
-/// Any bytes, laid out and linked if they are an object, for low and for high addresses, with symbols outside that are near
-/// and that are far. What comes of it is read as the engine reads it.
+/// Any bytes, laid out and linked if they are an object, for low and for high addresses, with
+/// symbols outside that are near and that are far. What comes of it is read as the engine reads it.
 ///
 /// # Panics
 ///
-/// If the linked bytes disagree with the layout, bytes change that no relocation names, or the same addresses give other
-/// bytes: each a defect.
+/// If the linked bytes disagree with the layout, bytes change that no relocation names, or the same
+/// addresses give other bytes: each a defect.
 pub fn image(data: &[u8], read: impl Fn(&LinkedImage)) {
     let Ok(object) = Object::parse(data) else { return };
     let mut graph = Graph::new("it", object);
@@ -73,7 +73,8 @@ fn check_pruned(data: &[u8]) {
     }
 }
 
-/// Together with itself, if nothing of it may be there only once: of each group that may be chosen, one is left.
+/// Together with itself, if nothing of it may be there only once: of each group that may be chosen,
+/// one is left.
 fn check_twice(data: &[u8]) {
     let (Ok(first), Ok(second)) = (Object::parse(data), Object::parse(data)) else {
         return;
@@ -118,8 +119,8 @@ fn check_sizes(layout: &Layout<'_>, linked: &LinkedImage) {
     }
 }
 
-/// Every byte of a section is what it was, but where a relocation writes: its field, a number of variable length, or the
-/// instruction behind a call on PowerPC.
+/// Every byte of a section is what it was, but where a relocation writes: its field, a number of
+/// variable length, or the instruction behind a call on PowerPC.
 fn check_bytes(layout: &Layout<'_>, addrs: &SegmentAddrs, linked: &LinkedImage) {
     const LONGEST: u32 = 10;
     for (index, section) in layout.graph().sections().iter().enumerate() {

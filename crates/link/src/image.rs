@@ -1,5 +1,5 @@
-//! What is known of linked code: its functions, its stack maps, its unwind information, its tables. The same describes code that
-//! others have placed.
+//! What is known of linked code: its functions, its stack maps, its unwind information, its tables.
+//! The same describes code that others have placed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +21,8 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// All of them, in the order in which [`Layout::contiguous`](crate::Layout::contiguous) places them.
+    /// All of them, in the order in which [`Layout::contiguous`](crate::Layout::contiguous) places
+    /// them.
     pub const ALL: [Self; 3] = [Self::Code, Self::ReadOnly, Self::Data];
 
     pub(crate) const fn index(self) -> usize {
@@ -48,12 +49,14 @@ impl fmt::Display for SegmentKind {
 pub struct Image {
     /// The architecture of the code.
     pub arch: Arch,
-    /// Whether the code has the C convention of Windows, as that of COFF objects has. Patchpoints of that convention and entry
-    /// sites are not registered then, as their registers are others than those of the engine's sequences.
+    /// Whether the code has the C convention of Windows, as that of COFF objects has. Patchpoints
+    /// of that convention and entry sites are not registered then, as their registers are others
+    /// than those of the engine's sequences.
     pub windows: bool,
     /// The byte order of the stack maps.
     pub endian: Endian,
-    /// The stack map section, with the functions' addresses as they are in memory: those of code, never of descriptors.
+    /// The stack map section, with the functions' addresses as they are in memory: those of code,
+    /// never of descriptors.
     pub stack_maps: Vec<u8>,
     /// The functions, ascending by address.
     pub functions: Vec<FunctionRange>,
@@ -74,7 +77,8 @@ pub struct FunctionRange {
     pub addr: CodeAddr,
     /// Its length in bytes.
     pub len: Len,
-    /// What a pointer to it holds: the address of its first byte, but on PowerPC ELFv1 that of its descriptor.
+    /// What a pointer to it holds: the address of its first byte, but on PowerPC ELFv1 that of its
+    /// descriptor.
     pub pointer: CodeAddr,
 }
 
@@ -87,8 +91,8 @@ pub struct EhFrame {
     pub bytes: Vec<u8>,
 }
 
-/// A section about code: those that LLVM makes of `!pcsections`, and others that linkers keep together with the code they
-/// are about (`SHF_LINK_ORDER` in the ELF specification).
+/// A section about code: those that LLVM makes of `!pcsections`, and others that linkers keep
+/// together with the code they are about (`SHF_LINK_ORDER` in the ELF specification).
 #[derive(Clone, PartialEq, Eq)]
 pub struct CodeTable {
     /// Its name. Several sections may have it.

@@ -1,15 +1,19 @@
-//! A linker for JITs: relocatable objects, as compilers write them, to code at addresses of the caller's choice.
+//! A linker for JITs: relocatable objects, as compilers write them, to code at addresses of the
+//! caller's choice.
 //!
-//! Problem: a runtime that compiles with LLVM gets an object file, which cannot run: its branches lead nowhere, its sections have
-//! no addresses, and what it calls is somewhere in the process, or in another one. The system's loader does not take such
-//! files. Approach: an object is read into a graph of sections, symbols and edges ([`Object::parse`]), and several are joined to
-//! one ([`Graph::add`]); everything in it gets a place in one of three segments ([`Graph::layout`]), which are code, constants and
-//! data, so that no page need ever be writable and executable; when the segments' addresses are known, all bytes are relocated
-//! for them ([`Layout::link`]). Nothing here touches the memory that will execute the code: the result is bytes and addresses, a
-//! [`LinkedImage`], with what else is known of the code: functions, stack maps, unwind information, tables ([`Image`]).
+//! Problem: a runtime that compiles with LLVM gets an object file, which cannot run: its branches
+//! lead nowhere, its sections have no addresses, and what it calls is somewhere in the process, or
+//! in another one. The system's loader does not take such files. Approach: an object is read into a
+//! graph of sections, symbols and edges ([`Object::parse`]), and several are joined to one
+//! ([`Graph::add`]); everything in it gets a place in one of three segments ([`Graph::layout`]),
+//! which are code, constants and data, so that no page need ever be writable and executable; when
+//! the segments' addresses are known, all bytes are relocated for them ([`Layout::link`]). Nothing
+//! here touches the memory that will execute the code: the result is bytes and addresses, a
+//! [`LinkedImage`], with what else is known of the code: functions, stack maps, unwind information,
+//! tables ([`Image`]).
 //!
-//! ELF for x86-64, AArch64, PowerPC64 (ELFv1 and ELFv2), s390x and RISC-V 64, Mach-O for x86-64 and arm64, COFF for x86-64. Every
-//! architecture is linked on every host.
+//! ELF for x86-64, AArch64, PowerPC64 (ELFv1 and ELFv2), s390x and RISC-V 64, Mach-O for x86-64 and
+//! arm64, COFF for x86-64. Every architecture is linked on every host.
 //!
 //! # An example
 //!
@@ -36,8 +40,8 @@
 //! # Ok::<(), patchpoint_link::Error>(())
 //! ```
 //!
-//! The architecture is in the file. This one is a handful of RISC-V instructions that load a function's address from the global
-//! offset table:
+//! The architecture is in the file. This one is a handful of RISC-V instructions that load a
+//! function's address from the global offset table:
 //!
 //! ```
 //! use llvm_stackmaps::addr::{CodeAddr, Len};
@@ -57,25 +61,28 @@
 //!
 //! # Memory and symbols that have to be waited for
 //!
-//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a [`Lookup`] knows, both asked
-//! asynchronously; a runtime's [`Passes`] see and change the graph between the steps. Where nothing has to be waited for,
-//! [`at_once`] polls it.
+//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a [`Lookup`]
+//! knows, both asked asynchronously; a runtime's [`Passes`] see and change the graph between the
+//! steps. Where nothing has to be waited for, [`at_once`] polls it.
 //!
 //! # Invariants
 //!
-//! Reading checks every offset, index and size of the file, so later steps fail only on addresses and names. No section is
-//! writable and executable. Sizes are bounded before anything is allocated, by a limit that the caller may set
-//! ([`Graph::set_size_limit`]); zeros that are in no file are left to the memory, which is new.
+//! Reading checks every offset, index and size of the file, so later steps fail only on addresses
+//! and names. No section is writable and executable. Sizes are bounded before anything is
+//! allocated, by a limit that the caller may set ([`Graph::set_size_limit`]); zeros that are in no
+//! file are left to the memory, which is new.
 //!
 //! # Cost
 //!
-//! Linear in the file's size. Each symbol is resolved once; an edge is a few additions, with no lookup by name.
+//! Linear in the file's size. Each symbol is resolved once; an edge is a few additions, with no
+//! lookup by name.
 //!
 //! # Structure
 //!
-//! From below: `relocation` (what a relocation computes, and into which bits), `stubs`, `graph` and what is done to one, `read` (a
-//! format is a file or folder there), `layout`, `fixups`, `phases`, and on these `relax`, `calls`, `passes` and `session`. An
-//! architecture is a file of its name in `relocation` and `relax`, and a `match` in `machine` and `stubs`.
+//! From below: `relocation` (what a relocation computes, and into which bits), `stubs`, `graph` and
+//! what is done to one, `read` (a format is a file or folder there), `layout`, `fixups`, `phases`,
+//! and on these `relax`, `calls`, `passes` and `session`. An architecture is a file of its name in
+//! `relocation` and `relax`, and a `match` in `machine` and `stubs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -128,11 +135,12 @@ pub use relocation::Relocation;
 pub use session::{Linked, Lookup, MemoryManager, at_once, link};
 pub use unused::UnusedTables;
 
-/// The largest image that is linked, in bytes, whatever the limit: within it, everything reaches everything.
+/// The largest image that is linked, in bytes, whatever the limit: within it, everything reaches
+/// everything.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;
 
-/// The largest image, in bytes, where the caller sets no other limit: far above what compilers make, and so little that a damaged
-/// object does not take much of a machine.
+/// The largest image, in bytes, where the caller sets no other limit: far above what compilers
+/// make, and so little that a damaged object does not take much of a machine.
 pub(crate) const DEFAULT_LIMIT: u64 = 256 << 20;
 
 /// The largest alignment of a section, in bytes.

@@ -8,7 +8,8 @@ use patchpoint_isa::Arch;
 
 use crate::error::{Error, Result};
 
-/// The two lowest bits of `e_flags` on PowerPC: the version of its ABI, or 0 (ELFv2 ABI, section 3.1.1).
+/// The two lowest bits of `e_flags` on PowerPC: the version of its ABI, or 0 (ELFv2 ABI, section
+/// 3.1.1).
 const POWERPC_ABI: u32 = 3;
 /// `e_flags` of RISC-V: only 16 general registers (psABI, "File Header").
 const RISCV_RVE: u32 = 8;
@@ -37,13 +38,14 @@ pub(crate) fn of_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Arc
     }
 }
 
-/// How far behind the start of the global offset table the address lies that code and relocations count from:
-/// PowerPC reaches the table by signed 16-bit displacements (ELFv2 ABI, section 3.3).
+/// How far behind the start of the global offset table the address lies that code and relocations
+/// count from: PowerPC reaches the table by signed 16-bit displacements (ELFv2 ABI, section 3.3).
 pub(crate) const fn got_bias(arch: Arch) -> u64 {
     if arch.is_powerpc64() { 0x8000 } else { 0 }
 }
 
-/// What the table's start is a multiple of. PowerPC linkers align it so that TOC pointers are alike in their low bits.
+/// What the table's start is a multiple of. PowerPC linkers align it so that TOC pointers are alike
+/// in their low bits.
 pub(crate) const fn got_align(arch: Arch) -> u32 {
     if arch.is_powerpc64() { 256 } else { 8 }
 }
@@ -73,8 +75,8 @@ pub(crate) const fn trap(arch: Arch) -> &'static [u8] {
     }
 }
 
-/// What the ABI adds to the address of a function for callers that share its TOC pointer, by the three highest
-/// bits of `st_other` (ELFv2 ABI, section 3.4.1). `None` where they are reserved.
+/// What the ABI adds to the address of a function for callers that share its TOC pointer, by the
+/// three highest bits of `st_other` (ELFv2 ABI, section 3.4.1). `None` where they are reserved.
 pub(crate) const fn local_entry(arch: Arch, other: u8) -> Option<u32> {
     match other >> 5 {
         _ if !arch.is_powerpc64() || arch.has_descriptors() => Some(0),
@@ -84,7 +86,8 @@ pub(crate) const fn local_entry(arch: Arch, other: u8) -> Option<u32> {
     }
 }
 
-/// Whether the section is part of PowerPC's table of addresses, which code reaches by the TOC pointer.
+/// Whether the section is part of PowerPC's table of addresses, which code reaches by the TOC
+/// pointer.
 pub(crate) fn is_toc(name: &str) -> bool {
     name == ".toc" || name.starts_with(".toc.")
 }

@@ -1,8 +1,9 @@
 //! Passes: what a runtime does to a graph on its way to memory, phase by phase.
 //!
-//! Built in are: [`Graph::prune`], when roots are named; [`Graph::build_tables`], always, unless it is replaced; [`relax`](crate::relax),
-//! which is passed like a runtime's own; and the registration of unwind information, which has to come after the bytes are in
-//! memory and go before that does, so it is a memory manager around another one (`observe::Unwound`, with the feature `backtrace`).
+//! Built in are: [`Graph::prune`], when roots are named; [`Graph::build_tables`], always, unless it
+//! is replaced; [`relax`](crate::relax), which is passed like a runtime's own; and the registration
+//! of unwind information, which has to come after the bytes are in memory and go before that does,
+//! so it is a memory manager around another one (`observe::Unwound`, with the feature `backtrace`).
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -34,7 +35,8 @@ pub struct Passes<'p> {
 }
 
 impl<'p> Passes<'p> {
-    /// Only the built-in one that adds the global offset table and the stubs: everything is kept and linked as it is.
+    /// Only the built-in one that adds the global offset table and the stubs: everything is kept
+    /// and linked as it is.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -56,23 +58,26 @@ impl<'p> Passes<'p> {
         self
     }
 
-    /// Runs in place of [`Graph::build_tables`], when nothing is taken out any more: whoever wants the global offset table or the
-    /// stubs otherwise gives symbols entries and stubs of their own ([`Graph::set_got_entry`], [`Graph::set_stub`]). Symbols that
-    /// have none afterwards but need one get it from the built-in pass.
+    /// Runs in place of [`Graph::build_tables`], when nothing is taken out any more: whoever wants
+    /// the global offset table or the stubs otherwise gives symbols entries and stubs of their own
+    /// ([`Graph::set_got_entry`], [`Graph::set_stub`]). Symbols that have none afterwards but need
+    /// one get it from the built-in pass.
     #[must_use]
     pub fn build_tables_with(mut self, pass: impl FnMut(&mut Graph<'_>) -> Result<()> + 'p) -> Self {
         self.tables = Some(Box::new(pass));
         self
     }
 
-    /// Runs when nothing is taken out any more, and the global offset table and the stubs are there; what it adds is kept.
+    /// Runs when nothing is taken out any more, and the global offset table and the stubs are
+    /// there; what it adds is kept.
     #[must_use]
     pub fn after_pruning(mut self, pass: impl FnMut(&mut Graph<'_>) -> Result<()> + 'p) -> Self {
         self.after_pruning.push(Box::new(pass));
         self
     }
 
-    /// Runs when the sections have places in segments, which have no addresses yet: [`Layout::place_at`].
+    /// Runs when the sections have places in segments, which have no addresses yet:
+    /// [`Layout::place_at`].
     #[must_use]
     pub fn before_allocation(mut self, pass: impl FnMut(&mut Layout<'_>) -> Result<()> + 'p) -> Self {
         self.before_allocation.push(Box::new(pass));

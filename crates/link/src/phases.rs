@@ -1,5 +1,5 @@
-//! What a graph becomes after it has been laid out: with addresses, with symbols resolved, with its final bytes. Each phase is
-//! a type that allows just the changes which are still possible.
+//! What a graph becomes after it has been laid out: with addresses, with symbols resolved, with its
+//! final bytes. Each phase is a type that allows just the changes which are still possible.
 //!
 //! | phase | type | what may be changed |
 //! |---|---|---|
@@ -47,8 +47,8 @@ impl FixedSection<'_, '_> {
         self.0.bytes.to_mut()
     }
 
-    /// Its edges. One that needs an entry in the global offset table, or a stub, finds it only if the symbol had one
-    /// before.
+    /// Its edges. One that needs an entry in the global offset table, or a stub, finds it only if
+    /// the symbol had one before.
     pub fn edges_mut(&mut self) -> &mut Vec<Edge> {
         &mut self.0.edges
     }
@@ -109,7 +109,8 @@ impl<'data> Allocated<'data> {
         id
     }
 
-    /// The symbols that edges lead to and no file defines, in the order in which [`Allocated::resolve`] asks for them.
+    /// The symbols that edges lead to and no file defines, in the order in which
+    /// [`Allocated::resolve`] asks for them.
     #[must_use]
     pub fn wanted(&self) -> Vec<&str> {
         let wanted = self.layout.graph.wanted();
@@ -120,7 +121,8 @@ impl<'data> Allocated<'data> {
             .collect()
     }
 
-    /// Gives every symbol its address. `resolve` is asked once for each that [`Allocated::wanted`] names.
+    /// Gives every symbol its address. `resolve` is asked once for each that [`Allocated::wanted`]
+    /// names.
     ///
     /// # Errors
     /// What a pass has changed does not hold together.
@@ -168,7 +170,8 @@ impl<'data> Resolved<'data> {
         self.allocated.stub_addr(id)
     }
 
-    /// Gives a symbol another address: all edges to it lead there. Returns whether there is such a symbol.
+    /// Gives a symbol another address: all edges to it lead there. Returns whether there is such a
+    /// symbol.
     pub fn set_symbol_addr(&mut self, id: SymbolId, addr: CodeAddr) -> bool {
         let value = self.values.get_mut(id.index());
         value.map(|value| *value = Value::Known(addr.get())).is_some()
@@ -223,7 +226,8 @@ impl<'a, 'data> Fixed<'a, 'data> {
         self.image
     }
 
-    /// The final bytes of a section that is placed; zeros that are in no file are made for it. Unwind information that is kept in the image is a copy.
+    /// The final bytes of a section that is placed; zeros that are in no file are made for it.
+    /// Unwind information that is kept in the image is a copy.
     pub fn bytes_mut(&mut self, id: SectionId) -> Option<&mut [u8]> {
         let (addr, size) = (
             self.resolved.section_addr(id)?,

@@ -1,10 +1,12 @@
 //! A link from a graph to memory that others manage, with symbols that others know.
 //!
-//! Problem: memory may be in another process, and a symbol in code that is still being compiled; a runtime with many links
-//! under way cannot keep a thread for each. Approach: a link is a future that waits for memory and for lookups; the
-//! runtime polls it, with whatever executor it has. Where neither has to be waited for, [`at_once`] is enough.
+//! Problem: memory may be in another process, and a symbol in code that is still being compiled; a
+//! runtime with many links under way cannot keep a thread for each. Approach: a link is a future
+//! that waits for memory and for lookups; the runtime polls it, with whatever executor it has.
+//! Where neither has to be waited for, [`at_once`] is enough.
 //!
-//! Invariant: memory that was allocated is either finalized or abandoned, also when a pass fails or the future is dropped.
+//! Invariant: memory that was allocated is either finalized or abandoned, also when a pass fails or
+//! the future is dropped.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -30,15 +32,17 @@ pub trait MemoryManager {
     /// Why there is no memory, or it cannot be written; the link's own refusals become that, too.
     type Error: From<Error>;
 
-    /// Finds room for the segments, all of them within 2 GiB; those of size 0 need none. No two may share a page.
+    /// Finds room for the segments, all of them within 2 GiB; those of size 0 need none. No two may
+    /// share a page.
     fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
         reach: Reach,
     ) -> impl Future<Output = Result<(Self::Memory, SegmentAddrs), Self::Error>>;
 
-    /// Writes the image's segments and gives each its protection. A segment may have fewer bytes than its size: the rest is zero,
-    /// as new memory is, and need not be written. What fails gives the room back.
+    /// Writes the image's segments and gives each its protection. A segment may have fewer bytes
+    /// than its size: the rest is zero, as new memory is, and need not be written. What fails gives
+    /// the room back.
     fn finalize(
         &self,
         memory: Self::Memory,
@@ -60,7 +64,8 @@ pub trait Lookup {
     /// Why they cannot be asked for.
     type Error;
 
-    /// The address of each name, in their order; `None` for what is unknown, as is what the answer is too short for.
+    /// The address of each name, in their order; `None` for what is unknown, as is what the answer
+    /// is too short for.
     fn lookup(&self, names: &[&str]) -> impl Future<Output = Result<Vec<Option<CodeAddr>>, Self::Error>>;
 }
 

@@ -1,12 +1,13 @@
 //! Stubs: where a branch goes whose target it cannot reach, or may not enter directly.
 //!
-//! A stub may change only what the ABI leaves to the linker between a caller and its callee. All but PowerPC's
-//! load the target's address from the global offset table, which every stub of an image reaches; PowerPC's hold it
-//! themselves, as not every caller there has a TOC pointer.
+//! A stub may change only what the ABI leaves to the linker between a caller and its callee. All
+//! but PowerPC's load the target's address from the global offset table, which every stub of an
+//! image reaches; PowerPC's hold it themselves, as not every caller there has a TOC pointer.
 //!
-//! Sources: x86-64 psABI, section 5.2; AAPCS64, section 6.1.1 (x16 is the linker's); ELFv2 ABI, sections 2.3.2.1 (r12
-//! and r11 at a call) and 4.2.5 (stubs); ELFv1 supplement 1.9, section 3.2.4 (descriptors); s390x supplement (r1 is volatile); RISC-V
-//! psABI, "Procedure Linkage Table" (t3). Encodings: the architectures' manuals, under the mnemonics named here.
+//! Sources: x86-64 psABI, section 5.2; AAPCS64, section 6.1.1 (x16 is the linker's); ELFv2 ABI,
+//! sections 2.3.2.1 (r12 and r11 at a call) and 4.2.5 (stubs); ELFv1 supplement 1.9, section 3.2.4
+//! (descriptors); s390x supplement (r1 is volatile); RISC-V psABI, "Procedure Linkage Table" (t3).
+//! Encodings: the architectures' manuals, under the mnemonics named here.
 
 use alloc::vec::Vec;
 
@@ -17,7 +18,8 @@ use patchpoint_isa::Arch;
 
 use crate::relocation::Relocation;
 
-/// The word at which the TOC pointer is saved in a caller's frame, and the instructions that save and restore it.
+/// The word at which the TOC pointer is saved in a caller's frame, and the instructions that save
+/// and restore it.
 struct TocSave {
     save: u32,
     restore: u32,
@@ -57,7 +59,8 @@ pub(crate) fn has_room_to_restore(arch: Arch, bytes: &[u8]) -> bool {
     word(call) & 1 != 0 && next.is_some_and(|next| TOC_RESTORE_ROOM.contains(&word(next)))
 }
 
-/// A stub before relocation: its bytes, trapping where none of its instructions is, and the edges that fill them.
+/// A stub before relocation: its bytes, trapping where none of its instructions is, and the edges
+/// that fill them.
 pub(crate) struct StubShape {
     pub(crate) bytes: &'static [u8],
     pub(crate) edges: &'static [StubEdge],
@@ -101,8 +104,8 @@ pub(crate) const fn entry_without_toc(arch: Arch) -> u64 {
     if arch.is_powerpc64() { 4 } else { 0 }
 }
 
-/// The stub by which a call leaves for a function whose TOC pointer may be another, named as function pointers name
-/// it; `None` where calls keep nothing, which is everywhere but on PowerPC.
+/// The stub by which a call leaves for a function whose TOC pointer may be another, named as
+/// function pointers name it; `None` where calls keep nothing, which is everywhere but on PowerPC.
 ///
 /// For who leads a [recorded call](crate::RecordedCall) elsewhere when it is linked.
 #[must_use]
@@ -118,8 +121,8 @@ pub fn leaving(arch: Arch, to: CodeAddr) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The instruction that stands behind a call which leaves by such a stub, and restores the caller's TOC pointer; `None` as for
-/// [`leaving`].
+/// The instruction that stands behind a call which leaves by such a stub, and restores the caller's
+/// TOC pointer; `None` as for [`leaving`].
 #[must_use]
 pub fn restore_behind_leaving(arch: Arch) -> Option<[u8; 4]> {
     let word = toc_restore(arch.has_descriptors());
@@ -143,7 +146,8 @@ pub(crate) const fn of(arch: Arch) -> StubShape {
     }
 }
 
-/// The relocation that writes an address into 8 bytes: what an entry of the global offset table has.
+/// The relocation that writes an address into 8 bytes: what an entry of the global offset table
+/// has.
 pub(crate) const fn absolute_64(arch: Arch) -> u32 {
     match arch {
         Arch::X86_64 => elf::R_X86_64_64,
@@ -187,7 +191,8 @@ const SYSTEMZ: StubShape = StubShape {
     edges: &[edge(2, elf::R_390_GOTENT, 2)],
 };
 
-/// Saves the TOC pointer and goes to the code of the descriptor at the target, with its TOC and environment pointers.
+/// Saves the TOC pointer and goes to the code of the descriptor at the target, with its TOC and
+/// environment pointers.
 const STUB_V1: StubShape = StubShape {
     bytes: &big::<12, 48>([
         ELF_V1.save,
@@ -222,7 +227,8 @@ const STUB_V2: StubShape = StubShape {
     ],
 };
 
-/// The same in the other order of bytes: the 16 bits of an operand are the last of their instruction.
+/// The same in the other order of bytes: the 16 bits of an operand are the last of their
+/// instruction.
 const STUB_V2_BIG: StubShape = StubShape {
     bytes: &big::<8, 32>(WORDS_V2),
     edges: &[
@@ -334,7 +340,8 @@ mod tests {
         assert_eq!(stub(Arch::RiscV64), "174e2301033e8e0067000e0000000000");
         // lgrl %r1, .+0x1234008; br %r1
         assert_eq!(stub(Arch::SystemZ), "c4180091a00407f1");
-        // std r2, 40(r1); the address into r11; ld r12, 0(r11); mtctr r12; ld r2, 8(r11); ld r11, 16(r11); bctr
+        // std r2, 40(r1); the address into r11; ld r12, 0(r11); mtctr r12; ld r2, 8(r11); ld r11,
+        // 16(r11); bctr
         assert_eq!(
             stub(Arch::PowerPc64),
             "f84100283d601234616b5678796b07c6656b9abc616bdef0e98b00007d8903a6e84b0008e96b00104e8004207fe00008"

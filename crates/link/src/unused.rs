@@ -1,6 +1,7 @@
-//! Which entries of the global offset table, and which stubs, nobody needs when everything has its address: those of symbols that branches
-//! reach directly, and whose addresses code computes after relaxation. They stay where they are; a runtime that links the same code
-//! again may leave them out.
+//! Which entries of the global offset table, and which stubs, nobody needs when everything has its
+//! address: those of symbols that branches reach directly, and whose addresses code computes after
+//! relaxation. They stay where they are; a runtime that links the same code again may leave them
+//! out.
 
 use alloc::vec::Vec;
 
@@ -12,7 +13,8 @@ use crate::phases::Resolved;
 /// What of the tables is not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnusedTables {
-    /// The symbols whose entries no edge leads to, but for those of stubs that are unused themselves.
+    /// The symbols whose entries no edge leads to, but for those of stubs that are unused
+    /// themselves.
     pub entries: Vec<SymbolId>,
     /// The symbols whose stubs no branch goes through.
     pub stubs: Vec<SymbolId>,

@@ -1,9 +1,10 @@
-//! The example `live_stress` with another process: it executes the sites, which it cannot write, and is looked at all the time
-//! for a writable view of its code.
+//! The example `live_stress` with another process: it executes the sites, which it cannot write,
+//! and is looked at all the time for a writable view of its code.
 //!
 //!     cargo run --release -p patchpoint-remote --example remote_live_stress -- --seconds 60 --readers 1 --seed 1
 //!
-//! Prints what was exercised; the exit status says whether every result was that of a version that was current.
+//! Prints what was exercised; the exit status says whether every result was that of a version that
+//! was current.
 #![allow(
     unsafe_code,
     missing_docs,
@@ -60,8 +61,8 @@ fn main() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs and reports. Returns whether all was right, and the executor never had, nor could have got, a writable view of its
-/// code.
+/// Runs and reports. Returns whether all was right, and the executor never had, nor could have got,
+/// a writable view of its code.
 #[cfg(target_os = "linux")]
 fn tell() -> Result<bool, String> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);

@@ -1,5 +1,6 @@
-//! The example `tiny_language` with another process, which executes the compiled code and cannot write it. The interpreter and
-//! the runtime stay here: misses and deoptimizations come here and go back.
+//! The example `tiny_language` with another process, which executes the compiled code and cannot
+//! write it. The interpreter and the runtime stay here: misses and deoptimizations come here and go
+//! back.
 //!
 //!     cargo run --release -p patchpoint-remote --example remote_tiny_language
 #![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]

@@ -1,19 +1,22 @@
 //! A world of calls into another process.
 //!
-//! **Problem.** Sites that threads of another process execute are to be changed in place, from here, where these threads
-//! cannot be stopped at any instruction.
+//! **Problem.** Sites that threads of another process execute are to be changed in place, from
+//! here, where these threads cannot be stopped at any instruction.
 //!
-//! **Approach.** Every thread there executes code as long as a call from here lasts, and its handlers run here. So this side
-//! knows of each whether it executes, waits for a handler, or is outside. A stop holds back all calls that begin and all
-//! answers of handlers, and waits until nobody executes any more. Of those that wait for a handler, the stack is shared: every
-//! word of it in use is looked at, the saved registers among them, for return offsets of what changes. Nothing is sent, and no
-//! signal.
+//! **Approach.** Every thread there executes code as long as a call from here lasts, and its
+//! handlers run here. So this side knows of each whether it executes, waits for a handler, or is
+//! outside. A stop holds back all calls that begin and all answers of handlers, and waits until
+//! nobody executes any more. Of those that wait for a handler, the stack is shared: every word of
+//! it in use is looked at, the saved registers among them, for return offsets of what changes.
+//! Nothing is sent, and no signal.
 //!
-//! **Invariants.** Who executes was let in by [`Calls::enter`], which lets nobody in while a stop lasts. One stop lasts at a
-//! time. Each thread serializes when it goes on after a message, and goes on after a stop by one only.
+//! **Invariants.** Who executes was let in by [`Calls::enter`], which lets nobody in while a stop
+//! lasts. One stop lasts at a time. Each thread serializes when it goes on after a message, and
+//! goes on after a stop by one only.
 //!
-//! **Cost.** Two uncontended locks per call. A stop takes as long as the longest call that is under way: code that loops
-//! for long without leaving by an exit stub keeps it from coming about, and is an error when the patience is over.
+//! **Cost.** Two uncontended locks per call. A stop takes as long as the longest call that is under
+//! way: code that loops for long without leaving by an exit stub keeps it from coming about, and is
+//! an error when the patience is over.
 
 #![allow(unsafe_code)]
 
@@ -92,7 +95,8 @@ impl Calls {
         Ok(Held { calls: self })
     }
 
-    /// Waits until something has changed that may let a stop come about, or a little while: it may have changed already.
+    /// Waits until something has changed that may let a stop come about, or a little while: it may
+    /// have changed already.
     fn wait_for_change(&self, until: Instant) {
         let until = until.min(Instant::now() + PAUSE);
         self.changed.wait_until(&mut self.state.lock(), until);
@@ -105,7 +109,8 @@ struct Held<'c> {
 }
 
 impl Held<'_> {
-    /// Waits until nobody executes, and fails if somebody still does then, or may return to what is to be vacated.
+    /// Waits until nobody executes, and fails if somebody still does then, or may return to what is
+    /// to be vacated.
     fn check(&self, vacated: &[Vacated], began: Instant, until: Instant) -> Result<()> {
         let mut state = self.calls.state.lock();
         // protection: remote-stops-wait-for-calls

@@ -24,8 +24,8 @@ use crate::system::socket::{Socket, Trouble};
 /// How long an executor may take to end before it is killed, and after.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// Whether instruction caches see what is written without anything being done, through whatever mapping. An emulator's do
-/// not.
+/// Whether instruction caches see what is written without anything being done, through whatever
+/// mapping. An emulator's do not.
 const COHERENT: bool = cfg!(all(
     any(target_arch = "x86_64", target_arch = "s390x"),
     not(emulated)
@@ -56,7 +56,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// With nothing said yet. An answer may take as long as the deadline, and a stop of the calls as long as the patience.
+    /// With nothing said yet. An answer may take as long as the deadline, and a stop of the calls
+    /// as long as the patience.
     pub(crate) fn new(
         socket: Arc<Socket>,
         child: Option<Child>,
@@ -117,8 +118,8 @@ impl Connection {
         }
     }
 
-    /// Gives the executor up: every request fails from now on, whoever waits for it does so no longer, and no code of it
-    /// goes on if it was started here.
+    /// Gives the executor up: every request fails from now on, whoever waits for it does so no
+    /// longer, and no code of it goes on if it was started here.
     pub(crate) fn give_up(&self) {
         self.gone.store(true, Ordering::Release);
         self.socket.end();
@@ -225,7 +226,8 @@ impl Drop for Connection {
     }
 }
 
-/// Ends a process: gives it so much time to do so itself, then kills it. Whether it has been seen to be over.
+/// Ends a process: gives it so much time to do so itself, then kills it. Whether it has been seen
+/// to be over.
 fn end(child: &mut Child, time: Duration) -> bool {
     if wait(child, time) {
         return true;
@@ -326,8 +328,8 @@ unsafe impl Publication for Connection {
     fn publish(&self, ranges: &[CodeRange], level: Level) -> patchpoint::Result<()> {
         let during = "code was published";
         if COHERENT && level == Level::Eventual {
-            // Old or new is all that is asked for, and new is what cores see soon by themselves. Who goes on after a
-            // message serializes first.
+            // Old or new is all that is asked for, and new is what cores see soon by themselves.
+            // Who goes on after a message serializes first.
             return Ok(self.check_now(during)?);
         }
         let (first, last) = ranges.split_at(ranges.len().saturating_sub(MOST_RANGES));

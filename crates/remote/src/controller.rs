@@ -48,16 +48,17 @@ impl Options {
         Self::default()
     }
 
-    /// How long the executor may take for an answer, where ten seconds do not suit. It does not bound
-    /// [calls](Thread::call).
+    /// How long the executor may take for an answer, where ten seconds do not suit. It does not
+    /// bound [calls](Thread::call).
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// How long a change of a quiescent module may wait for calls to end or to leave by an exit stub, where a second does not
-    /// suit. It bounds the wait of [engines](Executor::engine) without a world of their own.
+    /// How long a change of a quiescent module may wait for calls to end or to leave by an exit
+    /// stub, where a second does not suit. It bounds the wait of [engines](Executor::engine)
+    /// without a world of their own.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -84,8 +85,8 @@ impl Options {
     }
 }
 
-/// The process that executes the code, as its controller sees it. Clones name the same; it ends with the last of them,
-/// and of its [threads](Thread), arenas and engines.
+/// The process that executes the code, as its controller sees it. Clones name the same; it ends
+/// with the last of them, and of its [threads](Thread), arenas and engines.
 #[derive(Clone, Debug)]
 pub struct Executor {
     shared: Arc<Connection>,
@@ -95,8 +96,8 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Starts a program that runs a [`Service`](crate::Service) on its standard input, with the usual
-    /// [options](Options).
+    /// Starts a program that runs a [`Service`](crate::Service) on its standard input, with the
+    /// usual [options](Options).
     ///
     /// # Errors
     /// As [`Options::spawn`].
@@ -136,8 +137,9 @@ impl Executor {
         })
     }
 
-    /// Starts to describe an engine whose code is executed there. Its arena is [this one](Self::arena). If it is given no
-    /// [world](Builder::world), its world stops the executor's threads between messages, as the [crate](crate) says.
+    /// Starts to describe an engine whose code is executed there. Its arena is [this
+    /// one](Self::arena). If it is given no [world](Builder::world), its world stops the executor's
+    /// threads between messages, as the [crate](crate) says.
     pub fn engine(&self) -> Builder {
         let publication = Arc::clone(&self.shared) as Arc<dyn Publication>;
         let world = CallWorld {
@@ -153,7 +155,8 @@ impl Executor {
         unsafe { Engine::builder().mirrored(mirroring) }
     }
 
-    /// The memory that both processes map: code for the executor to execute, and data for both to read and write.
+    /// The memory that both processes map: code for the executor to execute, and data for both to
+    /// read and write.
     #[must_use]
     pub fn arena(&self) -> &Arena {
         &self.arena

@@ -48,7 +48,8 @@ pub(super) fn send_copies(socket: &Socket, bytes: &[u8], file: &OwnedFd, count: 
     sent == bytes.len() as isize
 }
 
-/// Whether nobody has the other end of a pipe: other tests start processes, which have everything for a moment.
+/// Whether nobody has the other end of a pipe: other tests start processes, which have everything
+/// for a moment.
 pub(super) fn is_closed(mut read: File, write: OwnedFd) -> bool {
     drop(write);
     let mut entry = libc::pollfd {
@@ -111,7 +112,8 @@ fn where_none_may_come_one_is_refused() {
     }
 }
 
-/// Whoever handed the socket over may have asked the system for the sender's name, its process, or the time.
+/// Whoever handed the socket over may have asked the system for the sender's name, its process, or
+/// the time.
 #[test]
 fn what_the_system_adds_is_no_descriptor_of_the_sender() {
     const SO_PASSPIDFD: libc::c_int = 76;

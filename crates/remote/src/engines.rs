@@ -22,7 +22,8 @@ impl Engines {
         self.0.lock().iter().any(|ours| ours.names(engine))
     }
 
-    /// Lets the engine whose exit stub it was decide how the thread goes on; `None` if it was nobody's.
+    /// Lets the engine whose exit stub it was decide how the thread goes on; `None` if it was
+    /// nobody's.
     pub(crate) fn handle_exit(&self, frame: &SavedFrame) -> Result<Option<u64>> {
         // The handler may change code, and must not find anything locked.
         let engines: Vec<WeakEngine> = self.0.lock().clone();

@@ -1,5 +1,5 @@
-//! What is refused or fails between processes. Each is one sentence with the place, what was needed, what was there, and how
-//! to mend it; a variant's fields are what its sentence names.
+//! What is refused or fails between processes. Each is one sentence with the place, what was
+//! needed, what was there, and how to mend it; a variant's fields are what its sentence names.
 
 use patchpoint::addr::CodeRange;
 use patchpoint::error::{Errno, ProviderError};
@@ -9,8 +9,8 @@ pub type Result<T> = core::result::Result<T, Error>;
 
 /// Why something was refused or failed.
 ///
-/// What an engine asks of another process fails by an error of the engine's, [`Provider`](patchpoint::Error::Provider). From
-/// that this one is made again:
+/// What an engine asks of another process fails by an error of the engine's,
+/// [`Provider`](patchpoint::Error::Provider). From that this one is made again:
 ///
 /// ```
 /// use patchpoint_remote::Error;
@@ -62,7 +62,8 @@ pub enum Error {
     /// The process that changes the code asks for what no controller does.
     #[error("the controller's request is none: {why}: use the same version of the crate on both sides")]
     ControllerRequest { why: &'static str },
-    /// Who listens where an executor connects does not prove that it is the controller; it is not obeyed.
+    /// Who listens where an executor connects does not prove that it is the controller; it is not
+    /// obeyed.
     #[error(
         "who listens there is not the controller: {why}: take path and token from the same listener, and run both sides as one user"
     )]

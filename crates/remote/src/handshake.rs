@@ -1,11 +1,12 @@
 //! How the two sides of a connection prove to each other that they know the token.
 //!
-//! **Problem.** Whoever gets an executor's connection has code executed there, and whoever gets a controller's is given
-//! code. A path does not say who listens at it, nor a connection who has made it; and a token that is sent is known to whoever
-//! was sent it.
+//! **Problem.** Whoever gets an executor's connection has code executed there, and whoever gets a
+//! controller's is given code. A path does not say who listens at it, nor a connection who has made
+//! it; and a token that is sent is known to whoever was sent it.
 //!
-//! **Approach.** The system says first which user the other side is: another one is turned away before anything is read or
-//! said. Then the token is never sent; each side shows that it could compute something with it:
+//! **Approach.** The system says first which user the other side is: another one is turned away
+//! before anything is read or said. Then the token is never sent; each side shows that it could
+//! compute something with it:
 //!
 //! ```text
 //!     executor    Nonce      e                                           32 new bytes
@@ -13,16 +14,17 @@
 //!     executor    Proof      HMAC(token, "executor" c e)                 only after it has checked the other
 //! ```
 //!
-//! with HMAC-SHA-256 and labels of one length. Both nonces are in both proofs, so that none is good for another connection
-//! (no replay); the label makes a proof of one side none of the other (no reflection). The executor says nothing that
-//! depends on the token before the controller has proved itself, and obeys nothing.
+//! with HMAC-SHA-256 and labels of one length. Both nonces are in both proofs, so that none is good
+//! for another connection (no replay); the label makes a proof of one side none of the other (no
+//! reflection). The executor says nothing that depends on the token before the controller has
+//! proved itself, and obeys nothing.
 //!
-//! **Strangers.** What comes before the proof may have no descriptors (they are not even opened) and must be short. On the
-//! controller's side nothing here waits: a handshake goes on when a message is there, so that as many as
-//! [`Listener`](super::Listener) allows are under way at once.
+//! **Strangers.** What comes before the proof may have no descriptors (they are not even opened)
+//! and must be short. On the controller's side nothing here waits: a handshake goes on when a
+//! message is there, so that as many as [`Listener`](super::Listener) allows are under way at once.
 //!
-//! **Not promised.** After the handshake the connection is the proof: it is neither encrypted nor signed. Only the same user
-//! could stand between the two, and may do worse (ptrace).
+//! **Not promised.** After the handshake the connection is the proof: it is neither encrypted nor
+//! signed. Only the same user could stand between the two, and may do worse (ptrace).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -187,8 +189,8 @@ impl From<Trouble> for Unproven {
     }
 }
 
-/// The executor's side: returns when the controller has proved itself, and has been sent the proof that this side knows
-/// the token. Waits until it says something.
+/// The executor's side: returns when the controller has proved itself, and has been sent the proof
+/// that this side knows the token. Waits until it says something.
 pub(super) fn introduce(socket: &Socket, token: &Token) -> Result<(), Unproven> {
     // protection: remote-other-users-are-no-controllers
     if !socket.is_of_this_user()? {

@@ -14,16 +14,17 @@ use crate::system::listen as system;
 use crate::system::socket::{Trouble, wait_for_any, within};
 use crate::token::Token;
 
-/// How long who has connected may take to prove that it knows the token, while it is waited for. Nobody else waits
-/// meanwhile.
+/// How long who has connected may take to prove that it knows the token, while it is waited for.
+/// Nobody else waits meanwhile.
 const TO_PROVE: Duration = Duration::from_secs(10);
 /// No more are asked for proofs at once.
 pub(super) const MOST: usize = 64;
 
-/// A place on this machine to which executors of this user connect: a Unix socket in a folder that only this user can enter.
+/// A place on this machine to which executors of this user connect: a Unix socket in a folder that
+/// only this user can enter.
 ///
-/// Both are taken away when this is dropped. A process that is killed leaves them behind: nobody listens there then,
-/// and nobody else can.
+/// Both are taken away when this is dropped. A process that is killed leaves them behind: nobody
+/// listens there then, and nobody else can.
 #[derive(Debug)]
 pub struct Listener {
     place: system::Listener,
@@ -43,8 +44,8 @@ fn refused(errno: Errno) -> Error {
 }
 
 impl Options {
-    /// Makes a place for an executor that somebody else starts, in the folder of this user's that `XDG_RUNTIME_DIR` names,
-    /// or else in the one for [temporary files](std::env::temp_dir).
+    /// Makes a place for an executor that somebody else starts, in the folder of this user's that
+    /// `XDG_RUNTIME_DIR` names, or else in the one for [temporary files](std::env::temp_dir).
     ///
     /// # Errors
     /// As [`listen_in`](Self::listen_in).
@@ -87,11 +88,12 @@ impl Listener {
         &self.token
     }
 
-    /// Waits for an executor so long. Who connects is turned away if it is another user, or does not prove that it knows the
-    /// token; it keeps nobody waiting meanwhile. Of several threads that wait, one is served after the other.
+    /// Waits for an executor so long. Who connects is turned away if it is another user, or does
+    /// not prove that it knows the token; it keeps nobody waiting meanwhile. Of several threads
+    /// that wait, one is served after the other.
     ///
-    /// An executor that was not started here is not killed when it is given up: its connections are cut, upon which it
-    /// should end.
+    /// An executor that was not started here is not killed when it is given up: its connections are
+    /// cut, upon which it should end.
     ///
     /// # Errors
     /// [`Error::ExecutorSilent`] if none comes; as [`Options::spawn`].
@@ -127,7 +129,8 @@ impl Listener {
         }
     }
 
-    /// Those that are under way, whose time begins again: as long as nobody waited for them, they could not go on.
+    /// Those that are under way, whose time begins again: as long as nobody waited for them, they
+    /// could not go on.
     fn take_turn(&self, until: Option<Instant>) -> Option<MutexGuard<'_, Vec<Handshake>>> {
         let mut under_way = match until {
             Some(until) => self.under_way.try_lock_until(until)?,
@@ -151,8 +154,8 @@ impl Listener {
         None
     }
 
-    /// Takes in who has connected; whether there was somebody. If there are too many, the first goes, of those that have said
-    /// nothing if there are such: an executor says something at once.
+    /// Takes in who has connected; whether there was somebody. If there are too many, the first
+    /// goes, of those that have said nothing if there are such: an executor says something at once.
     fn take_in(&self, under_way: &mut Vec<Handshake>) -> Result<bool> {
         let mut any = false;
         // No more at once, so that others go on meanwhile.

@@ -1,5 +1,5 @@
-//! Every promise of this crate's users, once as a safe call, which must not compile, and once as an `unsafe` one, which must:
-//! as the engine's crate has it.
+//! Every promise of this crate's users, once as a safe call, which must not compile, and once as an
+//! `unsafe` one, which must: as the engine's crate has it.
 
 /// Both examples of each: what is at hand, and the call.
 macro_rules! promises {

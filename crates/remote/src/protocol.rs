@@ -6,9 +6,10 @@
 //!     u16 kind     u16 version of the protocol     u32 length of the body     u64 sequence number     body
 //! ```
 //!
-//! Ranges are an address and a length of 8 bytes each; lists and texts fill the rest of the body. An answer has the
-//! sequence number of its request. Nothing is taken from a message before it has been checked: a length is that of the
-//! bytes which are there, a list has a bound, a range ends within the address space, and nothing may follow.
+//! Ranges are an address and a length of 8 bytes each; lists and texts fill the rest of the body.
+//! An answer has the sequence number of its request. Nothing is taken from a message before it has
+//! been checked: a length is that of the bytes which are there, a list has a bound, a range ends
+//! within the address space, and nothing may follow.
 
 use patchpoint::addr::{CodeAddr, CodeRange};
 use patchpoint::arch::Arch;
@@ -28,7 +29,8 @@ pub(crate) const ARGS: usize = 6;
 
 const HEADER: usize = 16;
 
-/// The number of this machine's architecture, with its byte order and conventions: both sides must have the same.
+/// The number of this machine's architecture, with its byte order and conventions: both sides must
+/// have the same.
 pub(crate) const MACHINE: u32 = {
     // FNV-1a.
     let name = std::env::consts::ARCH.as_bytes();
@@ -98,7 +100,8 @@ pub(crate) enum Message {
     End { stack: CodeRange },
     /// That is all.
     Bye,
-    /// To who has connected: something new to prove by, and the proof that the controller knows the token.
+    /// To who has connected: something new to prove by, and the proof that the controller knows the
+    /// token.
     Challenge { nonce: [u8; 32], proof: [u8; 32] },
 
     // ---- executor to controller ----

@@ -1,4 +1,5 @@
-//! The executor's side: a runtime's function, or a program of its own, that does as the controller says.
+//! The executor's side: a runtime's function, or a program of its own, that does as the controller
+//! says.
 
 #![allow(unsafe_code, reason = "serves who may tell this process to execute anything")]
 
@@ -45,9 +46,9 @@ impl Service {
         Self::default()
     }
 
-    /// Gives something of this process a name, by which the controller finds its address: a function for compiled code to
-    /// call, say. Such a function runs on a stack that both processes map: it must not fork, as the child would run on the
-    /// very same.
+    /// Gives something of this process a name, by which the controller finds its address: a
+    /// function for compiled code to call, say. Such a function runs on a stack that both processes
+    /// map: it must not fork, as the child would run on the very same.
     #[must_use]
     pub fn symbol(mut self, name: impl Into<String>, addr: CodeAddr) -> Self {
         self.symbols.insert(name.into(), addr);
@@ -69,8 +70,9 @@ impl Service {
         unsafe { self.run(end) }
     }
 
-    /// Serves the controller that listens at a [path](crate::Listener::path), until it is done. Waits until it does, and obeys it
-    /// only when it has proved that it is of this user and knows the token, which is not sent to it.
+    /// Serves the controller that listens at a [path](crate::Listener::path), until it is done.
+    /// Waits until it does, and obeys it only when it has proved that it is of this user and knows
+    /// the token, which is not sent to it.
     ///
     /// # Safety
     /// As for [`run`](Self::run); a controller of this user that knows the token is trusted.
@@ -88,7 +90,8 @@ impl Service {
         self.serve(Channel::new(Arc::new(socket)))
     }
 
-    /// Serves the controller at the other end of a connection until it is done. Its code runs on threads of its own.
+    /// Serves the controller at the other end of a connection until it is done. Its code runs on
+    /// threads of its own.
     ///
     /// # Safety
     /// The controller is trusted as this program itself is: it maps memory here, writes code there, and has threads call whatever
@@ -387,7 +390,8 @@ unsafe impl ForwardExit for Call {
             serialize();
             return word;
         }
-        // Nobody decides any more, and compiled code cannot go on without. Whoever runs the service is told.
+        // Nobody decides any more, and compiled code cannot go on without. Whoever runs the service
+        // is told.
         loop {
             std::thread::park();
         }

@@ -35,8 +35,8 @@ impl SharedStack {
         CodeRange::new(whole.start(), whole.len().checked_sub(self.range.len())?)
     }
 
-    /// Its words from an address on, as they are now; all, if the address is none of it. The other process may write them at
-    /// any time.
+    /// Its words from an address on, as they are now; all, if the address is none of it. The other
+    /// process may write them at any time.
     pub(crate) fn words(&self, from: u64) -> impl Iterator<Item = u64> {
         let (start, end) = (self.range.start().get(), self.range.end().get());
         let from = if (start..end).contains(&from) { from } else { start };

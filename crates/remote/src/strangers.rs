@@ -1,4 +1,5 @@
-//! Who is at the other end: strangers at a listener's place, and impostors at one to which executors connect.
+//! Who is at the other end: strangers at a listener's place, and impostors at one to which
+//! executors connect.
 
 #![allow(unsafe_code)]
 
@@ -126,7 +127,8 @@ fn a_path_that_is_too_long_is_refused() {
     fs::remove_dir(long).unwrap();
 }
 
-/// More than are asked for proofs at once, and none of them says anything: the time that each has is not waited for.
+/// More than are asked for proofs at once, and none of them says anything: the time that each has
+/// is not waited for.
 #[test]
 fn who_says_nothing_delays_nobody() {
     let mut listener = Options::new().listen().unwrap();
@@ -177,7 +179,8 @@ fn each_of_several_executors_is_accepted() {
     }
 }
 
-/// Whatever a stranger says, with however many descriptors: its connection is ended, and nothing of it stays open.
+/// Whatever a stranger says, with however many descriptors: its connection is ended, and nothing of
+/// it stays open.
 #[test]
 fn strangers_leave_no_descriptors_open() {
     let listener = Options::new().listen().unwrap();
@@ -200,7 +203,8 @@ fn strangers_leave_no_descriptors_open() {
     assert_eq!(executor.join().unwrap(), Ok(()));
 }
 
-/// What somebody has heard who does not know the token is of no use: not said back, and not on another connection.
+/// What somebody has heard who does not know the token is of no use: not said back, and not on
+/// another connection.
 #[test]
 fn proofs_are_neither_reflected_nor_replayed() {
     let token = token();
@@ -322,7 +326,8 @@ const NOBODY: u32 = 65534;
 const KEPT_OUT: i32 = 10;
 const HEARD_SOMETHING: i32 = 11;
 
-/// No test: the process of another user that the tests start, which is this program. It knows the token.
+/// No test: the process of another user that the tests start, which is this program. It knows the
+/// token.
 #[test]
 fn stranger_process() {
     let Ok(what) = std::env::var(STRANGER) else {

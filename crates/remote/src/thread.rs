@@ -81,8 +81,9 @@ impl Thread {
         })
     }
 
-    /// Bounds the time from one message of a call to the next: until the function returns, or leaves by an exit stub. An
-    /// executor that takes longer is given up. Without, a function may run as long as the executor lives.
+    /// Bounds the time from one message of a call to the next: until the function returns, or
+    /// leaves by an exit stub. An executor that takes longer is given up. Without, a function may
+    /// run as long as the executor lives.
     pub fn set_deadline(&mut self, deadline: Option<Duration>) {
         self.patience = deadline;
     }
@@ -99,11 +100,11 @@ impl Thread {
         self.stack
     }
 
-    /// Calls a function of the code there with integer arguments, up to six, and returns its result. The handlers of its
-    /// misses and deoptimizations run on this thread.
+    /// Calls a function of the code there with integer arguments, up to six, and returns its
+    /// result. The handlers of its misses and deoptimizations run on this thread.
     ///
-    /// That the function is one of as many integers is the caller's concern: in the executor anything may happen
-    /// otherwise, and here nothing.
+    /// That the function is one of as many integers is the caller's concern: in the executor
+    /// anything may happen otherwise, and here nothing.
     ///
     /// # Errors
     /// [`Error::ExecutorRefused`] for an address outside of the code; [`Error::ExecutorArgs`] for too many arguments.
@@ -157,7 +158,8 @@ impl Thread {
         })
     }
 
-    /// Lets the handler of an exit stub decide. A thread that left by none, or is not where it says, is not to be helped.
+    /// Lets the handler of an exit stub decide. A thread that left by none, or is not where it
+    /// says, is not to be helped.
     fn exit(&self, context: u64, raw: u64, save: u64) -> Result<u64> {
         let stack = self.stack;
         // SAFETY: the stack is this value's, mapped and writable here as there. The thread there waits, and nobody here refers to

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-/// What an executor must know to connect, and by which it knows its controller. It is never sent: both sides prove that they know
-/// it. Whoever knows it can be either: hand it over as a secret, not on a command line.
+/// What an executor must know to connect, and by which it knows its controller. It is never sent:
+/// both sides prove that they know it. Whoever knows it can be either: hand it over as a secret,
+/// not on a command line.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 

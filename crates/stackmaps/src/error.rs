@@ -1,5 +1,5 @@
-//! Why something that was read is refused. Each variant is one sentence with the place, what was expected, what was
-//! found, and how to mend it; its fields are what the sentence names.
+//! Why something that was read is refused. Each variant is one sentence with the place, what was
+//! expected, what was found, and how to mend it; its fields are what the sentence names.
 
 use core::fmt;
 
@@ -75,7 +75,8 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes are not what they were said to be: damaged, cut short, of another format or byte order.
+    /// The bytes are not what they were said to be: damaged, cut short, of another format or byte
+    /// order.
     Malformed,
     /// The bytes are right, and say what is not supported here.
     Unsupported,

@@ -29,7 +29,8 @@ pub struct FlatFunction {
 }
 
 impl FlatFunction {
-    /// A function of that size with the stack pointer `base` for its base register, and nothing else.
+    /// A function of that size with the stack pointer `base` for its base register, and nothing
+    /// else.
     #[must_use]
     pub fn new(size: Len, base: DwarfReg) -> Self {
         Self {
@@ -74,8 +75,8 @@ pub struct FlatRecord {
 }
 
 impl From<&Record<'_>> for FlatRecord {
-    /// What the record says; of a map that is not flat: nothing of reserved bytes, and that live-outs were looked for
-    /// where there are some.
+    /// What the record says; of a map that is not flat: nothing of reserved bytes, and that
+    /// live-outs were looked for where there are some.
     fn from(record: &Record<'_>) -> Self {
         let listed = record.live_outs().len() > 0;
         Self {
@@ -125,8 +126,8 @@ impl FlatWriter {
         Self { dialect }
     }
 
-    /// The flat map with what is in `map`, in its byte order, and with what `function` and `record` tell of each. Its length is a
-    /// multiple of 8: tables one after the other are a section.
+    /// The flat map with what is in `map`, in its byte order, and with what `function` and `record`
+    /// tell of each. Its length is a multiple of 8: tables one after the other are a section.
     ///
     /// # Errors
     /// [`Error::FlatMapFunctionFits`] and [`Error::FlatMapRecordFits`] where something does not fit into its field,

@@ -7,8 +7,8 @@ use crate::addr::DwarfReg;
 /// Where the value of a location is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In a register, `bit_offset` bits from its least significant bit (0 but for sub-registers, such as
-    /// SystemZ's high halves).
+    /// In a register, `bit_offset` bits from its least significant bit (0 but for sub-registers,
+    /// such as SystemZ's high halves).
     Register {
         /// The register.
         reg: DwarfReg,
@@ -72,7 +72,8 @@ impl fmt::Display for Location {
 /// A register that is live after a patchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LiveOut {
-    /// The register. 65,535 stands for one that has no DWARF number, such as a control register of SystemZ.
+    /// The register. 65,535 stands for one that has no DWARF number, such as a control register of
+    /// SystemZ.
     pub reg: DwarfReg,
     /// How many of its low bytes are live.
     pub size: u8,

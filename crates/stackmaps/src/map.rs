@@ -18,8 +18,9 @@ pub struct StackMaps<'a> {
 }
 
 impl<'a> StackMaps<'a> {
-    /// Reads a section that holds any number of maps, each aligned to 8 bytes from the start of the section,
-    /// with zeros between and after them. What version 2 means is [detected](VersionTwo::Detected).
+    /// Reads a section that holds any number of maps, each aligned to 8 bytes from the start of the
+    /// section, with zeros between and after them. What version 2 means is
+    /// [detected](VersionTwo::Detected).
     ///
     /// # Errors
     /// [`Error::StackMapTruncated`], [`Error::StackMapVersion`], [`Error::StackMapRecordCount`],
@@ -65,8 +66,9 @@ impl<'a> StackMaps<'a> {
     }
 }
 
-/// The next multiple of 8 from `at` where not all of the 8 bytes (or those that are left) are zero: a map does
-/// not start with a zero, so zeros are what a linker put between maps and after the last.
+/// The next multiple of 8 from `at` where not all of the 8 bytes (or those that are left) are zero:
+/// a map does not start with a zero, so zeros are what a linker put between maps and after the
+/// last.
 fn skip_zeros(section: &[u8], at: usize) -> usize {
     let start = at.next_multiple_of(8);
     let zeros = section
@@ -193,7 +195,8 @@ impl<'a> StackMap<'a> {
         Ok(map)
     }
 
-    /// Checks the records of most maps, in a loop that does not ask for their layout and byte order at each field.
+    /// Checks the records of most maps, in a loop that does not ask for their layout and byte order
+    /// at each field.
     #[inline(never)]
     fn check_most(&self) -> Result<usize> {
         let bytes = Bytes {
@@ -297,7 +300,8 @@ impl<'a> StackMap<'a> {
         self.bytes.endian
     }
 
-    /// What a flat map says of its functions, in the order of [`functions`](Self::functions); of another map nothing.
+    /// What a flat map says of its functions, in the order of [`functions`](Self::functions); of
+    /// another map nothing.
     #[must_use]
     pub fn frames(&self) -> Frames<'a> {
         Frames { map: *self, index: 0 }
@@ -310,7 +314,8 @@ impl<'a> StackMap<'a> {
         (0..self.functions as usize).map(move |index| map.header(index as u32))
     }
 
-    /// The functions with their records, in order. To find the records of a function those before are walked over.
+    /// The functions with their records, in order. To find the records of a function those before
+    /// are walked over.
     #[must_use]
     pub fn functions(&self) -> Functions<'a> {
         Functions {
@@ -362,7 +367,8 @@ impl<'a> StackMap<'a> {
         }
     }
 
-    /// The record that starts at `at`, which came from this map; `None` where none of its records can be.
+    /// The record that starts at `at`, which came from this map; `None` where none of its records
+    /// can be.
     pub(super) fn record_at(&self, at: usize) -> Option<Record<'a>> {
         let range = self.records_at..self.end;
         if !range.contains(&at) {
@@ -371,7 +377,8 @@ impl<'a> StackMap<'a> {
         self.records_from(at, 1).next()
     }
 
-    /// The ID of that record: it comes first, so that no more of the record has to be fetched from memory.
+    /// The ID of that record: it comes first, so that no more of the record has to be fetched from
+    /// memory.
     pub(super) fn id_at(&self, at: usize) -> Option<RecordId> {
         match self.version {
             Version::Flat(_) => Some(self.record_at(at)?.id()),
@@ -401,8 +408,9 @@ impl fmt::Debug for StackMap<'_> {
     }
 }
 
-/// A function of the flat map at `map`. Like everything that looks whether a map is flat, it takes the parts of what it needs: a map
-/// whose address is taken has to stand in memory, on the way of the others, too.
+/// A function of the flat map at `map`. Like everything that looks whether a map is flat, it takes
+/// the parts of what it needs: a map whose address is taken has to stand in memory, on the way of
+/// the others, too.
 #[cold]
 #[inline(never)]
 fn flat_header(data: &[u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> FunctionHeader {
@@ -457,8 +465,8 @@ pub struct FunctionHeader {
 }
 
 impl FunctionHeader {
-    /// The address field as it stands in the bytes: 0 where it has not been relocated; on PowerPC ELFv1
-    /// the address of a function descriptor.
+    /// The address field as it stands in the bytes: 0 where it has not been relocated; on PowerPC
+    /// ELFv1 the address of a function descriptor.
     #[must_use]
     #[inline]
     pub fn address(&self) -> u64 {

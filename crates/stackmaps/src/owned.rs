@@ -6,8 +6,8 @@ use super::record::Record;
 use crate::addr::RecordId;
 use crate::error::{Error, Result};
 
-/// A section that owns its bytes and hands out views by small references, so that what keeps many records
-/// (a table of sites) pays eight bytes for each.
+/// A section that owns its bytes and hands out views by small references, so that what keeps many
+/// records (a table of sites) pays eight bytes for each.
 #[derive(Clone, Debug)]
 pub struct OwnedMaps {
     bytes: Box<[u8]>,
@@ -57,7 +57,8 @@ impl OwnedMaps {
         }
     }
 
-    /// The record that starts at an offset that a reference [had](RecordRef::offset), with its map's constants.
+    /// The record that starts at an offset that a reference [had](RecordRef::offset), with its
+    /// map's constants.
     #[must_use]
     pub fn at(&self, at: u32) -> Option<(Record<'_>, Constants<'_>)> {
         let map = self.map_before(at)?;
@@ -78,8 +79,8 @@ impl OwnedMaps {
         Some(map as u32)
     }
 
-    /// The record of a reference with its map's constants; `None` where this section cannot have given it. A
-    /// reference from another section may give a record of nonsense.
+    /// The record of a reference with its map's constants; `None` where this section cannot have
+    /// given it. A reference from another section may give a record of nonsense.
     #[must_use]
     pub fn get(&self, reference: RecordRef) -> Option<(Record<'_>, Constants<'_>)> {
         let map = self

@@ -30,8 +30,8 @@ pub struct Record<'a> {
     told: [u8; 2],
 }
 
-/// The bytes of the smallest record: no locations, no live-outs, and the padding after them, which may be
-/// missing at the end of the section.
+/// The bytes of the smallest record: no locations, no live-outs, and the padding after them, which
+/// may be missing at the end of the section.
 pub(super) const SMALLEST: usize = HEADER + 4;
 
 pub(super) const fn location_size(version: Version) -> usize {
@@ -47,14 +47,16 @@ fn kind(location: &[u8]) -> u8 {
     location.first().copied().unwrap_or(0)
 }
 
-/// The next multiple of 8. Of numbers of bytes that are there, or of parts of a record, which are far from overflowing.
+/// The next multiple of 8. Of numbers of bytes that are there, or of parts of a record, which are
+/// far from overflowing.
 #[inline(always)]
 const fn align8(len: usize) -> usize {
     (len + 7) & !7
 }
 
-/// Where the padding and the number of live-outs start, from the start of a record with so many locations. Every part
-/// of a map before a record has a size that is a multiple of 8, so padding may be counted from the record.
+/// Where the padding and the number of live-outs start, from the start of a record with so many
+/// locations. Every part of a map before a record has a size that is a multiple of 8, so padding
+/// may be counted from the record.
 #[inline(always)]
 pub(super) const fn tail(version: Version, locations: u16) -> usize {
     let locations = locations as usize;
@@ -75,8 +77,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The record at `at` and its end, if they lie in the bytes. Everything that says where its parts are is read here,
-    /// once.
+    /// The record at `at` and its end, if they lie in the bytes. Everything that says where its
+    /// parts are is read here, once.
     #[inline(always)]
     pub(super) fn read(bytes: Bytes<'a>, version: Version, at: usize) -> Option<(Self, usize)> {
         let Bytes { data, endian } = bytes;
@@ -102,7 +104,8 @@ impl<'a> Record<'a> {
         Some((record, at + align8(len).min(from.len())))
     }
 
-    /// A record of a flat map whose entry is `entry` and whose locations and live-outs are the first and the last of `raw`.
+    /// A record of a flat map whose entry is `entry` and whose locations and live-outs are the
+    /// first and the last of `raw`.
     pub(super) fn of_flat(
         endian: Endian,
         dialect: Dialect,
@@ -196,8 +199,9 @@ impl<'a> Record<'a> {
         ByteOffset::new(self.at as u64)
     }
 
-    /// Whether this may stand for a record that LLVM could not encode (more than 65,535 locations or
-    /// live-outs): the ID is `u64::MAX` and nothing else is there. A legal record can look the same.
+    /// Whether this may stand for a record that LLVM could not encode (more than 65,535 locations
+    /// or live-outs): the ID is `u64::MAX` and nothing else is there. A legal record can look the
+    /// same.
     #[must_use]
     pub fn may_be_overflow(&self) -> bool {
         (self.id, self.locations, self.live_outs) == (u64::MAX, 0, 0)
@@ -220,7 +224,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The registers that are live after the patchpoint. See the crate's documentation before trusting it.
+    /// The registers that are live after the patchpoint. See the crate's documentation before
+    /// trusting it.
     #[must_use]
     #[inline(always)]
     pub fn live_outs(&self) -> LiveOuts<'a> {
@@ -234,16 +239,16 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// How many bytes are reserved at the record, where its map tells it: a flat one may, the others do not. Of a
-    /// statepoint: the bytes of its call, which end at its offset.
+    /// How many bytes are reserved at the record, where its map tells it: a flat one may, the
+    /// others do not. Of a statepoint: the bytes of its call, which end at its offset.
     #[must_use]
     pub fn reserved(&self) -> Option<Len> {
         let [call_size, _] = self.told;
         (call_size > 0).then(|| Len::new(call_size.into()))
     }
 
-    /// Whether live-outs were looked for at this record: without that, that none are listed says nothing. `None` where its map
-    /// does not tell, as only a flat one does.
+    /// Whether live-outs were looked for at this record: without that, that none are listed says
+    /// nothing. `None` where its map does not tell, as only a flat one does.
     #[must_use]
     pub fn has_live_out_info(&self) -> Option<bool> {
         let [_, flags] = self.told;

@@ -1,9 +1,10 @@
 //! The records of `gc.statepoint`: what the numbers and locations of such a record mean.
 //!
-//! A record holds the calling convention, flags and a count as constants; that many values for deoptimization; then
-//! pairs of locations, base and derived pointer of each reference that is live across the call; then the stack slots
-//! that hold references themselves. The record's offset is the return address of the call. Source:
-//! `docs/Statepoints.rst`, "Stack Map Format", and `lib/CodeGen/StackMaps.cpp`.
+//! A record holds the calling convention, flags and a count as constants; that many values for
+//! deoptimization; then pairs of locations, base and derived pointer of each reference that is live
+//! across the call; then the stack slots that hold references themselves. The record's offset is
+//! the return address of the call. Source: `docs/Statepoints.rst`, "Stack Map Format", and
+//! `lib/CodeGen/StackMaps.cpp`.
 
 use super::map::Constants;
 use super::record::{Locations, Record};
@@ -36,9 +37,10 @@ const FLAGS: u64 = 3;
 const HEADER: usize = 3;
 
 impl<'a> Statepoint<'a> {
-    /// Reads a record as one of a statepoint; `None` if it does not begin as those do: with the number of a calling convention, with
-    /// flags that there are, and with no more values for deoptimization than it has locations. Other records may begin so, too:
-    /// their live values are what the program chose.
+    /// Reads a record as one of a statepoint; `None` if it does not begin as those do: with the
+    /// number of a calling convention, with flags that there are, and with no more values for
+    /// deoptimization than it has locations. Other records may begin so, too: their live values are
+    /// what the program chose.
     #[must_use]
     pub fn of(record: &Record<'a>, constants: Constants<'a>) -> Option<Self> {
         let locations = record.locations();
@@ -73,7 +75,8 @@ impl<'a> Statepoint<'a> {
         (HEADER..HEADER + self.deopt).filter_map(move |at| locations.get(at))
     }
 
-    /// The references. A stack slot that holds references ends them: it is no pointer that could move.
+    /// The references. A stack slot that holds references ends them: it is no pointer that could
+    /// move.
     pub fn references(&self) -> impl Iterator<Item = Reference> + use<'a> {
         let locations = self.locations;
         let first = HEADER + self.deopt;

@@ -46,10 +46,11 @@ pub enum Dialect {
 /// What a version byte of 2 means: LLVM 4 wrote it, and the flat layouts have it, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VersionTwo {
-    /// What the bytes are: a map is checked as each, whole, and is the one of which all of it is right. Where it is right as
-    /// more than one, that is an error, never a guess. LLVM 4's numbers of functions, constants and records would have to be
-    /// ascending offsets of arrays that fit each other, and a flat map's offsets numbers that add up: no map of more than
-    /// a few bytes is both unless it was made to be.
+    /// What the bytes are: a map is checked as each, whole, and is the one of which all of it is
+    /// right. Where it is right as more than one, that is an error, never a guess. LLVM 4's numbers
+    /// of functions, constants and records would have to be ascending offsets of arrays that fit
+    /// each other, and a flat map's offsets numbers that add up: no map of more than a few bytes is
+    /// both unless it was made to be.
     #[default]
     Detected,
     /// LLVM 4's.

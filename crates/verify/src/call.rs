@@ -1,4 +1,5 @@
-//! The rule for call sites: what stands there after a change is what stood there, with another target.
+//! The rule for call sites: what stands there after a change is what stood there, with another
+//! target.
 
 use alloc::vec::Vec;
 
@@ -9,8 +10,8 @@ use super::dispatch::isa;
 use super::facts::{Dest, Facts, Flow, Sort};
 use crate::error::{Error, Result};
 
-/// Checks that `new` is the call or jump `old`, which stands at the site, but leads to `to`: only the bits of its operand
-/// differ, and it decodes to a branch of the same sort to that address.
+/// Checks that `new` is the call or jump `old`, which stands at the site, but leads to `to`: only
+/// the bits of its operand differ, and it decodes to a branch of the same sort to that address.
 ///
 /// # Errors
 /// [`Error::Call`].
@@ -40,8 +41,9 @@ pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) 
     }
 }
 
-/// Checks that a stub at `at`, to which a PowerPC call goes, leaves for the function `to`: it saves the TOC pointer where the
-/// caller restores it from, and changes nothing that the function or its caller could miss.
+/// Checks that a stub at `at`, to which a PowerPC call goes, leaves for the function `to`: it saves
+/// the TOC pointer where the caller restores it from, and changes nothing that the function or its
+/// caller could miss.
 ///
 /// # Errors
 /// [`Error::Call`].

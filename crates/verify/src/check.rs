@@ -8,8 +8,8 @@ use super::policy::Policy;
 use super::walk::{self, Checked};
 use crate::error::Result;
 
-/// Checks that `code`, in the place of the site's reserved bytes, and its stubs keep every rule of this
-/// [crate](crate).
+/// Checks that `code`, in the place of the site's reserved bytes, and its stubs keep every rule of
+/// this [crate](crate).
 ///
 /// ```
 /// use llvm_stackmaps::Constants;

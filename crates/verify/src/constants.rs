@@ -5,8 +5,9 @@ use patchpoint_isa::RegSet;
 
 use super::facts::{Constant, Facts};
 
-/// The last registers that became constants. Two are enough: a far branch builds its target at once, and what is stored far
-/// from the stack pointer may be loaded from a constant address when the distance is there already.
+/// The last registers that became constants. Two are enough: a far branch builds its target at
+/// once, and what is stored far from the stack pointer may be loaded from a constant address when
+/// the distance is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Constants {
     last: Option<(DwarfReg, u64)>,

@@ -4,7 +4,8 @@ use patchpoint_isa::Arch;
 
 use super::facts::Isa;
 
-/// Evaluates an expression in which a name stands for the module of an architecture: the one place where one is chosen.
+/// Evaluates an expression in which a name stands for the module of an architecture: the one place
+/// where one is chosen.
 macro_rules! of_arch {
     ($arch:expr, $isa:ident => $what:expr) => {
         match $arch {

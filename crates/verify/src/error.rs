@@ -1,5 +1,5 @@
-//! The checker's refusals. Each is one sentence with the place, what was needed, what was there, and how to mend it; a
-//! variant's fields are what its sentence names.
+//! The checker's refusals. Each is one sentence with the place, what was needed, what was there,
+//! and how to mend it; a variant's fields are what its sentence names.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -33,7 +33,8 @@ pub enum Error {
          its record"
     )]
     NoRecord { site: Box<SiteName> },
-    /// The record names a register that the architecture has not, or that is not known to hold values.
+    /// The record names a register that the architecture has not, or that is not known to hold
+    /// values.
     #[error(
         "{site}: the record names {register}, which is no register that a value can be in: is the stack \
          map of this architecture?"

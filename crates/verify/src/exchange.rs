@@ -11,9 +11,10 @@ use super::dispatch::isa;
 use super::facts::{Exchange, Facts};
 use crate::error::{Error, Result};
 
-/// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that differ
-/// belong to one instruction, which stands at the same place in both, lie inside one naturally aligned quadword,
-/// and both instructions are of those that the architecture lets be exchanged: see its decoder for the rule.
+/// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that
+/// differ belong to one instruction, which stands at the same place in both, lie inside one
+/// naturally aligned quadword, and both instructions are of those that the architecture lets be
+/// exchanged: see its decoder for the rule.
 ///
 /// # Errors
 /// [`Error::Exchange`].
@@ -63,9 +64,9 @@ fn bytes_of<'a>(site: &SiteContext<'_>, bytes: &'a [u8], facts: &Facts) -> &'a [
         .expect("an instruction lies in the bytes from which it was decoded")
 }
 
-/// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first bytes become the trap,
-/// which is no longer than any instruction, inside one naturally aligned quadword, the instruction that was there may
-/// become a trap under execution, and nothing else changes.
+/// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first bytes
+/// become the trap, which is no longer than any instruction, inside one naturally aligned quadword,
+/// the instruction that was there may become a trap under execution, and nothing else changes.
 ///
 /// # Errors
 /// [`Error::Exchange`].

@@ -1,4 +1,5 @@
-//! What the rules need to know of one instruction and of one architecture. A decoder per architecture fills them.
+//! What the rules need to know of one instruction and of one architecture. A decoder per
+//! architecture fills them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -55,7 +56,8 @@ pub(super) enum StackStore {
     None,
     /// From and to (exclusive), in bytes from the stack pointer before the instruction.
     Range(i64, i64),
-    /// `size` bytes from the stack pointer, `disp` and the index on: a distance beyond what an instruction can say.
+    /// `size` bytes from the stack pointer, `disp` and the index on: a distance beyond what an
+    /// instruction can say.
     #[allow(dead_code, reason = "x86-64 and RISC-V say every distance otherwise")]
     Indexed {
         index: DwarfReg,
@@ -111,10 +113,11 @@ pub(super) struct Facts {
     pub(super) len: u8,
     /// Does nothing, and is of the forms meant for that.
     pub(super) nop: bool,
-    /// For code that can be returned into before its end: how many bytes from its start. Calls without return to
-    /// their end.
+    /// For code that can be returned into before its end: how many bytes from its start. Calls
+    /// without return to their end.
     pub(super) returns_at: Option<u8>,
-    /// Where the unit starts to which this instruction belongs, unless it is its first: nobody else branches here.
+    /// Where the unit starts to which this instruction belongs, unless it is its first: nobody else
+    /// branches here.
     pub(super) unit: Option<u64>,
     pub(super) flow: Flow,
     /// Every register that it may write in part or whole, without the stack pointer and flags.
@@ -129,7 +132,8 @@ pub(super) struct Facts {
     pub(super) refused: Option<&'static str>,
 }
 
-/// The rule of architectures where a trap may replace every instruction that is executed at that moment.
+/// The rule of architectures where a trap may replace every instruction that is executed at that
+/// moment.
 pub(super) const fn any_instruction(_: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
@@ -164,7 +168,8 @@ impl Facts {
         self.addr.wrapping_add(self.len as u64)
     }
 
-    /// The address to which a call returns, or a thread may return where it does nothing for others.
+    /// The address to which a call returns, or a thread may return where it does nothing for
+    /// others.
     pub(super) const fn return_address(&self) -> u64 {
         match self.returns_at {
             Some(at) => self.addr.wrapping_add(at as u64),
@@ -188,7 +193,8 @@ pub(super) type Decode = fn(u64, &[u8], &mut Vec<Facts>) -> Result<(), Undecodab
 /// The target and the length of the call with which bytes at an address begin.
 pub(super) type PatchpointCall = fn(u64, &[u8]) -> Option<(u64, u32)>;
 
-/// Of two instructions and their bytes: what they are if they call or jump together, and where they lead.
+/// Of two instructions and their bytes: what they are if they call or jump together, and where they
+/// lead.
 pub(super) type Pair = fn(&Facts, &Facts, &[u8]) -> Option<(Sort, u64)>;
 
 /// Of code, given which addresses are targets: its fields.
@@ -198,7 +204,8 @@ pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<
 pub(super) struct Isa {
     /// Appends the instructions of all bytes, which start at the address and do not wrap around.
     pub(super) decode: Decode,
-    /// The first instruction of the bytes at the address, as text, with its length; `None` if it does not decode.
+    /// The first instruction of the bytes at the address, as text, with its length; `None` if it
+    /// does not decode.
     pub(super) text: fn(u64, &[u8], &mut String) -> Option<usize>,
     /// What LLVM emits as the call of a patchpoint, before the nops.
     pub(super) patchpoint_call: PatchpointCall,
@@ -206,9 +213,11 @@ pub(super) struct Isa {
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
     /// The instruction that traps and is no longer than any other.
     pub(super) trap: &'static [u8],
-    /// Whether the first of these instructions, which stand in a shadow, may become the trap under execution; if not, why.
+    /// Whether the first of these instructions, which stand in a shadow, may become the trap under
+    /// execution; if not, why.
     pub(super) trap_replaces: fn(&[u8]) -> Result<(), &'static str>,
-    /// Whether a thread that returns to a return offset has to find code that was made for it, not just nops.
+    /// Whether a thread that returns to a return offset has to find code that was made for it, not
+    /// just nops.
     pub(super) return_offsets_restore: bool,
     /// Whether one instruction may become another under execution; if not, why.
     pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
@@ -216,11 +225,13 @@ pub(super) struct Isa {
     pub(super) distance: fn(usize) -> Option<&'static [u8]>,
     /// What two instructions with these bytes are that together call or jump, and where they lead.
     pub(super) pair: Pair,
-    /// Where a stub leads by which a call leaves for a function of other conventions, if it does just that.
+    /// Where a stub leads by which a call leaves for a function of other conventions, if it does
+    /// just that.
     pub(super) leaving: fn(u64, &[u8]) -> Option<u64>,
     /// The offset of the first instruction on vectors of unknown length.
     pub(super) scalable: fn(&[u8]) -> Option<usize>,
-    /// The fields of code that may vary, in their order, given which addresses are targets; `None` for code that can have none.
+    /// The fields of code that may vary, in their order, given which addresses are targets; `None`
+    /// for code that can have none.
     pub(super) fields: Fields,
     pub(super) abi: Abi,
 }
@@ -233,7 +244,8 @@ pub(super) enum Sort {
     Branch,
 }
 
-/// One instruction that becomes another while threads execute it: at the same address, of the same length.
+/// One instruction that becomes another while threads execute it: at the same address, of the same
+/// length.
 #[allow(dead_code, reason = "not every architecture needs all")]
 pub(super) struct Exchange<'a> {
     pub(super) before: &'a Facts,

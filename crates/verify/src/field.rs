@@ -9,7 +9,8 @@ pub struct Field {
     pub at: usize,
     /// How many bytes: 1, 2, 4 or 8.
     pub len: usize,
-    /// Of a branch that leaves: the offset of the instruction's end, from which its distance counts.
+    /// Of a branch that leaves: the offset of the instruction's end, from which its distance
+    /// counts.
     pub branch_end: Option<usize>,
 }
 

@@ -1,10 +1,11 @@
 //! The independent checker of what is about to be written.
 //!
-//! It sees only bytes, the site with its record, and what the sequence declares; it shares no table and no code
-//! with the assembler, so that a mistake there is found here: this crate depends on nothing that assembles, and of
-//! `patchpoint-isa` it uses the vocabulary and the contract of a site, not the facts by which sequences are assembled. Raw
-//! bytes from a runtime pass through it like anything else. The code is the site's bytes and those of its stubs; control enters at the site's first byte
-//! and, from calls made by earlier sequences, at the site's return offsets.
+//! It sees only bytes, the site with its record, and what the sequence declares; it shares no table
+//! and no code with the assembler, so that a mistake there is found here: this crate depends on
+//! nothing that assembles, and of `patchpoint-isa` it uses the vocabulary and the contract of a
+//! site, not the facts by which sequences are assembled. Raw bytes from a runtime pass through it
+//! like anything else. The code is the site's bytes and those of its stubs; control enters at the
+//! site's first byte and, from calls made by earlier sequences, at the site's return offsets.
 //!
 //! # Rules
 //!
@@ -43,12 +44,13 @@
 //!
 //! # Structure
 //!
-//! `walk` holds the rules and knows no architecture; it works on `facts`, one per instruction, which a decoder
-//! per architecture delivers together with its ABI. `policy` turns the site into sets of registers. One decoding
-//! pass and one walk along the control flow; nothing is formatted unless it is refused. `template` admits code that
-//! differs from checked code in constants only.
+//! `walk` holds the rules and knows no architecture; it works on `facts`, one per instruction,
+//! which a decoder per architecture delivers together with its ABI. `policy` turns the site into
+//! sets of registers. One decoding pass and one walk along the control flow; nothing is formatted
+//! unless it is refused. `template` admits code that differs from checked code in constants only.
 //!
-//! An architecture is the file or folder of its name, chosen in one `match` (`of_arch!` in `dispatch`); the other files know none.
+//! An architecture is the file or folder of its name, chosen in one `match` (`of_arch!` in
+//! `dispatch`); the other files know none.
 //!
 //! # An example
 //!
@@ -68,9 +70,9 @@
 //!
 //! # Cost
 //!
-//! Linear in the number of instructions, times the number of stubs: about half a microsecond for an inline cache of
-//! 32 bytes. An instruction where paths join is visited again only when they know less than before, which happens
-//! at most once per register.
+//! Linear in the number of instructions, times the number of stubs: about half a microsecond for an
+//! inline cache of 32 bytes. An instruction where paths join is visited again only when they know
+//! less than before, which happens at most once per register.
 
 #![cfg_attr(
     not(test),

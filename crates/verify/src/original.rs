@@ -21,7 +21,8 @@ pub enum Original {
         /// The offset to which the call returns, in bytes: a return offset unless it is the end.
         returns_at: u32,
     },
-    /// Something else: in a shadow or entry site real instructions, in a patchpoint nothing that LLVM emits.
+    /// Something else: in a shadow or entry site real instructions, in a patchpoint nothing that
+    /// LLVM emits.
     Instructions {
         /// The offsets to which calls return, ascending, in bytes, without the end.
         calls: Vec<u32>,
@@ -30,13 +31,13 @@ pub enum Original {
 
 /// Decodes the reserved bytes of a site that was not patched yet, which stand at `addr`.
 ///
-/// A patchpoint holds only [`Original::Nops`] or [`Original::LlvmCall`]; anything else there means that the
-/// reserved length or the address is wrong.
+/// A patchpoint holds only [`Original::Nops`] or [`Original::LlvmCall`]; anything else there means
+/// that the reserved length or the address is wrong.
 ///
 /// # Errors
 ///
-/// [`Error::Original`] if an instruction is cut off by the end or does not decode: then the reserved length is
-/// wrong, or LLVM's count of a shadow was.
+/// [`Error::Original`] if an instruction is cut off by the end or does not decode: then the
+/// reserved length is wrong, or LLVM's count of a shadow was.
 pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
     let isa = super::dispatch::isa(arch);
     let refused = |at: u64, what| Error::Original {
@@ -89,8 +90,8 @@ fn classify(call: Option<(u64, u32)>, start: u64, code: &[Facts]) -> Original {
     Original::Instructions { calls }
 }
 
-/// The offsets in bytes at which the instructions of `bytes` end, ascending, up to the first that does not
-/// decode.
+/// The offsets in bytes at which the instructions of `bytes` end, ascending, up to the first that
+/// does not decode.
 #[must_use]
 pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
     let offset = |f: &Facts| u32::try_from(f.end().wrapping_sub(addr.get())).ok();
@@ -106,7 +107,8 @@ pub fn is_call(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> bool {
     decodes && matches!(code.as_slice(), [one] if is_call(one))
 }
 
-/// How many of the bytes from `addr` on look like a patchpoint's: LLVM's call, if there is one, and nops.
+/// How many of the bytes from `addr` on look like a patchpoint's: LLVM's call, if there is one, and
+/// nops.
 #[must_use]
 pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
     let isa = super::dispatch::isa(arch);
@@ -124,8 +126,8 @@ pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
 pub struct Outline(Vec<Facts>);
 
 impl Outline {
-    /// Decodes a function from its start. Behind bytes that do not decode, which may be data, it goes on at the next of
-    /// `known`: ascending addresses at which instructions start.
+    /// Decodes a function from its start. Behind bytes that do not decode, which may be data, it
+    /// goes on at the next of `known`: ascending addresses at which instructions start.
     pub fn of(arch: Arch, addr: CodeAddr, bytes: &[u8], known: &[CodeAddr]) -> Self {
         let mut outline = Self::default();
         outline.extend(arch, addr, bytes, known);
@@ -162,7 +164,8 @@ impl Outline {
         before.is_some_and(|before| addr.get() < before.end())
     }
 
-    /// The branches whose targets the instruction says: the addresses of the instruction, and that of its target.
+    /// The branches whose targets the instruction says: the addresses of the instruction, and that
+    /// of its target.
     pub fn branches(&self) -> impl Iterator<Item = (Range<u64>, u64)> + '_ {
         self.0.iter().filter_map(|facts| match facts.flow {
             Flow::Jump(Dest::Address(to))

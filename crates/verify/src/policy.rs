@@ -11,10 +11,11 @@ use crate::error::{Error, Result};
 pub(super) struct Policy {
     /// What may be written.
     pub(super) writable: RegSet,
-    /// What must not have been written when control leaves for good by a jump: an exit stub reads it.
+    /// What must not have been written when control leaves for good by a jump: an exit stub reads
+    /// it.
     pub(super) kept_for_exit_stubs: RegSet,
-    /// What must not have been written when control goes on at the site's end, or in another function: return
-    /// registers at an entry, which are free only on paths that return.
+    /// What must not have been written when control goes on at the site's end, or in another
+    /// function: return registers at an entry, which are free only on paths that return.
     pub(super) kept_for_the_function: RegSet,
     /// What a C function that is called returns, as far as the site has a use for it.
     pub(super) result: RegSet,
@@ -58,8 +59,9 @@ impl Policy {
     }
 }
 
-/// The registers that the platform's C convention makes a function keep for its caller, frame and stack pointer aside:
-/// live at every patchpoint, unless the function has saved them, whether a record lists them or not.
+/// The registers that the platform's C convention makes a function keep for its caller, frame and
+/// stack pointer aside: live at every patchpoint, unless the function has saved them, whether a
+/// record lists them or not.
 #[must_use]
 pub fn callee_saved(arch: Arch) -> RegSet {
     super::dispatch::isa(arch).abi.callee_saved
@@ -90,7 +92,8 @@ fn refuse_outputs(site: &SiteContext<'_>, isa: &Isa, refused: RegSet) -> Result<
     }
 }
 
-/// The register of a set that an error names. Sets are nearly always empty here, and iterating costs.
+/// The register of a set that an error names. Sets are nearly always empty here, and iterating
+/// costs.
 pub(super) fn first(set: RegSet) -> Option<DwarfReg> {
     match set.is_empty() {
         true => None,
@@ -166,8 +169,9 @@ impl Recorded {
     }
 }
 
-/// What LLVM writes for a register without a DWARF number. On SystemZ these are pairs of registers, both of which
-/// are then listed themselves, and the floating-point control register, which no sequence may write.
+/// What LLVM writes for a register without a DWARF number. On SystemZ these are pairs of registers,
+/// both of which are then listed themselves, and the floating-point control register, which no
+/// sequence may write.
 const UNNUMBERED: DwarfReg = DwarfReg::new(u16::MAX);
 
 /// The first register that a record names in which no patch and no exit is known to keep a value.
@@ -179,7 +183,8 @@ pub fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
         let live_outs = record.live_outs().map(|live| live.reg);
         live_outs.filter(|reg| !abi.unnumbered_live_outs || *reg != UNNUMBERED)
     };
-    // Every record that is registered comes here, and next to none has such a register: nothing depends on one of them.
+    // Every record that is registered comes here, and next to none has such a register: nothing
+    // depends on one of them.
     let mut all = true;
     of_locations().for_each(|reg| all &= is_kept(reg));
     of_live_outs().for_each(|reg| all &= is_kept(reg));

@@ -1,7 +1,9 @@
-//! Instructions on vectors of a length that is not known when code is compiled: SVE and SME of AArch64, V of RISC-V.
+//! Instructions on vectors of a length that is not known when code is compiled: SVE and SME of
+//! AArch64, V of RISC-V.
 //!
-//! No exit saves their registers, and where no record tells what is live at a site, a function that has such instructions may
-//! keep a value there. Encodings: Arm ARM C4.1 (top-level encodings: SVE, SME); RISC-V unprivileged ISA 31.5 and 31.7.
+//! No exit saves their registers, and where no record tells what is live at a site, a function that
+//! has such instructions may keep a value there. Encodings: Arm ARM C4.1 (top-level encodings: SVE,
+//! SME); RISC-V unprivileged ISA 31.5 and 31.7.
 
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::Arch;

@@ -1,9 +1,10 @@
 //! Code that was checked once, and may be written again with other constants in it.
 //!
-//! Problem: checking an inline cache takes ten times as long as writing it, and a runtime writes the same one over and
-//! over, with another class and another field each time. Approach: of code that [`check`](super::check) has
-//! accepted, a [`Template`] keeps the bytes, and knows of each whether it is open: a displacement, an immediate or the
-//! distance of a branch that no rule looks at, as the decoder finds them. Code is admitted later if
+//! Problem: checking an inline cache takes ten times as long as writing it, and a runtime writes
+//! the same one over and over, with another class and another field each time. Approach: of code
+//! that [`check`](super::check) has accepted, a [`Template`] keeps the bytes, and knows of each
+//! whether it is open: a displacement, an immediate or the distance of a branch that no rule looks
+//! at, as the decoder finds them. Code is admitted later if
 //!
 //! 1. its closed bytes are those that were checked;
 //! 2. each open distance leads to the target that was asked for in its place, which is outside of the site;
@@ -11,9 +12,10 @@
 //!
 //! # Why that is enough
 //!
-//! On x86-64, an instruction's length, its kind and its registers are in its prefixes, its opcode and its ModRM and SIB
-//! bytes, which are closed: admitted code decodes into the same instructions at the same offsets. A rule then
-//! comes to another verdict only if it looks at the contents of a field, or at the address:
+//! On x86-64, an instruction's length, its kind and its registers are in its prefixes, its opcode
+//! and its ModRM and SIB bytes, which are closed: admitted code decodes into the same instructions
+//! at the same offsets. A rule then comes to another verdict only if it looks at the contents of a
+//! field, or at the address:
 //!
 //! - rules 2 and 3 look at where branches lead. Those inside of the site are closed, and relative. Those that leave lead to
 //!   a target, by 2 above, that the sequence declares under the same contract as the one that was checked. A branch through
@@ -24,8 +26,9 @@
 //! - rule 4, 6 and 7 look at none. So that it stays so, immediates are open only in the few instructions whose registers
 //!   and flags do not depend on them; a shift by 0, for example, is another thing than one by 1.
 //!
-//! What the rules know of the site (its record, shape, convention and return offsets) is not asked here: a template is for
-//! sites that have the same. Whoever keeps templates sees to it; see `engine/templates`.
+//! What the rules know of the site (its record, shape, convention and return offsets) is not asked
+//! here: a template is for sites that have the same. Whoever keeps templates sees to it; see
+//! `engine/templates`.
 //!
 //! By 3, a value in a wrong field is refused even though every rule holds.
 
@@ -64,8 +67,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// The template of code that `check` has just accepted for this site, without stubs. All fields are open that may
-    /// be. `None` for code that cannot have one.
+    /// The template of code that `check` has just accepted for this site, without stubs. All fields
+    /// are open that may be. `None` for code that cannot have one.
     pub fn of(site: &SiteContext<'_>, code: &[u8], declared: &Declared) -> Option<Self> {
         if !site.return_offsets.is_empty() || !declared.vouched.is_empty() {
             return None;
@@ -122,8 +125,8 @@ impl Template {
         &self.code
     }
 
-    /// Whether code for a site at that address may be written: see the head of this file. There is one content for each
-    /// open field; what cannot be had is not there.
+    /// Whether code for a site at that address may be written: see the head of this file. There is
+    /// one content for each open field; what cannot be had is not there.
     #[inline]
     pub fn admits(
         &self,

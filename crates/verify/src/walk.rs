@@ -1,8 +1,8 @@
 //! The rules, along every path. Knows no architecture.
 //!
-//! A state per instruction (stack depth, registers written so far, a register known to hold a constant) is carried
-//! along the control flow until nothing changes. States only lose knowledge where paths join, so this ends: each
-//! instruction is visited again at most once per register.
+//! A state per instruction (stack depth, registers written so far, a register known to hold a
+//! constant) is carried along the control flow until nothing changes. States only lose knowledge
+//! where paths join, so this ends: each instruction is visited again at most once per register.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -20,10 +20,11 @@ use crate::error::{Error, InstructionAt, Result};
 /// What the checker found in code that it accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The registers that may have been written when control leaves the site, the scratch register and what
-    /// calls lose included; the stack pointer excluded.
+    /// The registers that may have been written when control leaves the site, the scratch register
+    /// and what calls lose included; the stack pointer excluded.
     pub clobbers: RegSet,
-    /// The offsets in the site to which its own calls return, ascending, in bytes, without the site's end.
+    /// The offsets in the site to which its own calls return, ascending, in bytes, without the
+    /// site's end.
     pub return_offsets: Vec<u32>,
 }
 
@@ -46,7 +47,8 @@ struct Part<'a> {
     last: usize,
 }
 
-/// Where a store goes, from and to, from the stack pointer as it was on entry to the site; `None` where that is not known.
+/// Where a store goes, from and to, from the stack pointer as it was on entry to the site; `None`
+/// where that is not known.
 fn stored(store: StackStore, before: State) -> Option<(i64, i64)> {
     let (from, to) = match store {
         StackStore::Range(from, to) => (from, to),

@@ -1,9 +1,11 @@
 //! x86-64: iced-x86's decoder and instruction tables, turned into [`Facts`].
 //!
-//! Instructions are accepted by instruction set: of the sets listed in [`is_plain`] it is known that they change
-//! registers, arithmetic flags and memory only. The few others in those sets are refused one by one.
+//! Instructions are accepted by instruction set: of the sets listed in [`is_plain`] it is known
+//! that they change registers, arithmetic flags and memory only. The few others in those sets are
+//! refused one by one.
 //!
-//! Registers and conventions: System V ABI, AMD64 supplement, sections 3.2.1 to 3.2.3, DWARF numbers figure 3.36.
+//! Registers and conventions: System V ABI, AMD64 supplement, sections 3.2.1 to 3.2.3, DWARF
+//! numbers figure 3.36.
 
 mod branches;
 
@@ -39,8 +41,8 @@ fn retargets(exchange: &Exchange<'_>) -> bool {
     exchange.before.len >= 5 && before.is_some() && before == after && *exchange.differing.start() >= operand
 }
 
-/// Two nops or direct jumps of 5 bytes, inside one naturally aligned quadword (AMD64 APM volume 2, 7.6.1); or the distance of a
-/// call or jump, all of which is inside one.
+/// Two nops or direct jumps of 5 bytes, inside one naturally aligned quadword (AMD64 APM volume 2,
+/// 7.6.1); or the distance of a call or jump, all of which is inside one.
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     if retargets(exchange) {
         let end = exchange.before.end();
@@ -168,7 +170,8 @@ fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecoda
     Ok(())
 }
 
-/// The fields of code that may vary in a [template](super::template), in their order; `None` for code that can have none.
+/// The fields of code that may vary in a [template](super::template), in their order; `None` for
+/// code that can have none.
 fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>> {
     let start = code.addr.get();
     let mut facts = Vec::new();
@@ -239,8 +242,8 @@ fn is_open_to_any_immediate(instruction: &Instruction) -> bool {
     )
 }
 
-/// Whether a branch has an operand size prefix: Intel's processors ignore it, AMD's cut the address to 16 bits and
-/// take a shorter displacement.
+/// Whether a branch has an operand size prefix: Intel's processors ignore it, AMD's cut the address
+/// to 16 bits and take a shorter displacement.
 fn ambiguous(bytes: &[u8], start: u64, instruction: &Instruction) -> bool {
     if instruction.flow_control() == FlowControl::Next {
         return false;
@@ -334,7 +337,8 @@ struct Written {
     /// Those that hold values.
     values: RegSet,
     stack_pointer: bool,
-    /// Whether there is another one, or an x87 or MMX register is used at all: reading one changes modes too.
+    /// Whether there is another one, or an x87 or MMX register is used at all: reading one changes
+    /// modes too.
     other: bool,
 }
 
@@ -481,7 +485,8 @@ fn changes_system_flags(instruction: &Instruction) -> bool {
     changed & (system | RflagsBits::DF) != 0 || instruction.rflags_cleared() & system != 0
 }
 
-/// Whether the instructions of a set change only registers that hold values, arithmetic flags and memory.
+/// Whether the instructions of a set change only registers that hold values, arithmetic flags and
+/// memory.
 const fn is_plain(set: CpuidFeature) -> bool {
     use CpuidFeature as F;
     matches!(

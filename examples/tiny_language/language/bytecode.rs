@@ -1,7 +1,7 @@
 //! The interpreter's instructions, and the functions of the language's library in them.
 //!
-//! What has a compiled version has it in `examples/objects/tiny`, where the sites' IDs refer to these instructions by
-//! their index.
+//! What has a compiled version has it in `examples/objects/tiny`, where the sites' IDs refer to
+//! these instructions by their index.
 
 use super::object::Name;
 use super::value::Word;

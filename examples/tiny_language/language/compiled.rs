@@ -1,4 +1,5 @@
-//! The objects that LLVM compiled, and what it must be told about their sites: see `examples/objects/tiny/README.md`.
+//! The objects that LLVM compiled, and what it must be told about their sites: see
+//! `examples/objects/tiny/README.md`.
 
 use patchpoint::CallShape;
 use patchpoint::addr::RecordId;
@@ -60,7 +61,8 @@ impl Object {
     }
 }
 
-/// The best version of a function that takes no more for granted than it may; `None` if it has no compiled one.
+/// The best version of a function that takes no more for granted than it may; `None` if it has no
+/// compiled one.
 pub(crate) fn object(function: FunctionId, may_hope: bool) -> Option<Object> {
     let careful = Version::Careful;
     let (name, version, bytes): (_, _, &[u8]) = match function {

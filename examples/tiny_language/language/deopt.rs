@@ -1,8 +1,8 @@
 //! Leaving compiled code: the interpreter goes on where it was.
 //!
-//! Every site's live values are the isolate and all registers of the interpreter at the site's instruction, so there is
-//! nothing to reconstruct: they are read, the interpreter runs to the function's end, and the compiled frame is made to
-//! return its result.
+//! Every site's live values are the isolate and all registers of the interpreter at the site's
+//! instruction, so there is nothing to reconstruct: they are read, the interpreter runs to the
+//! function's end, and the compiled frame is made to return its result.
 
 use patchpoint::Error;
 use patchpoint::deopt::{Answer, Frame, ReturnValue};
@@ -12,7 +12,8 @@ use super::interpreter;
 use super::isolate::Isolate;
 use super::value::Word;
 
-/// The interpreter's registers of a frame: all live values but the first, which is the isolate's globals.
+/// The interpreter's registers of a frame: all live values but the first, which is the isolate's
+/// globals.
 fn registers_of(frame: &Frame<'_>) -> Result<Vec<Word>, Error> {
     let word = |value: patchpoint::deopt::Value| Word(value.u64().unwrap_or_default());
     let values = frame.live_values().skip(1);

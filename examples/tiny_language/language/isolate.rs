@@ -1,6 +1,7 @@
 //! An isolate: the objects, classes and globals that one thread's programs see.
 //!
-//! What code was compiled, or caches filled, for is told to the runtime where it changes: classes and `scale`.
+//! What code was compiled, or caches filled, for is told to the runtime where it changes: classes
+//! and `scale`.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ptr;
@@ -82,7 +83,8 @@ pub(crate) struct Isolate {
     objects: RefCell<Heap>,
     runtime: Arc<Runtime>,
     thread: OnceCell<ThreadHandle>,
-    /// Threads that call compiled code: as many as calls have been inside each other, from a lookup or a handler.
+    /// Threads that call compiled code: as many as calls have been inside each other, from a lookup
+    /// or a handler.
     callers: RefCell<Vec<Caller>>,
 }
 
@@ -107,7 +109,8 @@ impl Isolate {
         }
     }
 
-    /// The isolate whose compiled code this thread is in: for what such code, or the way out of it, calls.
+    /// The isolate whose compiled code this thread is in: for what such code, or the way out of it,
+    /// calls.
     pub(crate) fn current<'i>() -> &'i Self {
         let current = CURRENT.get();
         assert!(!current.is_null(), "this thread is in no compiled code");

@@ -49,7 +49,8 @@ pub(crate) fn slot_at(slot: usize) -> i32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClassId(pub(crate) u32);
 
-/// What objects have in common: their class, and which slot each field is in. A shape never changes.
+/// What objects have in common: their class, and which slot each field is in. A shape never
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     pub(crate) class: ClassId,

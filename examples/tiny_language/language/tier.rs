@@ -1,8 +1,9 @@
 //! Tiers: which functions have compiled code, making it, and giving it up.
 //!
-//! One lock is held while the tiers change. Compiled code runs on meanwhile: where there are several threads its modules
-//! are live. Callers ask for an entry without the lock; one that has got it just before the code was given up still comes
-//! to the code's first invalidated site, and is deoptimized there.
+//! One lock is held while the tiers change. Compiled code runs on meanwhile: where there are
+//! several threads its modules are live. Callers ask for an entry without the lock; one that has
+//! got it just before the code was given up still comes to the code's first invalidated site, and
+//! is deoptimized there.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -163,7 +164,8 @@ impl Tiers {
                 registration = registration.live();
             }
             if cfg!(target_arch = "riscv64") {
-                // There only they tell that the return address was saved, so that its register is free for calls.
+                // There only they tell that the return address was saved, so that its register is
+                // free for calls.
                 registration = registration.trust_live_outs();
             }
             // SAFETY: the language's compiler gives each patchpoint its ID by its place, and so its shape; no thread is in the
@@ -202,7 +204,8 @@ impl Tiers {
             .expect("the caches can be changed");
     }
 
-    /// An isolate has another `scale` than 1: the hopeful versions are invalidated, if they were not yet.
+    /// An isolate has another `scale` than 1: the hopeful versions are invalidated, if they were
+    /// not yet.
     pub(crate) fn scale_set(&self) {
         let mut state = self.lock();
         state.scaled += 1;
@@ -230,7 +233,8 @@ impl Tiers {
         }
     }
 
-    /// A function's code has come to what it was not compiled for. If that is not rare, it is worth nothing.
+    /// A function's code has come to what it was not compiled for. If that is not rare, it is worth
+    /// nothing.
     pub(crate) fn gave_up(&self, function: FunctionId) {
         let rare = self.tier(function).rare.fetch_add(1, Ordering::Relaxed) + 1;
         let mut state = self.lock();
@@ -260,8 +264,9 @@ impl Tiers {
         tier.rare.store(0, Ordering::Relaxed);
         let mut change = self.engine.transaction();
         change.invalidate(&code)?;
-        // Who enters nevertheless, in a call that was on its way, interprets from the start. Another process cannot jump to
-        // the interpreter: there the first site is a way out all the same.
+        // Who enters nevertheless, in a call that was on its way, interprets from the start.
+        // Another process cannot jump to the interpreter: there the first site is a way out all the
+        // same.
         let is_here = matches!(self.host, Host::Here);
         if is_here && code.sites().any(|site| !site.is_recorded()) {
             // SAFETY: the bridge of a function takes what its code takes, and returns a word as that does.
@@ -279,8 +284,8 @@ impl Tiers {
         self.engine.attach_thread()
     }
 
-    /// Gives back the stubs that no thread is in any more. To be called where this thread has no compiled code on its
-    /// stack.
+    /// Gives back the stubs that no thread is in any more. To be called where this thread has no
+    /// compiled code on its stack.
     pub(crate) fn reclaim(&self) -> usize {
         let reclaimed = match self.options.threads {
             true => self.engine.reclaim_passed(&self.attached),

@@ -2,7 +2,8 @@
 
 use super::object::Object;
 
-/// A value, as registers, fields and compiled code hold it: bit 0 set in integers, bits 0 and 1 clear in pointers.
+/// A value, as registers, fields and compiled code hold it: bit 0 set in integers, bits 0 and 1
+/// clear in pointers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Word(pub(crate) u64);
@@ -19,7 +20,8 @@ impl Word {
     pub(crate) const ONE: Self = Self::integer(1);
     pub(crate) const LARGEST: Self = Self::integer(MAX);
 
-    /// An integer. Arithmetic saturates: this is where compiled code gives up and the interpreter does not.
+    /// An integer. Arithmetic saturates: this is where compiled code gives up and the interpreter
+    /// does not.
     pub(crate) const fn integer(value: i64) -> Self {
         let value = if value > MAX { MAX } else { value };
         let value = if value < MIN { MIN } else { value };
@@ -39,7 +41,8 @@ impl Word {
         self.as_integer().unwrap_or(0)
     }
 
-    /// The object. It must still exist: an isolate keeps its objects for as long as it runs a program.
+    /// The object. It must still exist: an isolate keeps its objects for as long as it runs a
+    /// program.
     pub(crate) fn object(&self) -> Option<&Object> {
         let is_pointer = self.0 & TAG_BITS == 0;
         // SAFETY: words without tag bits are only made of references to objects, which outlive the program that runs.

@@ -1,21 +1,24 @@
-//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
-//! them.
+//! The part that all exit stubs of the process share: it saves every register, calls the
+//! dispatcher, and restores them.
 //!
-//! An exit stub calls it with x17, its context in x16, and has stored x16, x17 and x30 at the stack pointer. The stack then
-//! holds, from the site's stack pointer down: 136 bytes that are not touched, x30, x17, x16, [`RawState`] with all
-//! general registers, NZCV, FPSR and FPCR, and v0 to v31. The longer registers of SVE and the predicates are not saved.
+//! An exit stub calls it with x17, its context in x16, and has stored x16, x17 and x30 at the stack
+//! pointer. The stack then holds, from the site's stack pointer down: 136 bytes that are not
+//! touched, x30, x17, x16, [`RawState`] with all general registers, NZCV, FPSR and FPCR, and v0 to
+//! v31. The longer registers of SVE and the predicates are not saved.
 //!
-//! The dispatcher runs with the floating-point settings that the platform starts a program with: compiled code
-//! may have changed them.
+//! The dispatcher runs with the floating-point settings that the platform starts a program with:
+//! compiled code may have changed them.
 //!
-//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into the exit stub, so that
-//! calls and returns stay paired. Or it answers the address of a block of registers, flags and address, which
-//! ends 128 bytes below the new stack pointer, so at no time does anything that is still needed lie below the stack
-//! pointer, where a signal may write. There the last branch needs a register: x17 holds the address at which
-//! the thread goes on. `ret` takes it, since it needs no landing pad.
+//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into
+//! the exit stub, so that calls and returns stay paired. Or it answers the address of a block of
+//! registers, flags and address, which ends 128 bytes below the new stack pointer, so at no time
+//! does anything that is still needed lie below the stack pointer, where a signal may write. There
+//! the last branch needs a register: x17 holds the address at which the thread goes on. `ret` takes
+//! it, since it needs no landing pad.
 //!
-//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
-//! as behind the dispatcher, with the save area at the lower stack pointer.
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by
+//! page, calls, and goes on as behind the dispatcher, with the save area at the lower stack
+//! pointer.
 //!
 //! [`RawState`]: super::state::RawState
 
@@ -133,8 +136,8 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
-    // bti c
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind
+    // information for the exit stub goes on. bti c
     "hint #34",
     "sub sp, sp, #{size}",
     ".cfi_adjust_cfa_offset {size}",
@@ -226,7 +229,8 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
-    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it
+    /// returns.
     #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
 }

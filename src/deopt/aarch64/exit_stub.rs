@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 use patchpoint_asm::aarch64::AArch64;
 use patchpoint_asm::backend::Backend;
 
-/// Bytes by which the exit stub lowers the stack pointer: three registers, alignment, and 128 bytes of a red zone.
+/// Bytes by which the exit stub lowers the stack pointer: three registers, alignment, and 128 bytes
+/// of a red zone.
 #[cfg(target_arch = "aarch64")]
 pub(in crate::deopt) const BELOW_SITE: u64 = 160;
 

@@ -1,4 +1,5 @@
-//! AArch64: its exit stubs, which are encoded on every host, and the capture of its registers, on its own.
+//! AArch64: its exit stubs, which are encoded on every host, and the capture of its registers, on
+//! its own.
 
 #[cfg(target_arch = "aarch64")]
 pub(super) mod capture;

@@ -1,7 +1,7 @@
 //! What the capture routine leaves on the stack, and how its parts are found.
 //!
-//! Invariant: [`RawState`] and [`Exit`] are written and read by the routine in `capture.rs` by offset; their fields
-//! change only together with it.
+//! Invariant: [`RawState`] and [`Exit`] are written and read by the routine in `capture.rs` by
+//! offset; their fields change only together with it.
 
 #![allow(unsafe_code)]
 
@@ -9,8 +9,8 @@ use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::aarch64::exit_stub;
 use crate::deopt::value::MAX;
 
-/// The registers that AAPCS64 (6.1) makes a function preserve, but for the stack pointer: x19 to x29, and the
-/// low halves of v8 to v15, by DWARF number.
+/// The registers that AAPCS64 (6.1) makes a function preserve, but for the stack pointer: x19 to
+/// x29, and the low halves of v8 to v15, by DWARF number.
 pub(in crate::deopt) const CALLEE_SAVED: [u16; 19] = [
     19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 72, 73, 74, 75, 76, 77, 78, 79,
 ];
@@ -92,8 +92,8 @@ const _: () = {
 pub(in crate::deopt) struct Captured<'f> {
     raw: &'f mut RawState,
     vectors: &'f mut Vectors,
-    /// The general registers and the low halves of the vector registers as they were at the site, whatever is written
-    /// later.
+    /// The general registers and the low halves of the vector registers as they were at the site,
+    /// whatever is written later.
     at_site: ([u64; 32], [u64; 32]),
 }
 
@@ -124,8 +124,8 @@ impl<'f> Captured<'f> {
         }
     }
 
-    /// A register as it was at the site: what addresses are made of, and of vector registers what a function has
-    /// to preserve.
+    /// A register as it was at the site: what addresses are made of, and of vector registers what a
+    /// function has to preserve.
     pub(in crate::deopt) fn base(&self, reg: DwarfReg) -> Option<u64> {
         let (gprs, vectors) = &self.at_site;
         match vector_index(reg) {
@@ -166,7 +166,8 @@ impl<'f> Captured<'f> {
         }
     }
 
-    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
+    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns
+    /// where.
     ///
     /// # Safety
     /// From the stack pointer upwards is the stack of the code at

@@ -59,7 +59,8 @@ impl Image {
     }
 }
 
-// A function that fills every register, executes the branch at `site`, and stores them all again at `collect`.
+// A function that fills every register, executes the branch at `site`, and stores them all again at
+// `collect`.
 core::arch::global_asm!(
     ".pushsection .text",
     ".globl patchpoint_probe",
@@ -279,7 +280,8 @@ impl Probe {
         Self { base: base_addr }
     }
 
-    /// Runs it; the image, and the results in x0 and d0. Registers that a callee preserves are checked.
+    /// Runs it; the image, and the results in x0 and d0. Registers that a callee preserves are
+    /// checked.
     fn run(&self, input: &Image) -> (Image, u64, f64) {
         let mut output = Image::zero();
         let (result, float): (u64, f64);

@@ -1,5 +1,5 @@
-//! Frames that are walked and left by what a flat stack map tells of them: made of the version 3 map of the same object, with where the
-//! unwind information says that registers are saved.
+//! Frames that are walked and left by what a flat stack map tells of them: made of the version 3
+//! map of the same object, with where the unwind information says that registers are saved.
 
 use super::object;
 use crate::addr::{CodeAddr, DwarfReg, Len};
@@ -67,7 +67,8 @@ fn flat(code: &Code, dialect: Dialect, change: &impl Fn(&mut FlatFunction)) -> V
     maps.maps().iter().flat_map(write).collect()
 }
 
-/// `inner` is left when it is reached: `middle` and `outer` then decide whether that was right. Returns the callers that were found.
+/// `inner` is left when it is reached: `middle` and `outer` then decide whether that was right.
+/// Returns the callers that were found.
 fn leave(dialect: Dialect, change: impl Fn(&mut FlatFunction)) -> Result<Vec<String>> {
     let walker: Arc<OnceLock<Walker>> = Arc::default();
     let names: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();

@@ -1,4 +1,5 @@
-//! Frames without unwind information: refused when their module is registered, or left in another way.
+//! Frames without unwind information: refused when their module is registered, or left in another
+//! way.
 
 use super::object;
 use crate::arch::CallShape;

@@ -74,7 +74,8 @@ impl Lab {
         }
     }
 
-    /// Calls `caller`, checks what it computed from `value` and from its registers, and returns an error of the handler.
+    /// Calls `caller`, checks what it computed from `value` and from its registers, and returns an
+    /// error of the handler.
     fn run(&self, value: impl Fn(u64, u64) -> u64) -> Option<Error> {
         let caller = self.slow.get().unwrap().function("caller").entry().unwrap().get();
         // SAFETY: that is the function's signature in the IR; the module stays registered.

@@ -1,4 +1,5 @@
-//! The bytes of one live-register exit stub: operations as the sequences of sites have them, and what these have no words for.
+//! The bytes of one live-register exit stub: operations as the sequences of sites have them, and
+//! what these have no words for.
 //!
 //! ```text
 //!     lower the stack pointer

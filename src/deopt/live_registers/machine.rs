@@ -1,8 +1,8 @@
-//! What live-register exit stubs need of each architecture beside the operations of sequences: the stack pointer, and whole vector
-//! registers.
+//! What live-register exit stubs need of each architecture beside the operations of sequences: the
+//! stack pointer, and whole vector registers.
 //!
-//! Sources: Intel SDM volume 2 (movups, vmovups); Arm DDI 0487, C6 and C7; Power ISA 3.1B, books I; z/Architecture
-//! Principles of Operation; RISC-V Unprivileged ISA 2.4 and 12.
+//! Sources: Intel SDM volume 2 (movups, vmovups); Arm DDI 0487, C6 and C7; Power ISA 3.1B, books I;
+//! z/Architecture Principles of Operation; RISC-V Unprivileged ISA 2.4 and 12.
 
 use alloc::vec::Vec;
 
@@ -55,9 +55,10 @@ impl Machine {
         }
     }
 
-    /// The bytes that a C function preserves of a register that is not one of those that it may change. On AArch64,
-    /// SystemZ and PowerPC64 (f14 to f31, which are halves of VSX registers) a vector register keeps a `double`; on
-    /// PowerPC64 v20 to v31 and the condition fields cr2 to cr4 are kept whole.
+    /// The bytes that a C function preserves of a register that is not one of those that it may
+    /// change. On AArch64, SystemZ and PowerPC64 (f14 to f31, which are halves of VSX registers) a
+    /// vector register keeps a `double`; on PowerPC64 v20 to v31 and the condition fields cr2 to
+    /// cr4 are kept whole.
     pub(super) fn preserved(self, reg: DwarfReg) -> u16 {
         match (self.0, reg.get()) {
             (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, 77..=108) => 16,

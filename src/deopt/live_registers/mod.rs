@@ -1,20 +1,23 @@
 //! Live-register exit stubs: ways to the runtime that save the live registers and no others.
 //!
-//! Problem: a [exit_stub](super) captures every register, since nobody knows what its handler will look at. A lookup at
-//! an inline cache's miss needs the values of the site's record, and that the code finds its live values again.
-//! Approach: [`Plan`] computes from the record and the convention which registers those are; a stub of the site's own
-//! stores just them below the stack pointer, calls the dispatcher, and loads them back. What the platform's C
-//! convention makes a function preserve, the dispatcher preserves, so callee-saved registers are saved only where the
-//! record names them: they survive whether or not the runtime vouches for live-outs that list them.
+//! Problem: a [exit_stub](super) captures every register, since nobody knows what its handler will
+//! look at. A lookup at an inline cache's miss needs the values of the site's record, and that the
+//! code finds its live values again. Approach: [`Plan`] computes from the record and the convention
+//! which registers those are; a stub of the site's own stores just them below the stack pointer,
+//! calls the dispatcher, and loads them back. What the platform's C convention makes a function
+//! preserve, the dispatcher preserves, so callee-saved registers are saved only where the record
+//! names them: they survive whether or not the runtime vouches for live-outs that list them.
 //!
-//! A plan is refused, and the site gets an exit stub, where it is not known what is live (`anyregcc`, and the record has no
-//! live-outs: it may be that LLVM's pass did not run, which is off where it crashes) or where a live register is one
-//! that no plain store can save (masks, x87, parts that LLVM does not number). Sites other than patchpoints get
-//! exit stubs too: only where LLVM itself placed a call is the stack ready for one.
+//! A plan is refused, and the site gets an exit stub, where it is not known what is live
+//! (`anyregcc`, and the record has no live-outs: it may be that LLVM's pass did not run, which is
+//! off where it crashes) or where a live register is one that no plain store can save (masks, x87,
+//! parts that LLVM does not number). Sites other than patchpoints get exit stubs too: only where
+//! LLVM itself placed a call is the stack ready for one.
 //!
-//! Invariants: what the site needs afterwards is as it was, but for what the handler wrote; nothing is ever kept below
-//! the stack pointer. Flags, and conditions that no live-out names, are lost, as in LLVM's own call. The handler runs
-//! with the code's floating-point settings, as any function that it calls.
+//! Invariants: what the site needs afterwards is as it was, but for what the handler wrote; nothing
+//! is ever kept below the stack pointer. Flags, and conditions that no live-out names, are lost, as
+//! in LLVM's own call. The handler runs with the code's floating-point settings, as any function
+//! that it calls.
 //!
 //! Cost: two instructions for each saved register, and a call.
 
@@ -54,8 +57,8 @@ struct LiveRegisters {
 }
 
 impl LiveRegistersContext {
-    /// The context of one live-register exit stub, if its site can have one. It has to stay where it is until no thread can be in
-    /// the exit stub any more, or reach it.
+    /// The context of one live-register exit stub, if its site can have one. It has to stay where
+    /// it is until no thread can be in the exit stub any more, or reach it.
     ///
     /// # Safety
     /// As of [`ExitStubContext::new`](super::ExitStubContext::new).
@@ -79,7 +82,8 @@ impl LiveRegistersContext {
         )
     }
 
-    /// How the stack differs from that at the site, by ascending offsets, up to the jump at its end.
+    /// How the stack differs from that at the site, by ascending offsets, up to the jump at its
+    /// end.
     pub(super) fn stack(&self) -> Vec<StackAt> {
         code::stack(self.0.site.site().arch, &self.0.plan)
     }

@@ -47,7 +47,8 @@ struct Needs<'a> {
 }
 
 impl Plan {
-    /// The registers to be saved at a site; `None` where that is not known, or is beyond a live-register exit stub.
+    /// The registers to be saved at a site; `None` where that is not known, or is beyond a
+    /// live-register exit stub.
     pub(in crate::deopt) fn new(site: &SiteContext<'_>) -> Option<Self> {
         let c = site.shape.convention() == Convention::C;
         let record = site.record?;

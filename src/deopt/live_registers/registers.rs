@@ -25,7 +25,8 @@ impl Registers<'_> {
         matches!(self, Self::All(_))
     }
 
-    /// A register as it was at the site, whatever has been written since: what addresses are made of.
+    /// A register as it was at the site, whatever has been written since: what addresses are made
+    /// of.
     pub(in crate::deopt) fn base(&self, reg: DwarfReg) -> Option<u64> {
         match self {
             Self::All(captured) => captured.base(reg),
@@ -48,7 +49,8 @@ impl Registers<'_> {
         }
     }
 
-    /// The whole register and its size in bytes, 0 when it was not saved. Bytes are from the least significant on.
+    /// The whole register and its size in bytes, 0 when it was not saved. Bytes are from the least
+    /// significant on.
     pub(in crate::deopt) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
         match self {
             Self::All(captured) => captured.read(reg),
@@ -64,7 +66,8 @@ impl Registers<'_> {
         }
     }
 
-    /// The word of a register that has just 8 bytes, where finding it is cheap: what most handlers of misses ask for.
+    /// The word of a register that has just 8 bytes, where finding it is cheap: what most handlers
+    /// of misses ask for.
     #[inline]
     pub(in crate::deopt) fn word(&self, reg: DwarfReg) -> Option<u64> {
         match self {
@@ -90,8 +93,8 @@ impl Registers<'_> {
         }
     }
 
-    /// Writes what the capture routine continues with, and returns where; 0, which resumes, for a frame that cannot
-    /// be left.
+    /// Writes what the capture routine continues with, and returns where; 0, which resumes, for a
+    /// frame that cannot be left.
     ///
     /// # Safety
     /// As of `Captured::leave`.

@@ -12,8 +12,8 @@ use crate::engine::Role;
 use crate::stackmap::Record;
 use crate::stackmap::testing::{RecordSpec, map};
 
-/// The exit stub of a site at `at`: a live-register one at a patchpoint, else one that saves everything. Its context stays until the
-/// process ends.
+/// The exit stub of a site at `at`: a live-register one at a patchpoint, else one that saves
+/// everything. Its context stays until the process ends.
 ///
 /// # Safety
 /// The site describes itself truly.

@@ -1,5 +1,5 @@
-//! Which registers are saved, and how they are encoded, on every architecture. That they survive is tested where
-//! the architecture can be executed.
+//! Which registers are saved, and how they are encoded, on every architecture. That they survive is
+//! tested where the architecture can be executed.
 
 use alloc::format;
 use alloc::string::String;
@@ -201,9 +201,9 @@ fn hex(put: impl FnOnce(&mut Vec<u8>)) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// As `llvm-mc-19` encodes `movups [rsp+0x1010],xmm0`, `vmovups` with 32 and 64 bytes; `str q31, [sp, #0x210]`;
-/// `stfd 13, 0x208(1)`; `li 12, 0x210`, `stvx 31, 1, 12`; `std %f0, 0x208(%r15)`, `vst %v10, 0x210(%r15)`;
-/// `fsd f0, 0x1f8(sp)`; and the loads.
+/// As `llvm-mc-19` encodes `movups [rsp+0x1010],xmm0`, `vmovups` with 32 and 64 bytes; `str q31,
+/// [sp, #0x210]`; `stfd 13, 0x208(1)`; `li 12, 0x210`, `stvx 31, 1, 12`; `std %f0, 0x208(%r15)`,
+/// `vst %v10, 0x210(%r15)`; `fsd f0, 0x1f8(sp)`; and the loads.
 #[test]
 fn vectors_are_stored_and_loaded_as_llvm_does() {
     for (arch, reg, size, at, store, load) in [
@@ -329,8 +329,8 @@ fn exits_of_both_conventions_of_powerpc64_are_the_same() {
     assert_eq!(of(Arch::PowerPc64), swapped);
 }
 
-/// As `llvm-mc-19` encodes `lea rsp,[rsp-816]`, `sub sp,sp,#816`, `stdu 1,-816(1)`, `lay %r15,-816(%r15)`,
-/// `addi sp,sp,-816`, and the other way.
+/// As `llvm-mc-19` encodes `lea rsp,[rsp-816]`, `sub sp,sp,#816`, `stdu 1,-816(1)`, `lay
+/// %r15,-816(%r15)`, `addi sp,sp,-816`, and the other way.
 #[test]
 fn the_stack_pointer_is_moved_as_llvm_does() {
     for (arch, lower, raise) in [

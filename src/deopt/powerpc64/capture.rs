@@ -1,24 +1,26 @@
-//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
-//! them.
+//! The part that all exit stubs of the process share: it saves every register, calls the
+//! dispatcher, and restores them.
 //!
-//! It is called with the exit stub's frame (see [`layout`](super::layout)) at r1, in which r0, r12, LR and CTR of the site
-//! are, with what the processor has, the context and the dispatcher. Its own return address is in r31 meanwhile,
-//! what the processor has in r30.
+//! It is called with the exit stub's frame (see [`layout`](super::layout)) at r1, in which r0, r12,
+//! LR and CTR of the site are, with what the processor has, the context and the dispatcher. Its own
+//! return address is in r31 meanwhile, what the processor has in r30.
 //!
-//! The dispatcher runs with the floating-point settings that the platform starts a program with: compiled code may
-//! have changed them.
+//! The dispatcher runs with the floating-point settings that the platform starts a program with:
+//! compiled code may have changed them.
 //!
-//! It answers 0 to resume: everything is restored and `blr` goes back into the exit stub, so that calls and returns stay
-//! paired. Or it answers the address of a block of r0 to r31, LR and an address, which ends one red zone below
-//! the new stack pointer: r1 is made that address, so at no time does anything that is still needed lie below
-//! the stack pointer and red zone, where a signal may write. The last jump goes through CTR.
+//! It answers 0 to resume: everything is restored and `blr` goes back into the exit stub, so that
+//! calls and returns stay paired. Or it answers the address of a block of r0 to r31, LR and an
+//! address, which ends one red zone below the new stack pointer: r1 is made that address, so at no
+//! time does anything that is still needed lie below the stack pointer and red zone, where a signal
+//! may write. The last jump goes through CTR.
 //!
-//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
-//! as behind the dispatcher, with the save area at the lower stack pointer.
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by
+//! page, calls, and goes on as behind the dispatcher, with the save area at the lower stack
+//! pointer.
 //!
-//! Rust has no inline assembly for this architecture yet, so the routine is a table of words in a section of
-//! code. Each is named by a function below; the encodings are those of Power ISA 3.1B. How the routine's frame is found,
-//! which an assembler would write down, is said to whoever asks.
+//! Rust has no inline assembly for this architecture yet, so the routine is a table of words in a
+//! section of code. Each is named by a function below; the encodings are those of Power ISA 3.1B.
+//! How the routine's frame is found, which an assembler would write down, is said to whoever asks.
 
 #![allow(unsafe_code)]
 
@@ -58,8 +60,8 @@ const fn lfd(n: u32, offset: u16) -> u32 {
 const fn stfd(n: u32, offset: u16) -> u32 {
     0xd801_0000 | n << 21 | offset as u32
 }
-/// `mtfsf 255, f0, 1, 0`, which writes the decimal rounding mode, too (a processor that has none takes the 1 for a
-/// reserved bit); `mffs f0`.
+/// `mtfsf 255, f0, 1, 0`, which writes the decimal rounding mode, too (a processor that has none
+/// takes the 1 for a reserved bit); `mffs f0`.
 const MTFSF: u32 = 0xfffe_058e;
 const MFFS: u32 = 0xfc00_048e;
 /// `mfvscr v0`; `mtvscr v0`; `mfvrsave r0`; `mtvrsave r0`.
@@ -67,7 +69,8 @@ const MFVSCR: u32 = 0x1000_0604;
 const MTVSCR: u32 = 0x1000_0644;
 const MFVRSAVE: u32 = 0x7c00_42a6;
 const MTVRSAVE: u32 = 0x7c00_43a6;
-/// `stvx v0, 0, r3`; `lvx v0, 0, r3`; `stxvd2x vs0, 0, r3`; `lxvd2x vs0, 0, r3`. The register is added.
+/// `stvx v0, 0, r3`; `lvx v0, 0, r3`; `stxvd2x vs0, 0, r3`; `lxvd2x vs0, 0, r3`. The register is
+/// added.
 const STVX: u32 = 0x7c00_19ce;
 const LVX: u32 = 0x7c00_18ce;
 const STXVD2X: u32 = 0x7c00_1f98;
@@ -79,7 +82,8 @@ impl Code {
         self.len += 1;
     }
 
-    /// `andi. r0, r30, feature`, and a branch if it is absent, whose distance is put in by [`land`](Self::land).
+    /// `andi. r0, r30, feature`, and a branch if it is absent, whose distance is put in by
+    /// [`land`](Self::land).
     const fn unless(&mut self, feature: u16) -> usize {
         self.put(0x73c0_0000 | feature as u32);
         self.put(0x4182_0000);
@@ -111,8 +115,8 @@ impl Code {
         }
     }
 
-    /// The general registers from `first` to r31, but for r1 and the thread pointer, from their slots at `base` or
-    /// to them.
+    /// The general registers from `first` to r31, but for r1 and the thread pointer, from their
+    /// slots at `base` or to them.
     const fn general(&mut self, first: u32, base: u16, load: bool) {
         let mut n = first;
         while n < 32 {
@@ -201,7 +205,8 @@ impl Code {
         entry
     }
 
-    /// Returns where the code is that a function with another TOC pointer returns to, see [`TOC_KEEPER`].
+    /// Returns where the code is that a function with another TOC pointer returns to, see
+    /// [`TOC_KEEPER`].
     const fn keep_toc(&mut self) -> usize {
         let entry = self.len;
         // ld r2; addi r1, r1, size; ld r0, 16(r1); mtlr r0; blr
@@ -318,17 +323,19 @@ struct Routine {
 static ROUTINE: [u32; LEN] = Code::routine().words;
 const LOWER: usize = Code::routine().lower;
 
-/// How the routine's frame is found while the dispatcher runs. The frame address is the stack pointer, which stays where
-/// the exit stub had it.
+/// How the routine's frame is found while the dispatcher runs. The frame address is the stack
+/// pointer, which stays where the exit stub had it.
 #[cfg(feature = "backtrace")]
 pub(in crate::deopt) struct Unwinding {
-    /// The routine, up to where the dispatcher returns: behind, nothing is called but on a stack that has been left.
+    /// The routine, up to where the dispatcher returns: behind, nothing is called but on a stack
+    /// that has been left.
     pub(in crate::deopt) range: CodeRange,
     /// What follows holds from this offset on.
     pub(in crate::deopt) from: u32,
     /// The register that holds the return address.
     pub(in crate::deopt) link: u16,
-    /// Of the registers that the exit stub's caller keeps, those that are changed, and where they are from the frame address.
+    /// Of the registers that the exit stub's caller keeps, those that are changed, and where they
+    /// are from the frame address.
     pub(in crate::deopt) saved: [(u16, i32); 2],
 }
 
@@ -345,16 +352,16 @@ pub(in crate::deopt) fn unwinding() -> Option<Unwinding> {
     })
 }
 
-/// The size of a frame between a caller and a function that may have another TOC pointer, and where the caller's is in
-/// it: above the header and the parameter save area.
+/// The size of a frame between a caller and a function that may have another TOC pointer, and where
+/// the caller's is in it: above the header and the parameter save area.
 pub(in crate::deopt) const TOC_FRAME: u32 = 128;
 pub(in crate::deopt) const TOC_SLOT: u32 = 112;
 
 /// Where such a frame goes on, by index.
 const TOC_KEEPER: usize = Code::routine().keeper;
 
-/// The address at which such a frame goes on: it gives the caller's TOC pointer back, as the linker's instruction behind
-/// a call does (64-Bit ELF V2 ABI 1.5, 2.3.6.3).
+/// The address at which such a frame goes on: it gives the caller's TOC pointer back, as the
+/// linker's instruction behind a call does (64-Bit ELF V2 ABI 1.5, 2.3.6.3).
 pub(in crate::deopt) fn toc_keeper() -> u64 {
     address() + 4 * TOC_KEEPER as u64
 }
@@ -371,8 +378,8 @@ pub(in crate::deopt) fn address() -> u64 {
 pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
     type Entry = unsafe extern "C" fn(*mut c_void, u64, Lay, u64) -> !;
     let entry = address() + 4 * LOWER as u64;
-    // What a function pointer leads to with ELFv1: address, TOC pointer, environment. The compiler does not know that a call
-    // reads them, and would leave them away.
+    // What a function pointer leads to with ELFv1: address, TOC pointer, environment. The compiler
+    // does not know that a call reads them, and would leave them away.
     let descriptor = [entry, 0, 0];
     let pointer = match HOST_HAS_DESCRIPTORS {
         true => core::hint::black_box(&descriptor).as_ptr() as u64,

@@ -67,7 +67,8 @@ pub(in crate::deopt) fn assemble(
     Ok(out)
 }
 
-/// The fields of [`StackAt`](crate::engine::StackAt): behind `stdu`, the `std` of LR, `mtlr`, and `addi`.
+/// The fields of [`StackAt`](crate::engine::StackAt): behind `stdu`, the `std` of LR, `mtlr`, and
+/// `addi`.
 pub(in crate::deopt) fn stack(backend: &PowerPc64, called: Called) -> [(u32, u32, Option<u32>); 5] {
     let end = head(backend, called).len() as u32;
     let frame = FRAME.into();

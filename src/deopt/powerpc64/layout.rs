@@ -1,15 +1,15 @@
 //! The frame that an exit stub makes below the red zone, by offsets from its stack pointer.
 //!
-//! The saved general registers are highest: the registers with which a frame is left are put into their place, or
-//! above, while the vectors below are still to be restored.
+//! The saved general registers are highest: the registers with which a frame is left are put into
+//! their place, or above, while the vectors below are still to be restored.
 
 #![cfg_attr(
     not(target_arch = "powerpc64"),
     allow(dead_code, reason = "the routine is of the host")
 )]
 
-/// Bytes below the stack pointer that belong to a leaf function, and to signal handlers (64-Bit ELF V2 ABI
-/// Specification 1.5, 2.2.3.4; ELFv1 asks for less).
+/// Bytes below the stack pointer that belong to a leaf function, and to signal handlers (64-Bit ELF
+/// V2 ABI Specification 1.5, 2.2.3.4; ELFv1 asks for less).
 pub(super) const RED_ZONE: u64 = 512;
 
 /// The header and the parameter save area of ELFv1, which are the larger ones: 48 and 64 bytes.

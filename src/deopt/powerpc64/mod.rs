@@ -27,7 +27,8 @@ fn dispatcher() -> u64 {
     0
 }
 
-/// The fields of [`StackAt`](crate::engine::StackAt) of the exit stub that passes `context` to the routine at `capture`.
+/// The fields of [`StackAt`](crate::engine::StackAt) of the exit stub that passes `context` to the
+/// routine at `capture`.
 pub(super) fn stack(arch: Arch, context: u64, capture: u64) -> [(u32, u32, Option<u32>); 5] {
     exit_stub::stack(backend(arch), called(context, capture))
 }

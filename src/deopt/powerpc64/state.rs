@@ -1,7 +1,7 @@
 //! What the capture routine leaves on the stack, and how its parts are found.
 //!
-//! Invariant: [`RawState`] is written by the exit stub and by the routine in `capture.rs`; its fields are where
-//! `layout.rs` says.
+//! Invariant: [`RawState`] is written by the exit stub and by the routine in `capture.rs`; its
+//! fields are where `layout.rs` says.
 
 #![allow(unsafe_code)]
 
@@ -13,8 +13,9 @@ use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::host::in_order;
 use crate::deopt::value::MAX;
 
-/// The registers of 8 bytes that both conventions make a function preserve, but for the stack pointer, by DWARF number:
-/// r14 to r31, f14 to f31; and r2, which functions without a TOC use as they like.
+/// The registers of 8 bytes that both conventions make a function preserve, but for the stack
+/// pointer, by DWARF number: r14 to r31, f14 to f31; and r2, which functions without a TOC use as
+/// they like.
 pub(in crate::deopt) const CALLEE_SAVED: [u16; 37] = [
     2, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 46, 47, 48, 49, 50, 51, 52,
     53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
@@ -148,7 +149,8 @@ impl<'f> Captured<'f> {
         Self { raw, save, at_site }
     }
 
-    /// A register as it was at the site: what addresses are made of, and what a function has not saved.
+    /// A register as it was at the site: what addresses are made of, and what a function has not
+    /// saved.
     pub(in crate::deopt) fn base(&self, reg: DwarfReg) -> Option<u64> {
         if let Some(value) = self.at_site.get(usize::from(reg.get())) {
             return Some(*value);
@@ -172,8 +174,8 @@ impl<'f> Captured<'f> {
         self.raw.cr = flags & u64::from(u32::MAX);
     }
 
-    /// The whole register and its size in bytes, 0 when it was not captured. Bytes are from the least significant
-    /// on.
+    /// The whole register and its size in bytes, 0 when it was not captured. Bytes are from the
+    /// least significant on.
     pub(in crate::deopt) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
         let mut bytes = [0; MAX];
         let word = match place(reg, self.raw.features) {
@@ -202,8 +204,8 @@ impl<'f> Captured<'f> {
         (bytes, 8)
     }
 
-    /// Overwrites the first bytes of a register. The caller has checked that it has as many. What fits a floating-point
-    /// register goes there.
+    /// Overwrites the first bytes of a register. The caller has checked that it has as many. What
+    /// fits a floating-point register goes there.
     pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         let (mut whole, width) = self.read(reg);
         let first = match place(reg, self.raw.features) {
@@ -233,7 +235,8 @@ impl<'f> Captured<'f> {
         }
     }
 
-    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
+    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns
+    /// where.
     ///
     /// # Safety
     /// From the stack pointer upwards is the stack of the code at
@@ -270,7 +273,8 @@ pub(in crate::deopt) fn prepare() {
     PROCESSOR.store(features, Ordering::Relaxed);
 }
 
-/// How many bytes of the save area the routine reads when a frame is left: up to the general registers.
+/// How many bytes of the save area the routine reads when a frame is left: up to the general
+/// registers.
 pub(in crate::deopt) fn saved_len() -> usize {
     usize::from(LR - SCALARS)
 }

@@ -1,21 +1,23 @@
-//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
-//! them.
+//! The part that all exit stubs of the process share: it saves every register, calls the
+//! dispatcher, and restores them.
 //!
-//! An exit stub calls it with its context in t0, and has stored ra and t0 at the stack pointer. The stack then holds, from the
-//! site's stack pointer down: 16 bytes that are not touched, t0, ra, and [`RawState`] with all general and
-//! floating-point registers and fcsr. Registers of the vector extension are not saved.
+//! An exit stub calls it with its context in t0, and has stored ra and t0 at the stack pointer. The
+//! stack then holds, from the site's stack pointer down: 16 bytes that are not touched, t0, ra, and
+//! [`RawState`] with all general and floating-point registers and fcsr. Registers of the vector
+//! extension are not saved.
 //!
-//! The dispatcher runs with the floating-point settings that the platform starts a program with: compiled code
-//! may have changed them.
+//! The dispatcher runs with the floating-point settings that the platform starts a program with:
+//! compiled code may have changed them.
 //!
-//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into the exit stub, so that
-//! calls and returns stay paired. Or it answers the address of another [`RawState`], which ends at the new stack
-//! pointer; the stack pointer is moved below it first, so at no time does anything that is still needed lie below
-//! the stack pointer, where a signal may write. There the last jump needs a register: t1 holds the address at
-//! which the thread goes on. gp and tp belong to the platform and are never loaded.
+//! It answers 0 to resume: everything is loaded from where it was stored, and `ret` goes back into
+//! the exit stub, so that calls and returns stay paired. Or it answers the address of another
+//! [`RawState`], which ends at the new stack pointer; the stack pointer is moved below it first, so
+//! at no time does anything that is still needed lie below the stack pointer, where a signal may
+//! write. There the last jump needs a register: t1 holds the address at which the thread goes on.
+//! gp and tp belong to the platform and are never loaded.
 //!
-//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
-//! as behind the dispatcher.
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by
+//! page, calls, and goes on as behind the dispatcher.
 //!
 //! [`RawState`]: super::state::RawState
 
@@ -33,7 +35,8 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind
+    // information for the exit stub goes on.
     "addi sp, sp, -{size}",
     ".cfi_adjust_cfa_offset {size}",
     ".irp n, 0,3,4,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
@@ -120,7 +123,8 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
-    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it
+    /// returns.
     #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
 }

@@ -38,7 +38,8 @@ const CALL: u32 = 0x0000_80e7;
 /// `ld t0, 8(sp)`; `ld ra, 0(sp)`; `addi sp, sp, 32`
 const RESTORE: [u32; 3] = [0x0081_3283, 0x0001_3083, 0x0201_0113];
 
-/// The fields of [`StackAt`](crate::engine::StackAt): behind the first two of [`SAVE`] and the last of [`RESTORE`].
+/// The fields of [`StackAt`](crate::engine::StackAt): behind the first two of [`SAVE`] and the last
+/// of [`RESTORE`].
 pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 5] = [
     (0, 0, None),
     (4, 32, None),
@@ -100,7 +101,8 @@ pub(in crate::deopt) fn assemble(
     Ok(out)
 }
 
-/// Where the data stands in an exit stub whose code ends at `end`: aligned, and with both words in reach of one `auipc`.
+/// Where the data stands in an exit stub whose code ends at `end`: aligned, and with both words in
+/// reach of one `auipc`.
 fn data_at(at: CodeAddr, end: usize) -> usize {
     let data = end + (at.get().wrapping_add(end as u64).wrapping_neg() & 7) as usize;
     let from_auipc = data.wrapping_sub(4 * SAVE.len()) & 0xfff;

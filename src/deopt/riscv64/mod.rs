@@ -1,4 +1,5 @@
-//! RISC-V: its exit stubs, which are encoded on every host, and the capture of its registers, on its own.
+//! RISC-V: its exit stubs, which are encoded on every host, and the capture of its registers, on
+//! its own.
 
 #[cfg(target_arch = "riscv64")]
 pub(super) mod capture;

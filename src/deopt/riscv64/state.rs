@@ -1,7 +1,7 @@
 //! What the capture routine leaves on the stack, and how its parts are found.
 //!
-//! Invariant: [`RawState`] is written and read by the routine in `capture.rs` by offset; its fields change only
-//! together with it.
+//! Invariant: [`RawState`] is written and read by the routine in `capture.rs` by offset; its fields
+//! change only together with it.
 
 #![allow(unsafe_code)]
 
@@ -9,8 +9,8 @@ use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::riscv64::exit_stub;
 use crate::deopt::value::MAX;
 
-/// The registers that the RISC-V psABI (1.1, 1.2) makes a function preserve, but for the stack pointer: s0 to s11 and
-/// fs0 to fs11, by DWARF number.
+/// The registers that the RISC-V psABI (1.1, 1.2) makes a function preserve, but for the stack
+/// pointer: s0 to s11 and fs0 to fs11, by DWARF number.
 pub(in crate::deopt) const CALLEE_SAVED: [u16; 24] = [
     8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 40, 41, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59,
 ];
@@ -96,7 +96,8 @@ impl<'f> Captured<'f> {
         Self { raw, at_site }
     }
 
-    /// A register as it was at the site: what addresses are made of, and what a function has to preserve.
+    /// A register as it was at the site: what addresses are made of, and what a function has to
+    /// preserve.
     pub(in crate::deopt) fn base(&self, reg: DwarfReg) -> Option<u64> {
         let (gprs, floats) = &self.at_site;
         match float_index(reg) {
@@ -125,8 +126,9 @@ impl<'f> Captured<'f> {
         (bytes, len)
     }
 
-    /// Overwrites the first bytes of a register. The caller has checked that it has as many. A shorter floating-point
-    /// number fills its register with ones, as the instructions do that make one (volume I, 21.2).
+    /// Overwrites the first bytes of a register. The caller has checked that it has as many. A
+    /// shorter floating-point number fills its register with ones, as the instructions do that make
+    /// one (volume I, 21.2).
     pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         let float = float_index(reg);
         let word = match float {
@@ -144,7 +146,8 @@ impl<'f> Captured<'f> {
         *word = u64::from_le_bytes(whole);
     }
 
-    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
+    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns
+    /// where.
     ///
     /// # Safety
     /// From the stack pointer upwards is the stack of the code at

@@ -55,7 +55,8 @@ impl Image {
     }
 }
 
-// A function that fills every register, executes the jump at `site`, and stores them all again at `collect`.
+// A function that fills every register, executes the jump at `site`, and stores them all again at
+// `collect`.
 core::arch::global_asm!(
     ".option push",
     ".option arch, +d",

@@ -1,22 +1,26 @@
-//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
-//! them.
+//! The part that all exit stubs of the process share: it saves every register, calls the
+//! dispatcher, and restores them.
 //!
-//! The exit stub has lowered the stack pointer by the size of [`RawState`](super::state::RawState), which then is there
-//! with r0 to r14 filled, and passes its context in r2; everything else is as at the site, the condition code
-//! included. Below come the vector registers, or the floating-point ones where there are none, the access
-//! registers, and the register save area of the dispatcher (ELF ABI, s390x Supplement, section 1.2.2).
+//! The exit stub has lowered the stack pointer by the size of [`RawState`](super::state::RawState),
+//! which then is there with r0 to r14 filled, and passes its context in r2; everything else is as
+//! at the site, the condition code included. Below come the vector registers, or the floating-point
+//! ones where there are none, the access registers, and the register save area of the dispatcher
+//! (ELF ABI, s390x Supplement, section 1.2.2).
 //!
-//! The dispatcher runs with the floating-point control that the platform starts a program with: compiled code may
-//! have changed it.
+//! The dispatcher runs with the floating-point control that the platform starts a program with:
+//! compiled code may have changed it.
 //!
-//! It answers 0 to resume: the exit stub takes r0 to r14 and the stack pointer back itself. Or it answers the address of a
-//! `RawState` that ends at the new stack pointer; it is read from the stack pointer up, so at no time does
-//! anything that is still needed lie below it. There is no branch to an address in memory: r1 holds it.
+//! It answers 0 to resume: the exit stub takes r0 to r14 and the stack pointer back itself. Or it
+//! answers the address of a `RawState` that ends at the new stack pointer; it is read from the
+//! stack pointer up, so at no time does anything that is still needed lie below it. There is no
+//! branch to an address in memory: r1 holds it.
 //!
-//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
-//! as behind the dispatcher, with the save area at the lower stack pointer.
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by
+//! page, calls, and goes on as behind the dispatcher, with the save area at the lower stack
+//! pointer.
 //!
-//! Vector instructions are written as bytes, since they are not of the processor for which this is compiled.
+//! Vector instructions are written as bytes, since they are not of the processor for which this is
+//! compiled.
 
 #![allow(unsafe_code)]
 
@@ -31,16 +35,18 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
-    // Its stack pointer is not the frame address but 160 bytes below (DW_CFA_val_offset r15, 20 times -8: the assembler
-    // of the oldest compiler has no directive for it).
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind
+    // information for the exit stub goes on. Its stack pointer is not the frame address but 160
+    // bytes below (DW_CFA_val_offset r15, 20 times -8: the assembler of the oldest compiler has no
+    // directive for it).
     ".cfi_escape 0x14, 15, 20",
     "ipm %r0",
     "st %r0, 132(%r15)",
     "stfpc 140(%r15)",
     "stg %r2, 144(%r15)",
     "stg %r14, 152(%r15)",
-    // Of the registers that the exit stub's caller keeps, these alone are changed below; the exit stub has stored them.
+    // Of the registers that the exit stub's caller keeps, these alone are changed below; the exit
+    // stub has stored them.
     ".cfi_rel_offset %r9, 72",
     ".cfi_rel_offset %r11, 88",
     ".cfi_rel_offset %r14, 152",
@@ -148,7 +154,8 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
-    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it
+    /// returns.
     #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
 }

@@ -1,4 +1,5 @@
-//! SystemZ: its exit stubs, which are encoded on every host, and the capture of its registers, on its own.
+//! SystemZ: its exit stubs, which are encoded on every host, and the capture of its registers, on
+//! its own.
 
 #[cfg(target_arch = "s390x")]
 pub(super) mod capture;

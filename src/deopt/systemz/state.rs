@@ -1,7 +1,7 @@
 //! What the capture routine leaves on the stack, and how its parts are found.
 //!
-//! Invariant: [`RawState`] is written by the exit stub and by the routine in `capture.rs`; its fields change only
-//! together with them.
+//! Invariant: [`RawState`] is written by the exit stub and by the routine in `capture.rs`; its
+//! fields change only together with them.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::value::MAX;
 
-/// The registers that the ELF ABI makes a function preserve, but for the stack pointer: r6 to r13, and f8 to f15, by
-/// DWARF number.
+/// The registers that the ELF ABI makes a function preserve, but for the stack pointer: r6 to r13,
+/// and f8 to f15, by DWARF number.
 pub(in crate::deopt) const CALLEE_SAVED: [u16; 16] =
     [6, 7, 8, 9, 10, 11, 12, 13, 24, 25, 26, 27, 28, 29, 30, 31];
 /// r2.
@@ -137,8 +137,8 @@ impl<'f> Captured<'f> {
         captured
     }
 
-    /// A register as it was at the site: a general one, which addresses are made of, or a floating-point one that a
-    /// function preserves.
+    /// A register as it was at the site: a general one, which addresses are made of, or a
+    /// floating-point one that a function preserves.
     pub(in crate::deopt) fn base(&self, reg: DwarfReg) -> Option<u64> {
         let number = reg.get();
         let float = || {
@@ -174,8 +174,8 @@ impl<'f> Captured<'f> {
         Some(u64::from_be_bytes(*bytes.expect(SAVED_WHOLE)))
     }
 
-    /// The whole register, least significant byte first, and its size in bytes, 0 when it was not captured. A
-    /// floating-point register is the left half of a vector register.
+    /// The whole register, least significant byte first, and its size in bytes, 0 when it was not
+    /// captured. A floating-point register is the left half of a vector register.
     pub(in crate::deopt) fn read(&self, reg: DwarfReg) -> ([u8; MAX], usize) {
         let mut bytes = [0; MAX];
         if let Some(word) = self.raw.gprs.get(usize::from(reg.get())) {
@@ -194,8 +194,9 @@ impl<'f> Captured<'f> {
         (bytes, saved.len())
     }
 
-    /// Overwrites the first bytes of a register, least significant first. The caller has checked that it has as many.
-    /// What fits a floating-point register goes there: up to 4 bytes into its left half, as short numbers stand.
+    /// Overwrites the first bytes of a register, least significant first. The caller has checked
+    /// that it has as many. What fits a floating-point register goes there: up to 4 bytes into its
+    /// left half, as short numbers stand.
     pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         if let Some(word) = self.raw.gprs.get_mut(usize::from(reg.get())) {
             let mut whole = word.to_le_bytes();
@@ -219,7 +220,8 @@ impl<'f> Captured<'f> {
         }
     }
 
-    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns where.
+    /// Writes what the routine loads to continue at `at` with this stack pointer, and returns
+    /// where.
     ///
     /// # Safety
     /// From the stack pointer upwards is the stack of the code at `at`;
@@ -245,7 +247,8 @@ pub(in crate::deopt) fn prepare() {
     has_vectors();
 }
 
-/// How many bytes of the save area the routine reads when a frame is left: with those of the access registers.
+/// How many bytes of the save area the routine reads when a frame is left: with those of the access
+/// registers.
 pub(in crate::deopt) fn saved_len() -> usize {
     SAVE_SIZE + 64
 }

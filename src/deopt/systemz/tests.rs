@@ -1,5 +1,5 @@
-//! Exit stubs that are executed: a routine fills every register, jumps to an exit stub in place of its site, and writes down
-//! every register when it comes back.
+//! Exit stubs that are executed: a routine fills every register, jumps to an exit stub in place of
+//! its site, and writes down every register when it comes back.
 
 #![allow(unsafe_code)]
 
@@ -134,8 +134,8 @@ unsafe extern "C" {
     fn patchpoint_test_site();
     fn patchpoint_test_back();
     fn patchpoint_test_end();
-    /// Calls the routine with f8 to f15 as the eight behind the first, and writes down what they are then, f0 as the
-    /// first, and v24 as the last two.
+    /// Calls the routine with f8 to f15 as the eight behind the first, and writes down what they
+    /// are then, f0 as the first, and v24 as the last two.
     fn patchpoint_test_call(given: &Registers, taken: &mut Registers, floats: &mut [f64; 11], routine: u64);
 }
 
@@ -449,7 +449,8 @@ fn unwind(machine: &Machine) -> UnwindInfo {
         body.resize(body.len().next_multiple_of(8) + 4, 0);
         [&(body.len() as u32).to_be_bytes()[..], &body].concat()
     };
-    // Version 1, "zR", units of 1 and -8, return address in r14, absolute pointers; CFA at r15 + 160.
+    // Version 1, "zR", units of 1 and -8, return address in r14, absolute pointers; CFA at r15 +
+    // 160.
     let cie = sized(
         [
             &[0, 0, 0, 0, 1][..],
@@ -495,7 +496,8 @@ fn a_frame_is_left_with_a_value_and_its_callers_registers() {
         let mut site = machine.site(move |frame| frame.return_to_caller(value).unwrap());
         site.unwind = Some(unwind(&machine));
         let (result, after) = machine.run_resuming(site, nowhere, &registers());
-        // The routine's caller would not have survived wrong registers; its own end was never reached.
+        // The routine's caller would not have survived wrong registers; its own end was never
+        // reached.
         assert_eq!(after.vectors, [[0; 2]; 32]);
         match value {
             ReturnValue::Int(value) => assert_eq!(result as u64, value),
@@ -560,7 +562,8 @@ fn a_live_register_exit_stub_keeps_every_live_register() {
     }
 }
 
-/// Changes what a C function may change, and access registers, which nothing restores but the exit stub.
+/// Changes what a C function may change, and access registers, which nothing restores but the exit
+/// stub.
 fn trash() {
     // SAFETY: what is changed is declared, or the upper half of a register whose lower half a function preserves, or a
     // register that Rust code does not use.

@@ -1,4 +1,5 @@
-//! Leaving a frame: with a value to its caller, or with another stack pointer; exit stubs within handlers.
+//! Leaving a frame: with a value to its caller, or with another stack pointer; exit stubs within
+//! handlers.
 
 use alloc::vec::Vec;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,8 +67,8 @@ impl Leave {
     }
 }
 
-/// Calls each function of the object from a probe, leaves it with what `handler` answers, and checks what the
-/// caller finds.
+/// Calls each function of the object from a probe, leaves it with what `handler` answers, and
+/// checks what the caller finds.
 fn leave_each(
     handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Copy + Send + Sync + 'static,
     check: impl Fn(&Image, &Image),

@@ -7,7 +7,8 @@ use crate::addr::{CodeAddr, Len};
 
 const SIZE: usize = 64 * 1024;
 
-/// Memory that is written first and executed after [`seal`](Self::seal). It stays mapped until the test ends.
+/// Memory that is written first and executed after [`seal`](Self::seal). It stays mapped until the
+/// test ends.
 pub(super) struct Memory {
     base: *mut u8,
     used: usize,

@@ -158,8 +158,8 @@ fn registers_lead_to_the_stack_only() {
     }
 }
 
-/// Leaving the frame by an answer that would lay words outside of the stack is refused, and so is what needs more than
-/// the stack.
+/// Leaving the frame by an answer that would lay words outside of the stack is refused, and so is
+/// what needs more than the stack.
 #[test]
 fn a_frame_is_left_within_the_stack_only() {
     let (contexts, kept) = contexts(|frame| {

@@ -1,4 +1,5 @@
-//! Exit stubs, executed. Those in the machine code of x86-64 are for it alone; other architectures have theirs in their modules.
+//! Exit stubs, executed. Those in the machine code of x86-64 are for it alone; other architectures
+//! have theirs in their modules.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! A function that fills every register, flag and red-zone word, goes through a body, and stores them all again.
+//! A function that fills every register, flag and red-zone word, goes through a body, and stores
+//! them all again.
 
 use core::mem::offset_of;
 
@@ -68,7 +69,8 @@ impl Image {
     }
 }
 
-/// Bytes of a vector register on this machine. It is asked itself: what the exit stubs say they save is what is tested.
+/// Bytes of a vector register on this machine. It is asked itself: what the exit stubs say they
+/// save is what is tested.
 pub(super) fn width() -> usize {
     match std::env::var_os(NO_XSAVE) {
         Some(_) => 16,
@@ -118,7 +120,8 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Places a probe whose registers are full when `body` is executed; it falls through to `collect`.
+    /// Places a probe whose registers are full when `body` is executed; it falls through to
+    /// `collect`.
     pub(super) fn place(memory: &mut Memory, body: impl FnOnce(&mut Asm)) -> Self {
         let mut asm = Asm::new(memory.here());
         fill(&mut asm);

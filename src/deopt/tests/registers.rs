@@ -12,8 +12,8 @@ use crate::deopt::{Answer, Frame, Resume, Value};
 /// Where code stands that ends the process.
 const TRAP: CodeAddr = CodeAddr::new(0x10);
 
-/// A probe through an exit stub whose handler trashes what it can, then calls `handler` with the address at which
-/// the probe goes on.
+/// A probe through an exit stub whose handler trashes what it can, then calls `handler` with the
+/// address at which the probe goes on.
 pub(super) fn probe_through(
     resume_at_collect: bool,
     handler: impl for<'f> Fn(&mut Frame<'f>, CodeAddr) -> Answer<'f> + Send + Sync + 'static,
@@ -50,8 +50,8 @@ fn check_environment() {
     assert_eq!((mxcsr & 0xffc0, control), (0x1f80, 0x37f));
 }
 
-/// What is expected after a run: the stack pointer is not the test's to choose, bit 1 of the flags is always
-/// set, and interrupts are on.
+/// What is expected after a run: the stack pointer is not the test's to choose, bit 1 of the flags
+/// is always set, and interrupts are on.
 pub(super) fn expected(input: &Image, output: &Image) -> Image {
     let mut image = input.clone();
     image.gprs[RSP] = output.gprs[RSP];

@@ -13,8 +13,8 @@ use crate::error::Error;
 
 const VALUE: u64 = 0x1122_3344_5566_7788;
 
-/// A probe whose site held `original`, resumed with it. The callee sets rax; the datum is a word that
-/// `original` can read.
+/// A probe whose site held `original`, resumed with it. The callee sets rax; the datum is a word
+/// that `original` can read.
 fn probe_with(original: impl FnOnce(&mut Asm, Places)) -> Probe {
     let mut memory = Memory::new();
     let mut callee = Asm::new(memory.here());
@@ -137,7 +137,8 @@ fn refusal(exit_stub: u64, addr: u64, bytes: &[u8]) -> alloc::string::String {
 #[test]
 fn what_means_something_else_elsewhere_is_refused() {
     let (exit_stub, addr) = (0x20_0000, 0x10_0000);
-    // Cut off; no instruction; a branch into the middle; a load from its own bytes; a load out of reach.
+    // Cut off; no instruction; a branch into the middle; a load from its own bytes; a load out of
+    // reach.
     assert!(refusal(exit_stub, addr, &[0x90, 0x48, 0x8b]).contains("cut off"));
     assert!(refusal(exit_stub, addr, &[0x06]).contains("no instruction"));
     assert!(refusal(exit_stub, addr, &[0xeb, 0x01, 0x48, 0x89, 0xc0]).contains("into an instruction"));

@@ -1,4 +1,5 @@
-//! Callers of a frame: a patchpoint whose sequence calls, a statepoint, and a function of the test above them.
+//! Callers of a frame: a patchpoint whose sequence calls, a statepoint, and a function of the test
+//! above them.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,21 +1,24 @@
-//! The part that all exit stubs of the process share: it saves every register, calls the dispatcher, and restores
-//! them.
+//! The part that all exit stubs of the process share: it saves every register, calls the
+//! dispatcher, and restores them.
 //!
-//! It is called with the context pushed by the exit stub and the red zone skipped. The stack then holds, from the
-//! site's stack pointer down: 128 bytes that are not touched, the context, the return address into the
-//! exit stub, flags, r15 to rax in descending DWARF number (`RawState`), and the save area of XSAVE or FXSAVE,
-//! aligned to 64 bytes. That area stays under one page, so no guard page can be stepped over.
+//! It is called with the context pushed by the exit stub and the red zone skipped. The stack then
+//! holds, from the site's stack pointer down: 128 bytes that are not touched, the context, the
+//! return address into the exit stub, flags, r15 to rax in descending DWARF number (`RawState`),
+//! and the save area of XSAVE or FXSAVE, aligned to 64 bytes. That area stays under one page, so no
+//! guard page can be stepped over.
 //!
-//! The dispatcher runs with the direction flag clear and with the floating-point settings that the platform
-//! starts a program with: compiled code may have changed them.
+//! The dispatcher runs with the direction flag clear and with the floating-point settings that the
+//! platform starts a program with: compiled code may have changed them.
 //!
-//! It answers 0 to resume: everything is popped where it was pushed and `ret` goes back into the exit stub, so that
-//! calls and returns stay paired. Or it answers the address of a block of registers, flags and address, which
-//! ends 128 bytes below the new stack pointer: `ret 128` takes the last word and skips the red zone, so
-//! at no time does anything that is still needed lie below the stack pointer, where a signal may write.
+//! It answers 0 to resume: everything is popped where it was pushed and `ret` goes back into the
+//! exit stub, so that calls and returns stay paired. Or it answers the address of a block of
+//! registers, flags and address, which ends 128 bytes below the new stack pointer: `ret 128` takes
+//! the last word and skips the red zone, so at no time does anything that is still needed lie below
+//! the stack pointer, where a signal may write.
 //!
-//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by page, calls, and goes on
-//! as behind the dispatcher, with the save area at the lower stack pointer.
+//! The second entry is for [`lay`](crate::deopt::lay): it moves the stack pointer down page by
+//! page, calls, and goes on as behind the dispatcher, with the save area at the lower stack
+//! pointer.
 
 #![allow(unsafe_code)]
 
@@ -52,7 +55,8 @@ core::arch::global_asm!(
     ".globl {name}",
     "{name}:",
     ".cfi_startproc",
-    // The caller is the exit stub, in the frame of the site's function: whoever has unwind information for the exit stub goes on.
+    // The caller is the exit stub, in the frame of the site's function: whoever has unwind
+    // information for the exit stub goes on.
     "endbr64",
     "pushfq",
     ".cfi_adjust_cfa_offset 8",
@@ -98,7 +102,8 @@ core::arch::global_asm!(
     "mov edx, dword ptr [rip + {mask} + 4]",
     "test rax, rax",
     "jz 2f",
-    // XRSTOR refuses a header with anything but 0 behind its first word, and XSAVE writes only that.
+    // XRSTOR refuses a header with anything but 0 behind its first word, and XSAVE writes only
+    // that.
     "xor ecx, ecx",
     "mov qword ptr [rsp + 512], rcx",
     "mov qword ptr [rsp + 520], rcx",
@@ -164,7 +169,8 @@ unsafe extern "C" {
     /// The routine above. The version keeps two copies of this crate in one program apart.
     #[link_name = concat!("patchpoint_capture_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_capture();
-    /// Its second entry: calls the function on the stack at that address, and leaves with what it returns.
+    /// Its second entry: calls the function on the stack at that address, and leaves with what it
+    /// returns.
     #[link_name = concat!("patchpoint_enter_lower_", env!("CARGO_PKG_VERSION"))]
     fn patchpoint_enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> !;
 }

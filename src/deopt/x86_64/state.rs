@@ -39,9 +39,9 @@ const WRITABLE_FLAGS: u64 = 0xcd5;
 /// DF, which must be clear at every return.
 const DIRECTION: u64 = 0x400;
 
-/// Components of XSAVE (Intel SDM volume 1, section 13.1): x87, SSE, AVX, opmask, ZMM_Hi256, Hi16_ZMM and the
-/// extended general registers of APX. Left out: AMX tiles, which no handler touches, and PKRU, which is the
-/// thread's right to memory and not a value of the code.
+/// Components of XSAVE (Intel SDM volume 1, section 13.1): x87, SSE, AVX, opmask, ZMM_Hi256,
+/// Hi16_ZMM and the extended general registers of APX. Left out: AMX tiles, which no handler
+/// touches, and PKRU, which is the thread's right to memory and not a value of the code.
 const WANTED: u64 = 0b1110_0111 | 1 << 19;
 
 /// The captured registers, as the routine pushes them.
@@ -66,7 +66,8 @@ pub(in crate::deopt) const EXIT_BELOW: u64 = RED_ZONE + EXIT_SIZE;
 /// Where the save area is, from the routine's stack pointer.
 pub(in crate::deopt) const SAVED_AT: u64 = 0;
 
-/// The XSAVE mask that the routine uses; 0 makes it use FXSAVE. Written before the first exit stub exists.
+/// The XSAVE mask that the routine uses; 0 makes it use FXSAVE. Written before the first exit stub
+/// exists.
 pub(in crate::deopt) static SAVE_MASK: AtomicU64 = AtomicU64::new(0);
 /// The size of the save area in bytes. Written before the first exit stub exists.
 pub(in crate::deopt) static SAVE_SIZE: AtomicU64 = AtomicU64::new(512);
@@ -125,7 +126,8 @@ impl SaveLayout {
         self.mask & (1 << component) != 0
     }
 
-    /// The parts of a register from its least significant byte: component, offset in the area, size.
+    /// The parts of a register from its least significant byte: component, offset in the area,
+    /// size.
     fn parts(&self, reg: DwarfReg) -> [Option<(u32, usize, usize)>; 3] {
         let component = |number: u32, index: u16, size: usize| {
             let base = self.offsets.get(number as usize)?;

@@ -4,7 +4,8 @@ use super::*;
 use crate::arch::Arch;
 use crate::site::testing::{START, module};
 
-/// A call of +0x100 of each architecture, one of which is where its distance can be exchanged, and the reach of gates.
+/// A call of +0x100 of each architecture, one of which is where its distance can be exchanged, and
+/// the reach of gates.
 const CALLS: [(Arch, &[u8], u32, u64); 8] = [
     (Arch::X86_64, &[0xe8, 0xfb, 0, 0, 0], 0, 1 << 31),
     (Arch::X86_64, &[0x0f, 0x85, 0xfa, 0, 0, 0], 6, 1 << 31),
@@ -132,7 +133,8 @@ fn a_far_function_is_reached_by_a_stub() {
     }
 }
 
-/// The unwind information of what stands between a call and its callee: the return address is where a call puts it.
+/// The unwind information of what stands between a call and its callee: the return address is where
+/// a call puts it.
 #[cfg(all(feature = "backtrace", target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn gates_and_stubs_have_the_frame_of_a_function_that_starts() {
@@ -215,7 +217,8 @@ fn a_stub_that_leaves_does_just_that() {
             verify::check_leaving(&context, at, &stub, to).unwrap();
             assert!(verify::check_leaving(&context, at, &stub, CodeAddr::new(to.get() + 4)).is_err());
             for word in 0..stub.len() / 4 {
-                // Of the instructions that make the address, their numbers; of the shift nothing, whose mask may differ.
+                // Of the instructions that make the address, their numbers; of the shift nothing,
+                // whose mask may differ.
                 let bits = match word {
                     1 | 2 | 4 | 5 => 0..16,
                     3 => 0..0,

@@ -1,7 +1,8 @@
-//! Arming: bringing the sites of a module into the form in which they can be changed live, before it runs.
+//! Arming: bringing the sites of a module into the form in which they can be changed live, before
+//! it runs.
 //!
-//! Everything that can be refused is refused before the first byte is written; a write that fails takes back
-//! those before it.
+//! Everything that can be refused is refused before the first byte is written; a write that fails
+//! takes back those before it.
 
 use std::sync::Arc;
 
@@ -128,7 +129,8 @@ fn word(addr: CodeAddr) -> CodeAddr {
     CodeAddr::new(addr.get() & !7)
 }
 
-/// Tries the exchange of a quadword with what is there already: a memory without an atomic one refuses now, not later.
+/// Tries the exchange of a quadword with what is there already: a memory without an atomic one
+/// refuses now, not later.
 fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<()> {
     let refused = |why: String| Error::ArmedMemory {
         site: site.name(),
@@ -144,7 +146,8 @@ fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<
         .map_err(|error| refused(error.to_string()))
 }
 
-/// Puts the instructions of a site into a stub, and returns it with the patchable jump that leads there.
+/// Puts the instructions of a site into a stub, and returns it with the patchable jump that leads
+/// there.
 fn displace(
     shared: &Shared,
     site: &Site,

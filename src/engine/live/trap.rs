@@ -1,12 +1,14 @@
 //! The live invalidation of a shadow, by a trap in place of its first instruction.
 //!
-//! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that no jump of
-//! several bytes can be put over them. Approach: only the first bytes change, no more than any instruction has, by the same
-//! aligned store that exchanges patchable jumps; a thread that executes the trap is sent to the site's exit stub by the process's [handler](crate::publish), with all
-//! registers as they were, and a thread that is past it goes on undisturbed.
+//! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that
+//! no jump of several bytes can be put over them. Approach: only the first bytes change, no more
+//! than any instruction has, by the same aligned store that exchanges patchable jumps; a thread
+//! that executes the trap is sent to the site's exit stub by the process's
+//! [handler](crate::publish), with all registers as they were, and a thread that is past it goes on
+//! undisturbed.
 //!
-//! Invariants: the trap is in the handler's table before it is written, and stays there until its module
-//! goes, also when it has been taken back: a thread may have executed it in between.
+//! Invariants: the trap is in the handler's table before it is written, and stays there until its
+//! module goes, also when it has been taken back: a thread may have executed it in between.
 
 use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
@@ -69,8 +71,8 @@ fn traps(exchanges: &[JumpExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr
     traps.filter_map(|exchange| Some((exchange.range.start(), exchange.trap?)))
 }
 
-/// Notes the traps of a transaction, before anything is written and no thread is stopped. The transaction is known to
-/// be current: the note of another that was committed is not overwritten.
+/// Notes the traps of a transaction, before anything is written and no thread is stopped. The
+/// transaction is known to be current: the note of another that was committed is not overwritten.
 pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[JumpExchange]) -> Result<()> {
     traps(exchanges).try_for_each(|(site, exit_stub)| match publisher.publication() {
         Some(publication) => publication.set_trap(site, Some(exit_stub)),
@@ -78,8 +80,9 @@ pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[JumpExch
     })
 }
 
-/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its own exit stubs. A trap that
-/// leads to an exit stub which the site has had before is one that was taken back, of which a thread may have to ask still.
+/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its
+/// own exit stubs. A trap that leads to an exit stub which the site has had before is one that was
+/// taken back, of which a thread may have to ask still.
 pub(in crate::engine) fn forget_traps(publisher: &Publisher, work: &Work) {
     let leads_to = |site| match publisher.publication() {
         Some(publication) => publication.trap(site),
@@ -120,7 +123,8 @@ fn forget(publisher: &Publisher, site: CodeAddr) {
     }
 }
 
-/// Keeps the exit stubs of traps that were taken back with their sites: a thread may still be on its way there.
+/// Keeps the exit stubs of traps that were taken back with their sites: a thread may still be on
+/// its way there.
 pub(super) fn keep_exit_stubs(work: &mut Work, states: &mut States) {
     let trapped = work.exchanges.iter().filter(|exchange| exchange.is_trap());
     for number in trapped.map(|exchange| exchange.item) {

@@ -1,11 +1,13 @@
-//! The life of stubs under a model checker of threads: every interleaving, and every stale read that the memory
-//! model allows.
+//! The life of stubs under a model checker of threads: every interleaving, and every stale read
+//! that the memory model allows.
 //!
-//! The model: two stubs, a patchable jump that says which one it leads to, and readers that follow what their cores have fetched
-//! of it. Being in a stub is a read of its cell, freeing it a write: the checker reports when they are not ordered.
+//! The model: two stubs, a patchable jump that says which one it leads to, and readers that follow
+//! what their cores have fetched of it. Being in a stub is a read of its cell, freeing it a write:
+//! the checker reports when they are not ordered.
 //!
-//! A core executes the patchable jump that it has fetched, whatever its thread has read since: no order of memory accesses
-//! brings it a new one, serializing does. The barrier makes every core fetch the patchable jump.
+//! A core executes the patchable jump that it has fetched, whatever its thread has read since: no
+//! order of memory accesses brings it a new one, serializing does. The barrier makes every core
+//! fetch the patchable jump.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -47,13 +49,15 @@ impl Model {
         self.code.stubs[stub].with(|_| ());
     }
 
-    /// Makes a core fetch the patchable jump: what a thread does that attaches or comes back online.
+    /// Makes a core fetch the patchable jump: what a thread does that attaches or comes back
+    /// online.
     fn serialize(&self, core: usize) {
         let patchable_jump = self.code.patchable_jump.load(Ordering::Acquire);
         self.code.fetched[core].fetch_max(patchable_jump, Ordering::AcqRel);
     }
 
-    /// The writer's part: exchange, retire, make every core serialize, stamp, and free whatever every thread has left.
+    /// The writer's part: exchange, retire, make every core serialize, stamp, and free whatever
+    /// every thread has left.
     fn replace(&self, retire_list: &mut RetireList<usize>) {
         let old = self.code.patchable_jump.swap(1, Ordering::AcqRel);
         retire_list.retire(Until::Reported(Rest::Checkpoint), old);
@@ -179,8 +183,8 @@ fn loom_finds_an_epoch_that_begins_too_early() {
     });
 }
 
-/// The protection taken out: no core is made to serialize before the epoch begins. The thread has seen the epoch, and
-/// so the new patchable jump as data, but its core executes the old one.
+/// The protection taken out: no core is made to serialize before the epoch begins. The thread has
+/// seen the epoch, and so the new patchable jump as data, but its core executes the old one.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_finds_a_missing_barrier() {

@@ -1,4 +1,5 @@
-//! A loop whose head is among the bytes of a shadow: what must not be patched, executed by this machine.
+//! A loop whose head is among the bytes of a shadow: what must not be patched, executed by this
+//! machine.
 
 use super::*;
 
@@ -29,7 +30,8 @@ fn register(lab: &Lab, text: &Text, functions: &[Written; 1]) -> Result<Module> 
     unsafe { lab.engine.register(code, |_| functions[0].shape) }
 }
 
-/// Were it registered, its invalidation would make the loop continue in the middle of a nop: a fault, or a wrong sum.
+/// Were it registered, its invalidation would make the loop continue in the middle of a nop: a
+/// fault, or a wrong sum.
 #[test]
 fn a_loop_in_a_shadow_is_never_patched() {
     let lab = Lab::new();

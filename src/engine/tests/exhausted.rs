@@ -46,7 +46,8 @@ fn is_no_memory(error: &Error) -> bool {
 fn a_patch_of_several_sites_without_memory_for_every_stub_changes_none_and_keeps_no_stub() {
     assert!(in_child(|| {
         let (engine, _text, sites) = patched();
-        // Stubs of a change that is never made, until there is no memory for one more than the first piece has.
+        // Stubs of a change that is never made, until there is no memory for one more than the
+        // first piece has.
         let mut held = vec![transaction(&engine, &sites[..1]).prepare().unwrap()];
         deny(&[libc::SYS_mmap, libc::SYS_memfd_create], libc::ENOMEM);
         let full = loop {

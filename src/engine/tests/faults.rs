@@ -1,5 +1,5 @@
-//! Every call of the memory, and the world, fails once or for good, at every step of every transaction: each site
-//! is old afterwards, or what the error says of it.
+//! Every call of the memory, and the world, fails once or for good, at every step of every
+//! transaction: each site is old afterwards, or what the error says of it.
 
 use super::*;
 use crate::error::Fate;
@@ -14,7 +14,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// `count` sites over `memories` memories, patched once with `result = argument + 1` so that they can be called.
+    /// `count` sites over `memories` memories, patched once with `result = argument + 1` so that
+    /// they can be called.
     fn new(memories: usize, count: usize, sequence: Sequence) -> Self {
         let lab = Lab::new();
         let (mut texts, mut sites) = (Vec::new(), Vec::new());

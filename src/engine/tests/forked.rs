@@ -15,7 +15,8 @@ fn seven_or_miss() -> Sequence {
         .mov(result(), arg(0))
 }
 
-/// The child has its own heap, so it must have its own code: what the parent's code refers to later is not there.
+/// The child has its own heap, so it must have its own code: what the parent's code refers to later
+/// is not there.
 #[test]
 fn a_child_never_executes_its_parents_later_patches() {
     let lab = Lab::new();
@@ -74,7 +75,8 @@ fn a_childs_handlers_are_its_own() {
     assert_eq!(lab.deopts.load(Ordering::Relaxed), before);
 }
 
-/// An engine whose lock is held by a thread of the parent's, in an observer, when the child is forked.
+/// An engine whose lock is held by a thread of the parent's, in an observer, when the child is
+/// forked.
 #[test]
 fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
     let (held, is_held) = mpsc::channel();
@@ -183,7 +185,8 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
         .filter(|(_, end)| *end != End::Returned(true))
         .collect();
     assert!(wrong.is_empty(), "{wrong:?}");
-    // Where nobody holds the lock the child knows what its parent knew; dropping it all is nothing to the parent.
+    // Where nobody holds the lock the child knows what its parent knew; dropping it all is nothing
+    // to the parent.
     let end = end_of_child(|| {
         let known = engine.status(&one) == Status::Patched && engine.journal().len() == 1;
         let refused = engine.restore_site(&one) == Err(Error::EngineForked);
@@ -196,8 +199,8 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
     assert_eq!(call(&one, 1), 8);
 }
 
-/// A child of a process that patches all the time: both sites are as one transaction has left them, and stay so. The thread
-/// that forks is one of those that are stopped.
+/// A child of a process that patches all the time: both sites are as one transaction has left them,
+/// and stay so. The thread that forks is one of those that are stopped.
 #[test]
 fn children_are_made_between_transactions() {
     assert!(in_child(|| {

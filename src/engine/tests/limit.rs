@@ -27,7 +27,8 @@ fn put(out: &mut Vec<u8>, fields: &[(u64, usize)]) {
     }
 }
 
-/// A function `get` that returns, and the symbol `zeros` of a `.bss` with [`ZEROS`] bytes: an object of some 600 bytes.
+/// A function `get` that returns, and the symbol `zeros` of a `.bss` with [`ZEROS`] bytes: an
+/// object of some 600 bytes.
 fn small_object() -> Vec<u8> {
     const NAMES: &[u8] = b"\0.text\0.bss\0.symtab\0.strtab\0get\0zeros\0";
     let name = |name: &str| {

@@ -1,4 +1,5 @@
-//! The life of a site: changes that exclude each other, that come too late, or for somebody else's site.
+//! The life of a site: changes that exclude each other, that come too late, or for somebody else's
+//! site.
 
 use super::*;
 use crate::deopt::Assumptions;
@@ -515,7 +516,8 @@ fn modules_know_their_engine_as_long_as_it_is() {
 
 #[test]
 fn modules_that_share_a_page_are_rolled_back_together() {
-    // Two memories over one page, each of which takes the page's permission to write away when it ends.
+    // Two memories over one page, each of which takes the page's permission to write away when it
+    // ends.
     let functions = [identity(1)];
     let page = toggled_page(&[identity(1), identity(2)]);
     let lab = Lab::new();

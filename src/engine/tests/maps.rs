@@ -7,7 +7,8 @@ use crate::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter};
 use crate::stackmap::testing::constant;
 use crate::stackmap::{self, StackMaps, Version};
 
-/// Two functions of [`identity`], and what becomes of registering them with a map made for their addresses.
+/// Two functions of [`identity`], and what becomes of registering them with a map made for their
+/// addresses.
 fn with_map(make: impl FnOnce(&Text) -> MapSpec) -> Result<Module> {
     with_bytes(|text| make(text).bytes())
 }

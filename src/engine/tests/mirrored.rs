@@ -1,4 +1,5 @@
-//! Engines whose code is executed in a mirror: here one that executes nothing, and tells what it was asked.
+//! Engines whose code is executed in a mirror: here one that executes nothing, and tells what it
+//! was asked.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -255,7 +256,8 @@ fn what_knows_only_this_process_is_refused() {
     not_mirrored(engine.adopt(adopted, Ask::Auto).map(drop));
 }
 
-/// Who asks for the threads there is told which engines there are, and a word that no exit handed over is nobody's.
+/// Who asks for the threads there is told which engines there are, and a word that no exit handed
+/// over is nobody's.
 #[test]
 fn an_exit_of_nobody_is_not_handled() {
     let glass = Arc::new(Glass::default());
@@ -291,7 +293,8 @@ unsafe impl ForwardExit for Counted {
     }
 }
 
-/// Whom a thread was told to ask is asked, and no handler, as long as the work lasts: then whoever was asked before.
+/// Whom a thread was told to ask is asked, and no handler, as long as the work lasts: then whoever
+/// was asked before.
 #[test]
 fn exits_are_forwarded_as_long_as_the_work_lasts() {
     let (lab, functions) = (Lab::new(), [identity(1)]);

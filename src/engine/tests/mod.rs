@@ -51,7 +51,8 @@ const RESERVED: u32 = 16;
 const STRIDE: usize = 64;
 
 const ARCH: Arch = Arch::host().unwrap();
-/// The registers of a function's result and of its first argument, and one that it leaves to its caller.
+/// The registers of a function's result and of its first argument, and one that it leaves to its
+/// caller.
 const RESULT: u16 = CONVENTION[0];
 const ARGUMENT: u16 = CONVENTION[1];
 const KEPT: u16 = CONVENTION[2];
@@ -157,7 +158,8 @@ fn map() -> MapSpec {
     crate::stackmap::testing::map().endian(ARCH.endian())
 }
 
-/// A site of nops, then a return: once it is patched with `result = ..`, a function of one argument.
+/// A site of nops, then a return: once it is patched with `result = ..`, a function of one
+/// argument.
 fn identity(id: u64) -> Written {
     Written {
         bytes: [&nops(), HOST.ret].concat(),

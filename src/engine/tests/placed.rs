@@ -1,5 +1,5 @@
-//! Code that is placed is published before it can run: the instruction cache is maintained where it is executed, and
-//! where other code was before, every thread serializes.
+//! Code that is placed is published before it can run: the instruction cache is maintained where it
+//! is executed, and where other code was before, every thread serializes.
 
 use super::*;
 use crate::memory::testing::objects::INLINE_CACHE;
@@ -66,7 +66,8 @@ fn room_is_not_used_again_where_no_thread_can_be_told() {
     }));
 }
 
-/// Stubs and exit stubs are out of line: they are written and maintained before the site leads there.
+/// Stubs and exit stubs are out of line: they are written and maintained before the site leads
+/// there.
 #[test]
 fn stubs_and_exit_stubs_are_published_with_their_site() {
     let (lab, _text, functions) = {

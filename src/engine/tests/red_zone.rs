@@ -1,5 +1,6 @@
-//! A leaf that keeps values in the red zone while its shadow executes: LLVM for x86-64 gives functions with a stackmap
-//! a frame instead, other compilers need not. AArch64 on Linux, SystemZ and RISC-V have no red zone.
+//! A leaf that keeps values in the red zone while its shadow executes: LLVM for x86-64 gives
+//! functions with a stackmap a frame instead, other compilers need not. AArch64 on Linux, SystemZ
+//! and RISC-V have no red zone.
 
 use super::*;
 use crate::sequence::Target;
@@ -13,8 +14,9 @@ const ZONE: i32 = match ARCH {
     _ => 512,
 };
 
-/// Functions, their shadow's offset and its length: `f(a, b) = a * b`, with `a` just below the stack pointer and `b` at the
-/// end of the red zone. Then what overwrites the zone and leaves the stack pointer as it was.
+/// Functions, their shadow's offset and its length: `f(a, b) = a * b`, with `a` just below the
+/// stack pointer and `b` at the end of the red zone. Then what overwrites the zone and leaves the
+/// stack pointer as it was.
 struct Leaf {
     bytes: Vec<u8>,
     offset: u32,
@@ -35,7 +37,8 @@ fn code() -> Leaf {
         ],
         offset: 14,
         shadow: 11,
-        // push r11, which the assembler does not look into; then lea rsp, [rsp + 8], which keeps the flags.
+        // push r11, which the assembler does not look into; then lea rsp, [rsp + 8], which keeps
+        // the flags.
         overwrites: vec![0x41, 0x53, 0x48, 0x8d, 0x64, 0x24, 8],
     }
 }

@@ -27,7 +27,8 @@ const CALL: LlvmCall = LlvmCall {
 };
 #[cfg(all(target_arch = "powerpc64", target_endian = "little"))]
 const CALL: LlvmCall = LlvmCall {
-    // li 12,4660; rldic 12,12,32,16; oris 12,12,22136; ori 12,12,39612; std 2,24(1); mtctr 12; bctrl; ld 2,24(1)
+    // li 12,4660; rldic 12,12,32,16; oris 12,12,22136; ori 12,12,39612; std 2,24(1); mtctr 12;
+    // bctrl; ld 2,24(1)
     bytes: &[
         0x34, 0x12, 0x80, 0x39, 0x0a, 0x04, 0x8c, 0x79, 0x78, 0x56, 0x8c, 0x65, 0xbc, 0x9a, 0x8c, 0x61, 0x18,
         0x00, 0x41, 0xf8, 0xa6, 0x03, 0x89, 0x7d, 0x21, 0x04, 0x80, 0x4e, 0x18, 0x00, 0x41, 0xe8,
@@ -37,8 +38,8 @@ const CALL: LlvmCall = LlvmCall {
 #[cfg(all(target_arch = "powerpc64", target_endian = "big"))]
 const CALL: LlvmCall = if crate::arch::HOST_HAS_DESCRIPTORS {
     LlvmCall {
-        // li 12,4660; rldic 12,12,32,16; oris 12,12,22136; ori 12,12,39612; std 2,40(1); ld 2,8(12); ld 12,0(12);
-        // mtctr 12; bctrl; ld 2,40(1)
+        // li 12,4660; rldic 12,12,32,16; oris 12,12,22136; ori 12,12,39612; std 2,40(1); ld
+        // 2,8(12); ld 12,0(12); mtctr 12; bctrl; ld 2,40(1)
         bytes: &[
             0x39, 0x80, 0x12, 0x34, 0x79, 0x8c, 0x04, 0x0a, 0x65, 0x8c, 0x56, 0x78, 0x61, 0x8c, 0x9a, 0xbc,
             0xf8, 0x41, 0x00, 0x28, 0xe8, 0x4c, 0x00, 0x08, 0xe9, 0x8c, 0x00, 0x00, 0x7d, 0x89, 0x03, 0xa6,
@@ -117,7 +118,8 @@ fn one() -> (Lab, Text, Site) {
     (lab, text, site)
 }
 
-/// The bytes from the return offset on are nops, from there on; on PowerPC behind what restores the TOC pointer.
+/// The bytes from the return offset on are nops, from there on; on PowerPC behind what restores the
+/// TOC pointer.
 fn keeps(site: &Site) -> bool {
     let found = bytes(site);
     let restores = CALL.bytes.len() - CALL.return_offset;
@@ -238,7 +240,8 @@ fn only(nops: &[u8]) -> (Lab, Text, Site) {
     }];
     let text = Text::new(&functions);
     let code = lab.engine.adopt_with(text.adopted(&functions), &text.shared());
-    // The record lists no live-outs, and so not the register with the return address either, which calls lose.
+    // The record lists no live-outs, and so not the register with the return address either, which
+    // calls lose.
     let registration = lab.engine.registration(code.unwrap()).trust_live_outs();
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe { registration.register(|_| functions[0].shape) }.unwrap();
@@ -275,7 +278,8 @@ fn a_call_in_a_sequence_leaves_a_return_offset_too_unless_it_ends_there() {
     refused!(lab.engine.patch(1, &long), Assemble(SequenceTooLong));
 }
 
-/// Elsewhere all nops are as long as what instructions are a multiple of: a call returns into the middle of none.
+/// Elsewhere all nops are as long as what instructions are a multiple of: a call returns into the
+/// middle of none.
 #[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 #[test]
 fn original_bytes_come_back_only_where_they_keep_the_return_offsets_of_what_was_there() {

@@ -14,8 +14,8 @@ fn shadowed(id: u64) -> Written {
     }
 }
 
-/// A thread that has executed a trap before it was taken back finds where it leads, be it late: also after another
-/// invalidation was refused before it wrote anything.
+/// A thread that has executed a trap before it was taken back finds where it leads, be it late:
+/// also after another invalidation was refused before it wrote anything.
 #[test]
 fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
     let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());

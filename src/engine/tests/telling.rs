@@ -68,7 +68,8 @@ fn grace_period() -> GracePeriod {
     unsafe { GracePeriod::promise() }
 }
 
-/// What observers are told while a transaction's own stubs are between two owners frees none of them.
+/// What observers are told while a transaction's own stubs are between two owners frees none of
+/// them.
 #[test]
 fn what_sites_lead_to_outlives_a_panic_about_a_neighbour() {
     assert!(in_child(|| {
@@ -103,8 +104,8 @@ fn what_sites_lead_to_outlives_a_panic_about_a_neighbour() {
 /// What a test does with an engine, a step at a time.
 type Step<'a> = (&'static str, &'a dyn Fn() -> bool, &'a [&'static str]);
 
-/// Whatever it is told of: the change is whole, the other observers are told, and the panic goes on in the caller, with the
-/// engine's lock free.
+/// Whatever it is told of: the change is whole, the other observers are told, and the panic goes on
+/// in the caller, with the engine's lock free.
 #[test]
 fn a_panic_of_an_observer_harms_nobody() {
     let (panics, log) = (Arc::new(AtomicBool::new(true)), Log::default());

@@ -91,7 +91,8 @@ fn retraction_takes_back_what_depends_on_a_key_and_nothing_else() {
     let lab = Lab::new(Caches::builder());
     (0..3).for_each(|shape| lab.read(shape));
     assert_eq!(lab.caches.retract(&[Key::new(7)]).unwrap().caches, 0);
-    // The class changes: the property is elsewhere now. Without the retraction the next read would be wrong.
+    // The class changes: the property is elsewhere now. Without the retraction the next read would
+    // be wrong.
     lab.runtime.define(1, 3);
     assert_eq!(lab.caches.retract(&[Key::new(1)]).unwrap().caches, 1);
     assert_eq!(lab.cache.entries().len(), 2);
@@ -274,7 +275,8 @@ fn a_site_without_a_cache_misses_and_learns_nothing() {
     assert_eq!((alone.lookups(), alone.caches.totals().misses), (2, 0));
 }
 
-/// In place where it fits and the site is quiescent; a patchable jump and a stub where it is live, or does not fit.
+/// In place where it fits and the site is quiescent; a patchable jump and a stub where it is live,
+/// or does not fit.
 #[test]
 fn where_the_entries_stand() {
     for live in [false, true] {
@@ -300,7 +302,8 @@ fn where_the_entries_stand() {
     }
 }
 
-/// Each time that an entry's stub is replaced; by a grace period where the site is live, at once where it is not.
+/// Each time that an entry's stub is replaced; by a grace period where the site is live, at once
+/// where it is not.
 #[test]
 fn what_is_given_back_is_counted_for_its_site() {
     for live in [false, true] {

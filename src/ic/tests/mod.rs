@@ -1,4 +1,5 @@
-//! Caches in code that LLVM compiled for this architecture: `testdata/sites.ll` says what the functions do.
+//! Caches in code that LLVM compiled for this architecture: `testdata/sites.ll` says what the
+//! functions do.
 #![allow(unsafe_code)]
 
 mod c_lookups;

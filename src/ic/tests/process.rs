@@ -1,5 +1,5 @@
-//! What is seen from outside of the process: a lookup that panics ends it, with a message that says where; and the
-//! barrier of a retraction.
+//! What is seen from outside of the process: a lookup that panics ends it, with a message that says
+//! where; and the barrier of a retraction.
 
 use super::*;
 use crate::memory::testing::process::{End, end_and_message};
@@ -23,7 +23,8 @@ fn a_panic_in_a_lookup_ends_the_process() {
     }
 }
 
-/// On some processors nothing else shows that it is missing: a thread goes on with the old entry for a moment only.
+/// On some processors nothing else shows that it is missing: a thread goes on with the old entry
+/// for a moment only.
 #[test]
 #[cfg(target_os = "linux")]
 #[cfg_attr(emulated, ignore = "an emulator does not trace system calls")]

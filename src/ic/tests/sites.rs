@@ -1,4 +1,5 @@
-//! Caches on other sites than reads: calls with the C convention, writes, values on the stack; and what a lookup sees.
+//! Caches on other sites than reads: calls with the C convention, writes, values on the stack; and
+//! what a lookup sees.
 
 use super::*;
 use crate::Error;
@@ -8,7 +9,8 @@ use crate::deopt::ReturnValue;
 use crate::sequence::live;
 use crate::stackmap::Place;
 
-/// A lab whose lookup also does what `also` does to the miss, with a cache at the first site of that function.
+/// A lab whose lookup also does what `also` does to the miss, with a cache at the first site of
+/// that function.
 fn lab_at(
     function: &str,
     builder: Builder,

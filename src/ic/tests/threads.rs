@@ -54,8 +54,8 @@ fn thread_number() -> u64 {
     THREAD.get()
 }
 
-/// The property moves between two places. A read that begins after a retraction has returned, and ends before the next
-/// one begins, finds the new place; any other finds one of the two.
+/// The property moves between two places. A read that begins after a retraction has returned, and
+/// ends before the next one begins, finds the new place; any other finds one of the two.
 #[test]
 #[cfg_attr(
     emulated,
@@ -128,8 +128,8 @@ fn invalidation_during_hits() {
     assert_eq!(lab.cache.state(), State::Dead);
 }
 
-/// Eight threads miss and hit on three sites while another takes entries back: every result is right, and what was
-/// installed is there or has been taken back.
+/// Eight threads miss and hit on three sites while another takes entries back: every result is
+/// right, and what was installed is there or has been taken back.
 #[test]
 #[cfg_attr(
     emulated,

@@ -1,16 +1,18 @@
 //! What keeps forks and writers of code apart: no child is made between two bytes of a transaction.
 //!
-//! **Problem.** A fork copies the process as it is at that moment, and of its threads only the one that forks. What
-//! another thread had half written stays so in the child. **Approach.** Who changes bytes that threads may execute
-//! enters the gate for just that long; a fork closes it, waits until nobody is inside, and opens it when the child is
-//! made. Entering and leaving are one addition each.
+//! **Problem.** A fork copies the process as it is at that moment, and of its threads only the one
+//! that forks. What another thread had half written stays so in the child. **Approach.** Who
+//! changes bytes that threads may execute enters the gate for just that long; a fork closes it,
+//! waits until nobody is inside, and opens it when the child is made. Entering and leaving are one
+//! addition each.
 //!
-//! **Invariants.** Nobody waits for ever. A writer that finds the gate closed while it keeps the world stopped must not
-//! wait there: the thread that forks may be one of those that are stopped. It lets them go, waits, and stops them again.
-//! Who has waited for [`PATIENCE`] goes on without the other: a fork then gives its child no code, a writer then breaks the
-//! fork's copy, with the same effect. So a lock that is taken in a handler of `pthread_atfork` by the one side and held
-//! while patching by the other costs that time, and no deadlock. In the child of a fork that ran no such handler
-//! (`clone` called directly) the gate is open, as the kernel wipes it.
+//! **Invariants.** Nobody waits for ever. A writer that finds the gate closed while it keeps the
+//! world stopped must not wait there: the thread that forks may be one of those that are stopped.
+//! It lets them go, waits, and stops them again. Who has waited for [`PATIENCE`] goes on without
+//! the other: a fork then gives its child no code, a writer then breaks the fork's copy, with the
+//! same effect. So a lock that is taken in a handler of `pthread_atfork` by the one side and held
+//! while patching by the other costs that time, and no deadlock. In the child of a fork that ran no
+//! such handler (`clone` called directly) the gate is open, as the kernel wipes it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -54,7 +56,8 @@ pub(crate) fn wait() -> bool {
     true
 }
 
-/// The right to change bytes of code that may be executed. No fork makes its copy as long as it exists.
+/// The right to change bytes of code that may be executed. No fork makes its copy as long as it
+/// exists.
 pub(crate) struct Writing(&'static AtomicU32);
 
 impl Writing {
@@ -116,7 +119,8 @@ impl Drop for Writing {
     }
 }
 
-/// In a child that was forked by whoever went in, the gate knows nobody: nothing is taken from the count.
+/// In a child that was forked by whoever went in, the gate knows nobody: nothing is taken from the
+/// count.
 #[cold]
 fn was_not_inside(gate: &AtomicU32) {
     gate.fetch_add(1, Ordering::Relaxed);

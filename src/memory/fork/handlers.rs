@@ -1,15 +1,17 @@
 //! What is done before and after a fork: the child gets copies of the code, at the same addresses.
 //!
-//! **Life of a fork.** The thread that forks closes the [gate](super::gate) and waits until no transaction is being
-//! written; it blocks its signals, so that it is not stopped before it opens the gate again; it copies all code into one
-//! sealed memory file. The kernel makes the child, which inherits none of the views. The child maps the copies where the
-//! views were, and closes the file; the parent closes the file and opens the gate.
+//! **Life of a fork.** The thread that forks closes the [gate](super::gate) and waits until no
+//! transaction is being written; it blocks its signals, so that it is not stopped before it opens
+//! the gate again; it copies all code into one sealed memory file. The kernel makes the child,
+//! which inherits none of the views. The child maps the copies where the views were, and closes the
+//! file; the parent closes the file and opens the gate.
 //!
-//! **Invariants.** What the child's code refers to is what its heap holds: from the copy to the fork no site
-//! changes, and what a site leads to is freed only when no thread can be in it, the one that forks included. The copies
-//! are never writable: the file is written by the kernel, sealed, and mapped then. Nothing here allocates or takes a lock.
-//! Where a copy cannot be made or mapped the child has nothing at these addresses: to execute there kills it, and
-//! reading through the library is refused by [`Error::Forked`](crate::Error::Forked).
+//! **Invariants.** What the child's code refers to is what its heap holds: from the copy to the
+//! fork no site changes, and what a site leads to is freed only when no thread can be in it, the
+//! one that forks included. The copies are never writable: the file is written by the kernel,
+//! sealed, and mapped then. Nothing here allocates or takes a lock. Where a copy cannot be made or
+//! mapped the child has nothing at these addresses: to execute there kills it, and reading through
+//! the library is refused by [`Error::Forked`](crate::Error::Forked).
 //!
 //! **Cost.** Copying the pages that have code, some 0.3 ms per MiB, and some ten system calls.
 
@@ -25,7 +27,8 @@ use super::views;
 static REGISTERED: AtomicI32 = AtomicI32::new(0);
 const DONE: i32 = -1;
 
-/// The thread that forks, in the parent and in the child, or 0. Copied to the child, unlike what [`super::own`] holds.
+/// The thread that forks, in the parent and in the child, or 0. Copied to the child, unlike what
+/// [`super::own`] holds.
 static FORKING_THREAD: AtomicU64 = AtomicU64::new(0);
 /// The number of its process.
 static PARENT: AtomicU32 = AtomicU32::new(0);
@@ -44,7 +47,8 @@ pub(super) fn register() {
             Ok(_) => break,
             Err(DONE) => return,
             Err(found) if found == this => std::thread::yield_now(),
-            // The parent's, at the moment of the fork. Registered twice, the handlers do their work once.
+            // The parent's, at the moment of the fork. Registered twice, the handlers do their work
+            // once.
             Err(found) => {
                 let _ = REGISTERED.compare_exchange(found, 0, Ordering::Relaxed, Ordering::Relaxed);
             }

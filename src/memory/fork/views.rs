@@ -1,8 +1,9 @@
 //! The list of this process's views of code, and the copies that a fork's child gets of them.
 //!
-//! Nodes are only ever added, at the front, and used again, so that a fork walks the list without a lock. While a node is
-//! being copied, whoever wants to unmap its memory waits: copying waits for nothing. One that is copied without need
-//! costs time; one that is gone is refused by the kernel, which does the copying.
+//! Nodes are only ever added, at the front, and used again, so that a fork walks the list without a
+//! lock. While a node is being copied, whoever wants to unmap its memory waits: copying waits for
+//! nothing. One that is copied without need costs time; one that is gone is refused by the kernel,
+//! which does the copying.
 
 use std::os::fd::OwnedFd;
 use std::ptr;
@@ -141,8 +142,8 @@ fn add() -> &'static Node {
     }
 }
 
-/// Copies every view of this process, which has that number, into one sealed file. `None` if there is nothing to copy, or
-/// it cannot be done. Allocates nothing.
+/// Copies every view of this process, which has that number, into one sealed file. `None` if there
+/// is nothing to copy, or it cannot be done. Allocates nothing.
 pub(super) fn copy(process: u32) -> Option<OwnedFd> {
     let mut len = 0;
     for node in all() {
@@ -189,7 +190,8 @@ fn copy_into_file(len: u64) -> Result<OwnedFd, sys::Refused> {
     Ok(file)
 }
 
-/// Maps the copies of a parent, which had that number, where its views were. What cannot be mapped is left out.
+/// Maps the copies of a parent, which had that number, where its views were. What cannot be mapped
+/// is left out.
 pub(super) fn map_copies(file: &OwnedFd, parent: u32) {
     for node in all() {
         let place = node.place.swap(NOWHERE, Ordering::Relaxed);

@@ -134,7 +134,8 @@ const CODE_SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | LENGTH_SEALS;
 /// The same for a file that may be written: who shortens it would kill whoever reads it.
 const LENGTH_SEALS: i32 = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
-/// Maps one memory file read-execute over the reservation at `rx`, and read-write elsewhere; returns where.
+/// Maps one memory file read-execute over the reservation at `rx`, and read-write elsewhere;
+/// returns where.
 ///
 /// # Safety
 ///
@@ -153,8 +154,9 @@ pub(in crate::memory) unsafe fn map_twice(rx: u64, len: u64) -> Result<u64, Refu
     }
 }
 
-/// A memory file that code or data is mapped from: a descriptor of it, closed with this. Its length is sealed, and that of
-/// code against every further writable mapping (`F_SEAL_FUTURE_WRITE`), for good (`F_SEAL_SEAL`), whoever has it.
+/// A memory file that code or data is mapped from: a descriptor of it, closed with this. Its length
+/// is sealed, and that of code against every further writable mapping (`F_SEAL_FUTURE_WRITE`), for
+/// good (`F_SEAL_SEAL`), whoever has it.
 #[derive(Debug)]
 pub struct MemoryFile(OwnedFd);
 
@@ -200,9 +202,9 @@ pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &M
 
 /// A memory file for code, and where its only writable view is.
 ///
-/// The order is what makes every other view immutable: the read-write view is mapped first, then the file is sealed
-/// against further ones, and only then another can be mapped; the kernel takes the right to become writable away from
-/// a shared mapping of a file sealed so.
+/// The order is what makes every other view immutable: the read-write view is mapped first, then
+/// the file is sealed against further ones, and only then another can be mapped; the kernel takes
+/// the right to become writable away from a shared mapping of a file sealed so.
 pub(in crate::memory) fn code_file(len: u64) -> Result<(MemoryFile, u64), Refused> {
     let file = memory_file(c"patchpoint code").map_err(|e| ("memfd_create", e))?;
     set_len(&file, len)?;
@@ -270,8 +272,8 @@ pub(in crate::memory) unsafe fn discard_shared(at: u64, len: u64) -> Outcome<()>
 
 /// A memory file that can be sealed and is closed on exec.
 fn memory_file(name: &CStr) -> Outcome<OwnedFd> {
-    // MFD_NOEXEC_SEAL: the file never becomes executable as a program, which `vm.memfd_noexec=2` demands;
-    // mapping it executable stays allowed. Kernels before 6.3 do not know the flag.
+    // MFD_NOEXEC_SEAL: the file never becomes executable as a program, which `vm.memfd_noexec=2`
+    // demands; mapping it executable stays allowed. Kernels before 6.3 do not know the flag.
     let sealable = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let create = |flags| {
         // SAFETY: the name is a C string that outlives the call.
@@ -360,7 +362,8 @@ pub(in crate::memory) fn seal_copy(file: &OwnedFd) -> Result<(), Refused> {
     seal(file, CODE_SEALS)
 }
 
-/// Maps a part of a file of copies at an address, to be executed or only read, unless something else is there.
+/// Maps a part of a file of copies at an address, to be executed or only read, unless something
+/// else is there.
 ///
 /// # Safety
 ///
@@ -407,7 +410,8 @@ impl SelfMem {
             .map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))
     }
 
-    /// Writes bytes of this process whatever their protection; says how many were written when not all.
+    /// Writes bytes of this process whatever their protection; says how many were written when not
+    /// all.
     ///
     /// # Safety
     ///

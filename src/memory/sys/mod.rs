@@ -1,7 +1,7 @@
 //! The system calls behind the strategies, one file per system.
 //!
-//! Every function is one call, or one call with its fallback. Failures are the bare [`Errno`]: the caller
-//! knows the place and the way to mend it.
+//! Every function is one call, or one call with its fallback. Failures are the bare [`Errno`]: the
+//! caller knows the place and the way to mend it.
 
 #![allow(unsafe_code)]
 
@@ -36,8 +36,8 @@ pub(super) fn errno_of(error: &region::Error) -> Errno {
 ///
 /// # Safety
 ///
-/// Nothing may rely on the protection that the pages have now: no thread executes there when execution is
-/// taken away, no reference to them is used for writing when writing is.
+/// Nothing may rely on the protection that the pages have now: no thread executes there when
+/// execution is taken away, no reference to them is used for writing when writing is.
 pub(super) unsafe fn protect(start: u64, len: u64, protection: region::Protection) -> Result<(), Errno> {
     let pages = std::ptr::with_exposed_provenance::<u8>(start as usize);
     // SAFETY: the caller's promise is the one that region asks for.
@@ -61,8 +61,8 @@ pub(super) fn extra_flags(pages: CodeRange) -> Option<ExtraFlags> {
     uniform_bti(&smaps, pages).map(|bti| ExtraFlags(if bti { libc::PROT_BTI } else { 0 }))
 }
 
-/// Whether all mappings that overlap `pages` are guarded by BTI (`bt` in `VmFlags`, see proc_pid_smaps(5)),
-/// or none; `None` when they differ, or there is none.
+/// Whether all mappings that overlap `pages` are guarded by BTI (`bt` in `VmFlags`, see
+/// proc_pid_smaps(5)), or none; `None` when they differ, or there is none.
 #[cfg(any(test, all(target_os = "linux", target_arch = "aarch64")))]
 fn uniform_bti(smaps: &str, pages: CodeRange) -> Option<bool> {
     use crate::addr::CodeAddr;

@@ -1,4 +1,5 @@
-//! Systems without sealed memory files: only Toggle works there, and the rest is refused by an error.
+//! Systems without sealed memory files: only Toggle works there, and the rest is refused by an
+//! error.
 
 use crate::error::Errno;
 

@@ -28,8 +28,8 @@ pub(crate) enum Call {
 
 /// Memory that passes every call on, but for those that are to fail.
 ///
-/// A failing `write` has written the first half of its bytes, as a write through a file may; a failing `end` has done
-/// its work; the other failing calls have done nothing.
+/// A failing `write` has written the first half of its bytes, as a write through a file may; a
+/// failing `end` has done its work; the other failing calls have done nothing.
 #[derive(Debug)]
 pub(crate) struct FailingMemory<M> {
     inner: M,
@@ -40,7 +40,8 @@ pub(crate) struct FailingMemory<M> {
     open: AtomicU64,
 }
 
-/// No call of the kind fails; otherwise a rule is the number of calls that still succeed, and `FOR_GOOD` or not.
+/// No call of the kind fails; otherwise a rule is the number of calls that still succeed, and
+/// `FOR_GOOD` or not.
 const NEVER: u64 = u64::MAX;
 const FOR_GOOD: u64 = 1 << 62;
 
@@ -60,7 +61,8 @@ impl<M: CodeMemory> FailingMemory<M> {
         self.rules[call as usize].store(u64::from(after), Ordering::Relaxed);
     }
 
-    /// Lets every call fail that comes after `after` successful ones of its kind, until [`heal`](Self::heal).
+    /// Lets every call fail that comes after `after` successful ones of its kind, until
+    /// [`heal`](Self::heal).
     pub(crate) fn fail_from(&self, call: Call, after: u32) {
         self.rules[call as usize].store(FOR_GOOD | u64::from(after), Ordering::Relaxed);
     }

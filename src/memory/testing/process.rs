@@ -26,7 +26,8 @@ pub(crate) fn end_of_child(work: impl FnOnce() -> bool) -> End {
     wait_for(start(work))
 }
 
-/// The same, with what the child wrote to its standard error past what tests print. Panics say nothing there.
+/// The same, with what the child wrote to its standard error past what tests print. Panics say
+/// nothing there.
 pub(crate) fn end_and_message(work: impl FnOnce() -> bool) -> (End, String) {
     let mut ends = [0; 2];
     // SAFETY: two descriptors are written.
@@ -97,8 +98,8 @@ pub(crate) fn end_of_child_after(meanwhile: impl FnOnce() + Send, work: impl FnO
     end
 }
 
-/// Lets panics say nothing in forked children. A message with a backtrace takes locks, which a thread of the parent that was
-/// just panicking would have there for ever.
+/// Lets panics say nothing in forked children. A message with a backtrace takes locks, which a
+/// thread of the parent that was just panicking would have there for ever.
 fn be_quiet_in_children() {
     static DONE: std::sync::Once = std::sync::Once::new();
     DONE.call_once(|| {
@@ -185,8 +186,8 @@ pub(crate) fn deny(calls: &[libc::c_long], errno: i32) {
     assert_eq!(set, 0);
 }
 
-/// The numbers of the system calls that the second function makes, in a child in which the first has prepared
-/// what it works on. The child is traced, so nothing is missed.
+/// The numbers of the system calls that the second function makes, in a child in which the first
+/// has prepared what it works on. The child is traced, so nothing is missed.
 pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T)) -> Vec<libc::c_long> {
     // SAFETY: as in `in_child`.
     let child = unsafe { libc::fork() };
@@ -216,8 +217,8 @@ pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T))
             unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, 0, libc::PTRACE_O_TRACESYSGOOD) };
         }
         if entering {
-            // The `libc` crate has neither for every C library: a word of what it is about, two addresses, then what is
-            // entered (include/uapi/linux/ptrace.h, ptrace_syscall_info).
+            // The `libc` crate has neither for every C library: a word of what it is about, two
+            // addresses, then what is entered (include/uapi/linux/ptrace.h, ptrace_syscall_info).
             const GET_SYSCALL_INFO: u16 = 0x420e;
             const NUMBER: usize = 3;
             let mut info = [0_u64; 11];

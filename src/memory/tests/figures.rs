@@ -1,5 +1,6 @@
-//! What the strategies cost, against the bare calls and stores that they need. Ignored, as it measures: run
-//! it with `cargo test --release --lib memory::tests::figures -- --ignored --nocapture`.
+//! What the strategies cost, against the bare calls and stores that they need. Ignored, as it
+//! measures: run it with `cargo test --release --lib memory::tests::figures -- --ignored
+//! --nocapture`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

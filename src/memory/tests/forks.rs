@@ -1,4 +1,5 @@
-//! Forks: what a child has of the engine's memory, and that no fork comes between two bytes of a transaction.
+//! Forks: what a child has of the engine's memory, and that no fork comes between two bytes of a
+//! transaction.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -83,7 +84,8 @@ fn a_child_and_its_child_have_copies_that_nobody_can_change() {
     assert_eq!(bytes(range)[..8], [0; 8]);
 }
 
-/// A process that was made by calling `clone` has no code, rather than its parent's, and unmaps nothing of others.
+/// A process that was made by calling `clone` has no code, rather than its parent's, and unmaps
+/// nothing of others.
 #[test]
 fn a_child_that_no_handler_saw_has_no_code() {
     let (placed, range) = sevens();
@@ -117,7 +119,8 @@ fn a_child_that_no_handler_saw_has_no_code() {
     assert_eq!(unmaps_nothing, End::Returned(true));
 }
 
-/// Where no copy can be made the child has no code, and what reads it through the library is refused.
+/// Where no copy can be made the child has no code, and what reads it through the library is
+/// refused.
 #[test]
 fn without_memory_for_a_copy_a_child_has_no_code() {
     let (placed, range) = sevens();
@@ -186,7 +189,8 @@ fn a_fork_waits_for_a_transaction() {
     assert_eq!(ends, [End::Returned(true); 20]);
 }
 
-/// Where one side waits too long it goes on without the other: a lock that both need costs time, and no deadlock.
+/// Where one side waits too long it goes on without the other: a lock that both need costs time,
+/// and no deadlock.
 #[test]
 fn neither_side_waits_for_ever() {
     // In a process of its own, as everybody's forks wait meanwhile.

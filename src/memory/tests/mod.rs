@@ -20,7 +20,8 @@ use crate::publish::{Level, Publisher, SingleThreaded, Stopped, World, serialize
 
 static PUBLISHER: std::sync::LazyLock<Publisher> = std::sync::LazyLock::new(Publisher::new);
 
-/// As [`child::in_child`], when no other thread is about to make what the child needs: it would wait for it for ever.
+/// As [`child::in_child`], when no other thread is about to make what the child needs: it would
+/// wait for it for ever.
 fn in_child(work: impl FnOnce() -> bool) -> bool {
     std::sync::LazyLock::force(&PUBLISHER);
     child::in_child(work)
@@ -60,9 +61,9 @@ impl Foreign {
         Self::with(pages, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE)
     }
 
-    /// Between two pages that cannot be touched. The kernel merges mappings that touch each other and have one
-    /// protection, also with those of other tests, and an emulator leaves what was merged out of `/proc/self/maps`
-    /// where it protects the parts differently itself.
+    /// Between two pages that cannot be touched. The kernel merges mappings that touch each other
+    /// and have one protection, also with those of other tests, and an emulator leaves what was
+    /// merged out of `/proc/self/maps` where it protects the parts differently itself.
     fn with(pages: u64, prot: i32, sharing: i32) -> Self {
         let page = sys::page_size();
         let len = pages * page;

@@ -174,7 +174,8 @@ fn stubs_are_near_aligned_trapping_and_reused() {
     assert_eq!(pool.stats().reserved, stats.reserved);
 }
 
-/// What was found out about some stubs says nothing of others, nor of those that were retired since.
+/// What was found out about some stubs says nothing of others, nor of those that were retired
+/// since.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_stub_is_taken_back_with_a_proof_about_it_only() {

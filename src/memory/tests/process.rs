@@ -1,4 +1,5 @@
-//! What the process allows: which strategy for which memory, forks, hardening, and W^X as seen from outside.
+//! What the process allows: which strategy for which memory, forks, hardening, and W^X as seen from
+//! outside.
 
 use std::string::ToString;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ fn memory_that_a_strategy_cannot_write_is_refused_at_registration() {
         true
     }));
 
-    // Writable too: qemu-user lists a page that is only readable with the executable ones next to it.
+    // Writable too: qemu-user lists a page that is only readable with the executable ones next to
+    // it.
     let mixed = Foreign::new(2);
     mixed.protect_page(1, libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: as above.
@@ -51,7 +53,8 @@ fn memory_that_a_strategy_cannot_write_is_refused_at_registration() {
     );
 }
 
-/// The kernel would write any of them through `/proc/self/mem`. In a child, as others look for such mappings here.
+/// The kernel would write any of them through `/proc/self/mem`. In a child, as others look for such
+/// mappings here.
 #[test]
 fn only_code_that_nobody_may_write_is_adopted() {
     assert!(in_child(|| {
@@ -111,8 +114,8 @@ fn auto_takes_the_first_that_works_and_says_why() {
     assert_eq!(adopted.memory().strategy(), Strategy::Toggle);
 }
 
-/// A child must not be able to change its parent's code, and unloading in it must not touch the parent
-/// either.
+/// A child must not be able to change its parent's code, and unloading in it must not touch the
+/// parent either.
 #[test]
 fn a_forked_child_is_refused_and_the_parent_undisturbed() {
     let (placed, range) = aliased(64);
@@ -157,7 +160,8 @@ fn a_forked_child_that_unloads_unmaps_nothing_of_its_own() {
     }));
 }
 
-/// With PR_SET_MDWE, in a child as it cannot be taken back: ProcMem and Alias work, Toggle is refused.
+/// With PR_SET_MDWE, in a child as it cannot be taken back: ProcMem and Alias work, Toggle is
+/// refused.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_deny_write_execute_leaves_the_others() {
@@ -234,7 +238,8 @@ fn where_writes_to_the_memory_file_are_refused_auto_takes_toggle() {
     }));
 }
 
-/// Without `/proc` protections cannot be read: the promise that the memory is read-execute has to do.
+/// Without `/proc` protections cannot be read: the promise that the memory is read-execute has to
+/// do.
 #[test]
 #[cfg(target_os = "linux")]
 fn without_proc_auto_takes_toggle() {

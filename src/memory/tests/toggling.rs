@@ -35,8 +35,8 @@ fn toggle_opens_exactly_its_runs_and_closes_them() {
     assert!(matches!(closed, Err(Error::PageNotOpen { .. })), "{closed:?}");
 }
 
-/// Maps this test's own program, opened for reading, shared over a page: such a mapping can be executed and
-/// never made writable.
+/// Maps this test's own program, opened for reading, shared over a page: such a mapping can be
+/// executed and never made writable.
 fn make_unwritable(foreign: &Foreign, page: u64) {
     use std::os::fd::AsRawFd;
     let program = std::fs::File::open("/proc/self/exe").unwrap();
@@ -51,7 +51,8 @@ fn make_unwritable(foreign: &Foreign, page: u64) {
     assert_eq!(mapped, at);
 }
 
-/// The third run's second page cannot be made writable: `mprotect` changes the page before it and then fails.
+/// The third run's second page cannot be made writable: `mprotect` changes the page before it and
+/// then fails.
 #[test]
 fn a_begin_that_is_refused_half_way_takes_back_what_it_did() {
     let foreign = Foreign::new(8);
@@ -82,7 +83,8 @@ fn a_begin_that_is_refused_half_way_takes_back_what_it_did() {
     ));
 }
 
-/// A page that disappears while it is open cannot be given its protection back; the run before it is.
+/// A page that disappears while it is open cannot be given its protection back; the run before it
+/// is.
 #[test]
 fn runs_that_cannot_be_closed_are_reported_and_the_others_closed() {
     // In a child of one thread, so that nothing else is mapped into the hole.
@@ -107,8 +109,8 @@ fn runs_that_cannot_be_closed_are_reported_and_the_others_closed() {
     }));
 }
 
-/// A transaction over three runs, one of two pages: two protection changes for each, and no question about
-/// mappings or anything else.
+/// A transaction over three runs, one of two pages: two protection changes for each, and no
+/// question about mappings or anything else.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_transaction_asks_the_system_for_two_changes_per_run() {

@@ -1,5 +1,5 @@
-//! Further views of the engine's code: what the seals of its file forbid, and what they leave to the process's own settings
-//! (SECURITY.md says which).
+//! Further views of the engine's code: what the seals of its file forbid, and what they leave to
+//! the process's own settings (SECURITY.md says which).
 #![cfg(all(target_os = "linux", not(emulated)))]
 
 use super::*;
@@ -44,7 +44,8 @@ fn what_is_executed_cannot_be_made_writable() {
     }));
 }
 
-/// The seals leave the writable view as it is: it, and a copy of it, can be made executable instead. With `PR_SET_MDWE` neither.
+/// The seals leave the writable view as it is: it, and a copy of it, can be made executable
+/// instead. With `PR_SET_MDWE` neither.
 #[test]
 fn what_is_written_cannot_be_made_executable_where_the_process_forbids_that() {
     assert!(in_child(|| {

@@ -144,7 +144,8 @@ fn an_exchange_is_refused_unless_it_is_one_store_of_the_expected_word() {
     assert!(toggle.live().is_none());
 }
 
-/// The word that [`look`] looks at after every instruction, how often it has, and how often it saw a mixture.
+/// The word that [`look`] looks at after every instruction, how often it has, and how often it saw
+/// a mixture.
 #[cfg(target_arch = "x86_64")]
 static WATCHED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
@@ -172,8 +173,8 @@ fn single_stepped(work: impl FnOnce()) {
     unsafe { std::arch::asm!("pushfq", "and dword ptr [rsp], 0xfffffeff", "popfq") };
 }
 
-/// Looked at after every instruction, a word that is written holds the old bytes or the new. Only x86-64 lets a
-/// program step through itself.
+/// Looked at after every instruction, a word that is written holds the old bytes or the new. Only
+/// x86-64 lets a program step through itself.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn small_writes_within_a_word_are_one_store() {

@@ -1,4 +1,5 @@
-//! The list of GDB's interface for JIT compilers (GDB manual, "JIT Compilation Interface": declarations and registering).
+//! The list of GDB's interface for JIT compilers (GDB manual, "JIT Compilation Interface":
+//! declarations and registering).
 
 #![allow(unsafe_code)]
 
@@ -28,7 +29,8 @@ const NOTHING: u32 = 0;
 const REGISTERED: u32 = 1;
 const UNREGISTERED: u32 = 2;
 
-// GDB looks for two names: `__jit_debug_descriptor`, and `__jit_debug_register_code`, where it sets a breakpoint.
+// GDB looks for two names: `__jit_debug_descriptor`, and `__jit_debug_register_code`, where it sets
+// a breakpoint.
 
 /// GDB sets a breakpoint here.
 #[cfg_attr(target_arch = "powerpc64", unsafe(export_name = "__jit_debug_register_code"))]
@@ -52,8 +54,8 @@ static DESCRIPTOR: Cell = Cell(UnsafeCell::new(Descriptor {
     first: ptr::null_mut(),
 }));
 
-// Where Rust has an assembler the names are weak, so that where another JIT compiler of the program defines them there is
-// one list: its.
+// Where Rust has an assembler the names are weak, so that where another JIT compiler of the program
+// defines them there is one list: its.
 #[cfg(not(target_arch = "powerpc64"))]
 core::arch::global_asm!(
     ".weak __jit_debug_register_code",
@@ -137,7 +139,8 @@ unsafe fn tell(list: *mut Descriptor, entry: *mut CodeEntry, action: u32) {
         (*list).relevant = entry;
         (*list).action = action;
         let told: unsafe extern "C" fn() = __jit_debug_register_code;
-        // By a pointer: on PowerPC64 other calls may begin behind the address of the name, where GDB stops.
+        // By a pointer: on PowerPC64 other calls may begin behind the address of the name, where
+        // GDB stops.
         std::hint::black_box(told)();
         (*list).relevant = ptr::null_mut();
         (*list).action = NOTHING;

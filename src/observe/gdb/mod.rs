@@ -1,11 +1,12 @@
 //! Telling GDB of code: names, and how frames are found.
 //!
-//! Problem: a debugger that stops in code that no linker has seen knows neither where it is nor who called. Approach: GDB's
-//! interface for JIT compilers (GDB manual, "JIT Compilation Interface"): for each module, and for each piece of out-of-line
-//! code, a small ELF file in memory with a symbol and unwind information, in a list that GDB reads when it stops.
+//! Problem: a debugger that stops in code that no linker has seen knows neither where it is nor who
+//! called. Approach: GDB's interface for JIT compilers (GDB manual, "JIT Compilation Interface"):
+//! for each module, and for each piece of out-of-line code, a small ELF file in memory with a
+//! symbol and unwind information, in a list that GDB reads when it stops.
 //!
-//! Invariants: a file stays where it is while it is in the list; it leaves the list before the code's address is used
-//! again.
+//! Invariants: a file stays where it is while it is in the list; it leaves the list before the
+//! code's address is used again.
 
 mod elf;
 mod interface;
@@ -25,21 +26,24 @@ use crate::deopt::{UnwindEntries, of_capture};
 use crate::engine::{Event, Observer, Placed};
 use crate::site::{Module, ModuleId};
 
-/// Tells GDB of functions, stubs and exit stubs, with the way to their callers: `bt` goes through them. Clones tell the same.
+/// Tells GDB of functions, stubs and exit stubs, with the way to their callers: `bt` goes through
+/// them. Clones tell the same.
 ///
-/// When the last clone is gone, so is what was told. LLVM and other JIT compilers in the process use the same list, which
-/// has no lock that all of them share: do not register code with GDB through them at the same time.
+/// When the last clone is gone, so is what was told. LLVM and other JIT compilers in the process
+/// use the same list, which has no lock that all of them share: do not register code with GDB
+/// through them at the same time.
 ///
 /// # Where there are other JIT compilers
 ///
-/// The list is two symbols, `__jit_debug_register_code` and `__jit_debug_descriptor`. Those of this crate are weak: where
-/// LLVM is linked into the program, for example, its are used. On PowerPC64, where Rust has no assembler yet, they are not
-/// weak: a program with both does not link ("multiple definition"), be the other one LLVM or another version of this crate.
-/// A shared library is no obstacle: one that the program is linked with uses the program's list, one that is loaded later
+/// The list is two symbols, `__jit_debug_register_code` and `__jit_debug_descriptor`. Those of this
+/// crate are weak: where LLVM is linked into the program, for example, its are used. On PowerPC64,
+/// where Rust has no assembler yet, they are not weak: a program with both does not link ("multiple
+/// definition"), be the other one LLVM or another version of this crate. A shared library is no
+/// obstacle: one that the program is linked with uses the program's list, one that is loaded later
 /// has its own, and GDB reads the lists of all files.
 ///
-/// There is no `Gdb` on big-endian PowerPC64: with ELFv1 GDB 13 sets its breakpoint in the function descriptor, and with ELFv2
-/// nothing shows yet that it does better.
+/// There is no `Gdb` on big-endian PowerPC64: with ELFv1 GDB 13 sets its breakpoint in the function
+/// descriptor, and with ELFv2 nothing shows yet that it does better.
 #[derive(Clone, Default)]
 pub struct Gdb(Arc<Inner>);
 

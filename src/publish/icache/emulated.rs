@@ -1,12 +1,14 @@
-//! Telling qemu-user of changed code. Compiled only with `--cfg emulated`, as asm-tests/cross.sh does.
+//! Telling qemu-user of changed code. Compiled only with `--cfg emulated`, as asm-tests/cross.sh
+//! does.
 //!
-//! **Problem.** It takes no notice of writes through another mapping, of cache maintenance, or of a protection that is set
-//! and was that before; it translates anew what has been moved. But it moves pages by first taking them away, and a thread
-//! that looks for its next instruction there at that moment dies by SIGSEGV.
+//! **Problem.** It takes no notice of writes through another mapping, of cache maintenance, or of a
+//! protection that is set and was that before; it translates anew what has been moved. But it moves
+//! pages by first taking them away, and a thread that looks for its next instruction there at that
+//! moment dies by SIGSEGV.
 //!
-//! **Approach.** The pages are moved to where they are. A thread that faults because its next instruction was not there
-//! tries again, until it has done so often that nothing can have been there: then whoever handled the signal
-//! before gets it.
+//! **Approach.** The pages are moved to where they are. A thread that faults because its next
+//! instruction was not there tries again, until it has done so often that nothing can have been
+//! there: then whoever handled the signal before gets it.
 
 #![allow(unsafe_code)]
 

@@ -38,8 +38,8 @@ pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
     &TRAP
 }
 
-/// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
-/// words behind the counter.
+/// Whether the words around a saved program counter are those of a thread in user mode; `word`
+/// reads the one so many words behind the counter.
 pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // PSTATE: of EL0, in 64-bit state, nothing masked (Arm ARM, C5.2.19).
     word(1).is_some_and(|state| state & 0xffff_ffff_000f_e3ff == 0)

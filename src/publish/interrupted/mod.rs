@@ -1,8 +1,9 @@
 //! What a signal handler finds of the thread that it interrupted, per architecture. Linux.
 //!
-//! Each file tells, of the `ucontext_t` that the kernel makes on the stack: the program counter, the stack pointer, the
-//! registers that may hold the target of a jump; how a saved program counter is known on a stack; and which signal the instruction
-//! raises that traps, and where the program counter is then.
+//! Each file tells, of the `ucontext_t` that the kernel makes on the stack: the program counter,
+//! the stack pointer, the registers that may hold the target of a jump; how a saved program counter
+//! is known on a stack; and which signal the instruction raises that traps, and where the program
+//! counter is then.
 
 #![allow(unsafe_code)]
 
@@ -56,7 +57,8 @@ mod tests {
             // SAFETY: sends a signal to this thread.
             unsafe { libc::raise(libc::SIGUSR1) };
             let [pc, sp, registers] = FOUND.each_ref().map(|found| found.load(Ordering::Relaxed));
-            // `raise` is deeper in the same stack, and its code is in a mapping that can be executed.
+            // `raise` is deeper in the same stack, and its code is in a mapping that can be
+            // executed.
             let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
             let executable = maps.lines().filter(|line| line.contains(" r-x")).any(|line| {
                 let bounds = line.split(' ').next().and_then(|range| range.split_once('-'));

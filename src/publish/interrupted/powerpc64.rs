@@ -37,7 +37,8 @@ const _: () = {
     assert!(offset_of!(Machine, gp_regs) == offset_of!(libc::mcontext_t, gp_regs));
 };
 
-/// What a leaf function may use below the stack pointer: 288 bytes with ELFv1, 512 with ELFv2 (ELFv2 ABI, 2.2.2.4).
+/// What a leaf function may use below the stack pointer: 288 bytes with ELFv1, 512 with ELFv2
+/// (ELFv2 ABI, 2.2.2.4).
 pub(in crate::publish) const RED_ZONE: u64 = 512;
 /// Words from the saved program counter to the saved stack pointer.
 pub(in crate::publish) const STACK_POINTER_AT: isize = STACK as isize - COUNTER as isize;
@@ -79,14 +80,15 @@ pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<
     (code == libc::TRAP_BRKPT).then_some(counter)
 }
 
-/// The instruction that traps in place of any other: `trap`, which is `tw 31,0,0` (Power ISA, book I, 3.3.11).
+/// The instruction that traps in place of any other: `trap`, which is `tw 31,0,0` (Power ISA, book
+/// I, 3.3.11).
 pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
     const TRAP: [u8; 4] = 0x7fe0_0008_u32.to_ne_bytes();
     &TRAP
 }
 
-/// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
-/// words behind the counter.
+/// Whether the words around a saved program counter are those of a thread in user mode; `word`
+/// reads the one so many words behind the counter.
 pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // MSR: 64-bit mode and problem state (Power ISA, book III, 4.2.1).
     const USER: u64 = 1 << 63 | 1 << 14;

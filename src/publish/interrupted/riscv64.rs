@@ -27,13 +27,15 @@ pub(in crate::publish) fn registers(context: &libc::ucontext_t) -> [u64; 32] {
     context.uc_mcontext.__gregs
 }
 
-/// Where the trap is, if a signal with this code is one: the counter stays at it, `ebreak` or `c.ebreak`.
+/// Where the trap is, if a signal with this code is one: the counter stays at it, `ebreak` or
+/// `c.ebreak`.
 pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
     (code == libc::TRAP_BRKPT).then_some(counter)
 }
 
-/// The instruction that traps in place of the one at `at` that begins with `first`: `ebreak` (unprivileged ISA, 2.8) for
-/// one of 32 bits, and `c.ebreak` (26.5) for a compressed one, and where a word could not be written by one store.
+/// The instruction that traps in place of the one at `at` that begins with `first`: `ebreak`
+/// (unprivileged ISA, 2.8) for one of 32 bits, and `c.ebreak` (26.5) for a compressed one, and
+/// where a word could not be written by one store.
 pub(in crate::publish) fn trap(at: u64, first: u8) -> &'static [u8] {
     if first & 3 == 3 && at % 4 == 0 {
         &[0x73, 0x00, 0x10, 0x00]
@@ -42,8 +44,8 @@ pub(in crate::publish) fn trap(at: u64, first: u8) -> &'static [u8] {
     }
 }
 
-/// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
-/// words behind the counter.
+/// Whether the words around a saved program counter are those of a thread in user mode; `word`
+/// reads the one so many words behind the counter.
 pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     let pointer: u64;
     // SAFETY: reads a register.

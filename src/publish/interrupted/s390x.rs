@@ -2,7 +2,8 @@
 
 /// There is no red zone (ELF ABI supplement, 1.2.2).
 pub(in crate::publish) const RED_ZONE: u64 = 0;
-/// Words from the saved program counter to the saved stack pointer: the counter is in front of the 16 general registers.
+/// Words from the saved program counter to the saved stack pointer: the counter is in front of the
+/// 16 general registers.
 pub(in crate::publish) const STACK_POINTER_AT: isize = 16;
 /// What it raises: the second under a debugger (arch/s390/kernel/traps.c, `illegal_op`).
 pub(in crate::publish) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGILL, libc::SIGTRAP];
@@ -36,14 +37,14 @@ pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<
     (code == ILLEGAL_OPERATION).then(|| counter.wrapping_sub(2))
 }
 
-/// The instruction that traps in place of any other: an operation code that is invalid for good and that Linux takes for
-/// a breakpoint, of the least length.
+/// The instruction that traps in place of any other: an operation code that is invalid for good and
+/// that Linux takes for a breakpoint, of the least length.
 pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
     &[0x00, 0x01]
 }
 
-/// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
-/// words behind the counter.
+/// Whether the words around a saved program counter are those of a thread in user mode; `word`
+/// reads the one so many words behind the counter.
 pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // PSW: problem state, 64-bit addressing (Principles of Operation, 4-5).
     const USER: u64 = 1 << 48 | 1 << 32 | 1 << 31;

@@ -2,7 +2,8 @@
 
 use crate::invariant::OrAbort;
 
-/// The red zone of the System V ABI: what a leaf function may use below the stack pointer, in bytes.
+/// The red zone of the System V ABI: what a leaf function may use below the stack pointer, in
+/// bytes.
 pub(in crate::publish) const RED_ZONE: u64 = 128;
 /// Words from the saved program counter to the saved stack pointer.
 pub(in crate::publish) const STACK_POINTER_AT: isize = -1;
@@ -36,8 +37,8 @@ pub(in crate::publish) fn registers(context: &libc::ucontext_t) -> [u64; GENERAL
     general.map(|register| register as u64)
 }
 
-/// Where the trap is, if a signal with this code is one: the counter is behind it, and its code is `SI_KERNEL`. What was
-/// sent by kill or by single steps is none.
+/// Where the trap is, if a signal with this code is one: the counter is behind it, and its code is
+/// `SI_KERNEL`. What was sent by kill or by single steps is none.
 pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
     // protection: single-steps-are-not-swallowed
     (code == libc::SI_KERNEL).then(|| counter.wrapping_sub(1))
@@ -48,8 +49,8 @@ pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
     &[0xcc]
 }
 
-/// Whether the words around a saved program counter are those of a thread in user mode; `word` reads the one so many
-/// words behind the counter.
+/// Whether the words around a saved program counter are those of a thread in user mode; `word`
+/// reads the one so many words behind the counter.
 pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // RFLAGS (Intel SDM volume 1, 3.4.3): bit 1 is always set; 3, 5, 15 and those from 22 on never.
     word(1).is_some_and(|flags| flags & 0xffff_ffff_ffc0_802a == 2)
@@ -59,7 +60,8 @@ pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool 
 mod tests {
     use super::*;
 
-    /// A single step, a watchpoint, and a signal that was sent may come where a trap stands before the counter.
+    /// A single step, a watchpoint, and a signal that was sent may come where a trap stands before
+    /// the counter.
     #[test]
     fn only_a_breakpoint_is_one() {
         assert_eq!(trapped_at(0x1001, libc::SI_KERNEL), Some(0x1000));

@@ -1,17 +1,20 @@
 //! Making every other thread serialize by a signal, where `membarrier` is refused.
 //!
-//! **Approach.** A real-time signal is queued to each thread, with a ticket: the numbers of its batch and of
-//! its slot. The handler serializes its thread and puts the batch's number into the slot. Threads are listed
-//! again until a listing shows none that is new, as a thread may be created meanwhile.
+//! **Approach.** A real-time signal is queued to each thread, with a ticket: the numbers of its
+//! batch and of its slot. The handler serializes its thread and puts the batch's number into the
+//! slot. Threads are listed again until a listing shows none that is new, as a thread may be
+//! created meanwhile.
 //!
-//! **Invariants.** The slots are static, so a handler that runs late writes where nobody is harmed, and its
-//! old number is not taken for a new one, nor does it replace one. Nothing is allocated: the world may be stopped, and
-//! a stopped thread in the allocator. A thread is over when its slot is filled, or when it is seen, after
-//! its signal was queued, where it cannot execute without handling the signal first (stopped, or asleep
-//! without being interruptible, and not blocking it), or dead. A thread that blocks the signal makes the
-//! barrier fail after a second: it is never taken for serialized.
+//! **Invariants.** The slots are static, so a handler that runs late writes where nobody is harmed,
+//! and its old number is not taken for a new one, nor does it replace one. Nothing is allocated:
+//! the world may be stopped, and a stopped thread in the allocator. A thread is over when its slot
+//! is filled, or when it is seen, after its signal was queued, where it cannot execute without
+//! handling the signal first (stopped, or asleep without being interruptible, and not blocking it),
+//! or dead. A thread that blocks the signal makes the barrier fail after a second: it is never
+//! taken for serialized.
 //!
-//! **Cost.** A system call, a signal frame and an interrupted system call per thread: this is the fallback.
+//! **Cost.** A system call, a signal frame and an interrupted system call per thread: this is the
+//! fallback.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +28,8 @@ use super::serialize;
 use crate::error::Errno;
 use threads::{Thread, Whereabouts};
 
-/// How many threads there may be; with more the barrier is refused. Memory is taken for those that there are.
+/// How many threads there may be; with more the barrier is refused. Memory is taken for those that
+/// there are.
 const SLOTS: usize = 1 << 15;
 /// What each slot's thread acknowledged last: the number of its batch.
 static ACKNOWLEDGED: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
@@ -35,8 +39,8 @@ static ASKED: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
 static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The signal whose handler is installed, or 0.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// How many batches of threads were ever asked. Each has its own number, so that no late answer is taken for
-/// another's.
+/// How many batches of threads were ever asked. Each has its own number, so that no late answer is
+/// taken for another's.
 static BATCHES: AtomicU64 = AtomicU64::new(0);
 /// How long a barrier may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -111,7 +115,8 @@ impl Signals {
         }
     }
 
-    /// Signals every thread that is not among the first so many, and returns how many there are then.
+    /// Signals every thread that is not among the first so many, and returns how many there are
+    /// then.
     fn ask(self, over: usize, number: u64) -> Result<usize, Errno> {
         let mut asked = over;
         threads::others(|thread| {
@@ -182,7 +187,8 @@ fn install_handler() -> Result<libc::c_int, Errno> {
     Ok(signal)
 }
 
-/// Serializes this thread and acknowledges. Async-signal-safe: atomics only, and `errno` is left alone.
+/// Serializes this thread and acknowledges. Async-signal-safe: atomics only, and `errno` is left
+/// alone.
 extern "C" fn on_signal(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     serialize();
     // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.

@@ -96,8 +96,8 @@ pub(super) fn others(mut each: impl FnMut(Thread) -> Result<(), Errno>) -> Resul
     }
 }
 
-/// The name of the first `linux_dirent64`, and what is behind it: the length of an entry is at 16, its name, which
-/// ends with a zero, at 19 (getdents(2)).
+/// The name of the first `linux_dirent64`, and what is behind it: the length of an entry is at 16,
+/// its name, which ends with a zero, at 19 (getdents(2)).
 fn next_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
     let len = entries.get(16..18)?.first_chunk::<2>()?;
     let (entry, rest) = entries.split_at_checked(usize::from(u16::from_ne_bytes(*len)))?;
@@ -160,8 +160,8 @@ fn read_status(status: &[u8], signal: libc::c_int) -> Whereabouts {
     }
 }
 
-/// The head of `siginfo_t` for a queued signal on 64-bit Linux (asm-generic/siginfo.h), and the rest of its
-/// 128 bytes.
+/// The head of `siginfo_t` for a queued signal on 64-bit Linux (asm-generic/siginfo.h), and the
+/// rest of its 128 bytes.
 #[repr(C)]
 struct QueuedInfo {
     signal: libc::c_int,
@@ -228,8 +228,8 @@ pub(super) fn is_unhandled(signal: libc::c_int) -> bool {
     unsafe { found.assume_init() }.sa_sigaction == libc::SIG_DFL
 }
 
-/// Installs a handler. Interrupted system calls are restarted where the system can; it runs on the alternate
-/// stack, if the thread has one, as compiled code may run on small stacks.
+/// Installs a handler. Interrupted system calls are restarted where the system can; it runs on the
+/// alternate stack, if the thread has one, as compiled code may run on small stacks.
 pub(super) fn handle(
     signal: libc::c_int,
     handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),

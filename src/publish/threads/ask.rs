@@ -1,14 +1,16 @@
 //! Asking attached threads by a signal: where are you, and will you wait?
 //!
-//! **Life of a question.** The asker writes what it asks into the thread's slot and moves the slot from IDLE to
-//! ASKED, then sends the signal. The handler moves it to TAKEN, looks, writes what it found, and moves it to
-//! ANSWERED; asked to park, it sleeps until the asker moves the slot back to IDLE. Each question has a number,
-//! which is part of the slot's state. An asker that gives up moves ASKED or TAKEN to IDLE by compare-exchange:
-//! a handler that comes later finds nothing asked, or cannot answer any more and does not park.
+//! **Life of a question.** The asker writes what it asks into the thread's slot and moves the slot
+//! from IDLE to ASKED, then sends the signal. The handler moves it to TAKEN, looks, writes what it
+//! found, and moves it to ANSWERED; asked to park, it sleeps until the asker moves the slot back to
+//! IDLE. Each question has a number, which is part of the slot's state. An asker that gives up
+//! moves ASKED or TAKEN to IDLE by compare-exchange: a handler that comes later finds nothing
+//! asked, or cannot answer any more and does not park.
 //!
-//! **Invariants.** The handler takes no lock, allocates nothing, keeps `errno`, and blocks every signal while
-//! it runs, so that a parked thread runs no other handler. A signal that someone else sends does nothing.
-//! One asker is at work at a time in a process; the right to be it survives a fork by naming its process.
+//! **Invariants.** The handler takes no lock, allocates nothing, keeps `errno`, and blocks every
+//! signal while it runs, so that a parked thread runs no other handler. A signal that someone else
+//! sends does nothing. One asker is at work at a time in a process; the right to be it survives a
+//! fork by naming its process.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -74,8 +76,8 @@ impl Drop for Closed {
     }
 }
 
-/// Waits until threads may attach. After the thread's slot is visible: then either the asker sees the slot, or
-/// this sees that the world is stopped.
+/// Waits until threads may attach. After the thread's slot is visible: then either the asker sees
+/// the slot, or this sees that the world is stopped.
 pub(super) fn wait_until_open() {
     // protection: fork-while-attaching-is-closed
     while DOOR.is_closed_for(registry::this_process()) {
@@ -126,8 +128,9 @@ impl Round {
         }
     }
 
-    /// Asks every attached thread but this one, and waits for the answers. Where they are to park, threads that attach
-    /// meanwhile are asked too. Allocates nothing: a thread that is parked already may hold the allocator's lock.
+    /// Asks every attached thread but this one, and waits for the answers. Where they are to park,
+    /// threads that attach meanwhile are asked too. Allocates nothing: a thread that is parked
+    /// already may hold the allocator's lock.
     pub(super) fn run(&mut self, deadline: Instant) -> Outcome {
         let this = registry::this_thread();
         loop {
@@ -149,8 +152,9 @@ impl Round {
                 return Outcome::AllOutside;
             }
             match self.wait(deadline) {
-                // Only a stop keeps others from attaching, and so has to ask those who came meanwhile. Who attached
-                // after a report was asked for had nothing of the engine's on its stack when it was.
+                // Only a stop keeps others from attaching, and so has to ask those who came
+                // meanwhile. Who attached after a report was asked for had nothing of the engine's
+                // on its stack when it was.
                 Outcome::AllOutside if self.parks() => {}
                 other => return other,
             }
@@ -255,7 +259,8 @@ impl Asked {
         self.is(ANSWERED)
     }
 
-    /// Whether the thread has detached or exited without handling the signal: then nothing is asked any more.
+    /// Whether the thread has detached or exited without handling the signal: then nothing is asked
+    /// any more.
     fn has_gone(&mut self) -> bool {
         let detached = self.slot.tid.load(Ordering::Acquire) != self.tid;
         let gone = detached || signal::send(self.tid, 0) == Err(libc::ESRCH);

@@ -1,12 +1,13 @@
 //! The door behind which threads attach: closed while they are stopped.
 //!
-//! Problem: whoever stops threads looks through the list of those that are attached, while others attach. A thread that
-//! the list does not show yet must not come to execute code. Approach: who stops closes the door, then looks; who
-//! attaches enters the list, then looks at the door. One of the two sees the other.
+//! Problem: whoever stops threads looks through the list of those that are attached, while others
+//! attach. A thread that the list does not show yet must not come to execute code. Approach: who
+//! stops closes the door, then looks; who attaches enters the list, then looks at the door. One of
+//! the two sees the other.
 //!
-//! Invariant: each writes, fences, and then reads. Without the fences a processor may do the read first, on both sides: then
-//! neither sees the other (the store-buffer test; x86-64 and SystemZ reorder so too, Power and RISC-V also
-//! where the read is an acquiring one).
+//! Invariant: each writes, fences, and then reads. Without the fences a processor may do the read
+//! first, on both sides: then neither sees the other (the store-buffer test; x86-64 and SystemZ
+//! reorder so too, Power and RISC-V also where the read is an acquiring one).
 
 use sync::{AtomicI32, Ordering, fence};
 

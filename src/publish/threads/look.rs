@@ -1,17 +1,20 @@
-//! Whether a stopped thread is in what is to be vacated, or returns there. Linux. Async-signal-safe.
+//! Whether a stopped thread is in what is to be vacated, or returns there. Linux.
+//! Async-signal-safe.
 //!
-//! **What is looked at.** The program counter; the general registers, as one may hold a return address, and that of a far jump
-//! the first byte of a stub; the program counters that signal handlers saved, which are known by what the kernel saves next to
-//! them; and every word of the stack from the stack pointer up to the thread's base, as a return
-//! address can be anywhere there. That needs no frame pointers and overlooks nothing on that stack. A program counter counts
-//! wherever it is; another word only where it is a return offset, as what copies or compares code leaves addresses of it. What may be
-//! a [signed](crate::publish::signed) return address is compared without its signature.
-//! A word that happens to be a return offset makes a thread count as inside that is not.
+//! **What is looked at.** The program counter; the general registers, as one may hold a return
+//! address, and that of a far jump the first byte of a stub; the program counters that signal
+//! handlers saved, which are known by what the kernel saves next to them; and every word of the
+//! stack from the stack pointer up to the thread's base, as a return address can be anywhere there.
+//! That needs no frame pointers and overlooks nothing on that stack. A program counter counts
+//! wherever it is; another word only where it is a return offset, as what copies or compares code
+//! leaves addresses of it. What may be a [signed](crate::publish::signed) return address is
+//! compared without its signature. A word that happens to be a return offset makes a thread count
+//! as inside that is not.
 //!
-//! **What is not.** Other stacks: those of suspended coroutines, and the stack below an alternate signal stack.
-//! A thread that is found on no stack known to be its own counts as [`Found::Elsewhere`], which is no
-//! answer. A return address is never the first byte of a range: sites and stubs do not start behind calls
-//! that return.
+//! **What is not.** Other stacks: those of suspended coroutines, and the stack below an alternate
+//! signal stack. A thread that is found on no stack known to be its own counts as
+//! [`Found::Elsewhere`], which is no answer. A return address is never the first byte of a range:
+//! sites and stubs do not start behind calls that return.
 
 use crate::addr::CodeAddr;
 use crate::publish::Vacated;
@@ -70,8 +73,8 @@ fn held(vacated: &[Vacated], at: u64, strip: fn(u64) -> u64) -> Found {
 ///
 /// # Safety
 ///
-/// `low..high` is the stack of that thread, which is mapped from its stack pointer on, and the thread is the
-/// one that calls, or is stopped.
+/// `low..high` is the stack of that thread, which is mapped from its stack pointer on, and the
+/// thread is the one that calls, or is stopped.
 pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
     // SAFETY: as the caller promises.
     unsafe { look_without(signed::strip, place, vacated) }
@@ -121,8 +124,8 @@ unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vaca
     Found::Outside
 }
 
-/// Whether the word at `at` is a program counter that a signal handler saved: the kernel saves with it the stack pointer,
-/// which was above the handler's frame, and a state of user mode.
+/// Whether the word at `at` is a program counter that a signal handler saved: the kernel saves with
+/// it the stack pointer, which was above the handler's frame, and a state of user mode.
 ///
 /// # Safety
 ///
@@ -189,7 +192,8 @@ mod tests {
         assert_eq!(found(0, 0x1000, &[0; 4]), Found::Executes(0x1000));
     }
 
-    /// Registers and the stack hold addresses of code for many reasons; what is returned to is a return offset.
+    /// Registers and the stack hold addresses of code for many reasons; what is returned to is a
+    /// return offset.
     #[test]
     fn of_other_words_than_counters_only_return_offsets_count() {
         for at in 0x2000..0x200a_u64 {

@@ -1,9 +1,9 @@
 //! Attached threads: those that execute the engine's code, and how they are asked where they are.
 //!
-//! **Problem.** A runtime without safepoints cannot say that its threads are outside of a site. **Approach.**
-//! Each thread that executes compiled code attaches itself; the engine asks attached threads by a real-time
-//! signal, whose handler looks at the interrupted program counter and stack. [`SignalWorld`] stops them so,
-//! and waits for grace periods. Linux.
+//! **Problem.** A runtime without safepoints cannot say that its threads are outside of a site.
+//! **Approach.** Each thread that executes compiled code attaches itself; the engine asks attached
+//! threads by a real-time signal, whose handler looks at the interrupted program counter and stack.
+//! [`SignalWorld`] stops them so, and waits for grace periods. Linux.
 //!
 //! **Cost.** A signal, its frame and a look at the whole stack per thread and question.
 
@@ -26,7 +26,8 @@ pub use world::{SignalWorld, WhenInside};
 
 /// As long as it exists, its thread may execute the engine's code under a [`SignalWorld`].
 ///
-/// [`SignalWorld::attach`] makes it. It cannot leave its thread. A thread may attach more than once.
+/// [`SignalWorld::attach`] makes it. It cannot leave its thread. A thread may attach more than
+/// once.
 pub struct SignalAttached {
     slot: &'static registry::Slot,
     not_send: PhantomData<*mut ()>,

@@ -1,8 +1,8 @@
 //! The list of threads that execute the engine's code.
 //!
-//! Slots are only ever added, at the front, and used again by later threads, so that a signal handler and an
-//! asker can walk the list without a lock while threads come and go. A slot that a fork copied into a child is
-//! not the child's: it holds another number of process.
+//! Slots are only ever added, at the front, and used again by later threads, so that a signal
+//! handler and an asker can walk the list without a lock while threads come and go. A slot that a
+//! fork copied into a child is not the child's: it holds another number of process.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -16,7 +16,8 @@ pub(super) const FREE: i32 = 0;
 /// A thread is moving in.
 const TAKEN: i32 = -1;
 
-/// What is asked of one thread, and what it answered. A thread's handler writes only to its own slot.
+/// What is asked of one thread, and what it answered. A thread's handler writes only to its own
+/// slot.
 pub(super) struct Slot {
     next: *const Slot,
     /// The thread, or [`FREE`].

@@ -23,7 +23,8 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 fn world() -> SignalWorld {
     // SAFETY: threads of these tests that execute code made by hand attach.
     let world = unsafe { SignalWorld::new() }.unwrap();
-    // Longer than a thread waits for its turn on a machine that does much else. What patience is for has its own tests.
+    // Longer than a thread waits for its turn on a machine that does much else. What patience is
+    // for has its own tests.
     world.patience(Duration::from_secs(60))
 }
 
@@ -153,7 +154,8 @@ fn a_thread_inside_makes_the_change_fail_or_wait() {
             };
             assert!(thread == tid && inside.contains(at) && range == inside && !returns);
             let mut ran = false;
-            // Nothing but its counter counts: new threads have registers of those that started them.
+            // Nothing but its counter counts: new threads have registers of those that started
+            // them.
             let behind = Vacated::return_offset_at(code.range(HOST.spin.len() as u32 + 1, 19), []);
             let mut run = |_: &Stopped| ran = true;
             failing.while_stopped(&[behind], &mut run).unwrap();

@@ -13,16 +13,18 @@ use crate::publish::{GracePeriod, Moment, Resumption, Stopped, Vacated, World};
 /// What is done when a thread is inside a range that is about to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WhenInside {
-    /// The threads go on, and are stopped again a little later, until none is inside or the time is over.
+    /// The threads go on, and are stopped again a little later, until none is inside or the time is
+    /// over.
     Wait(Duration),
     /// The change fails.
     Fail,
 }
 
-/// Stops the attached threads by signal, wherever they are, and looks for them in what is about to change.
+/// Stops the attached threads by signal, wherever they are, and looks for them in what is about to
+/// change.
 ///
-/// A stopped thread may be in the middle of anything, also of the allocator: work that runs while they are
-/// stopped must not take a lock or allocate.
+/// A stopped thread may be in the middle of anything, also of the allocator: work that runs while
+/// they are stopped must not take a lock or allocate.
 #[derive(Clone, Debug)]
 pub struct SignalWorld {
     signal: libc::c_int,
@@ -31,14 +33,15 @@ pub struct SignalWorld {
 }
 
 impl SignalWorld {
-    /// Installs the handler, by default for the highest real-time signal that nobody handles; waits a second for
-    /// answers, and a second for threads that are inside.
+    /// Installs the handler, by default for the highest real-time signal that nobody handles; waits
+    /// a second for answers, and a second for threads that are inside.
     ///
     /// # Safety
     ///
-    /// As long as code of an engine with this world is registered: every thread that executes such code is
-    /// [attached](Self::attach) while it does and while it has frames of such code; it executes that code
-    /// on its own stack, not on a coroutine's; and nobody else changes the signal's disposition.
+    /// As long as code of an engine with this world is registered: every thread that executes such
+    /// code is [attached](Self::attach) while it does and while it has frames of such code; it
+    /// executes that code on its own stack, not on a coroutine's; and nobody else changes the
+    /// signal's disposition.
     ///
     /// # Errors
     ///
@@ -56,7 +59,8 @@ impl SignalWorld {
     ///
     /// # Errors
     ///
-    /// [`Error::SignalTaken`] when somebody else handles that signal, or it is not a real-time signal.
+    /// [`Error::SignalTaken`] when somebody else handles that signal, or it is not a real-time
+    /// signal.
     pub unsafe fn with_signal(signal: Option<i32>) -> Result<Self> {
         Ok(Self {
             signal: signal::install(signal)?,
@@ -85,8 +89,8 @@ impl SignalWorld {
         self.signal
     }
 
-    /// Attaches this thread to every world of this kind: from now on it is asked where it is. While a world is
-    /// stopped, the call waits.
+    /// Attaches this thread to every world of this kind: from now on it is asked where it is. While
+    /// a world is stopped, the call waits.
     ///
     /// # Errors
     ///
@@ -108,16 +112,18 @@ impl SignalWorld {
         })
     }
 
-    /// Waits until no attached thread is in the ranges or returns there, this one included; the proof covers the
-    /// ranges.
+    /// Waits until no attached thread is in the ranges or returns there, this one included; the
+    /// proof covers the ranges.
     ///
-    /// Nothing may lead into the ranges any more, as is so for the stubs that the engine has retired. A
-    /// program counter at a range's first byte counts as inside, a return address there does not. What lies on this thread's
-    /// stack by chance counts too: the answer for it is an error that waiting does not change.
+    /// Nothing may lead into the ranges any more, as is so for the stubs that the engine has
+    /// retired. A program counter at a range's first byte counts as inside, a return address there
+    /// does not. What lies on this thread's stack by chance counts too: the answer for it is an
+    /// error that waiting does not change.
     ///
     /// # Errors
     ///
-    /// [`Error::ThreadInside`] when the time is over, [`Error::ThreadElsewhere`], [`Error::ThreadSilent`].
+    /// [`Error::ThreadInside`] when the time is over, [`Error::ThreadElsewhere`],
+    /// [`Error::ThreadSilent`].
     pub fn grace_period(&self, ranges: &[CodeRange]) -> Result<GracePeriod> {
         let vacated: Box<[Vacated]> = ranges.iter().copied().map(Vacated::anywhere).collect();
         // protection: grace-period-begins-before-it-asks
@@ -151,7 +157,8 @@ impl SignalWorld {
         )
     }
 
-    /// Tries until it succeeds, the time is over, or it fails for another reason than a thread inside.
+    /// Tries until it succeeds, the time is over, or it fails for another reason than a thread
+    /// inside.
     fn until_outside<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);

@@ -9,8 +9,8 @@ use super::interrupted::{self, TRAP_SIGNALS};
 use crate::error::{Errno, Error, Result};
 use crate::publish::mask;
 
-/// What handled each of the signals before; null until the handler is about to be installed. It lives as long as the
-/// process.
+/// What handled each of the signals before; null until the handler is about to be installed. It
+/// lives as long as the process.
 static BEFORE: [AtomicPtr<libc::sigaction>; TRAP_SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; TRAP_SIGNALS.len()];
 /// Whether a handler that wanted to be called once (`SA_RESETHAND`) has been.
@@ -147,8 +147,8 @@ fn is_fault(info: *mut libc::siginfo_t) -> bool {
     unsafe { (*info).si_code > 0 }
 }
 
-/// Gives the signal its default disposition back and sends it again, so that the process dies of it as it would
-/// have: with the signal's number, and a core.
+/// Gives the signal its default disposition back and sends it again, so that the process dies of it
+/// as it would have: with the signal's number, and a core.
 fn die(signal: libc::c_int) {
     let default = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: all zeros is the default disposition.

@@ -1,23 +1,26 @@
 //! Sites that trap: the live invalidation of a shadow that was never armed. Linux.
 //!
-//! **Problem.** A shadow holds the function's own instructions, of any lengths, at which threads may be. They
-//! cannot be exchanged for a jump of several bytes while threads execute them. **Approach.** Only the first bytes
-//! change, to an instruction that traps and that is no longer than any there, by one store, which no thread can see in
-//! part. A thread that executes it gets SIGTRAP (SystemZ: SIGILL); the handler finds the address in a table and sends the thread to the exit stub with all registers as they were.
-//! Threads that are past the first instruction go on undisturbed: their instructions are all still there.
+//! **Problem.** A shadow holds the function's own instructions, of any lengths, at which threads
+//! may be. They cannot be exchanged for a jump of several bytes while threads execute them.
+//! **Approach.** Only the first bytes change, to an instruction that traps and that is no longer
+//! than any there, by one store, which no thread can see in part. A thread that executes it gets
+//! SIGTRAP (SystemZ: SIGILL); the handler finds the address in a table and sends the thread to the
+//! exit stub with all registers as they were. Threads that are past the first instruction go on
+//! undisturbed: their instructions are all still there.
 //!
-//! **Invariants.** The table has the trap before the bytes are written. The handler takes no lock, allocates
-//! nothing and keeps `errno`. A signal that is not from a trap of the table is handed to whoever handled the
-//! signal before, or has the effect that it would have had: it is never swallowed. A child of a fork has its
-//! own copy of the table and the handler.
+//! **Invariants.** The table has the trap before the bytes are written. The handler takes no lock,
+//! allocates nothing and keeps `errno`. A signal that is not from a trap of the table is handed to
+//! whoever handled the signal before, or has the effect that it would have had: it is never
+//! swallowed. A child of a fork has its own copy of the table and the handler.
 //!
-//! Everything but faults waits while the handler runs, so that one frame is all it takes of an alternate stack, beside
-//! profilers' signals too; a handler that was there before is called with its own mask, and as its own flags say.
+//! Everything but faults waits while the handler runs, so that one frame is all it takes of an
+//! alternate stack, beside profilers' signals too; a handler that was there before is called with
+//! its own mask, and as its own flags say.
 //!
-//! **Limits.** A thread that blocks the signal at a trap is killed by the kernel, as at every breakpoint; a handler of that
-//! signal blocks it too, unless it was installed with `SA_NODEFER`. A
-//! debugger that sets a breakpoint at the same byte has to step over it itself. Handlers that are installed for
-//! the signal after ours must hand on what is not theirs.
+//! **Limits.** A thread that blocks the signal at a trap is killed by the kernel, as at every
+//! breakpoint; a handler of that signal blocks it too, unless it was installed with `SA_NODEFER`. A
+//! debugger that sets a breakpoint at the same byte has to step over it itself. Handlers that are
+//! installed for the signal after ours must hand on what is not theirs.
 //!
 //! **Cost.** A signal per execution of the site: meant for code that is on its way out.
 
@@ -33,8 +36,8 @@ use crate::publish::interrupted;
 use crate::publish::turn::Turns;
 use table::Table;
 
-/// The instruction that traps in place of the one at `at` that begins with the byte `first`; no longer than that. RISC-V
-/// has two, by the length of the instruction.
+/// The instruction that traps in place of the one at `at` that begins with the byte `first`; no
+/// longer than that. RISC-V has two, by the length of the instruction.
 #[must_use]
 pub fn instruction(at: CodeAddr, first: u8) -> &'static [u8] {
     interrupted::trap(at.get(), first)
@@ -63,19 +66,22 @@ impl Traps {
         Ok(&TRAPS)
     }
 
-    /// Notes that the trapping instruction at `at` leads to `exit_stub`. The byte is written afterwards.
+    /// Notes that the trapping instruction at `at` leads to `exit_stub`. The byte is written
+    /// afterwards.
     ///
     /// # Safety
     ///
-    /// Until the trap is cleared, and every thread that may have executed it by then is past it, a thread can go
-    /// from the instruction boundary `at` to `exit_stub` with all registers as they are.
+    /// Until the trap is cleared, and every thread that may have executed it by then is past it, a
+    /// thread can go from the instruction boundary `at` to `exit_stub` with all registers as they
+    /// are.
     pub unsafe fn set(&self, at: CodeAddr, exit_stub: CodeAddr) {
         let () = self.private;
         let _turn = WRITERS.wait(None);
         TABLE.set(at.get(), exit_stub.get());
     }
 
-    /// Forgets the trap at `at`, whose byte is another one again or which nothing executes any more.
+    /// Forgets the trap at `at`, whose byte is another one again or which nothing executes any
+    /// more.
     pub fn clear(&self, at: CodeAddr) {
         let _turn = WRITERS.wait(None);
         if TABLE.find(at.get()).is_some() {
@@ -96,9 +102,9 @@ impl Traps {
         TABLE.find(at.get()).map(CodeAddr::new)
     }
 
-    /// Makes the instruction at `at` a trap that leads to `exit_stub`: notes it, then writes its first bytes. It remains to
-    /// publish them, at [`Level::Immediate`](super::Level::Immediate) where no thread may execute the old
-    /// instruction any more.
+    /// Makes the instruction at `at` a trap that leads to `exit_stub`: notes it, then writes its
+    /// first bytes. It remains to publish them, at [`Level::Immediate`](super::Level::Immediate)
+    /// where no thread may execute the old instruction any more.
     ///
     /// # Safety
     ///
@@ -115,7 +121,8 @@ impl Traps {
     }
 }
 
-/// Writes the trap, by one store, which no thread sees in part: of its byte, or of the quadword around it.
+/// Writes the trap, by one store, which no thread sees in part: of its byte, or of the quadword
+/// around it.
 fn exchange(memory: &dyn LiveMemory, at: CodeAddr) -> Result<()> {
     if let [_] = instruction(at, 0) {
         return memory.write_unexecuted(at, instruction(at, 0));

@@ -1,9 +1,11 @@
-//! Which trapping instructions are ours, and where each leads: read by a signal handler, without a lock.
+//! Which trapping instructions are ours, and where each leads: read by a signal handler, without a
+//! lock.
 //!
-//! An open-addressed table of pairs of atomics. A cell's address is written once and never taken away, so a
-//! chain of probes never breaks; cleared, a cell leads nowhere. A table that is half full is replaced by a
-//! larger copy; old ones are kept, as a handler may be reading one at that moment: all of them together are
-//! no larger than the current one. A fork copies the table with the code that it is about.
+//! An open-addressed table of pairs of atomics. A cell's address is written once and never taken
+//! away, so a chain of probes never breaks; cleared, a cell leads nowhere. A table that is half
+//! full is replaced by a larger copy; old ones are kept, as a handler may be reading one at that
+//! moment: all of them together are no larger than the current one. A fork copies the table with
+//! the code that it is about.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -65,7 +67,8 @@ impl Table {
     /// Where the trap at that address leads. Async-signal-safe.
     pub(super) fn find(&self, at: u64) -> Option<u64> {
         let cell = self.cells()?.cell(at)?;
-        // An empty cell may be taken by another address between two looks: it is asked again which it is.
+        // An empty cell may be taken by another address between two looks: it is asked again which
+        // it is.
         let to = cell.to.load(Ordering::Acquire);
         (cell.at.load(Ordering::Acquire) == at && to != 0).then_some(to)
     }

@@ -1,4 +1,5 @@
-//! Traps that are executed, in code made by hand: a function whose first instructions are the site, and an exit stub.
+//! Traps that are executed, in code made by hand: a function whose first instructions are the site,
+//! and an exit stub.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::vec::Vec;

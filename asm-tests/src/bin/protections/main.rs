@@ -2,10 +2,10 @@
 //!
 //! `cargo run -p asm-tests --bin protections [-- [--only NAME]... [--list] [--dir DIR]]`
 //!
-//! The last commit is checked out into a folder of its own (`target/protections`, or DIR), which keeps its builds, so
-//! that each protection costs one incremental build. `--only` takes the entries whose names contain NAME.
-//! The exit status says whether every test passes as long as nothing is taken out, and every protection is
-//! noticed when it is.
+//! The last commit is checked out into a folder of its own (`target/protections`, or DIR), which
+//! keeps its builds, so that each protection costs one incremental build. `--only` takes the
+//! entries whose names contain NAME. The exit status says whether every test passes as long as
+//! nothing is taken out, and every protection is noticed when it is.
 
 mod run;
 mod tree;
@@ -93,7 +93,8 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// Runs each test once with nothing taken out: those that do not pass, or are not there, show nothing.
+/// Runs each test once with nothing taken out: those that do not pass, or are not there, show
+/// nothing.
 fn wrong_beforehand<'a>(tree: &Tree, all: &'a [Protection]) -> Result<BTreeSet<&'a Test>> {
     let mut tests: BTreeMap<&Test, u64> = BTreeMap::new();
     for one in all {

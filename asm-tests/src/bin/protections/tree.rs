@@ -1,4 +1,5 @@
-//! The sources of the last commit in a folder of their own, in which one protection at a time is taken out.
+//! The sources of the last commit in a folder of their own, in which one protection at a time is
+//! taken out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,8 @@ pub struct Tree {
 pub struct Taken(Vec<(PathBuf, String)>);
 
 impl Tree {
-    /// Checks out the last commit. What is the same as the last time is left alone, so that builds stay fresh.
+    /// Checks out the last commit. What is the same as the last time is left alone, so that builds
+    /// stay fresh.
     pub fn check_out(dir: Option<PathBuf>) -> Result<Self> {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let dir = std::path::absolute(dir.unwrap_or_else(|| repository.join("target/protections")))?;

@@ -6,7 +6,8 @@
 //! | near | the same | over a jump: +-128 MiB |
 //! | far | through a register: everywhere | over a far jump: everywhere |
 //!
-//! Which form is needed is known only when everything stands, so relative ones are not left to dynasm's labels.
+//! Which form is needed is known only when everything stands, so relative ones are not left to
+//! dynasm's labels.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
 //! Constants in registers: at most four instructions.
 //!
-//! Three ways, of which the shortest is taken: a repeated pattern by one `orr`; zeros, then the other parts
-//! (`movz`, `movk`); ones, then the other parts (`movn`, `movk`).
+//! Three ways, of which the shortest is taken: a repeated pattern by one `orr`; zeros, then the
+//! other parts (`movz`, `movk`); ones, then the other parts (`movn`, `movk`).
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,5 @@
-//! Resolved operations to instructions: [`Lower`] for AArch64. Flags are dead at a site and so may be written.
+//! Resolved operations to instructions: [`Lower`] for AArch64. Flags are dead at a site and so may
+//! be written.
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
@@ -342,7 +343,8 @@ impl Emitter<'_> {
         let imm = Imm12::new(number.unsigned_abs());
         match imm {
             Some(imm) if number >= 0 => insn::cmp_imm(lhs, imm, width, &mut self.code.bytes),
-            // Subtracting a negative number sets the same flags as adding its opposite, unless that is 0.
+            // Subtracting a negative number sets the same flags as adding its opposite, unless that
+            // is 0.
             Some(imm) => insn::cmn_imm(lhs, imm, width, &mut self.code.bytes),
             None => {
                 let rhs = self.take("an immediate that does not fit")?;

@@ -1,7 +1,7 @@
 //! The instructions, encoded by dynasm.
 //!
-//! In every function a general register is 0 to 30, and the number 31 means the stack pointer where a [`Base`] is
-//! asked for and zero where a [`Source`] is.
+//! In every function a general register is 0 to 30, and the number 31 means the stack pointer where
+//! a [`Base`] is asked for and zero where a [`Source`] is.
 #![expect(clippy::useless_conversion, reason = "dynasm converts every register number")]
 
 use alloc::vec::Vec;
@@ -278,7 +278,8 @@ pub(super) fn load_exclusive(dst: Gpr, from: Base, width: Width, out: &mut Vec<u
     }
 }
 
-/// Stores with release semantics if nobody else has; `failed` becomes 0 or 1. All three registers differ.
+/// Stores with release semantics if nobody else has; `failed` becomes 0 or 1. All three registers
+/// differ.
 pub(super) fn store_exclusive(failed: Gpr, src: Gpr, to: Base, width: Width, out: &mut Vec<u8>) {
     let (f, s, t) = (failed.0, src.0, to.0);
     match width {

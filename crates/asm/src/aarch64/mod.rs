@@ -1,16 +1,19 @@
 //! AArch64: registers, conventions, encodings.
 //!
-//! dynasm encodes; what it would panic about (an immediate that does not fit) is decided here before: the types
-//! of `imm` can hold only what their instruction can. All instructions have four bytes and stand at multiples of
-//! four, little endian, and the assembler chooses the shortest sequence it knows for constants and addresses.
+//! dynasm encodes; what it would panic about (an immediate that does not fit) is decided here
+//! before: the types of `imm` can hold only what their instruction can. All instructions have four
+//! bytes and stand at multiples of four, little endian, and the assembler chooses the shortest
+//! sequence it knows for constants and addresses.
 //!
-//! LLVM keeps x16 and x17 free at patchpoints and stackmaps, and its own call at a patchpoint loses x30. Code
-//! reached by `br` here is reached through x16 or x17 wherever those are free, so that a target may start by
-//! `bti c`; stubs and exit stubs are not on pages that ask for landing pads, and sites reach stubs directly.
+//! LLVM keeps x16 and x17 free at patchpoints and stackmaps, and its own call at a patchpoint loses
+//! x30. Code reached by `br` here is reached through x16 or x17 wherever those are free, so that a
+//! target may start by `bti c`; stubs and exit stubs are not on pages that ask for landing pads,
+//! and sites reach stubs directly.
 //!
-//! Sources: Arm Architecture Reference Manual for A-profile (DDI 0487), chapter C6 (encodings) and B2.2.5 (what may
-//! be changed while it is executed); Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), 6;
-//! DWARF for the Arm 64-bit Architecture (AADWARF64), 4.1 (register numbers).
+//! Sources: Arm Architecture Reference Manual for A-profile (DDI 0487), chapter C6 (encodings) and
+//! B2.2.5 (what may be changed while it is executed); Procedure Call Standard for the Arm 64-bit
+//! Architecture (AAPCS64), 6; DWARF for the Arm 64-bit Architecture (AADWARF64), 4.1 (register
+//! numbers).
 
 mod address;
 mod branch;

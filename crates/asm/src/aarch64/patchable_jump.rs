@@ -1,9 +1,10 @@
 //! Patchable jumps: the one instruction of a live site that is exchanged.
 //!
-//! The rule (DDI 0487, B2.2.5, concurrent modification and execution of instructions): an instruction may be
-//! replaced while others execute it, without their being stopped, if the old and the new one are both of B, BL, BRK,
-//! HVC, ISB, NOP, SMC, SVC. Every instruction is an aligned word, so one store changes all of it. All other pairs
-//! could be executed as something that is neither: `b.cond`, too.
+//! The rule (DDI 0487, B2.2.5, concurrent modification and execution of instructions): an
+//! instruction may be replaced while others execute it, without their being stopped, if the old and
+//! the new one are both of B, BL, BRK, HVC, ISB, NOP, SMC, SVC. Every instruction is an aligned
+//! word, so one store changes all of it. All other pairs could be executed as something that is
+//! neither: `b.cond`, too.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 
@@ -14,7 +15,8 @@ use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 /// `nop`
 pub(super) const NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
 
-/// Where the patchable jump of the site at `addr` stands: at its start. There is no code at addresses that are not aligned.
+/// Where the patchable jump of the site at `addr` stands: at its start. There is no code at
+/// addresses that are not aligned.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     match addr.get() % u64::from(LEN) {
         0 => PatchableJump::within(addr, len, Len::new(0), Len::new(LEN)),

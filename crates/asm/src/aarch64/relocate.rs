@@ -1,10 +1,11 @@
 //! Instructions executed elsewhere than where they stood.
 //!
-//! What is relative to the program counter (DDI 0487, C4.1.92 to C4.1.94) means the same in other instructions: an
-//! address becomes a constant, a load from a literal one through a register, a conditional branch one over a jump of
-//! 128 MiB. No register is free among the instructions of a function, so a register is only used where the
-//! instruction itself writes it, or after its value has been pushed. Their lengths depend on the instructions alone,
-//! so branches among them find their places. Flags are not touched.
+//! What is relative to the program counter (DDI 0487, C4.1.92 to C4.1.94) means the same in other
+//! instructions: an address becomes a constant, a load from a literal one through a register, a
+//! conditional branch one over a jump of 128 MiB. No register is free among the instructions of a
+//! function, so a register is only used where the instruction itself writes it, or after its value
+//! has been pushed. Their lengths depend on the instructions alone, so branches among them find
+//! their places. Flags are not touched.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,9 +1,9 @@
-//! Every instruction, over registers, addressing modes and boundary values, against LLVM's assembler; the forms and
-//! reaches of branches; the ways of constants.
+//! Every instruction, over registers, addressing modes and boundary values, against LLVM's
+//! assembler; the forms and reaches of branches; the ways of constants.
 //!
-//! `encodings/aarch64.txt` holds what LLVM's assembler makes of each text. It is written by
-//! `cargo test -p patchpoint-asm --lib aarch64::tests::write_encodings -- --ignored`, which takes all bytes
-//! from `llvm-mc` and none from here.
+//! `encodings/aarch64.txt` holds what LLVM's assembler makes of each text. It is written by `cargo
+//! test -p patchpoint-asm --lib aarch64::tests::write_encodings -- --ignored`, which takes all
+//! bytes from `llvm-mc` and none from here.
 
 mod branches;
 mod constants;

@@ -18,7 +18,8 @@ use crate::op::{Cond, Dest};
 /// The bits of [`Branch::detail`] for a condition that is whether CTR has become 0.
 pub(super) const COUNT: u8 = 0x80;
 
-/// BO and BI of the instruction that branches if the condition holds. The comparison has seen to signs.
+/// BO and BI of the instruction that branches if the condition holds. The comparison has seen to
+/// signs.
 const fn condition(cond: Cond, detail: u8) -> (u8, u8) {
     if detail & COUNT != 0 {
         // bdz for equality, else bdnz.

@@ -114,7 +114,8 @@ impl Emitter<'_> {
     fn rhs(&mut self, rhs: Value, cond: Cond, width: Width) -> Result<Rhs, Refusal> {
         if let Value::Imm(value, _) = rhs {
             let value = extended(value, width, extension(cond))?;
-            // Whether words are equal is a matter of their bits: a negative one is one of the signed form.
+            // Whether words are equal is a matter of their bits: a negative one is one of the
+            // signed form.
             let signed = match (cond, width) {
                 (Cond::Eq | Cond::Ne, Width::B4) => i64::from(value as i32),
                 _ => value as i64,
@@ -175,7 +176,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// A register, `temp` or `from`, of which the low `width` bytes are 0 if those of `from` are `value`.
+    /// A register, `temp` or `from`, of which the low `width` bytes are 0 if those of `from` are
+    /// `value`.
     fn put_difference(&mut self, temp: Gpr, from: Gpr, value: u64, width: Width) -> Result<Gpr, Refusal> {
         let value = extended(value, width, Extension::Zero)?;
         let Ok(word) = u32::try_from(value) else {

@@ -81,7 +81,8 @@ fn load_word(reg: Gpr, value: i32, words: &mut Words) {
     }
 }
 
-/// A value as the sum of a multiple of 64 Ki, that many, and a signed halfword, if the first fits `addis`.
+/// A value as the sum of a multiple of 64 Ki, that many, and a signed halfword, if the first fits
+/// `addis`.
 pub(super) fn split(value: i64) -> Option<(i16, i16)> {
     let low = value as i16;
     let high = value.checked_sub(i64::from(low))? >> 16;

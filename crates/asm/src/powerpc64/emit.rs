@@ -1,4 +1,5 @@
-//! Resolved operations to instructions: [`Lower`] for PowerPC64. r0 is never taken as scratch: as a base it means 0.
+//! Resolved operations to instructions: [`Lower`] for PowerPC64. r0 is never taken as scratch: as a
+//! base it means 0.
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
@@ -195,7 +196,8 @@ impl Lower for Emitter<'_> {
             self.put(insn::li(reg, 0));
             return Ok(());
         }
-        // Bits that are cleared at one end only: no constant is needed. The forms with an immediate write cr0.
+        // Bits that are cleared at one end only: no constant is needed. The forms with an immediate
+        // write cr0.
         if mask.wrapping_add(1).is_power_of_two() {
             self.put(insn::rldicl(reg, reg, 0, mask.leading_zeros() as u8));
         } else if (!mask).wrapping_add(1).is_power_of_two() {
@@ -243,8 +245,8 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    /// A loop of a load with reservation and a conditional store (Power ISA book II, 4.6.2 and B.2). It orders no other
-    /// accesses.
+    /// A loop of a load with reservation and a conditional store (Power ISA book II, 4.6.2 and
+    /// B.2). It orders no other accesses.
     fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
         if matches!(width, Width::B1 | Width::B2) && !self.flavor.has_isa_2_07() {
             return Err(Refusal::Unusable(
@@ -300,7 +302,8 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    /// As LLVM calls at patchpoints: through r12 and CTR, with the TOC pointer in its slot meanwhile.
+    /// As LLVM calls at patchpoints: through r12 and CTR, with the TOC pointer in its slot
+    /// meanwhile.
     fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
         let r12 = Self::gpr(R12)?;
         self.claim(R12, "r12, through which functions are called")?;
@@ -373,8 +376,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The operand for a memory address. `aligned`: the displacement must be a multiple of 4. `temp` may be
-    /// clobbered; else a register is taken where one is needed.
+    /// The operand for a memory address. `aligned`: the displacement must be a multiple of 4.
+    /// `temp` may be clobbered; else a register is taken where one is needed.
     pub(super) fn address(
         &mut self,
         address: Address,

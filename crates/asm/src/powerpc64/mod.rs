@@ -1,25 +1,26 @@
 //! 64-bit PowerPC: registers, conventions, encodings; ELFv1 big-endian, ELFv2 of either byte order.
 //!
 //! The encoders are our own: an instruction is one word, and each has a `const fn` of its fields in
-//! `insn`. The two conventions share them and differ in the frame and in how a function is called: see `Convention`.
-//! The order of bytes is another matter: see `Flavor`.
+//! `insn`. The two conventions share them and differ in the frame and in how a function is called:
+//! see `Convention`. The order of bytes is another matter: see `Flavor`.
 //!
 //! # Functions and code
 //!
-//! A call goes to a function as function pointers name it: on ELFv2 the global entry point, which finds its own
-//! address in r12; on ELFv1 a descriptor, which holds the entry point and the TOC pointer. Calls therefore save
-//! and restore r2, as LLVM's own do at patchpoints. A jump goes to an instruction and leaves r2 alone.
+//! A call goes to a function as function pointers name it: on ELFv2 the global entry point, which
+//! finds its own address in r12; on ELFv1 a descriptor, which holds the entry point and the TOC
+//! pointer. Calls therefore save and restore r2, as LLVM's own do at patchpoints. A jump goes to an
+//! instruction and leaves r2 alone.
 //!
 //! # Conditions
 //!
-//! All condition fields may be live at `anyregcc` patchpoints and in shadows: LLVM's list of preserved
-//! registers (`CSR_64_AllRegs`) has cr0 to cr7. So where no field is free, a comparison for equality counts: the
-//! difference plus one goes to CTR, and `bdz` branches where that was one. Other comparisons put the field
-//! into the link register, which is free there, and back.
+//! All condition fields may be live at `anyregcc` patchpoints and in shadows: LLVM's list of
+//! preserved registers (`CSR_64_AllRegs`) has cr0 to cr7. So where no field is free, a comparison
+//! for equality counts: the difference plus one goes to CTR, and `bdz` branches where that was one.
+//! Other comparisons put the field into the link register, which is free there, and back.
 //!
-//! Sources: Power ISA 3.1B, books I and II (encodings); 64-Bit ELF V2 ABI Specification 1.5, 2.2; 64-bit PowerPC
-//! ELF ABI Supplement 1.9, 3.2 (conventions); `PPCCallingConv.td` and `getScratchRegisters` in LLVM (what
-//! is free at sites).
+//! Sources: Power ISA 3.1B, books I and II (encodings); 64-Bit ELF V2 ABI Specification 1.5, 2.2;
+//! 64-bit PowerPC ELF ABI Supplement 1.9, 3.2 (conventions); `PPCCallingConv.td` and
+//! `getScratchRegisters` in LLVM (what is free at sites).
 
 mod branch;
 mod compare;
@@ -82,10 +83,10 @@ impl Flavor {
         out.extend_from_slice(&self.bytes(word));
     }
 
-    /// Whether every processor that runs such code has the instructions of Power ISA 2.07. Nothing older runs little-endian
-    /// systems of 64 bits. Big-endian ones are also those of much older processors, with either convention: the
-    /// specification of ELFv2 is written for 2.07, but musl and the BSDs use it without (LLVM's default processor for them
-    /// is `ppc64`).
+    /// Whether every processor that runs such code has the instructions of Power ISA 2.07. Nothing
+    /// older runs little-endian systems of 64 bits. Big-endian ones are also those of much older
+    /// processors, with either convention: the specification of ELFv2 is written for 2.07, but musl
+    /// and the BSDs use it without (LLVM's default processor for them is `ppc64`).
     const fn has_isa_2_07(self) -> bool {
         // protection: no-newer-instructions-than-promised
         matches!(self.endian, Endian::Little)

@@ -1,7 +1,8 @@
 //! Patchable jumps: the one word of a live site that is exchanged.
 //!
-//! The rule (Power ISA book II, concurrent modification and execution of instructions): an aligned word that is in
-//! both states an unconditional branch of the I form or the preferred nop is one or the other for every thread.
+//! The rule (Power ISA book II, concurrent modification and execution of instructions): an aligned
+//! word that is in both states an unconditional branch of the I form or the preferred nop is one or
+//! the other for every thread.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 

@@ -1,7 +1,8 @@
 //! Instructions executed elsewhere than where they stood.
 //!
-//! A relative branch goes to where it went: one among the moved instructions is followed, a conditional one becomes
-//! itself around a `b`. Instructions that read their own address are refused.
+//! A relative branch goes to where it went: one among the moved instructions is followed, a
+//! conditional one becomes itself around a `b`. Instructions that read their own address are
+//! refused.
 
 use alloc::format;
 use alloc::string::String;
@@ -70,8 +71,8 @@ impl Kind {
     }
 }
 
-/// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to what followed
-/// them.
+/// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to
+/// what followed them.
 pub(super) fn relocate(flavor: Flavor, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
     moved(flavor, at.get(), addr.get(), bytes).map_err(|reason| Error::Relocation { addr, at, reason })
 }

@@ -44,8 +44,8 @@ impl Emitter<'_> {
         Ok(at)
     }
 
-    /// Memory at a distance from a base that stays as it is. What does not fit an immediate is built in `into`, or
-    /// in a free register.
+    /// Memory at a distance from a base that stays as it is. What does not fit an immediate is
+    /// built in `into`, or in a free register.
     fn displaced(&mut self, base: Gpr, disp: i64, into: Option<Gpr>) -> Result<Mem, Refusal> {
         if let Some(disp) = Imm12::new(disp) {
             return Ok(Mem { base, disp });

@@ -6,8 +6,8 @@
 //! | near | the same | over a jump: +-1 MiB |
 //! | far | through a register: everywhere | over a far jump: everywhere |
 //!
-//! A conditional branch compares two registers, which [`Branch::detail`] names. Which form is needed is known only when
-//! everything stands, so relative ones are not left to dynasm's labels.
+//! A conditional branch compares two registers, which [`Branch::detail`] names. Which form is
+//! needed is known only when everything stands, so relative ones are not left to dynasm's labels.
 
 use alloc::vec::Vec;
 

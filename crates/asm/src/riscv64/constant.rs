@@ -1,7 +1,7 @@
 //! Constants in registers: at most eight instructions.
 //!
-//! A number of 32 bits is `lui` and `addiw`. Of a longer one, the low 12 bits are added last; what is left is built
-//! without the zeros at its end and shifted.
+//! A number of 32 bits is `lui` and `addiw`. Of a longer one, the low 12 bits are added last; what
+//! is left is built without the zeros at its end and shifted.
 
 use alloc::vec::Vec;
 

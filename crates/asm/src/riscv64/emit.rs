@@ -1,4 +1,5 @@
-//! Resolved operations to instructions: [`Lower`] for RISC-V. There are no flags: conditional branches compare registers.
+//! Resolved operations to instructions: [`Lower`] for RISC-V. There are no flags: conditional
+//! branches compare registers.
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
@@ -15,8 +16,8 @@ pub(super) struct Emitter<'c> {
     pub(super) free: RegSet,
 }
 
-/// How values of a width are extended before they are compared: 4 bytes always by their sign, which keeps the order
-/// of unsigned numbers too, and which the processor does for nothing.
+/// How values of a width are extended before they are compared: 4 bytes always by their sign, which
+/// keeps the order of unsigned numbers too, and which the processor does for nothing.
 fn extension_of(cond: Cond, width: Width) -> Extension {
     match cond {
         Cond::Less | Cond::LessOrEqual | Cond::Greater | Cond::GreaterOrEqual => Extension::Sign,
@@ -232,7 +233,8 @@ impl Lower for Emitter<'_> {
         let extension = extension_of(cond, width);
         let lhs = self.comparable(lhs, width, extension)?;
         let rhs = self.comparable(rhs, width, extension)?;
-        // What the comparison took is read by the branch itself, and so is no register for it to go through.
+        // What the comparison took is read by the branch itself, and so is no register for it to go
+        // through.
         let done = self.put_branch(BranchKind::JumpIf(cond), dest, branch::compared(lhs, rhs));
         self.free = free;
         done

@@ -224,7 +224,8 @@ pub(super) fn mov_from_float(dst: Gpr, src: u8, width: Width, out: &mut Vec<u8>)
     }
 }
 
-/// Adds to memory of 8 bytes, or else of 4, which is naturally aligned; in order with everything before and after.
+/// Adds to memory of 8 bytes, or else of 4, which is naturally aligned; in order with everything
+/// before and after.
 pub(super) fn add_atomically(at: Gpr, src: Gpr, width: Width, out: &mut Vec<u8>) {
     match width {
         Width::B8 => put!(out, amoadd.d.aqrl x0, X(src.0), [X(at.0)]),

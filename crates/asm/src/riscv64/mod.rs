@@ -1,15 +1,16 @@
 //! RISC-V, 64 bits: registers, conventions, encodings.
 //!
-//! dynasm encodes; what it would panic about (an immediate that does not fit) is decided here before. All
-//! instructions here have four bytes but one: where a length is no multiple of four, a `c.nop` fills it, and such
-//! lengths exist only where compressed instructions do. Code without them has sites of whole words, and gets none.
+//! dynasm encodes; what it would panic about (an immediate that does not fit) is decided here
+//! before. All instructions here have four bytes but one: where a length is no multiple of four, a
+//! `c.nop` fills it, and such lengths exist only where compressed instructions do. Code without
+//! them has sites of whole words, and gets none.
 //!
-//! LLVM makes its call at a patchpoint through ra without saving it, and keeps no other register free: at a shadow
-//! nothing is, and at a patchpoint, with `anyregcc` too, what a C call may change and the record does not name. Calls
-//! are therefore made only where ra is known to be dead.
+//! LLVM makes its call at a patchpoint through ra without saving it, and keeps no other register
+//! free: at a shadow nothing is, and at a patchpoint, with `anyregcc` too, what a C call may change
+//! and the record does not name. Calls are therefore made only where ra is known to be dead.
 //!
-//! Sources: The RISC-V Instruction Set Manual, volume I, 2 and 5 (RV64I), 14 (A), 20 and 21 (F, D), 27 (C);
-//! RISC-V ELF psABI, 1 (registers, convention) and 4 (DWARF numbers).
+//! Sources: The RISC-V Instruction Set Manual, volume I, 2 and 5 (RV64I), 14 (A), 20 and 21 (F, D),
+//! 27 (C); RISC-V ELF psABI, 1 (registers, convention) and 4 (DWARF numbers).
 
 mod address;
 mod branch;

@@ -1,9 +1,10 @@
 //! Patchable jumps: the one instruction of a live site that is exchanged.
 //!
-//! The rule (volume I, 1.5 and "Zifencei"): a naturally aligned word is stored and fetched whole, and a thread that has
-//! not fetched it since executes the old one. So a patchable jump is a nop or a jump of four bytes at a multiple of four; where
-//! the site begins between two such, a short nop leads to it. Every thread's instruction fetches are made to see the
-//! store by the `riscv_flush_icache` system call.
+//! The rule (volume I, 1.5 and "Zifencei"): a naturally aligned word is stored and fetched whole,
+//! and a thread that has not fetched it since executes the old one. So a patchable jump is a nop or
+//! a jump of four bytes at a multiple of four; where the site begins between two such, a short nop
+//! leads to it. Every thread's instruction fetches are made to see the store by the
+//! `riscv_flush_icache` system call.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 
@@ -14,7 +15,8 @@ use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 /// `addi x0, x0, 0`
 pub(super) const NOP: [u8; 4] = 0x0000_0013_u32.to_le_bytes();
 
-/// Where the patchable jump of the site at `addr` stands: as early as it can. There is no code at odd addresses.
+/// Where the patchable jump of the site at `addr` stands: as early as it can. There is no code at
+/// odd addresses.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     let lead = match addr.get() % u64::from(LEN) {
         0 => 0,

@@ -1,9 +1,10 @@
 //! Instructions executed elsewhere than where they stood.
 //!
-//! What is relative to the program counter means the same in other instructions: `auipc` becomes a constant, a
-//! conditional branch one over a jump of 1 MiB, a compressed one the same in four bytes. A call goes through the
-//! register in which it links. No register is free among the instructions of a function, so a jump that does not reach
-//! is refused. The lengths depend on the instructions alone, so branches among them find their places.
+//! What is relative to the program counter means the same in other instructions: `auipc` becomes a
+//! constant, a conditional branch one over a jump of 1 MiB, a compressed one the same in four
+//! bytes. A call goes through the register in which it links. No register is free among the
+//! instructions of a function, so a jump that does not reach is refused. The lengths depend on the
+//! instructions alone, so branches among them find their places.
 
 use alloc::format;
 use alloc::string::String;

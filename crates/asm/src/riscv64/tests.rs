@@ -1,9 +1,9 @@
-//! Every instruction, over registers and boundary values, against LLVM's assembler; the forms and reaches of
-//! branches; constants, followed step by step.
+//! Every instruction, over registers and boundary values, against LLVM's assembler; the forms and
+//! reaches of branches; constants, followed step by step.
 //!
-//! `encodings/riscv64.txt` holds what LLVM's assembler makes of each text. It is written by
-//! `cargo test -p patchpoint-asm --lib riscv64::tests::write_encodings -- --ignored`, which takes all bytes
-//! from `llvm-mc` and none from here.
+//! `encodings/riscv64.txt` holds what LLVM's assembler makes of each text. It is written by `cargo
+//! test -p patchpoint-asm --lib riscv64::tests::write_encodings -- --ignored`, which takes all
+//! bytes from `llvm-mc` and none from here.
 
 mod branches;
 mod constants;

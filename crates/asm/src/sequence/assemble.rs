@@ -54,7 +54,8 @@ pub struct StubCode {
 pub struct Assembled {
     /// The bytes of the site: exactly as many as are reserved.
     pub code: Vec<u8>,
-    /// The rest of the sequence, where the reserved bytes did not suffice. [`code`](Self::code) jumps there.
+    /// The rest of the sequence, where the reserved bytes did not suffice. [`code`](Self::code)
+    /// jumps there.
     pub stub: Option<StubCode>,
     /// What the sequence is allowed to do. The jump to the stub is not among its targets.
     pub declared: Declared,
@@ -64,8 +65,8 @@ pub struct Assembled {
     pub return_offsets: Vec<u32>,
     /// The length of the code in the site without nops.
     pub used: Len,
-    /// Where values and targets of the sequence are in [`code`](Self::code), if that was asked for and there is no stub: see
-    /// [`assemble_template`].
+    /// Where values and targets of the sequence are in [`code`](Self::code), if that was asked for
+    /// and there is no stub: see [`assemble_template`].
     pub holes: Vec<Hole>,
 }
 
@@ -82,7 +83,8 @@ impl Assembled {
 /// A sequence assembled as a stub of its own, to which the caller leads.
 #[derive(Clone, Debug)]
 pub struct Stub {
-    /// The code. Where the sequence does not leave otherwise, it ends by a jump to the end of the site.
+    /// The code. Where the sequence does not leave otherwise, it ends by a jump to the end of the
+    /// site.
     pub code: StubCode,
     /// What the sequence is allowed to do.
     pub declared: Declared,
@@ -97,7 +99,8 @@ pub enum Fit {
     InPlace(Assembled),
     /// It needs a stub near the site, see [`assemble_out_of_line`].
     OutOfLine {
-        /// The most bytes that the stub can need, wherever in reach of a jump from the site it stands.
+        /// The most bytes that the stub can need, wherever in reach of a jump from the site it
+        /// stands.
         stub_len: Len,
     },
 }
@@ -112,7 +115,8 @@ pub fn assemble(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) 
     Job::new(sequence, site, env)?.assemble()
 }
 
-/// The same, where what is in place is to be a template: it says where its [holes](Assembled::holes) are.
+/// The same, where what is in place is to be a template: it says where its
+/// [holes](Assembled::holes) are.
 ///
 /// # Errors
 /// As [`assemble`].
@@ -122,8 +126,8 @@ pub fn assemble_template(sequence: &Sequence, site: &SiteContext<'_>, env: &Envi
     job.assemble()
 }
 
-/// Assembles a sequence for a site into a stub at `stub`, to which the code in place jumps, and which ends
-/// by a jump to the end of the site unless the sequence leaves otherwise.
+/// Assembles a sequence for a site into a stub at `stub`, to which the code in place jumps, and
+/// which ends by a jump to the end of the site unless the sequence leaves otherwise.
 ///
 /// # Errors
 /// As [`assemble`]; besides [`Error::StubOutOfReach`].
@@ -165,8 +169,8 @@ pub fn assemble_out_of_line(
     })
 }
 
-/// Assembles a sequence as a stub at `at`, to which the caller leads by means of its own. Operands are
-/// those of the site.
+/// Assembles a sequence as a stub at `at`, to which the caller leads by means of its own. Operands
+/// are those of the site.
 ///
 /// # Errors
 /// As [`assemble`].
@@ -334,8 +338,8 @@ impl<'s, 'a> Job<'s, 'a> {
         }
     }
 
-    /// The bytes in place that code may use which goes on at the end of the site: those before the first return offset and what
-    /// belongs to it.
+    /// The bytes in place that code may use which goes on at the end of the site: those before the
+    /// first return offset and what belongs to it.
     fn room(&self) -> Len {
         let lead = self.backend.around_return_offset().0.len() as u32;
         match self.site.return_offsets.is_empty() {

@@ -64,11 +64,11 @@ pub(super) enum Operation {
     Bind(Label),
 }
 
-/// What a runtime asks for at a site: operations in order. Behind the last one the code goes on at the end
-/// of the site.
+/// What a runtime asks for at a site: operations in order. Behind the last one the code goes on at
+/// the end of the site.
 ///
-/// Building cannot fail; whether the operations can be had at a site is found when it is assembled for it. A clone
-/// shares the operations.
+/// Building cannot fail; whether the operations can be had at a site is found when it is assembled
+/// for it. A clone shares the operations.
 #[derive(Clone, Default)]
 pub struct Sequence {
     body: Arc<Body>,
@@ -202,9 +202,9 @@ impl Sequence {
 
     /// Goes on only if `cond` holds between the two values, else to `target`.
     ///
-    /// The width of the comparison is that of a side that names one (`u32::at`, `u32::of`), else the size of a
-    /// location, else 8 bytes. Where an 8-byte value in memory is compared with a constant that no
-    /// immediate can hold and no register is free, it is read in two halves.
+    /// The width of the comparison is that of a side that names one (`u32::at`, `u32::of`), else
+    /// the size of a location, else 8 bytes. Where an 8-byte value in memory is compared with a
+    /// constant that no immediate can hold and no register is free, it is read in two halves.
     #[must_use]
     pub fn guard(
         self,
@@ -228,7 +228,8 @@ impl Sequence {
         self.guard(Cond::Ne, lhs, rhs, target)
     }
 
-    /// Goes to `target` if `cond` holds between the two values, else on. See [`guard`](Self::guard).
+    /// Goes to `target` if `cond` holds between the two values, else on. See
+    /// [`guard`](Self::guard).
     #[must_use]
     pub fn jump_if(
         self,
@@ -245,8 +246,8 @@ impl Sequence {
         })
     }
 
-    /// Loads memory into `dst`, extended to all of it with zeros (`u8::at` and so on) or with the sign
-    /// (`i8::at`). `dst` is the result or a register that is free at the site.
+    /// Loads memory into `dst`, extended to all of it with zeros (`u8::at` and so on) or with the
+    /// sign (`i8::at`). `dst` is the result or a register that is free at the site.
     #[must_use]
     pub fn load(self, dst: impl Into<Operand>, mem: Mem) -> Self {
         self.mov(dst, mem)
@@ -267,7 +268,8 @@ impl Sequence {
         })
     }
 
-    /// Adds a value to `dst`, which is the result, written before, or a register that is free at the site.
+    /// Adds a value to `dst`, which is the result, written before, or a register that is free at
+    /// the site.
     #[must_use]
     pub fn add(self, dst: impl Into<Operand>, src: impl Into<Source>) -> Self {
         self.push(Operation::Add {
@@ -283,8 +285,8 @@ impl Sequence {
         })
     }
 
-    /// Clears the bits of `dst` that `mask` has not. `dst` is the result, written before, or a register that is
-    /// free at the site, as of the shifts.
+    /// Clears the bits of `dst` that `mask` has not. `dst` is the result, written before, or a
+    /// register that is free at the site, as of the shifts.
     #[must_use]
     pub fn and(self, dst: impl Into<Operand>, mask: u64) -> Self {
         self.bits(dst, Bits::And(mask))
@@ -340,15 +342,15 @@ impl Sequence {
         self.atomic_add(<u64 as Field>::at(counter, 0), 1u64)
     }
 
-    /// Calls `addr`. Only patchpoints allow calls; a function that follows the C convention can be called
-    /// only where that convention is the site's. As the last operation the call returns to the end of the
-    /// site.
+    /// Calls `addr`. Only patchpoints allow calls; a function that follows the C convention can be
+    /// called only where that convention is the site's. As the last operation the call returns to
+    /// the end of the site.
     ///
     /// # Safety
     ///
-    /// As long as the sequence may be executed at a site, there is a function at `addr` that can be called there: with the
-    /// arguments that the site passes, and what the sequence has changed of them. It leaves registers and stack as
-    /// `on_return` says.
+    /// As long as the sequence may be executed at a site, there is a function at `addr` that can be
+    /// called there: with the arguments that the site passes, and what the sequence has changed of
+    /// them. It leaves registers and stack as `on_return` says.
     #[must_use]
     pub unsafe fn call(self, addr: CodeAddr, on_return: OnReturn) -> Self {
         self.call_to(addr, on_return)
@@ -377,21 +379,22 @@ impl Sequence {
         self.push(Operation::Trap)
     }
 
-    /// Bytes as they are: machine code that may stand at any address and that goes on behind its end. It is
-    /// checked like anything else before it is written.
+    /// Bytes as they are: machine code that may stand at any address and that goes on behind its
+    /// end. It is checked like anything else before it is written.
     #[must_use]
     pub fn raw(self, bytes: &[u8]) -> Self {
         self.push(Operation::Raw(bytes.into()))
     }
 
-    /// Bytes that are not decoded, for instructions that the checker does not know. All of the rest is checked as ever: that
-    /// the registers that they write may be written here, that nothing branches into the bytes, and everything around them.
+    /// Bytes that are not decoded, for instructions that the checker does not know. All of the rest
+    /// is checked as ever: that the registers that they write may be written here, that nothing
+    /// branches into the bytes, and everything around them.
     ///
     /// # Safety
     ///
-    /// The bytes are whole instructions which may stand at any address, go on behind their end, leave the stack pointer and
-    /// the processor's modes alone, write no stack below the stack pointer, and write no registers but `writes` and the flags
-    /// of arithmetic.
+    /// The bytes are whole instructions which may stand at any address, go on behind their end,
+    /// leave the stack pointer and the processor's modes alone, write no stack below the stack
+    /// pointer, and write no registers but `writes` and the flags of arithmetic.
     #[must_use]
     pub unsafe fn vouched(self, bytes: &[u8], writes: &[DwarfReg]) -> Self {
         self.vouched_for(bytes, writes)

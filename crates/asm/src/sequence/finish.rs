@@ -9,8 +9,9 @@ use super::layout::Layout;
 use crate::backend::Code;
 use crate::backend_of;
 
-/// Lays out code that is not a sequence's: chooses the forms of the branches and writes the bytes; `None` if a branch does not
-/// reach. `end` is the address to which [`Dest::End`](crate::op::Dest::End) leads. Labels there are none.
+/// Lays out code that is not a sequence's: chooses the forms of the branches and writes the bytes;
+/// `None` if a branch does not reach. `end` is the address to which
+/// [`Dest::End`](crate::op::Dest::End) leads. Labels there are none.
 #[must_use]
 pub fn finish(arch: Arch, mut code: Code, end: CodeAddr) -> Option<Vec<u8>> {
     let mut layout = Layout {

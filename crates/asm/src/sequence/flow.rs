@@ -1,9 +1,9 @@
 //! What has become of the site's registers at each operation.
 //!
-//! A result register is often that of an argument, so once it is written the argument is gone; what a C
-//! call loses is gone too. Reading either would give garbage at some sites only, so it is refused.
-//! Operations are followed in order; states meet at labels, and a label to which a later operation jumps back
-//! is taken to be reached with all that the sequence ever writes.
+//! A result register is often that of an argument, so once it is written the argument is gone; what
+//! a C call loses is gone too. Reading either would give garbage at some sites only, so it is
+//! refused. Operations are followed in order; states meet at labels, and a label to which a later
+//! operation jumps back is taken to be reached with all that the sequence ever writes.
 
 use alloc::vec::Vec;
 
@@ -44,7 +44,8 @@ pub(super) struct Flow<'s> {
 }
 
 impl<'s> Flow<'s> {
-    /// At the start of the site. `ever_lost` and `ever_written` are what any operation loses and writes.
+    /// At the start of the site. `ever_lost` and `ever_written` are what any operation loses and
+    /// writes.
     pub(super) fn new(sequence: &'s Sequence, ever_lost: RegSet, ever_written: RegSet) -> Self {
         let ever = State {
             lost: ever_lost,
@@ -88,8 +89,8 @@ impl<'s> Flow<'s> {
         self.now = State::default();
     }
 
-    /// Control comes from the operation before, unless it left, and from the branches to the label. `op` is the
-    /// index of the operation that binds it.
+    /// Control comes from the operation before, unless it left, and from the branches to the label.
+    /// `op` is the index of the operation that binds it.
     pub(super) fn bind(&mut self, label: Label, op: u32) {
         let goes_there = |operation: &Operation| match operation {
             Operation::Branch { target, .. } | Operation::Jump(target) => *target == Target::Label(label),

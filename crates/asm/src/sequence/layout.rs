@@ -1,8 +1,9 @@
 //! Where everything stands: the forms of the branches, the nops, the distances.
 //!
-//! Branches start in their shortest form; as long as one does not reach its target it grows to the next.
-//! Growing only moves targets further away or, where nops fill the room before a final call, closer, and
-//! forms never shrink again: so this ends, at the latest when all branches have their longest form.
+//! Branches start in their shortest form; as long as one does not reach its target it grows to the
+//! next. Growing only moves targets further away or, where nops fill the room before a final call,
+//! closer, and forms never shrink again: so this ends, at the latest when all branches have their
+//! longest form.
 
 use alloc::vec::Vec;
 
@@ -137,7 +138,8 @@ impl Layout<'_> {
         }
     }
 
-    /// Chooses the forms. Where the code's place is not known yet, those that reach from anywhere near.
+    /// Chooses the forms. Where the code's place is not known yet, those that reach from anywhere
+    /// near.
     pub(super) fn choose_forms(&mut self) -> Result<(), Unreachable> {
         let mut changed = true;
         while changed {
@@ -223,7 +225,8 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// Where the holes of the written code are. `number` says which target of the sequence is at an address.
+    /// Where the holes of the written code are. `number` says which target of the sequence is at an
+    /// address.
     pub(super) fn holes(&mut self, number: impl Fn(CodeAddr) -> Option<u32>) -> Vec<Hole> {
         let mut holes = core::mem::take(&mut self.code.holes);
         for hole in &mut holes {
@@ -293,8 +296,9 @@ impl Layout<'_> {
     }
 }
 
-/// Appends nops up to `until`, so that one starts at each return offset, or what else has to stand there. Where `left`, the
-/// code that is there never gets to its end, and needs nothing that leads it over a return offset.
+/// Appends nops up to `until`, so that one starts at each return offset, or what else has to stand
+/// there. Where `left`, the code that is there never gets to its end, and needs nothing that leads
+/// it over a return offset.
 pub(super) fn pad(arch: Arch, return_offsets: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
     let from = left.then_some(out.len());
     let mut pad_to = |offset: u32, behind: [&[u8]; 2]| {

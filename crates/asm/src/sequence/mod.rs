@@ -1,17 +1,18 @@
 //! What a runtime asks to be written into a site, and its assembly.
 //!
-//! Problem: a runtime wants to say "compare the shape of the first argument, load its third field into the
-//! result" once, and each site has those values elsewhere. Approach: a [`Sequence`] names operands in terms
-//! of the record; [`assemble`] resolves them at one site to registers, memory and constants, hands the
-//! resolved operations to the architecture's encoder, chooses the shortest form of each branch, and pads.
-//! Nothing here touches the code itself, and any host assembles for any architecture.
+//! Problem: a runtime wants to say "compare the shape of the first argument, load its third field
+//! into the result" once, and each site has those values elsewhere. Approach: a [`Sequence`] names
+//! operands in terms of the record; [`assemble`] resolves them at one site to registers, memory and
+//! constants, hands the resolved operations to the architecture's encoder, chooses the shortest
+//! form of each branch, and pads. Nothing here touches the code itself, and any host assembles for
+//! any architecture.
 //!
-//! Invariants of what is assembled: it has exactly the reserved length; it writes only the result and
-//! registers that are free at the site; it leaves every return offset an instruction boundary with only nops
-//! behind it; a call that ends it returns to the end of the site.
+//! Invariants of what is assembled: it has exactly the reserved length; it writes only the result
+//! and registers that are free at the site; it leaves every return offset an instruction boundary
+//! with only nops behind it; a call that ends it returns to the end of the site.
 //!
-//! Cost: a few allocations per assembly, time linear in the operations (squared in the branches, of which
-//! there are few).
+//! Cost: a few allocations per assembly, time linear in the operations (squared in the branches, of
+//! which there are few).
 //!
 //! ```
 //! use patchpoint_asm::sequence::{Field, Sequence, Target, arg, result};

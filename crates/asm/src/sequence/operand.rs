@@ -23,8 +23,8 @@ pub enum Operand {
     Result,
     /// The result of a patchpoint with the C convention that returns a floating-point number.
     FloatResult,
-    /// A general register that is free at the site, the same for the whole sequence. What it holds at the
-    /// beginning is not known.
+    /// A general register that is free at the site, the same for the whole sequence. What it holds
+    /// at the beginning is not known.
     Temp,
     /// A register by its DWARF number.
     Reg(DwarfReg),
@@ -68,8 +68,8 @@ pub const fn float_result() -> Operand {
     Operand::FloatResult
 }
 
-/// A general register that is free at the site, the same for the whole sequence: where a value stands that has to be
-/// taken apart before it is looked at.
+/// A general register that is free at the site, the same for the whole sequence: where a value
+/// stands that has to be taken apart before it is looked at.
 #[must_use]
 pub const fn temp() -> Operand {
     Operand::Temp
@@ -107,15 +107,16 @@ pub struct Part {
     pub(super) extension: Extension,
 }
 
-/// A type of integer as which memory or an operand is read: `u32::at(arg(0), 8)` is the four bytes at the
-/// first argument plus 8, extended with zeros where they are loaded.
+/// A type of integer as which memory or an operand is read: `u32::at(arg(0), 8)` is the four bytes
+/// at the first argument plus 8, extended with zeros where they are loaded.
 pub trait Field {
     /// The width in memory.
     const WIDTH: Width;
     /// How it fills a register.
     const EXTENSION: Extension;
 
-    /// The memory `disp` bytes behind the address that `base` is. A constant as base is a fixed address.
+    /// The memory `disp` bytes behind the address that `base` is. A constant as base is a fixed
+    /// address.
     #[must_use]
     fn at(base: impl Into<Operand>, disp: i32) -> Mem {
         Mem {
@@ -240,9 +241,10 @@ impl Target {
     ///
     /// # Safety
     ///
-    /// As long as a sequence with this target may be executed at a site, there is code at `addr` that goes on from there: with
-    /// the registers and the stack as the compiled code has them at the branch, and it hands them on as whoever it goes on to
-    /// needs them. What patchpoint's `Engine::publish_stub` returned is such code for sequences of the same site, until its
+    /// As long as a sequence with this target may be executed at a site, there is code at `addr`
+    /// that goes on from there: with the registers and the stack as the compiled code has them at
+    /// the branch, and it hands them on as whoever it goes on to needs them. What patchpoint's
+    /// `Engine::publish_stub` returned is such code for sequences of the same site, until its
     /// module is unregistered.
     #[must_use]
     pub const unsafe fn addr(addr: CodeAddr) -> Self {

@@ -1,14 +1,16 @@
 //! A sequence without its values: what two sequences share that differ in constants only.
 //!
-//! Problem: a runtime patches the same inline cache again and again, each time with another class and another field.
-//! Approach: an [`Outline`] is the operations as words, in which each constant and each displacement is only a class,
-//! and beside them the values, and the targets in the order of their first use. What assembling makes of two
-//! sequences with the same words, at sites that differ in their address only, differs in its [holes](crate::hole)
-//! only. Whoever fills them checks the result nevertheless.
+//! Problem: a runtime patches the same inline cache again and again, each time with another class
+//! and another field. Approach: an [`Outline`] is the operations as words, in which each constant
+//! and each displacement is only a class, and beside them the values, and the targets in the order
+//! of their first use. What assembling makes of two sequences with the same words, at sites that
+//! differ in their address only, differs in its [holes](crate::hole) only. Whoever fills them
+//! checks the result nevertheless.
 //!
-//! Invariants: the words, the values and the targets together say all of the sequence. A class is such that the encodings of its
-//! values are alike in every immediate: one for each width in which a value is a signed or an unsigned number, and of
-//! their own 0, 1 and -1, for which there are shorter instructions.
+//! Invariants: the words, the values and the targets together say all of the sequence. A class is
+//! such that the encodings of its values are alike in every immediate: one for each width in which
+//! a value is a signed or an unsigned number, and of their own 0, 1 and -1, for which there are
+//! shorter instructions.
 
 use smallvec::{Array, SmallVec, smallvec};
 
@@ -24,7 +26,8 @@ use crate::op::{Extension, Width};
 pub struct Outline {
     /// What has to be equal. The first says whether it refuses to be put into a stub.
     pub(super) words: SmallVec<[u64; 16]>,
-    /// The constants and displacements, in the order in which the operations name them, sign-extended.
+    /// The constants and displacements, in the order in which the operations name them,
+    /// sign-extended.
     pub(super) values: Values,
     /// The targets outside of the sequence, each once.
     pub(super) targets: SmallVec<[Target; 2]>,
@@ -32,7 +35,8 @@ pub struct Outline {
     lacks: bool,
 }
 
-/// Gives a list the items of another, in its place if there are as many: a list that is made elsewhere is moved.
+/// Gives a list the items of another, in its place if there are as many: a list that is made
+/// elsewhere is moved.
 #[inline]
 pub(super) fn assign<A: Array<Item: Copy>>(list: &mut SmallVec<A>, items: &[A::Item]) {
     match list.len() == items.len() {
@@ -103,14 +107,16 @@ impl Outline {
         *first.expect("an outline begins with this word") = only.into();
     }
 
-    /// The operations, in which a constant is only a class. The first word says whether the sequence refuses to be put into a stub.
+    /// The operations, in which a constant is only a class. The first word says whether the
+    /// sequence refuses to be put into a stub.
     #[inline]
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The constants and displacements, in the order in which the operations name them, sign-extended.
+    /// The constants and displacements, in the order in which the operations name them,
+    /// sign-extended.
     #[inline]
     #[must_use]
     pub fn values(&self) -> &[u64] {
@@ -124,7 +130,8 @@ impl Outline {
         &self.targets
     }
 
-    /// Whether it says all of what the code depends on: there are no bytes of its own and no fixed addresses of data.
+    /// Whether it says all of what the code depends on: there are no bytes of its own and no fixed
+    /// addresses of data.
     #[inline]
     #[must_use]
     pub fn is_whole(&self) -> bool {

@@ -48,8 +48,8 @@ pub(super) fn result_register(site: &SiteContext<'_>, registers: &Registers) -> 
     }
 }
 
-/// Whether a value in a register is where instructions look for one of its size: at the lowest bit, but for short
-/// floating-point numbers of SystemZ, which are in the left half of their register.
+/// Whether a value in a register is where instructions look for one of its size: at the lowest bit,
+/// but for short floating-point numbers of SystemZ, which are in the left half of their register.
 fn is_whole(site: &SiteContext<'_>, registers: &Registers, reg: DwarfReg, bit_offset: i32) -> bool {
     let vector = registers.vectors.contains(canonical(site.arch, reg));
     bit_offset == 0 || (site.arch == Arch::SystemZ && vector && bit_offset == 32)

@@ -1,4 +1,5 @@
-//! Operations with operands in terms of the site to operations on places, and what they may do to the site.
+//! Operations with operands in terms of the site to operations on places, and what they may do to
+//! the site.
 
 use alloc::string::{String, ToString};
 
@@ -26,7 +27,8 @@ pub(super) struct Resolver<'s, 'a> {
     pub(super) op: u32,
     pub(super) flow: Flow<'s>,
     pub(super) declared: Declared,
-    /// How many values of the sequence have been passed, in the order of its [`Outline`](super::Outline).
+    /// How many values of the sequence have been passed, in the order of its
+    /// [`Outline`](super::Outline).
     values: u32,
     /// Whether operands say which values of the sequence they are.
     pub(super) names_values: bool,

@@ -1,9 +1,9 @@
 //! Which registers a sequence may use at a site.
 //!
-//! Free are: the registers that LLVM itself gives up at every site; at a patchpoint with the C convention
-//! the caller-saved registers that hold no argument, no recorded value and no live-out; and the result
-//! register until the sequence writes it, if nothing else is there. Registers that the sequence names
-//! itself are left to it.
+//! Free are: the registers that LLVM itself gives up at every site; at a patchpoint with the C
+//! convention the caller-saved registers that hold no argument, no recorded value and no live-out;
+//! and the result register until the sequence writes it, if nothing else is there. Registers that
+//! the sequence names itself are left to it.
 
 use llvm_stackmaps::Place;
 use llvm_stackmaps::addr::DwarfReg;
@@ -28,11 +28,13 @@ pub(super) struct Free {
     pub(super) writable: RegSet,
     /// Registers that the record's locations need.
     pub(super) recorded: RegSet,
-    /// Registers of results that only a return may find changed: the function itself has another use for them.
+    /// Registers of results that only a return may find changed: the function itself has another
+    /// use for them.
     pub(super) kept_for_the_function: RegSet,
     /// Registers whose values are needed behind the site.
     pub(super) needed: RegSet,
-    /// Registers that arguments of the C convention may be in: never scratch, but the sequence may name them.
+    /// Registers that arguments of the C convention may be in: never scratch, but the sequence may
+    /// name them.
     pub(super) arguments: RegSet,
     /// The register of the site's result, if it has one.
     pub(super) result: Option<DwarfReg>,
@@ -169,8 +171,9 @@ fn uses_temp(sequence: &Sequence) -> bool {
     uses
 }
 
-/// The first operation that writes the result, if the result is not read until then and no operation can be
-/// executed twice. Where the function needs the register of the integer result, a floating-point one does not replace it.
+/// The first operation that writes the result, if the result is not read until then and no
+/// operation can be executed twice. Where the function needs the register of the integer result, a
+/// floating-point one does not replace it.
 fn first_write(sequence: &Sequence, site: &SiteContext<'_>, needs_integer: bool) -> Option<usize> {
     let is_result = |operand| match operand {
         Operand::Result => true,

@@ -1,9 +1,10 @@
 //! A sequence with other values and targets than one that is like it.
 //!
-//! Problem: the engine remembers what stands in each site, and copying or freeing operations is a good part of what a
-//! patch costs whose code is filled into a template. Approach: sites whose sequences share the words of their
-//! [`Outline`] share the operations of one of them; of its own each has only its values and targets, which need no
-//! allocation while they are few. The sequence is made of these when it is asked for.
+//! Problem: the engine remembers what stands in each site, and copying or freeing operations is a
+//! good part of what a patch costs whose code is filled into a template. Approach: sites whose
+//! sequences share the words of their [`Outline`] share the operations of one of them; of its own
+//! each has only its values and targets, which need no allocation while they are few. The sequence
+//! is made of these when it is asked for.
 
 use smallvec::SmallVec;
 
@@ -64,8 +65,8 @@ impl From<&Sequence> for Variant {
 }
 
 impl Sequence {
-    /// The same sequence with other values and targets, in the order of its outline's. Where there are fewer, the rest keep
-    /// theirs.
+    /// The same sequence with other values and targets, in the order of its outline's. Where there
+    /// are fewer, the rest keep theirs.
     #[must_use]
     pub fn with(&self, values: &[u64], targets: &[Target]) -> Self {
         let mut others = Others {

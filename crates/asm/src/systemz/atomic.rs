@@ -1,7 +1,8 @@
-//! Atomic addition: a loop around COMPARE AND SWAP, which takes two free registers and often a third for the address.
-//! Most sites have three in all, so that a small number, which counters add, is added by ADD IMMEDIATE: it needs the
-//! address only. With the interlocked-access facility 1 (z196 and later, 2010) it is as atomic, of memory that is aligned to its
-//! width (Principles of Operation, chapter 7, "ADD IMMEDIATE").
+//! Atomic addition: a loop around COMPARE AND SWAP, which takes two free registers and often a
+//! third for the address. Most sites have three in all, so that a small number, which counters add,
+//! is added by ADD IMMEDIATE: it needs the address only. With the interlocked-access facility 1
+//! (z196 and later, 2010) it is as atomic, of memory that is aligned to its width (Principles of
+//! Operation, chapter 7, "ADD IMMEDIATE").
 //!
 //! COMPARE AND SWAP raises a specification exception where the memory is not aligned.
 

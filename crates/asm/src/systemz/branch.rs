@@ -1,7 +1,9 @@
-//! The forms of a branch (Principles of Operation, chapter 7, BRANCH RELATIVE ON CONDITION and its kin).
+//! The forms of a branch (Principles of Operation, chapter 7, BRANCH RELATIVE ON CONDITION and its
+//! kin).
 //!
-//! Distances count halfwords from the branch's own start: 16 bits reach 64 KiB, 32 bits 4 GiB. Beyond, the
-//! address goes through a register, which is not r0: as a target that means not to branch.
+//! Distances count halfwords from the branch's own start: 16 bits reach 64 KiB, 32 bits 4 GiB.
+//! Beyond, the address goes through a register, which is not r0: as a target that means not to
+//! branch.
 
 use alloc::vec::Vec;
 
@@ -15,8 +17,8 @@ const ALWAYS: u8 = 15;
 /// The register that keeps the return address.
 const LINK: u8 = 14;
 
-/// The mask of a condition: one bit per condition code, from 8 for code 0. A comparison sets 0 for equal, 1 for
-/// a low first operand, 2 for a high one.
+/// The mask of a condition: one bit per condition code, from 8 for code 0. A comparison sets 0 for
+/// equal, 1 for a low first operand, 2 for a high one.
 pub(super) fn mask(cond: Cond) -> u8 {
     match cond {
         Cond::Eq => 8,

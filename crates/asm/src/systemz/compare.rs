@@ -1,6 +1,7 @@
 //! Comparisons, which set the condition code.
 //!
-//! Values of 1 and 2 bytes in registers are extended first, as the condition asks, and compared as words.
+//! Values of 1 and 2 bytes in registers are extended first, as the condition asks, and compared as
+//! words.
 
 use super::emit::Emitter;
 use super::insn::{self, Mem};

@@ -1,5 +1,5 @@
-//! Resolved operations to instructions: [`Lower`] for s390x. The condition code is dead between operations and so may be
-//! written.
+//! Resolved operations to instructions: [`Lower`] for s390x. The condition code is dead between
+//! operations and so may be written.
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;

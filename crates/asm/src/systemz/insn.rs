@@ -1,7 +1,8 @@
-//! The instructions that are emitted, by format (Principles of Operation, chapter 5, "Instruction Formats").
+//! The instructions that are emitted, by format (Principles of Operation, chapter 5, "Instruction
+//! Formats").
 //!
-//! Bytes are in the order of the manual: big endian. The facility that an instruction needs beyond the base of
-//! z/Architecture stands behind it: LD long-displacement, EI extended-immediate, GE
+//! Bytes are in the order of the manual: big endian. The facility that an instruction needs beyond
+//! the base of z/Architecture stands behind it: LD long-displacement, EI extended-immediate, GE
 //! general-instructions-extension, FX FPR-GR-transfer.
 
 use alloc::vec::Vec;
@@ -98,7 +99,8 @@ impl Ril {
     }
 }
 
-/// A register and memory with an index: RX where there is such a form and the displacement fits, else RXY.
+/// A register and memory with an index: RX where there is such a form and the displacement fits,
+/// else RXY.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rx(pub(super) Option<u8>, u16);
 
@@ -121,8 +123,8 @@ impl Rx {
     }
 }
 
-/// Two registers and memory without an index: RS where there is such a form and the displacement fits, else
-/// RSY. Shifts have an amount in place of an address.
+/// Two registers and memory without an index: RS where there is such a form and the displacement
+/// fits, else RSY. Shifts have an amount in place of an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rs(pub(super) Option<u8>, u16);
 
@@ -137,7 +139,8 @@ impl Rs {
     }
 }
 
-/// Memory without an index and 8 bits: SI where there is such a form and the displacement fits, else SIY.
+/// Memory without an index and 8 bits: SI where there is such a form and the displacement fits,
+/// else SIY.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Si(pub(super) Option<u8>, u16);
 
@@ -334,7 +337,8 @@ impl Gpr {
     }
 }
 
-/// The instruction for a value that is zero but for one of its four aligned halfwords, and that halfword.
+/// The instruction for a value that is zero but for one of its four aligned halfwords, and that
+/// halfword.
 fn one_quarter(value: u64) -> Option<(Ri, u16)> {
     [(LLILL, 0), (LLILH, 16), (LLIHL, 32), (LLIHH, 48)]
         .into_iter()
@@ -362,8 +366,8 @@ pub(super) fn shift(insn: Rs, dst: Gpr, src: Gpr, by: u8, out: &mut Vec<u8>) {
     insn.put(dst.0, src.0, amount, out);
 }
 
-/// ROTATE THEN INSERT SELECTED BITS (GE) without a rotation: keeps the bits of a mask whose ones are all in one
-/// run, and clears the others.
+/// ROTATE THEN INSERT SELECTED BITS (GE) without a rotation: keeps the bits of a mask whose ones
+/// are all in one run, and clears the others.
 pub(super) const fn select_bits(reg: Gpr, mask: u64) -> Option<[u8; 6]> {
     let (first, last) = (mask.leading_zeros() as u8, 63 - mask.trailing_zeros() as i32);
     let one_run = mask != 0

@@ -1,7 +1,7 @@
 //! Addresses as the formats take them.
 //!
-//! Displacements beyond 20 bits, fixed addresses and bases that have been spilled go through a register; so
-//! does a base in r0, which instructions read as zero.
+//! Displacements beyond 20 bits, fixed addresses and bases that have been spilled go through a
+//! register; so does a base in r0, which instructions read as zero.
 
 use llvm_stackmaps::addr::DwarfReg;
 
@@ -19,7 +19,8 @@ impl Emitter<'_> {
         self.take_first(&ADDRESS_ORDER, purpose)
     }
 
-    /// The operand for a memory address; may take a register. It has an index only where it took the base.
+    /// The operand for a memory address; may take a register. It has an index only where it took
+    /// the base.
     pub(super) fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
         let disp = address.disp;
         match address.base {

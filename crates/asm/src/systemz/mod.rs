@@ -1,20 +1,23 @@
 //! SystemZ (s390x): registers, conventions, encodings.
 //!
-//! Instructions are those of the z10, LLVM's default processor: besides the base of z/Architecture the
-//! long-displacement (z990), extended-immediate (z9-109), FPR-GR-transfer and general-instructions-extension
-//! (z10) facilities, which every system that runs 64-bit Linux today has. The newer `laa`, which adds to memory
-//! atomically, is not among them: that is a loop of `cs`.
+//! Instructions are those of the z10, LLVM's default processor: besides the base of z/Architecture
+//! the long-displacement (z990), extended-immediate (z9-109), FPR-GR-transfer and
+//! general-instructions-extension (z10) facilities, which every system that runs 64-bit Linux today
+//! has. The newer `laa`, which adds to memory atomically, is not among them: that is a loop of
+//! `cs`.
 //!
-//! Instructions have 2, 4 or 6 bytes and stand at even addresses; branches count halfwords. Register 0 is no
-//! base: as one it reads as zero. The condition code is free at a patchpoint, which clobbers it as a call
-//! does; at a stackmap it may be live, which matters to those only who resume there.
+//! Instructions have 2, 4 or 6 bytes and stand at even addresses; branches count halfwords.
+//! Register 0 is no base: as one it reads as zero. The condition code is free at a patchpoint,
+//! which clobbers it as a call does; at a stackmap it may be live, which matters to those only who
+//! resume there.
 //!
-//! From the z196 on LLVM may keep another 32-bit value in the upper half of a register whose lower half is a site's
-//! result. The record does not tell, and results are written whole: compile with `-mattr=-high-word`.
+//! From the z196 on LLVM may keep another 32-bit value in the upper half of a register whose lower
+//! half is a site's result. The record does not tell, and results are written whole: compile with
+//! `-mattr=-high-word`.
 //!
 //! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 (formats) and 7 (general
-//! instructions); ELF Application Binary Interface, s390x Supplement, sections 1.1.4 (registers) and 1.2
-//! (calls), table 1.11 (DWARF numbers); for sites `getScratchRegisters` in LLVM's
+//! instructions); ELF Application Binary Interface, s390x Supplement, sections 1.1.4 (registers)
+//! and 1.2 (calls), table 1.11 (DWARF numbers); for sites `getScratchRegisters` in LLVM's
 //! `llvm/lib/Target/SystemZ/SystemZISelLowering.h`.
 
 mod add;

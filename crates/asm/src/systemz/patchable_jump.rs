@@ -1,9 +1,10 @@
 //! Patchable jumps: the one instruction of a live site that is exchanged.
 //!
-//! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be fetched piecemeal, so
-//! a store must change no more than one part of it that is fetched at once. A patchable jump therefore is always `brcl 15`,
-//! and what changes is its distance, an aligned word; where there is nothing to do it leads to the instruction
-//! behind it. It stands 2 bytes into a doubleword, so that one store holds it.
+//! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be
+//! fetched piecemeal, so a store must change no more than one part of it that is fetched at once. A
+//! patchable jump therefore is always `brcl 15`, and what changes is its distance, an aligned word;
+//! where there is nothing to do it leads to the instruction behind it. It stands 2 bytes into a
+//! doubleword, so that one store holds it.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 
@@ -19,7 +20,8 @@ const INTO: u64 = 2;
 /// Always.
 const MASK: u8 = 15;
 
-/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 12 bytes at an even address has one.
+/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 12 bytes
+/// at an even address has one.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     let lead = INTO.wrapping_sub(addr.get()) % WORD;
     if lead % 2 != 0 {

@@ -4,7 +4,8 @@ pub(crate) use patchpoint_isa::systemz::*;
 
 use llvm_stackmaps::addr::DwarfReg;
 
-/// The order in which free registers are taken for values: those last that can be the base of an address.
+/// The order in which free registers are taken for values: those last that can be the base of an
+/// address.
 pub(super) const VALUE_ORDER: [DwarfReg; 14] = [R0, R14, R1, R5, R4, R3, R2, R6, R7, R8, R9, R10, R12, R13];
 
 /// The order in which free registers are taken for addresses. r0 as a base reads as zero.

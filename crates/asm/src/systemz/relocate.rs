@@ -1,8 +1,8 @@
 //! Instructions executed elsewhere than where they stood.
 //!
-//! Operands and branches that count from their own address are adjusted (Principles of Operation, chapter 5,
-//! "Relative-Immediate Formats"); short branches become long ones, since a stub may be further away than they
-//! reach. What would change its meaning is refused.
+//! Operands and branches that count from their own address are adjusted (Principles of Operation,
+//! chapter 5, "Relative-Immediate Formats"); short branches become long ones, since a stub may be
+//! further away than they reach. What would change its meaning is refused.
 
 use alloc::format;
 use alloc::string::String;

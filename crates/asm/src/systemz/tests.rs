@@ -1,9 +1,9 @@
-//! Every instruction, over registers and boundary values, and operations as sequences of instructions, against
-//! LLVM's assembler.
+//! Every instruction, over registers and boundary values, and operations as sequences of
+//! instructions, against LLVM's assembler.
 //!
-//! `encodings/systemz.txt` holds what LLVM's assembler makes of each text. It is written by
-//! `cargo test -p patchpoint-asm --lib systemz::tests::write_encodings -- --ignored`, which takes all bytes
-//! from `llvm-mc` and none from here.
+//! `encodings/systemz.txt` holds what LLVM's assembler makes of each text. It is written by `cargo
+//! test -p patchpoint-asm --lib systemz::tests::write_encodings -- --ignored`, which takes all
+//! bytes from `llvm-mc` and none from here.
 
 mod operations;
 
@@ -409,7 +409,8 @@ fn assemble_with_llvm(texts: &[&str]) -> Option<Vec<String>> {
     assert_eq!(text.relocations().count(), 0);
     let mut code = text.data().unwrap();
     let mut instruction = || {
-        // The two leftmost bits tell the length (Principles of Operation, chapter 5, "Instruction Length").
+        // The two leftmost bits tell the length (Principles of Operation, chapter 5, "Instruction
+        // Length").
         let len = [2, 4, 4, 6][usize::from(code[0] >> 6)];
         let (instruction, rest) = code.split_at(len);
         code = rest;

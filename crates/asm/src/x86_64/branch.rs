@@ -1,6 +1,7 @@
 //! The forms of a branch (Intel SDM volume 2, JMP, Jcc, CALL).
 //!
-//! Which form is needed is known only when everything stands, so relative ones are not left to dynasm's labels.
+//! Which form is needed is known only when everything stands, so relative ones are not left to
+//! dynasm's labels.
 
 use alloc::vec::Vec;
 

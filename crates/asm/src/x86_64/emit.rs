@@ -1,4 +1,5 @@
-//! Resolved operations to instructions: [`Lower`] for x86-64. Flags are dead at a site and so may be written.
+//! Resolved operations to instructions: [`Lower`] for x86-64. Flags are dead at a site and so may
+//! be written.
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
@@ -382,8 +383,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Compares eight bytes in memory as twice four, where a difference in either is all that matters. The
-    /// caller branches on the second half.
+    /// Compares eight bytes in memory as twice four, where a difference in either is all that
+    /// matters. The caller branches on the second half.
     fn compare_halves(&mut self, cond: Cond, lhs: Rm, value: u64, dest: Dest) -> Result<(), Refusal> {
         let Some(high) = upper_half(lhs).filter(|_| cond == Cond::Ne) else {
             return Err(Refusal::NoScratch("a 64-bit immediate"));

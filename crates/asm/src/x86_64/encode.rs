@@ -1,10 +1,10 @@
 //! From dynasm's encodings to the shortest ones.
 //!
-//! dynasm encodes every instruction; what the instructions are is written in [`insn`](super::insn) as in an
-//! assembler. It does not know the numbers of registers that are chosen at run time, so it then emits a REX
-//! prefix, a SIB byte and a displacement even where they say nothing, and most immediates in full. The macro
-//! [`mem!`] chooses the width of the displacement, [`Asm`] drops the rest: bytes in a site are few. The
-//! result is what LLVM's assembler emits.
+//! dynasm encodes every instruction; what the instructions are is written in [`insn`](super::insn)
+//! as in an assembler. It does not know the numbers of registers that are chosen at run time, so it
+//! then emits a REX prefix, a SIB byte and a displacement even where they say nothing, and most
+//! immediates in full. The macro [`mem!`] chooses the width of the displacement, [`Asm`] drops the
+//! rest: bytes in a site are few. The result is what LLVM's assembler emits.
 
 use alloc::vec::Vec;
 
@@ -124,8 +124,8 @@ impl<'c> Asm<'c> {
         self
     }
 
-    /// Changes `op rm, imm` (0x81) to the form with a sign-extended byte (0x83), which dynasm has for few
-    /// instructions, where `value` is one byte.
+    /// Changes `op rm, imm` (0x81) to the form with a sign-extended byte (0x83), which dynasm has
+    /// for few instructions, where `value` is one byte.
     pub(super) fn shorten_imm(&mut self, width: Width, value: Imm) {
         let full = match width {
             Width::B1 => return,
@@ -141,8 +141,8 @@ impl<'c> Asm<'c> {
         }
     }
 
-    /// Drops a displacement of 0, except for rbp and r13, and the SIB byte, except for rsp and r12 (Intel SDM
-    /// volume 2, tables 2-2 and 2-3).
+    /// Drops a displacement of 0, except for rbp and r13, and the SIB byte, except for rsp and r12
+    /// (Intel SDM volume 2, tables 2-2 and 2-3).
     ///
     /// The number of bytes that the displacement keeps.
     fn shorten_address(&mut self, base: Gpr, disp: i32, imm_len: u32) -> usize {

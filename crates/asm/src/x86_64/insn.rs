@@ -25,8 +25,8 @@ pub(super) enum Imm {
 }
 
 impl Imm {
-    /// The shortest immediate of an arithmetic instruction of that width for `value`, which is one of that
-    /// width sign-extended. `None` for what needs 64 bits.
+    /// The shortest immediate of an arithmetic instruction of that width for `value`, which is one
+    /// of that width sign-extended. `None` for what needs 64 bits.
     pub(super) fn shortest(value: i64, width: Width) -> Option<Self> {
         match i8::try_from(value) {
             Ok(value) => Some(Self::I8(value)),

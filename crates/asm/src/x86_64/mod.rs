@@ -1,11 +1,11 @@
 //! x86-64: registers, conventions, encodings.
 //!
-//! The encoder is our own and small: every byte of a site counts, and it emits the shortest form of each
-//! addressing mode (no needless REX prefix, displacement only as wide as it must be, a SIB byte for rsp and
-//! r12), the same bytes as LLVM's assembler.
+//! The encoder is our own and small: every byte of a site counts, and it emits the shortest form of
+//! each addressing mode (no needless REX prefix, displacement only as wide as it must be, a SIB
+//! byte for rsp and r12), the same bytes as LLVM's assembler.
 //!
-//! Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (encodings); System V
-//! ABI, AMD64 supplement, 3.2 (convention) and figure 3.36 (DWARF numbers).
+//! Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (encodings);
+//! System V ABI, AMD64 supplement, 3.2 (convention) and figure 3.36 (DWARF numbers).
 
 mod branch;
 mod emit;

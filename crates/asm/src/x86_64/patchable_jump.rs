@@ -1,10 +1,10 @@
 //! Patchable jumps: the one instruction of a live site that is exchanged.
 //!
-//! The rule (AMD64 Architecture Programmer's Manual volume 2, 7.6.1, cross-modifying code): one store inside a
-//! naturally aligned quadword that replaces an instruction by one of the same length is seen whole. So a patchable jump
-//! has 5 bytes, as `jmp rel32` and the 5-byte nop have, and lies inside one quadword. The nops before it, its
-//! lead, and those behind it, its tail, are written when the site is armed and never again: a thread may be
-//! between any two of them at any time.
+//! The rule (AMD64 Architecture Programmer's Manual volume 2, 7.6.1, cross-modifying code): one
+//! store inside a naturally aligned quadword that replaces an instruction by one of the same length
+//! is seen whole. So a patchable jump has 5 bytes, as `jmp rel32` and the 5-byte nop have, and lies
+//! inside one quadword. The nops before it, its lead, and those behind it, its tail, are written
+//! when the site is armed and never again: a thread may be between any two of them at any time.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 
@@ -19,7 +19,8 @@ const JUMP: u8 = 0xe9;
 /// What one store changes.
 const WORD: u64 = 8;
 
-/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 9 bytes has one.
+/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 9 bytes
+/// has one.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     let into = addr.get() % WORD;
     // protection: patchable-jump-within-one-quadword

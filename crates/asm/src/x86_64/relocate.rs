@@ -1,7 +1,7 @@
 //! Instructions executed elsewhere than where they stood.
 //!
-//! Branches are made longer where the distance needs it, and operands relative to the instruction pointer are
-//! adjusted; what would change its meaning is refused.
+//! Branches are made longer where the distance needs it, and operands relative to the instruction
+//! pointer are adjusted; what would change its meaning is refused.
 
 use alloc::format;
 use alloc::string::String;
@@ -32,7 +32,8 @@ pub(crate) fn bound(addr: CodeAddr, bytes: &[u8]) -> u64 {
     moved + LONGEST_JUMP + ALIGNMENT
 }
 
-/// The length that an instruction can have elsewhere. The encoder may add a prefix to one that refers to memory.
+/// The length that an instruction can have elsewhere. The encoder may add a prefix to one that
+/// refers to memory.
 fn longest(instruction: &Instruction) -> u64 {
     let len = instruction.len() as u64 + 1;
     if is_near_branch(instruction) {
@@ -66,8 +67,8 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
         .map_err(|error| refused(format!("{error}")))
 }
 
-/// Nothing but instructions that are the same everywhere, such as the nops of most patchpoints: their bytes and a jump to
-/// `end`, without encoding them anew.
+/// Nothing but instructions that are the same everywhere, such as the nops of most patchpoints:
+/// their bytes and a jump to `end`, without encoding them anew.
 fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Vec<u8>> {
     let moves = |one: &Instruction| one.is_ip_rel_memory_operand() || is_near_branch(one);
     if instructions.iter().any(moves) {

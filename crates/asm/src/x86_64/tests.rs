@@ -1,7 +1,8 @@
-//! Every instruction, over registers, addressing modes and boundary values, against LLVM's assembler.
+//! Every instruction, over registers, addressing modes and boundary values, against LLVM's
+//! assembler.
 //!
-//! `encodings/x86_64.txt` holds what LLVM's assembler makes of each text. It is written by
-//! `cargo test -p patchpoint-asm --lib x86_64::tests::write_encodings -- --ignored`, which takes all bytes
+//! `encodings/x86_64.txt` holds what LLVM's assembler makes of each text. It is written by `cargo
+//! test -p patchpoint-asm --lib x86_64::tests::write_encodings -- --ignored`, which takes all bytes
 //! from `llvm-mc` and none from here.
 
 use alloc::format;
@@ -233,7 +234,8 @@ impl Cases {
                     let cmp = move |code: &mut Code| insn::cmp::rm_reg(rm, reg, width, false, code);
                     match rm {
                         Rm::Mem(_) => self.add(format!("cmp {text}, {source}"), cmp),
-                        // dynasm takes the opcode with exchanged operands, which LLVM's text cannot name.
+                        // dynasm takes the opcode with exchanged operands, which LLVM's text cannot
+                        // name.
                         Rm::Reg(_) => self.add(format!("cmp {source}, {text}"), |code| {
                             cmp(code);
                             let opcode = code.bytes.len() - 2;

@@ -8,9 +8,11 @@ use super::{Output, Symbol};
 
 /// Links objects, checks what came of them, and runs the program.
 ///
-/// The objects refer to each other; what none of them defines is looked up in this process, which has the C library. The program is for
-/// this machine's architecture. Constructors run before it, destructors when the process ends. It executes the code in the files, with all that it may do: link only what you would run. With
-/// --noexec nothing is executed or looked up, and the objects may be for any architecture.
+/// The objects refer to each other; what none of them defines is looked up in this process, which
+/// has the C library. The program is for this machine's architecture. Constructors run before it,
+/// destructors when the process ends. It executes the code in the files, with all that it may do:
+/// link only what you would run. With --noexec nothing is executed or looked up, and the objects
+/// may be for any architecture.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -48,7 +50,8 @@ pub(crate) struct Link {
     #[arg(long, value_name = "FILE")]
     pub(crate) check: Vec<String>,
 
-    /// The name of checks, before the colon, in place of jitlink-check and rtdyld-check; may be given again
+    /// The name of checks, before the colon, in place of jitlink-check and rtdyld-check; may be
+    /// given again
     #[arg(long, value_name = "NAME")]
     pub(crate) check_name: Vec<String>,
 
@@ -56,11 +59,13 @@ pub(crate) struct Link {
     #[arg(long, conflicts_with_all = ["entry", "args"])]
     pub(crate) noexec: bool,
 
-    /// The address of the code, a multiple of what its sections want; the other segments follow in pages of their own
+    /// The address of the code, a multiple of what its sections want; the other segments follow in
+    /// pages of their own
     #[arg(long, value_name = "ADDRESS", value_parser = address, default_value = "0x10000000", requires = "noexec")]
     pub(crate) base: u64,
 
-    /// The address of a symbol that no object defines, before it is looked up elsewhere; may be given again
+    /// The address of a symbol that no object defines, before it is looked up elsewhere; may be
+    /// given again
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) define: Vec<Symbol>,
 
@@ -72,7 +77,8 @@ pub(crate) struct Link {
     #[arg(long, value_name = "NAME", conflicts_with = "noexec")]
     pub(crate) library: Vec<String>,
 
-    /// Rewrites code that loads an address from the global offset table to compute it, where it is in reach
+    /// Rewrites code that loads an address from the global offset table to compute it, where it is
+    /// in reach
     #[arg(long)]
     pub(crate) relax: bool,
 

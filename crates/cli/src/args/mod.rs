@@ -85,21 +85,22 @@ pub(crate) struct Code {
     /// The object file
     pub(crate) file: String,
 
-    /// What the IR says of the records with an ID: kind, reserved bytes, result, arguments. Stack maps do not hold it.
-    /// Words are separated by commas: 7=anyreg,32,result,args=1 or 8=c,40 or 9=shadow,16; 10=24 for the number of bytes
-    /// alone; 11=none for records that are not to be patched; get:7=24 in the function get alone; * for all other IDs.
-    /// May be given again
+    /// What the IR says of the records with an ID: kind, reserved bytes, result, arguments. Stack
+    /// maps do not hold it. Words are separated by commas: 7=anyreg,32,result,args=1 or 8=c,40 or
+    /// 9=shadow,16; 10=24 for the number of bytes alone; 11=none for records that are not to be
+    /// patched; get:7=24 in the function get alone; * for all other IDs. May be given again
     #[arg(long, value_name = "ID=SHAPE")]
     pub(crate) shape: Vec<Told>,
 
-    /// A file with lines of ID=SHAPE, as for --shape; # begins a comment. Of a record that is not there a line may be, as LLVM merges
-    /// calls, but not every one
+    /// A file with lines of ID=SHAPE, as for --shape; # begins a comment. Of a record that is not
+    /// there a line may be, as LLVM merges calls, but not every one
     #[arg(long, value_name = "FILE")]
     pub(crate) shapes: Vec<String>,
 
-    /// The LLVM IR, as text, that the object was compiled from: its calls of patchpoint, stackmap and gc.statepoint tell the
-    /// shapes. A record is matched to the calls of its function and of what may be inlined into it, by ID, kind, operands and,
-    /// in functions of one block, order; where calls of several shapes are left it is refused. May be given again
+    /// The LLVM IR, as text, that the object was compiled from: its calls of patchpoint, stackmap
+    /// and gc.statepoint tell the shapes. A record is matched to the calls of its function and of
+    /// what may be inlined into it, by ID, kind, operands and, in functions of one block, order;
+    /// where calls of several shapes are left it is refused. May be given again
     #[arg(long, value_name = "FILE")]
     pub(crate) ir: Vec<String>,
 
@@ -118,8 +119,10 @@ pub(crate) enum Output {
 
 /// Prints what the engine would register, and what is wrong with the rest.
 ///
-/// Each record's site, with its slack, live values and return offsets, and whether it can be patched live. Nothing is executed, so the file may be for any architecture. A relocatable ELF object is linked as the engine does it;
-/// other files are taken as they stand, as code that another loader has placed.
+/// Each record's site, with its slack, live values and return offsets, and whether it can be
+/// patched live. Nothing is executed, so the file may be for any architecture. A relocatable ELF
+/// object is linked as the engine does it; other files are taken as they stand, as code that
+/// another loader has placed.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -147,8 +150,9 @@ pub(crate) struct Sites {
 
 /// Shows what a patch would write, and writes nothing.
 ///
-/// The bytes of the sites with an ID before and after, in disassembly, and the stub where there is one. It is assembled and
-/// checked as the engine does it, for any architecture, and nothing is executed. The exit status is 1 where it is refused.
+/// The bytes of the sites with an ID before and after, in disassembly, and the stub where there is
+/// one. It is assembled and checked as the engine does it, for any architecture, and nothing is
+/// executed. The exit status is 1 where it is refused.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -196,7 +200,8 @@ pub(crate) struct Plan {
 
 /// Audits an object file, with an exit status for scripts.
 ///
-/// Whether the engine would register it, and what to expect then. The exit status is 0 where nothing was found, 1 where something was or the file is refused, 2 where a file cannot be read.
+/// Whether the engine would register it, and what to expect then. The exit status is 0 where
+/// nothing was found, 1 where something was or the file is refused, 2 where a file cannot be read.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -241,8 +246,9 @@ pub(crate) struct Check {
 
 /// Calls a function of an object, patches sites, calls it again.
 ///
-/// The object is for this machine's architecture. It executes the code in the file, with all that it may do: run only what you would run as a program. Records whose shape
-/// is neither told nor to be inferred are left alone. A miss returns 0 and a deoptimization resumes; both are printed.
+/// The object is for this machine's architecture. It executes the code in the file, with all that
+/// it may do: run only what you would run as a program. Records whose shape is neither told nor to
+/// be inferred are left alone. A miss returns 0 and a deoptimization resumes; both are printed.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -271,7 +277,8 @@ pub(crate) struct Run {
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     pub(crate) args: Arguments,
 
-    /// Writes a sequence into the sites with an ID, between the two calls; may be given again. See `plan --help`
+    /// Writes a sequence into the sites with an ID, between the two calls; may be given again. See
+    /// `plan --help`
     #[arg(long, value_name = "ID=SEQUENCE", allow_hyphen_values = true)]
     pub(crate) patch: Vec<Patch>,
 
@@ -291,7 +298,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) symbol: Vec<Symbol>,
 
-    /// Calls only after the patches: in a patchpoint without a call the result is undefined until then
+    /// Calls only after the patches: in a patchpoint without a call the result is undefined until
+    /// then
     #[arg(long)]
     pub(crate) only_after: bool,
 
@@ -411,9 +419,10 @@ fn parse_id(text: &str) -> Result<u64, String> {
 
 /// Prints the functions, records, locations, live-outs and sites of an object file's stack maps.
 ///
-/// Reads ELF, Mach-O, COFF and PE, relocatable or linked, of any architecture for which LLVM writes stack maps,
-/// in versions 1, 2 and 3 and the flat layout that was proposed for version 2. Of ELF files also plimmix GC maps, the tables
-/// sanmd_covered2 and sanmd_atomics2 of the sanitizers, and PC sections whose shape is told.
+/// Reads ELF, Mach-O, COFF and PE, relocatable or linked, of any architecture for which LLVM writes
+/// stack maps, in versions 1, 2 and 3 and the flat layout that was proposed for version 2. Of ELF
+/// files also plimmix GC maps, the tables sanmd_covered2 and sanmd_atomics2 of the sanitizers, and
+/// PC sections whose shape is told.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
 Examples:
@@ -451,8 +460,9 @@ pub(crate) struct Inspect {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 
-    /// The number of bytes that the IR reserves at the records with an ID; may be given again for other IDs.
-    /// Stack maps do not hold it. Without it the length is inferred from the bytes where they leave no doubt
+    /// The number of bytes that the IR reserves at the records with an ID; may be given again for
+    /// other IDs. Stack maps do not hold it. Without it the length is inferred from the bytes where
+    /// they leave no doubt
     #[arg(long, value_name = "ID=BYTES")]
     pub(crate) reserved: Vec<Reserved>,
 
@@ -460,9 +470,10 @@ pub(crate) struct Inspect {
     #[arg(long, value_enum, default_value_t = Two::Detected)]
     pub(crate) version_two: Two,
 
-    /// What each entry of a PC section consists of; may be given again. Words are separated by commas: instructions or functions;
-    /// sharing=COUNT where instructions share a metadata node; compressed for the option C; wide for addresses of eight bytes, where
-    /// relocations do not tell; u8, u16, u32, u64 for each constant
+    /// What each entry of a PC section consists of; may be given again. Words are separated by
+    /// commas: instructions or functions; sharing=COUNT where instructions share a metadata node;
+    /// compressed for the option C; wide for addresses of eight bytes, where relocations do not
+    /// tell; u8, u16, u32, u64 for each constant
     #[arg(long, value_name = "SECTION=SHAPE")]
     pub(crate) pc_section: Vec<PcSpec>,
 }

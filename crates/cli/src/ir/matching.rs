@@ -1,5 +1,6 @@
-//! Which call of the IR a record is of. An ID may stand for several calls: a record is that of a call only where everything that is
-//! certain of the call holds of the record, and no other call could be meant that is something else.
+//! Which call of the IR a record is of. An ID may stand for several calls: a record is that of a
+//! call only where everything that is certain of the call holds of the record, and no other call
+//! could be meant that is something else.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +28,8 @@ pub(crate) enum Mangling {
 }
 
 impl Mangling {
-    /// The names in the IR whose symbol this is. A name that begins with the byte 1 is followed by the symbol itself.
+    /// The names in the IR whose symbol this is. A name that begins with the byte 1 is followed by
+    /// the symbol itself.
     fn names(self, symbol: &str) -> impl Iterator<Item = String> {
         let plain = match self {
             Self::None => Some(symbol),
@@ -50,7 +52,8 @@ pub(crate) enum Verdict {
     Unknown(String),
 }
 
-/// What is known of the records before any is looked at alone. Records are named by their place in the section.
+/// What is known of the records before any is looked at alone. Records are named by their place in
+/// the section.
 #[derive(Default)]
 pub(crate) struct Matches {
     verdicts: HashMap<u64, Verdict>,
@@ -189,7 +192,8 @@ fn bytes_of<'c>(code: &'c Code, range: &FunctionRange) -> &'c [u8] {
     find().unwrap_or(&[])
 }
 
-/// The IR's calls by their IDs, each with its function; and of each function that was asked for, what may be inlined into it.
+/// The IR's calls by their IDs, each with its function; and of each function that was asked for,
+/// what may be inlined into it.
 struct Calls<'p> {
     program: &'p Program,
     by_id: HashMap<u64, Vec<(usize, &'p Call)>>,
@@ -273,8 +277,8 @@ impl<'p> Calls<'p> {
 }
 
 impl Program {
-    /// The functions whose calls may stand in the code of this one: itself, and what may have been inlined. Those without calls
-    /// are left out.
+    /// The functions whose calls may stand in the code of this one: itself, and what may have been
+    /// inlined. Those without calls are left out.
     pub(super) fn inlined_into(&self, home: usize) -> HashSet<usize> {
         let (mut found, mut seen) = (HashSet::from([home]), HashSet::from([home]));
         let mut open: Vec<&str> = Vec::new();
@@ -359,7 +363,8 @@ impl Records<'_> {
         ))
     }
 
-    /// Whether a record may be that of a call: what is compared here is certain, whatever LLVM does with the code.
+    /// Whether a record may be that of a call: what is compared here is certain, whatever LLVM does
+    /// with the code.
     fn fits(&self, record: &Record<'_>, call: &Call) -> bool {
         let locations = record.locations();
         let no_live_outs = record.live_outs().len() == 0;
@@ -402,7 +407,8 @@ impl Records<'_> {
         }
     }
 
-    /// Whether so many bytes of nops stand there, before the next record: LLVM puts them where a target is null.
+    /// Whether so many bytes of nops stand there, before the next record: LLVM puts them where a
+    /// target is null.
     fn has_nops(&self, record: &Record<'_>, reserved: Len) -> bool {
         let start = record.offset().get() as usize;
         let later = self.offsets.partition_point(|other| *other <= record.offset());
@@ -418,8 +424,9 @@ impl Records<'_> {
         })
     }
 
-    /// Whether the records are those of the function's calls, one by one. In a block LLVM keeps their order, for each may do
-    /// anything; and where a function is one block, none is left out or written twice.
+    /// Whether the records are those of the function's calls, one by one. In a block LLVM keeps
+    /// their order, for each may do anything; and where a function is one block, none is left out
+    /// or written twice.
     fn in_order(&self, function: &Function) -> bool {
         // protection: order-is-that-of-one-block
         function.straight

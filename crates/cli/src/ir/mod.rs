@@ -1,4 +1,5 @@
-//! LLVM's IR, as far as it tells the shapes of sites: read by its grammar, and its calls matched to the records of a stack map.
+//! LLVM's IR, as far as it tells the shapes of sites: read by its grammar, and its calls matched to
+//! the records of a stack map.
 
 mod matching;
 mod parse;
@@ -18,7 +19,8 @@ pub(crate) use matching::{Mangling, Matches, Verdict};
 #[derive(Default)]
 pub(crate) struct Program {
     functions: Vec<Function>,
-    /// By the name in the IR, the functions and those that it is an alias of. Files may have one each.
+    /// By the name in the IR, the functions and those that it is an alias of. Files may have one
+    /// each.
     names: HashMap<String, Vec<usize>>,
     /// What global variables and aliases refer to.
     globals: HashMap<String, Vec<String>>,

@@ -1,5 +1,5 @@
-//! What of LLVM's IR matters here: each function's calls of `stackmap`, `patchpoint` and `gc.statepoint`, and which functions
-//! could have been inlined into which.
+//! What of LLVM's IR matters here: each function's calls of `stackmap`, `patchpoint` and
+//! `gc.statepoint`, and which functions could have been inlined into which.
 
 use std::collections::{HashMap, HashSet};
 
@@ -208,7 +208,8 @@ impl Module {
         end
     }
 
-    /// A global variable or an alias: what its value refers to. Returns where the next statement begins.
+    /// A global variable or an alias: what its value refers to. Returns where the next statement
+    /// begins.
     fn global(&mut self, name: &str, tokens: Tokens<'_, '_>, start: usize) -> usize {
         let mut at = start;
         let (mut refers_to, mut alias) = (Vec::new(), false);
@@ -298,7 +299,8 @@ fn behind_constant(tokens: Tokens<'_, '_>, at: usize) -> Result<usize, Malformed
     }
 }
 
-/// A call of one of the three; the name is what follows `llvm.experimental.`, and `open` is where its operands begin.
+/// A call of one of the three; the name is what follows `llvm.experimental.`, and `open` is where
+/// its operands begin.
 fn site(
     name: &str,
     header: Tokens<'_, '_>,
@@ -472,7 +474,8 @@ const ATTRIBUTES: [&str; 24] = [
     "initializes",
 ];
 
-/// The calling convention that stands between `call` and the function, if any does, and whether there is a result.
+/// The calling convention that stands between `call` and the function, if any does, and whether
+/// there is a result.
 fn header_of(header: Tokens<'_, '_>) -> (Option<String>, bool) {
     let mut convention = None;
     let mut at = 0;

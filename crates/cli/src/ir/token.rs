@@ -1,4 +1,5 @@
-//! The words of LLVM's language, as its lexer tells them apart: white space and comments are between them and mean nothing.
+//! The words of LLVM's language, as its lexer tells them apart: white space and comments are
+//! between them and mean nothing.
 
 use std::borrow::Cow;
 

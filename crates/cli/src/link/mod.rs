@@ -1,8 +1,9 @@
 //! The command `link`: one graph of all files, its checks, a call of its entry.
 //!
-//! The way of the data: [`Link`] says what is wanted; the files are read and their checks found; the library links the graph, into
-//! this process's memory or at an address that is only thought of ([`place`]); on its way, when all bytes are final, [`view`]
-//! answers what the [`check`]s ask and [`Linked`] keeps what is to be told; then the entry is called, and [`show`] tells it.
+//! The way of the data: [`Link`] says what is wanted; the files are read and their checks found;
+//! the library links the graph, into this process's memory or at an address that is only thought of
+//! ([`place`]); on its way, when all bytes are final, [`view`] answers what the [`check`]s ask and
+//! [`Linked`] keeps what is to be told; then the entry is called, and [`show`] tells it.
 
 mod check;
 mod place;
@@ -147,8 +148,8 @@ fn graph<'f>(files: &'f [(&str, Vec<u8>)]) -> Result<Graph<'f>, Problem> {
     Ok(graph)
 }
 
-/// What stands for a program or library where it registers destructors (Itanium C++ ABI, section 3.3.5): the compiler has it in an
-/// object of its own that every link gets.
+/// What stands for a program or library where it registers destructors (Itanium C++ ABI, section
+/// 3.3.5): the compiler has it in an object of its own that every link gets.
 const HANDLE: &str = "__dso_handle";
 
 fn define_handle(graph: &mut Graph<'_>) -> Result<(), Problem> {
@@ -198,8 +199,8 @@ fn load(
 /// The least that is reserved for a program.
 const CHUNK: u64 = 2 << 20;
 
-/// What is told of a symbol that the objects define would not count: that is said. That of the address which COFF's 32-bit addresses
-/// count from becomes a definition.
+/// What is told of a symbol that the objects define would not count: that is said. That of the
+/// address which COFF's 32-bit addresses count from becomes a definition.
 fn check_defines(link: &Link, graph: &mut Graph<'_>) -> Result<(), Problem> {
     for told in &link.define {
         if graph.format() == ObjectFormat::Coff && told.name == IMAGE_BASE {

@@ -44,7 +44,8 @@ impl<'v> View<'v> {
         }
     }
 
-    /// The index of a file that is named by its path or, if that leaves no doubt, without its folder.
+    /// The index of a file that is named by its path or, if that leaves no doubt, without its
+    /// folder.
     fn file(&self, name: &str) -> Result<usize, Unknown> {
         let files = self.resolved.graph().files();
         let find = |is: &dyn Fn(&str) -> bool| {

@@ -78,8 +78,9 @@ fn each_known_defect_is_found() {
     }
 }
 
-/// LLVM's shadows that are too short, in the rest of the corpus: next to call frame information on AArch64, to other
-/// instructions that emit nothing on PowerPC, and everywhere with compressed instructions.
+/// LLVM's shadows that are too short, in the rest of the corpus: next to call frame information on
+/// AArch64, to other instructions that emit nothing on PowerPC, and everywhere with compressed
+/// instructions.
 const SHORT: [(&str, &[u64]); 22] = [
     ("aarch64/shadow.llc19.O0", &[503]),
     ("aarch64/shadow.llc19.O2", &[503]),
@@ -87,7 +88,8 @@ const SHORT: [(&str, &[u64]); 22] = [
     ("powerpc64le/random_1.llc19.O0", &[1019]),
     ("riscv64c/random_1.llc19.O0", &[1003, 1019]),
     ("riscv64c/random_1.llc19.O2", &[1019]),
-    // The bytes behind the last whole instruction of these are a jump's, and the next block, to which it jumps.
+    // The bytes behind the last whole instruction of these are a jump's, and the next block, to
+    // which it jumps.
     ("riscv64c/random_2.llc19.O0", &[1013, 1019]),
     ("riscv64c/random_3.llc19.O0", &[1016, 1024]),
     ("riscv64c/random_4.llc19.O0", &[1012]),
@@ -125,7 +127,8 @@ fn nothing_but_the_known_defects_is_found_in_the_corpus() {
             .iter()
             .filter(|finding| finding["counts"] == true)
             .map(|finding| {
-                // Where the bytes that are not the shadow's are the head of a loop, they are refused for that.
+                // Where the bytes that are not the shadow's are the head of a loop, they are
+                // refused for that.
                 let message = finding["message"].as_str().unwrap_or_default();
                 let is_entered = finding["what"] == "refused" && message.starts_with("the branch at ");
                 let is_short = finding["what"] == "short-shadow";

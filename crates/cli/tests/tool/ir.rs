@@ -1,4 +1,5 @@
-//! What `--ir` tells of records: on objects of which it was tried to mislead it, see `ir/README.md`, and on random ones.
+//! What `--ir` tells of records: on objects of which it was tried to mislead it, see
+//! `ir/README.md`, and on random ones.
 
 use asm_tests::random_ir::{Place, Tally, llvms, module};
 use serde_json::Value;
@@ -211,7 +212,8 @@ fn statepoints_are_shown_as_such() {
     }
 }
 
-/// A runtime that lets lengths be inferred is told, too, that a nop behind a call is no patchpoint's.
+/// A runtime that lets lengths be inferred is told, too, that a nop behind a call is no
+/// patchpoint's.
 #[test]
 fn of_a_statepoint_no_length_is_inferred() {
     use patchpoint::addr::{CodeAddr, Len};
@@ -345,7 +347,8 @@ fn messages_count_and_name_values_as_people_do() {
     );
 }
 
-/// What random IR is, and what is said of it: a small part of what `random_ir` of the workspace's tests compares.
+/// What random IR is, and what is said of it: a small part of what `random_ir` of the workspace's
+/// tests compares.
 #[test]
 fn of_random_ir_nothing_wrong_is_said() {
     let llvms = llvms();

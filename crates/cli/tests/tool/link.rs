@@ -1,4 +1,5 @@
-//! `link` without a run: the checks of the sources under `asm-tests/objects/jitlink`, and what it says of what is wrong.
+//! `link` without a run: the checks of the sources under `asm-tests/objects/jitlink`, and what it
+//! says of what is wrong.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,8 @@ fn sources() -> Vec<PathBuf> {
     found
 }
 
-/// The arguments for linking a source's object: what its lines `# link:` say, and where nothing runs.
+/// The arguments for linking a source's object: what its lines `# link:` say, and where nothing
+/// runs.
 fn arguments(source: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(source).unwrap();
     let said = text.lines().filter_map(|line| line.strip_prefix("# link: "));
@@ -66,8 +68,8 @@ fn all_checks_of_the_sources_hold() {
     assert!(count >= 250, "{count}");
 }
 
-/// What linkers define by themselves, for every format: the sources of a folder of their own, as LLVM's jitlink does not know
-/// some of it.
+/// What linkers define by themselves, for every format: the sources of a folder of their own, as
+/// LLVM's jitlink does not know some of it.
 #[test]
 fn checks_of_what_linkers_define_hold() {
     let folder = root().join("asm-tests/objects/linker");

@@ -1,8 +1,9 @@
-//! The evaluator of checks against LLVM's: random expressions over an object without relocations, whose bytes are the same wherever it
-//! is placed, have the values that `llvm-jitlink` finds. Where that is missing, it is said and nothing is shown.
+//! The evaluator of checks against LLVM's: random expressions over an object without relocations,
+//! whose bytes are the same wherever it is placed, have the values that `llvm-jitlink` finds. Where
+//! that is missing, it is said and nothing is shown.
 //!
-//! Left out is what LLVM does not define or take: shifts by 64 and more, slices of 64 bits, spaces behind numbers; and addresses by
-//! themselves, as its linker places the object elsewhere.
+//! Left out is what LLVM does not define or take: shifts by 64 and more, slices of 64 bits, spaces
+//! behind numbers; and addresses by themselves, as its linker places the object elsewhere.
 
 use super::*;
 

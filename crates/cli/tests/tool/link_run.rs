@@ -1,4 +1,5 @@
-//! `link` with a run: a program of several files that uses the C library does what it does when the system's linker has linked it.
+//! `link` with a run: a program of several files that uses the C library does what it does when the
+//! system's linker has linked it.
 
 use std::path::PathBuf;
 
@@ -42,7 +43,8 @@ fn cc(args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {output:?}");
 }
 
-/// Whether the program's output and status are the same, linked by the system's linker and by the tool.
+/// Whether the program's output and status are the same, linked by the system's linker and by the
+/// tool.
 fn assert_same(name: &str, objects: &[String], arguments: &[&str]) {
     let folder = scratch(&format!("{name}-linked"));
     let program = folder.join("program");
@@ -167,7 +169,8 @@ fn what_cannot_run_is_said() {
     );
 }
 
-/// An object with a destructor, a shared library, the handle under which the destructor is registered, and exceptions.
+/// An object with a destructor, a shared library, the handle under which the destructor is
+/// registered, and exceptions.
 #[test]
 fn a_program_in_cpp_uses_shared_libraries() {
     let folder = scratch("cpp");

@@ -1,5 +1,5 @@
-//! The commands `sites`, `plan`, `check`, `run`, `link` and `completions` as a user meets them, on the objects that are checked in,
-//! for every architecture. `inspect` has its own file.
+//! The commands `sites`, `plan`, `check`, `run`, `link` and `completions` as a user meets them, on
+//! the objects that are checked in, for every architecture. `inspect` has its own file.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -51,7 +51,8 @@ fn json(args: &[&str], status: i32) -> Value {
     serde_json::from_str(&stdout(&args, status)).unwrap()
 }
 
-/// The one line on the standard error stream of a run that ends with this status and prints nothing else.
+/// The one line on the standard error stream of a run that ends with this status and prints nothing
+/// else.
 fn refusal(args: &[&str], status: i32) -> String {
     let output = tool(args);
     assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
@@ -163,7 +164,8 @@ fn ir_of_another_file_is_refused() {
     ));
 }
 
-/// How many escape sequences there are where the tool prints to a terminal, if there is a program that makes one.
+/// How many escape sequences there are where the tool prints to a terminal, if there is a program
+/// that makes one.
 fn escapes(variable: (&str, &str)) -> Option<usize> {
     let tool = env!("CARGO_BIN_EXE_patchpoint");
     let command = format!("'{tool}' inspect examples/objects/inline_cache.o");

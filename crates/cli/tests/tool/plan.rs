@@ -56,7 +56,8 @@ anyregcc patchpoint 78 at get+0x8: 32 bytes reserved, 20 used, 12 slack
     );
 }
 
-/// For every site of every object: exactly the reserved bytes, before as in the file and after all of them decoded.
+/// For every site of every object: exactly the reserved bytes, before as in the file and after all
+/// of them decoded.
 #[test]
 fn every_site_of_the_corpus_can_be_planned() {
     let mut sites = 0;
@@ -292,7 +293,8 @@ fn return_offsets_are_kept_where_the_code_may_have_run() {
     assert_eq!(return_offset["is_nop"], true, "{ran}");
 }
 
-/// A register that a callee must keep is free where the list of live-outs is trusted and does not name it.
+/// A register that a callee must keep is free where the list of live-outs is trusted and does not
+/// name it.
 #[test]
 fn trusted_live_outs_free_registers() {
     let object = "asm-tests/objects/inspect/x86_64-14.o";

@@ -78,8 +78,8 @@ fn stores_into_an_array_are_shown() {
     }
 }
 
-/// The sum of two fields, in quiescent code and in live code, patched and then invalidated: what deoptimizes goes on with
-/// what the sequence did.
+/// The sum of two fields, in quiescent code and in live code, patched and then invalidated: what
+/// deoptimizes goes on with what the sequence did.
 #[test]
 fn an_invalidated_function_tells_and_goes_on() {
     for live in [&[][..], &["--live"]] {
@@ -139,7 +139,8 @@ fn it_is_called_after_the_patches_only_where_that_is_asked() {
     assert_eq!(whole["calls"][0]["when"], "before");
 }
 
-/// LLVM's call of a number leads nowhere, unless somebody says otherwise or it is patched before it is executed.
+/// LLVM's call of a number leads nowhere, unless somebody says otherwise or it is patched before it
+/// is executed.
 #[test]
 fn a_call_to_nowhere_is_not_executed() {
     let args = [

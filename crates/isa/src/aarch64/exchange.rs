@@ -1,9 +1,10 @@
 //! Which instructions may be exchanged.
 //!
-//! The rule (DDI 0487, B2.2.5, concurrent modification and execution of instructions): an instruction may be
-//! replaced while others execute it, without their being stopped, if the old and the new one are both of B, BL, BRK,
-//! HVC, ISB, NOP, SMC, SVC. Every instruction is an aligned word, so one store changes all of it. All other pairs
-//! could be executed as something that is neither: `b.cond`, too.
+//! The rule (DDI 0487, B2.2.5, concurrent modification and execution of instructions): an
+//! instruction may be replaced while others execute it, without their being stopped, if the old and
+//! the new one are both of B, BL, BRK, HVC, ISB, NOP, SMC, SVC. Every instruction is an aligned
+//! word, so one store changes all of it. All other pairs could be executed as something that is
+//! neither: `b.cond`, too.
 
 use super::NOP;
 

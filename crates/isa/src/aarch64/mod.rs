@@ -1,8 +1,8 @@
 //! AArch64.
 //!
-//! Sources: Arm Architecture Reference Manual for A-profile (DDI 0487), C6.2 (B, BL, BRK, BTI, NOP) and B2.2.5 (exchanges);
-//! Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), 6; DWARF for the Arm 64-bit Architecture (AADWARF64),
-//! 4.1 (register numbers).
+//! Sources: Arm Architecture Reference Manual for A-profile (DDI 0487), C6.2 (B, BL, BRK, BTI, NOP)
+//! and B2.2.5 (exchanges); Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), 6;
+//! DWARF for the Arm 64-bit Architecture (AADWARF64), 4.1 (register numbers).
 
 mod calls;
 mod exchange;

@@ -1,7 +1,8 @@
 //! 64-bit PowerPC, of either byte order, with the conventions of ELFv1 and ELFv2.
 //!
-//! Sources: Power ISA 3.1B, book I, 2.4 (b, bl), and book II (exchanges); 64-Bit ELF V2 ABI Specification 1.5, 2.2; 64-bit PowerPC
-//! ELF ABI Supplement 1.9, 3.2 (conventions); `PPCCallingConv.td` and `getScratchRegisters` in LLVM (what is free at sites).
+//! Sources: Power ISA 3.1B, book I, 2.4 (b, bl), and book II (exchanges); 64-Bit ELF V2 ABI
+//! Specification 1.5, 2.2; 64-bit PowerPC ELF ABI Supplement 1.9, 3.2 (conventions);
+//! `PPCCallingConv.td` and `getScratchRegisters` in LLVM (what is free at sites).
 
 mod calls;
 mod exchange;
@@ -25,8 +26,8 @@ use crate::registers::Run;
 /// `ori 0, 0, 0`
 const NOP: u32 = 0x6000_0000;
 
-/// `addis r2, r12`, `lis r2` and `addi r2, r2` without their numbers: how the functions of ELFv2 make the TOC pointer
-/// (ELFv2 ABI, 2.3.2.1).
+/// `addis r2, r12`, `lis r2` and `addi r2, r2` without their numbers: how the functions of ELFv2
+/// make the TOC pointer (ELFv2 ABI, 2.3.2.1).
 const ADDIS_R2_R12: u32 = 0x3c4c_0000;
 const LIS_R2: u32 = 0x3c40_0000;
 const ADDI_R2_R2: u32 = 0x3842_0000;

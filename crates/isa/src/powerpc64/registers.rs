@@ -46,8 +46,8 @@ const SPECIAL: RegSet = LOST_CONDITIONS.union(RegSet::of(&[LR, CTR, XER]));
 /// f0 to f13 and v0 to v19.
 const LOST_VECTORS: RegSet = RegSet::numbered(32, 45).union(RegSet::numbered(77, 96));
 
-/// ELFv2. Its parameter save area is behind a header of 32 bytes and has a doubleword for each argument, also for
-/// those in registers.
+/// ELFv2. Its parameter save area is behind a header of 32 bytes and has a doubleword for each
+/// argument, also for those in registers.
 pub(super) const ELF_V2: Registers = Registers {
     // `getScratchRegisters` in LLVM: x12, lr8, ctr8.
     always_free: RegSet::of(&[R12, LR, CTR]),

@@ -1,12 +1,13 @@
 //! Which instructions may be exchanged.
 //!
-//! The rule (volume I, 1.5 and "Zifencei"): a naturally aligned word is stored and fetched whole, and a thread that has
-//! not fetched it since executes the old one. So it may be a nop or a jump of four bytes at a multiple of four.
+//! The rule (volume I, 1.5 and "Zifencei"): a naturally aligned word is stored and fetched whole,
+//! and a thread that has not fetched it since executes the old one. So it may be a nop or a jump of
+//! four bytes at a multiple of four.
 
 use super::NOP;
 
-/// `c.ebreak`: as short as any instruction. Where there are no compressed instructions it is illegal, which no handler
-/// here expects: such processors run no Linux distribution.
+/// `c.ebreak`: as short as any instruction. Where there are no compressed instructions it is
+/// illegal, which no handler here expects: such processors run no Linux distribution.
 pub(super) const TRAP: [u8; 2] = 0x9002_u16.to_le_bytes();
 
 /// What may become the other.

@@ -1,7 +1,8 @@
 //! RISC-V, 64 bits.
 //!
-//! Sources: The RISC-V Instruction Set Manual, volume I, 1.5 and "Zifencei" (exchanges), 2.5 (JAL, AUIPC with JALR), 27 (short
-//! nops and traps); RISC-V ELF psABI, 1 (registers, convention) and 4 (DWARF numbers).
+//! Sources: The RISC-V Instruction Set Manual, volume I, 1.5 and "Zifencei" (exchanges), 2.5 (JAL,
+//! AUIPC with JALR), 27 (short nops and traps); RISC-V ELF psABI, 1 (registers, convention) and 4
+//! (DWARF numbers).
 
 mod calls;
 mod exchange;

@@ -38,8 +38,8 @@ const FLOAT_CALLER_SAVED: RegSet = RegSet::numbered(32, 39)
     .union(RegSet::numbered(42, 49))
     .union(RegSet::numbered(60, 63));
 
-/// RISC-V psABI 1.1 and 1.2, with floating-point arguments in registers (lp64d). At a function's entry t2 may hold the
-/// static chain.
+/// RISC-V psABI 1.1 and 1.2, with floating-point arguments in registers (lp64d). At a function's
+/// entry t2 may hold the static chain.
 pub(super) static REGISTERS: Registers = Registers {
     always_free: RegSet::EMPTY,
     free_at_any_reg: CALLER_SAVED,

@@ -1,9 +1,9 @@
 //! Which instructions may be exchanged.
 //!
-//! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be fetched piecemeal, so
-//! a store must change no more than one part of it that is fetched at once. What is exchanged therefore is always `brcl 15`,
-//! and what changes is its distance, an aligned word; where there is nothing to do it leads to the instruction
-//! behind it.
+//! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be
+//! fetched piecemeal, so a store must change no more than one part of it that is fetched at once.
+//! What is exchanged therefore is always `brcl 15`, and what changes is its distance, an aligned
+//! word; where there is nothing to do it leads to the instruction behind it.
 
 /// An instruction without operands that is none, and never will be: 2 bytes of which the first is 0. Linux makes
 /// it SIGILL, and SIGTRAP for a process that is traced.

@@ -1,8 +1,9 @@
 //! SystemZ (s390x).
 //!
-//! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 (instruction fetching) and 7 (BRASL, BRCL);
-//! ELF Application Binary Interface, s390x Supplement, sections 1.1.4 (registers) and 1.2 (calls), table 1.11 (DWARF numbers);
-//! for sites `getScratchRegisters` in LLVM's `llvm/lib/Target/SystemZ/SystemZISelLowering.h`.
+//! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 (instruction fetching)
+//! and 7 (BRASL, BRCL); ELF Application Binary Interface, s390x Supplement, sections 1.1.4
+//! (registers) and 1.2 (calls), table 1.11 (DWARF numbers); for sites `getScratchRegisters` in
+//! LLVM's `llvm/lib/Target/SystemZ/SystemZISelLowering.h`.
 
 mod calls;
 mod exchange;

@@ -13,8 +13,8 @@ registers! {
     F8 = 24, F10 = 25, F12 = 26, F14 = 27, F9 = 28, F11 = 29, F13 = 30, F15 = 31,
 }
 
-/// Floating-point registers are numbered in pairs: even ones of four, then the odd ones. 68 and on are those
-/// halves of a vector file that floating-point instructions do not reach.
+/// Floating-point registers are numbered in pairs: even ones of four, then the odd ones. 68 and on
+/// are those halves of a vector file that floating-point instructions do not reach.
 pub(super) static NAMES: &[Run] = &[
     run(0, 16, "r"),
     stepped(16, 4, "f", 0, 2),
@@ -54,8 +54,8 @@ const CALLER_SAVED: RegSet = RegSet::of(&[R0, R1, R2, R3, R4, R5, R14]);
 
 const CALLER_SAVED_FLOATS: RegSet = RegSet::numbered(16, 23);
 
-/// ELF ABI: r6 to r13, r15 and f8 to f15 are the callee's to save; the last of the integer arguments, in r6, too.
-/// The 160 bytes above the stack pointer belong to whoever is called.
+/// ELF ABI: r6 to r13, r15 and f8 to f15 are the callee's to save; the last of the integer
+/// arguments, in r6, too. The 160 bytes above the stack pointer belong to whoever is called.
 pub(super) static REGISTERS: Registers = Registers {
     always_free: FREE,
     free_at_any_reg: FREE,

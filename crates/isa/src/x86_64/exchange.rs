@@ -1,7 +1,8 @@
 //! Which instructions may be exchanged.
 //!
-//! The rule (AMD64 Architecture Programmer's Manual volume 2, 7.6.1, cross-modifying code): one store inside a
-//! naturally aligned quadword that replaces an instruction by one of the same length is seen whole.
+//! The rule (AMD64 Architecture Programmer's Manual volume 2, 7.6.1, cross-modifying code): one
+//! store inside a naturally aligned quadword that replaces an instruction by one of the same length
+//! is seen whole.
 
 /// `int3` (Intel SDM volume 2): one byte, as the shortest instructions have.
 pub(super) const TRAP: [u8; 1] = [0xcc];

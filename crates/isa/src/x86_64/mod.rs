@@ -1,8 +1,8 @@
 //! x86-64.
 //!
-//! Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (nops, CALL, JMP, Jcc, INT3); AMD64
-//! Architecture Programmer's Manual, volume 2, 7.6.1 (exchanges); System V ABI, AMD64 supplement, 3.2 (convention) and
-//! figure 3.36 (DWARF numbers).
+//! Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (nops, CALL,
+//! JMP, Jcc, INT3); AMD64 Architecture Programmer's Manual, volume 2, 7.6.1 (exchanges); System V
+//! ABI, AMD64 supplement, 3.2 (convention) and figure 3.36 (DWARF numbers).
 
 mod calls;
 mod exchange;

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-/// The recommended nops of 1 to 9 bytes: Intel SDM volume 2, NOP, table 4-12; AMD64 APM volume 3, NOP.
-/// Longer ones need more than one prefix, which some processors decode slowly.
+/// The recommended nops of 1 to 9 bytes: Intel SDM volume 2, NOP, table 4-12; AMD64 APM volume 3,
+/// NOP. Longer ones need more than one prefix, which some processors decode slowly.
 const NOPS: [&[u8]; 9] = [
     &[0x90],
     &[0x66, 0x90],

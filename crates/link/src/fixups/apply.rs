@@ -1,4 +1,5 @@
-//! Applies edges: computes each value by its relocation's formula, checks that it fits, and writes it.
+//! Applies edges: computes each value by its relocation's formula, checks that it fits, and writes
+//! it.
 
 use llvm_stackmaps::addr::{ByteOffset, CodeAddr};
 
@@ -169,7 +170,8 @@ impl Linker<'_, '_> {
         symbol.map_or(0, |symbol| symbol.size)
     }
 
-    /// The code that a stack map speaks of: where functions have descriptors, those are what its relocations name.
+    /// The code that a stack map speaks of: where functions have descriptors, those are what its
+    /// relocations name.
     fn of_code(&self, edge: &Edge, otherwise: u64) -> u64 {
         let described = self.layout.graph.described(edge.target.index(), edge.addend);
         described.and_then(|spot| self.spot(spot)).unwrap_or(otherwise)
@@ -189,7 +191,8 @@ impl Linker<'_, '_> {
         }
     }
 
-    /// The distance to the target, or to its stub where the target itself is out of reach or may not be entered.
+    /// The distance to the target, or to its stub where the target itself is out of reach or may
+    /// not be entered.
     fn branch(&self, section: &Section<'_>, edge: &Edge, place: u64) -> Result<u64> {
         if !self.takes_stub(edge, place)? {
             return self.direct(edge, place);
@@ -207,7 +210,8 @@ impl Linker<'_, '_> {
         Ok(stub.wrapping_add(offset).wrapping_sub(place))
     }
 
-    /// Whether a branch goes through the stub of its target: where it may not enter that directly, or does not reach it and there is a stub.
+    /// Whether a branch goes through the stub of its target: where it may not enter that directly,
+    /// or does not reach it and there is a stub.
     pub(crate) fn takes_stub(&self, edge: &Edge, place: u64) -> Result<bool> {
         if self.needs_stub(edge) {
             return Ok(true);
@@ -229,8 +233,8 @@ impl Linker<'_, '_> {
         Ok(target.wrapping_add(u64::from(local)).wrapping_sub(place))
     }
 
-    /// Whether a branch may not enter its target directly, wherever that is: on PowerPC, what is outside may have another
-    /// TOC pointer.
+    /// Whether a branch may not enter its target directly, wherever that is: on PowerPC, what is
+    /// outside may have another TOC pointer.
     fn needs_stub(&self, edge: &Edge) -> bool {
         let graph = &self.layout.graph;
         let definition = graph
@@ -246,7 +250,8 @@ impl Linker<'_, '_> {
         edge.relocation.formula() == Formula::Branch && self.needs_stub(edge)
     }
 
-    /// Replaces the nop behind a call by what restores the TOC pointer. `bytes` start with the call.
+    /// Replaces the nop behind a call by what restores the TOC pointer. `bytes` start with the
+    /// call.
     fn restore_toc(&self, section: &Section<'_>, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
         let arch = self.layout.graph.arch;
         let room = has_room_to_restore(arch, bytes);

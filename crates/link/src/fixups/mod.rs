@@ -1,5 +1,5 @@
-//! Resolves each symbol once, applies every edge, and gathers what is known about the result. One pass, no
-//! lookup by name.
+//! Resolves each symbol once, applies every edge, and gathers what is known about the result. One
+//! pass, no lookup by name.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -34,7 +34,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes of it, with zeros where they are behind those that it has; `None` if they are not all in the segment.
+    /// Bytes of it, with zeros where they are behind those that it has; `None` if they are not all
+    /// in the segment.
     #[must_use]
     pub fn read(&self, at: CodeAddr, len: usize) -> Option<Vec<u8>> {
         let start = at.get().checked_sub(self.addr.get())?;
@@ -64,14 +65,16 @@ pub struct LinkedImage {
     pub segments: Vec<Segment>,
     /// What is registered.
     pub image: Image,
-    /// The functions that the objects want called before their others, in this order: of a function what a pointer to it holds.
-    /// Nothing calls them but the runtime, once their code is in memory and registered. They take no arguments; GNU's C
-    /// library gives its own `argc`, `argv` and `envp`.
+    /// The functions that the objects want called before their others, in this order: of a function
+    /// what a pointer to it holds. Nothing calls them but the runtime, once their code is in memory
+    /// and registered. They take no arguments; GNU's C library gives its own `argc`, `argv` and
+    /// `envp`.
     ///
-    /// Constructors of C++ may call `__cxa_atexit`, with the address of `__dso_handle`, to have destructors called at the
-    /// end: the resolver says where both are.
+    /// Constructors of C++ may call `__cxa_atexit`, with the address of `__dso_handle`, to have
+    /// destructors called at the end: the resolver says where both are.
     pub constructors: Vec<CodeAddr>,
-    /// The functions that the objects want called after all others, in this order, before the memory is given back.
+    /// The functions that the objects want called after all others, in this order, before the
+    /// memory is given back.
     pub destructors: Vec<CodeAddr>,
     got: CodeAddr,
     image_base: CodeAddr,
@@ -82,24 +85,24 @@ pub struct LinkedImage {
 }
 
 impl LinkedImage {
-    /// The address of a symbol that the graph defines for others and does not hide: of a function what a pointer to it holds, which on
-    /// PowerPC ELFv1 is the address of its descriptor.
+    /// The address of a symbol that the graph defines for others and does not hide: of a function
+    /// what a pointer to it holds, which on PowerPC ELFv1 is the address of its descriptor.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<CodeAddr> {
         self.symbols.get(name).copied()
     }
 
-    /// The address that code and relocations count from to reach the global offset table: its start, but on PowerPC 0x8000
-    /// behind it, which is the TOC pointer that the image's functions expect in r2. `None` where there is no read-only segment
-    /// to hold it.
+    /// The address that code and relocations count from to reach the global offset table: its
+    /// start, but on PowerPC 0x8000 behind it, which is the TOC pointer that the image's functions
+    /// expect in r2. `None` where there is no read-only segment to hold it.
     #[must_use]
     pub fn got(&self) -> Option<CodeAddr> {
         let holds = |segment: &Segment| segment.kind == SegmentKind::ReadOnly;
         self.segments.iter().any(holds).then_some(self.got)
     }
 
-    /// The address of the entry in the global offset table that stands for a symbol, wherever the symbol is: of those of one name
-    /// that are local to files, for the first that has an entry.
+    /// The address of the entry in the global offset table that stands for a symbol, wherever the
+    /// symbol is: of those of one name that are local to files, for the first that has an entry.
     #[must_use]
     pub fn got_entry(&self, symbol: &str) -> Option<CodeAddr> {
         self.entries.get(symbol).copied()
@@ -111,10 +114,9 @@ impl LinkedImage {
         self.stubs.get(symbol).copied()
     }
 
-    /// What COFF's 32-bit addresses count from: the lowest address of all segments, or what the graph defines as the symbol
-    /// `__ImageBase`. On Windows,
-    /// `RtlAddFunctionTable` takes it with the table of functions, which is the `.pdata` among
-    /// [`Image::code_tables`].
+    /// What COFF's 32-bit addresses count from: the lowest address of all segments, or what the
+    /// graph defines as the symbol `__ImageBase`. On Windows, `RtlAddFunctionTable` takes it with
+    /// the table of functions, which is the `.pdata` among [`Image::code_tables`].
     #[must_use]
     pub fn image_base(&self) -> CodeAddr {
         self.image_base
@@ -177,13 +179,13 @@ impl<'a, 'data> Linker<'a, 'data> {
 }
 
 impl Layout<'_> {
-    /// Resolves the symbols and relocates all bytes for these addresses. Nothing is written to memory that is
-    /// executed.
+    /// Resolves the symbols and relocates all bytes for these addresses. Nothing is written to
+    /// memory that is executed.
     ///
-    /// `resolve` is asked once for every undefined symbol that a relocation needs. `None` is an error, but
-    /// for weak symbols, whose address is then 0. Where functions are known by descriptors
-    /// ([`Graph::has_descriptors`](crate::Graph::has_descriptors)), the address of a function is that of its descriptor,
-    /// as a pointer to it is.
+    /// `resolve` is asked once for every undefined symbol that a relocation needs. `None` is an
+    /// error, but for weak symbols, whose address is then 0. Where functions are known by
+    /// descriptors ([`Graph::has_descriptors`](crate::Graph::has_descriptors)), the address of a
+    /// function is that of its descriptor, as a pointer to it is.
     ///
     /// # Errors
     /// A segment is misaligned, overlaps another or is more than 2 GiB away from it; a symbol is not found; a
@@ -315,7 +317,8 @@ impl Linker<'_, '_> {
         Some(self.address(place).wrapping_add(u64::from(offset)))
     }
 
-    /// What the graph defines as the address that COFF's 32-bit addresses count from, in place of the lowest one.
+    /// What the graph defines as the address that COFF's 32-bit addresses count from, in place of
+    /// the lowest one.
     fn defined_image_base(&self) -> Option<u64> {
         let graph = &self.layout.graph;
         if graph.format != ObjectFormat::Coff {

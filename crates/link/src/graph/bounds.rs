@@ -1,21 +1,24 @@
-//! Symbols that linkers define where sections of one name begin and end, for programs that keep arrays in sections:
-//! `__start_NAME` and `__stop_NAME` of ELF, where the name is an identifier of C; `section$start$SEGMENT$SECTION`,
-//! `section$end$SEGMENT$SECTION`, `segment$start$SEGMENT` and `segment$end$SEGMENT` of Mach-O.
+//! Symbols that linkers define where sections of one name begin and end, for programs that keep
+//! arrays in sections: `__start_NAME` and `__stop_NAME` of ELF, where the name is an identifier of
+//! C; `section$start$SEGMENT$SECTION`, `section$end$SEGMENT$SECTION`, `segment$start$SEGMENT` and
+//! `segment$end$SEGMENT` of Mach-O.
 //!
-//! Problem: what is between the two symbols is one array, of which each object has a part. Approach: where an edge leads to such
-//! a symbol and nobody defines it, the sections of that name follow each other, in the order of the graph and with no
-//! more between them than their own alignment wants; the first is aligned as the strictest of them is. So the parts of arrays
-//! whose elements are as large as their alignment have no holes, as those of `ld` and `lld` have none.
+//! Problem: what is between the two symbols is one array, of which each object has a part.
+//! Approach: where an edge leads to such a symbol and nobody defines it, the sections of that name
+//! follow each other, in the order of the graph and with no more between them than their own
+//! alignment wants; the first is aligned as the strictest of them is. So the parts of arrays whose
+//! elements are as large as their alignment have no holes, as those of `ld` and `lld` have none.
 //!
-//! What linkers do, and this does too: a definition of an object or of a pass counts before these. References that are
-//! weak find them, too; where there is no section of the name they are undefined as any other symbol is, and the resolver is
-//! asked. A symbol is as visible as what refers to it says, as with the linkers' default `-z start-stop-visibility=protected`.
-//! Sections of one name of which some are writable are all in the data segment. When a graph is pruned, a use of
-//! one of the symbols keeps all sections of the name (`-z nostart-stop-gc`, the default), but those that are about code
-//! (`SHF_LINK_ORDER`), which stay with their code.
+//! What linkers do, and this does too: a definition of an object or of a pass counts before these.
+//! References that are weak find them, too; where there is no section of the name they are
+//! undefined as any other symbol is, and the resolver is asked. A symbol is as visible as what
+//! refers to it says, as with the linkers' default `-z start-stop-visibility=protected`. Sections
+//! of one name of which some are writable are all in the data segment. When a graph is pruned, a
+//! use of one of the symbols keeps all sections of the name (`-z nostart-stop-gc`, the default),
+//! but those that are about code (`SHF_LINK_ORDER`), which stay with their code.
 //!
-//! What linkers do and this does not: the sections of a segment of Mach-O may be in memory of several protections here, which is not
-//! contiguous. The symbols of such a segment are refused.
+//! What linkers do and this does not: the sections of a segment of Mach-O may be in memory of
+//! several protections here, which is not contiguous. The symbols of such a segment are refused.
 //!
 //! Cost: linear in symbols and sections; nothing where no symbol has such a name.
 
@@ -102,7 +105,8 @@ struct Wanted {
 }
 
 impl Graph<'_> {
-    /// The sections that are between symbols of this kind which nobody defines. `of` says which symbols count.
+    /// The sections that are between symbols of this kind which nobody defines. `of` says which
+    /// symbols count.
     fn wanted_bounds(&self, of: impl Fn(SymbolId) -> bool) -> Wanted {
         let mut wanted = Wanted {
             symbols: Vec::new(),
@@ -152,7 +156,8 @@ impl Graph<'_> {
         wanted.symbols.iter().filter_map(kept).collect()
     }
 
-    /// Defines the symbols that edges lead to and nobody defines. Returns what has to be placed in a row for that.
+    /// Defines the symbols that edges lead to and nobody defines. Returns what has to be placed in
+    /// a row for that.
     ///
     /// # Errors
     /// Sections of one name are code in one object and data in another.
@@ -189,8 +194,8 @@ impl Graph<'_> {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// Makes sections such that they can be placed in a row, and brings them into its order. Returns why that cannot be, where
-    /// only the symbols are to be refused for it.
+    /// Makes sections such that they can be placed in a row, and brings them into its order.
+    /// Returns why that cannot be, where only the symbols are to be refused for it.
     fn bring_together(&mut self, bounded: &Bounded, row: &mut Row) -> Result<Option<&'static str>> {
         let role = |id: &SectionId| self.section(*id).map(|section| section.role);
         let Some(first) = row.first().and_then(role) else {
@@ -210,7 +215,8 @@ impl Graph<'_> {
                 ));
             }
             Bounded::Segment(_) => {
-                // Those of one name follow each other, those whose zeros are in no file behind the others.
+                // Those of one name follow each other, those whose zeros are in no file behind the
+                // others.
                 let mut ranks: HashMap<&str, (bool, usize)> = HashMap::new();
                 let sections = &self.sections;
                 let section = |id: &SectionId| sections.get(id.index());

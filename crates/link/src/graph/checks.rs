@@ -1,4 +1,5 @@
-//! What the readers of all formats check alike: names, sizes, alignments, places, and how much a file can claim.
+//! What the readers of all formats check alike: names, sizes, alignments, places, and how much a
+//! file can claim.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -12,8 +13,8 @@ use crate::graph::{Definition, Section, SectionId, SectionRole};
 use crate::relocation::Relocation;
 use crate::{MAX_ALIGN, MAX_SIZE};
 
-/// How many bytes of names there may be for each byte of the file. Names may share bytes, so their sum is not
-/// bounded by the file's size; linkers that share tails stay far below this.
+/// How many bytes of names there may be for each byte of the file. Names may share bytes, so their
+/// sum is not bounded by the file's size; linkers that share tails stay far below this.
 const NAMES_PER_BYTE: u64 = 16;
 
 /// Turns bytes to names, as long as they are not too many.
@@ -51,8 +52,8 @@ pub(crate) fn contradiction(what: &'static str, reason: String) -> Error {
     Error::ObjectMalformed { what, reason }
 }
 
-/// How many more relocations a file can have: each stands in bytes of its own, so that a few bytes which many sections
-/// claim do not make lists without end.
+/// How many more relocations a file can have: each stands in bytes of its own, so that a few bytes
+/// which many sections claim do not make lists without end.
 pub(crate) struct Room(usize);
 
 impl Room {
@@ -93,8 +94,8 @@ pub(crate) fn alignment(section: &str, align: u64) -> Result<u32> {
     }
 }
 
-/// Zeros that are in no file are of data. Nothing else is made of them: who runs them, or reads a table of them, has a
-/// damaged file.
+/// Zeros that are in no file are of data. Nothing else is made of them: who runs them, or reads a
+/// table of them, has a damaged file.
 pub(crate) fn zeros(section: &Section<'_>) -> Result<()> {
     let is_table = section.describes_code() || section.list.is_some();
     let may = matches!(

@@ -1,17 +1,21 @@
 //! Sections that come in groups, and of several files' groups the one that stands for all (COMDAT).
 //!
-//! Problem: compilers put an inline function or an instance of a template into every object that needs it, under one name;
-//! linked together, they are one. Approach: when a file is added, its groups are looked up by name among those that are
-//! there, and by the rule of their format one of the two is kept. The sections of the other go, and so does what tables say
-//! of them ([`crate::graph::parts`]); symbols that they defined become references, which then find what is kept.
+//! Problem: compilers put an inline function or an instance of a template into every object that
+//! needs it, under one name; linked together, they are one. Approach: when a file is added, its
+//! groups are looked up by name among those that are there, and by the rule of their format one of
+//! the two is kept. The sections of the other go, and so does what tables say of them
+//! ([`crate::graph::parts`]); symbols that they defined become references, which then find what is
+//! kept.
 //!
 //! Sources: System V gABI, "Section Groups"; Microsoft PE format, "COMDAT Sections".
 //!
-//! Invariants: a section is in one group at most. Of each name, one group that can be chosen from others is in the graph. A
-//! file that has several of one name is damaged or made by hand; the same rule chooses from them, as linkers do.
+//! Invariants: a section is in one group at most. Of each name, one group that can be chosen from
+//! others is in the graph. A file that has several of one name is damaged or made by hand; the same
+//! rule chooses from them, as linkers do.
 //!
-//! Cost: a lookup by name for each group of a file that is added. Where something goes, tables of that file are taken apart;
-//! where a later, larger group takes an earlier one's place (COFF alone), all that are there, once for each file.
+//! Cost: a lookup by name for each group of a file that is added. Where something goes, tables of
+//! that file are taken apart; where a later, larger group takes an earlier one's place (COFF
+//! alone), all that are there, once for each file.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -51,7 +55,8 @@ pub enum Selection {
 }
 
 impl Group<'_> {
-    /// The name that groups of other files may have, too: in ELF the signature, in COFF the symbol of the first section.
+    /// The name that groups of other files may have, too: in ELF the signature, in COFF the symbol
+    /// of the first section.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -147,7 +152,8 @@ impl Gone {
             if self.sections.contains(&id) || self.descriptors.contains(&(id, offset)))
     }
 
-    /// Whether the relocation at this place is of a descriptor that goes: of its code's address or of its TOC pointer.
+    /// Whether the relocation at this place is of a descriptor that goes: of its code's address or
+    /// of its TOC pointer.
     fn describes(&self, (id, offset): Spot) -> bool {
         let toc_of = offset.checked_sub(8).map(|start| (id, start));
         self.descriptors.contains(&(id, offset))
@@ -218,8 +224,8 @@ impl<'data> Graph<'data> {
         }
     }
 
-    /// Of several groups of one name in this file, keeps one. What named a symbol of another finds that of the one that is
-    /// kept.
+    /// Of several groups of one name in this file, keeps one. What named a symbol of another finds
+    /// that of the one that is kept.
     ///
     /// # Errors
     /// They are not to be chosen from.
@@ -268,8 +274,9 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
-    /// Leads edges to symbols that were lost with their sections to those of the same names that are kept. Where none is,
-    /// all lead to the first that was lost, for which another file may have a definition.
+    /// Leads edges to symbols that were lost with their sections to those of the same names that
+    /// are kept. Where none is, all lead to the first that was lost, for which another file may
+    /// have a definition.
     fn lead_to_kept(&mut self, lost: &HashSet<SymbolId>) {
         let mut first: HashMap<&str, SymbolId> = HashMap::new();
         let ids = || (0..).map(SymbolId).zip(&self.symbols);
@@ -415,7 +422,8 @@ enum Conflict {
     Differ(&'static str),
 }
 
-/// Chooses from two groups of one name, each with its rule and the size and the bytes of its first section.
+/// Chooses from two groups of one name, each with its rule and the size and the bytes of its first
+/// section.
 fn choose_one(
     (our_rule, ours): (Option<Selection>, (u32, &[u8])),
     (their_rule, theirs): (Option<Selection>, (u32, &[u8])),
@@ -438,8 +446,8 @@ fn choose_one(
     }
 }
 
-/// The rule by which two groups are chosen from, if they have one: compilers make what is to be the largest any where they
-/// were told to leave out types.
+/// The rule by which two groups are chosen from, if they have one: compilers make what is to be the
+/// largest any where they were told to leave out types.
 fn common_selection(ours: Option<Selection>, theirs: Option<Selection>) -> Option<Selection> {
     match (ours?, theirs?) {
         (ours, theirs) if ours == theirs => Some(ours),

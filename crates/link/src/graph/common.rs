@@ -1,4 +1,5 @@
-//! Common symbols: data without a section of its own, which gets one for all of them when the graph is laid out.
+//! Common symbols: data without a section of its own, which gets one for all of them when the graph
+//! is laid out.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;

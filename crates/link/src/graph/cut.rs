@@ -1,7 +1,7 @@
 //! Taking bytes out of sections, and moving what is behind them: relocations and symbols.
 //!
-//! Numbers in the bytes that count across what is taken out are the caller's to change. Cost: linear in symbols and bytes,
-//! and the logarithm of the cuts for each symbol and edge.
+//! Numbers in the bytes that count across what is taken out are the caller's to change. Cost:
+//! linear in symbols and bytes, and the logarithm of the cuts for each symbol and edge.
 
 use alloc::vec::Vec;
 
@@ -56,7 +56,8 @@ impl Cuts {
 }
 
 impl Graph<'_> {
-    /// Carries out the cuts of each section, by its index; of those behind the end of `cuts` there are none.
+    /// Carries out the cuts of each section, by its index; of those behind the end of `cuts` there
+    /// are none.
     pub(crate) fn cut(&mut self, cuts: &[Cuts]) {
         for (section, cuts) in self.sections.iter_mut().zip(cuts) {
             if !cuts.is_empty() {

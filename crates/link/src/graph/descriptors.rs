@@ -1,8 +1,9 @@
-//! Function descriptors of PowerPC ELFv1: the symbol of a function names three words in `.opd`, the first of which is
-//! the address of its code (64-bit PowerPC ELF ABI Supplement 1.9, section 3.2.1).
+//! Function descriptors of PowerPC ELFv1: the symbol of a function names three words in `.opd`, the
+//! first of which is the address of its code (64-bit PowerPC ELF ABI Supplement 1.9, section
+//! 3.2.1).
 //!
-//! Stack maps and pointers to functions hold addresses of descriptors. Sites are in code, so each descriptor of the
-//! object is read here once, by the relocation of its first word.
+//! Stack maps and pointers to functions hold addresses of descriptors. Sites are in code, so each
+//! descriptor of the object is read here once, by the relocation of its first word.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,8 @@
 //! Changing a graph: sections, symbols and edges can be added and changed until there is a layout.
 //!
-//! Nothing is checked while it is changed, as one change may need another to be right; all is when the graph is laid out
-//! or, after that, linked. So the invariants of [`crate::graph`] hold wherever something is computed from it.
+//! Nothing is checked while it is changed, as one change may need another to be right; all is when
+//! the graph is laid out or, after that, linked. So the invariants of [`crate::graph`] hold
+//! wherever something is computed from it.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -33,8 +34,8 @@ impl<'data> Graph<'data> {
         Ok(SectionId(id))
     }
 
-    /// Adds a symbol as [`Graph::add`] would with the object that has it: where there is one of the name already, the same
-    /// rules tell which counts. Returns what edges are to lead to.
+    /// Adds a symbol as [`Graph::add`] would with the object that has it: where there is one of the
+    /// name already, the same rules tell which counts. Returns what edges are to lead to.
     ///
     /// # Errors
     /// It is strong, as the one is that is there.
@@ -242,7 +243,8 @@ impl Edge {
 }
 
 impl<'data> Symbol<'data> {
-    /// A symbol that everybody may name, no function, of no size; a definition counts before others.
+    /// A symbol that everybody may name, no function, of no size; a definition counts before
+    /// others.
     #[must_use]
     pub fn new(name: impl Into<Cow<'data, str>>, definition: Definition) -> Self {
         let strength = match definition {

@@ -19,8 +19,9 @@ pub struct FunctionPlace {
 }
 
 impl Graph<'_> {
-    /// The functions that have a size, by section and offset. None starts within the one before it: of several names of one
-    /// function the first is here. Where functions are known by descriptors, as on PowerPC ELFv1, the place is that of the code.
+    /// The functions that have a size, by section and offset. None starts within the one before it:
+    /// of several names of one function the first is here. Where functions are known by
+    /// descriptors, as on PowerPC ELFv1, the place is that of the code.
     #[must_use]
     pub fn functions(&self) -> Vec<FunctionPlace> {
         let descriptors = Descriptors::find(self);

@@ -1,19 +1,22 @@
-//! Testing functions of built objects: a harness replaces what they call, and reaches what is local to them.
+//! Testing functions of built objects: a harness replaces what they call, and reaches what is local
+//! to them.
 //!
-//! Problem: a function of an object is to be tested with other callees than it was built with, some of which the object
-//! itself defines, and it may be local. Approach: before a harness, a graph of its own, is joined to the tested graph, every
-//! definition there that it replaces becomes a reference, so that the usual rules find the harness's; what is replaced stays
-//! as a local symbol, for unwind information and stack maps speak of it. Local symbols that the harness needs get a second,
-//! exported name.
+//! Problem: a function of an object is to be tested with other callees than it was built with, some
+//! of which the object itself defines, and it may be local. Approach: before a harness, a graph of
+//! its own, is joined to the tested graph, every definition there that it replaces becomes a
+//! reference, so that the usual rules find the harness's; what is replaced stays as a local symbol,
+//! for unwind information and stack maps speak of it. Local symbols that the harness needs get a
+//! second, exported name.
 //!
-//! A use is led elsewhere where there is an edge. The assembler resolves calls within a section to functions that are local,
-//! and leaves none; a compiler copies callees into their callers. The first can be found by decoding the code, which a linker
-//! does not: [`Replaced::code`] and [`Graph::functions`] tell a decoder where to look, and `patchpoint::image::bypasses` is
-//! one. Of the second nothing is left to find. Compile with `-O0 -ffunction-sections
-//! -fdata-sections`, or `-fno-inline`, to have neither.
+//! A use is led elsewhere where there is an edge. The assembler resolves calls within a section to
+//! functions that are local, and leaves none; a compiler copies callees into their callers. The
+//! first can be found by decoding the code, which a linker does not: [`Replaced::code`] and
+//! [`Graph::functions`] tell a decoder where to look, and `patchpoint::image::bypasses` is one. Of
+//! the second nothing is left to find. Compile with `-O0 -ffunction-sections -fdata-sections`, or
+//! `-fno-inline`, to have neither.
 //!
-//! Names mean what the linker would find: the symbol of that name that is not local, and where the tested objects define none,
-//! the local one, which only one of them may have.
+//! Names mean what the linker would find: the symbol of that name that is not local, and where the
+//! tested objects define none, the local one, which only one of them may have.
 //!
 //! Cost: linear in sections, symbols and edges. A graph that gets no harness has no cost.
 
@@ -49,8 +52,9 @@ pub struct Replaced {
     pub local: bool,
     /// How many edges lead to the harness's now.
     pub uses: usize,
-    /// Where it is, as code that branches there without an edge still finds it: its section, and the offset in it in bytes. That
-    /// of a function is where its code is. `None` if it is in no section.
+    /// Where it is, as code that branches there without an edge still finds it: its section, and
+    /// the offset in it in bytes. That of a function is where its code is. `None` if it is in no
+    /// section.
     pub code: Option<(SectionId, u32)>,
 }
 
@@ -71,15 +75,18 @@ struct Plan {
 }
 
 impl<'data> Graph<'data> {
-    /// Joins a harness to the objects that are there, which it tests: what it defines replaces what they define, be it strong
-    /// or local, and what it needs and they define as local symbols it finds. Among themselves, the harness's objects are
-    /// linked as others are; its weak definitions count as weak ones.
+    /// Joins a harness to the objects that are there, which it tests: what it defines replaces what
+    /// they define, be it strong or local, and what it needs and they define as local symbols it
+    /// finds. Among themselves, the harness's objects are linked as others are; its weak
+    /// definitions count as weak ones.
     ///
     /// What is replaced is left in the graph, as a function of that name that nothing refers to:
-    /// [`prune`](Graph::prune) takes it out. A local symbol that is reached is found by its name in the image, too.
+    /// [`prune`](Graph::prune) takes it out. A local symbol that is reached is found by its name in
+    /// the image, too.
     ///
-    /// A harness of functions of this process is a graph without objects ([`Graph::empty`]), with a symbol at the address of
-    /// each: a reference there, to [`Definition::Undefined`], is a local symbol that is to be reached.
+    /// A harness of functions of this process is a graph without objects ([`Graph::empty`]), with a
+    /// symbol at the address of each: a reference there, to [`Definition::Undefined`], is a local
+    /// symbol that is to be reached.
     ///
     /// # Errors
     /// It names a symbol that two tested objects define as local; it replaces a local variable, to which other uses than by its
@@ -206,8 +213,9 @@ impl<'data> Graph<'data> {
         self.file_name(file).into()
     }
 
-    /// Refuses to replace a local variable that shares its section with others: uses of it count from the section's start, and
-    /// an instruction does not say how far they go beyond the place that they name.
+    /// Refuses to replace a local variable that shares its section with others: uses of it count
+    /// from the section's start, and an instruction does not say how far they go beyond the place
+    /// that they name.
     fn check_variables(&self, replaced: &[Found]) -> Result<()> {
         let variables = replaced
             .iter()
@@ -281,8 +289,8 @@ impl<'data> Graph<'data> {
         reports
     }
 
-    /// Makes two of a symbol: its definition, local, and a reference that others share. The one that is new is returned: the
-    /// reference of what was local, else the definition.
+    /// Makes two of a symbol: its definition, local, and a reference that others share. The one
+    /// that is new is returned: the reference of what was local, else the definition.
     fn split(&mut self, found: Found) -> SymbolId {
         let new = SymbolId(self.symbols.len() as u32);
         let Some(symbol) = self.symbols.get_mut(found.id.index()) else {

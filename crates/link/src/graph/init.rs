@@ -1,8 +1,10 @@
-//! Functions that an object wants called before its others, and after them: constructors and destructors.
+//! Functions that an object wants called before its others, and after them: constructors and
+//! destructors.
 //!
-//! Problem: objects list such functions in sections of their own, by priorities, in several ways; who calls them must know the
-//! order. Approach: the sections are placed as others are, and when the image is linked their entries are read and brought
-//! into the order of calls. Nothing here calls them: when code may run is for the runtime to say.
+//! Problem: objects list such functions in sections of their own, by priorities, in several ways;
+//! who calls them must know the order. Approach: the sections are placed as others are, and when
+//! the image is linked their entries are read and brought into the order of calls. Nothing here
+//! calls them: when code may run is for the runtime to say.
 //!
 //! | section | its functions are called |
 //! |---|---|
@@ -13,11 +15,11 @@
 //! | `.fini_array` and the like | after the other functions: where the list above ends |
 //! | `.dtors` and the like | as `.fini_array`, but from the first entry to the last |
 //!
-//! Of sections of one priority, those of the file that was added first come first; destructors run in the order that is the
-//! reverse of all this.
+//! Of sections of one priority, those of the file that was added first come first; destructors run
+//! in the order that is the reverse of all this.
 //!
-//! Sources: System V gABI, "Initialization and Termination Functions"; GNU ld's default script, which puts `.ctors` and
-//! `.init_array` into one list.
+//! Sources: System V gABI, "Initialization and Termination Functions"; GNU ld's default script,
+//! which puts `.ctors` and `.init_array` into one list.
 
 use alloc::vec::Vec;
 

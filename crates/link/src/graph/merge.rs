@@ -1,10 +1,11 @@
 //! Several objects become one graph: what one defines others find.
 //!
-//! The first symbol of a name is the one that edges lead to; a definition that outranks the one there takes its place, and
-//! the loser the place of the newcomer, where nobody finds it. So the edges that are there already stay as they are,
-//! and each file's are changed once, when it is added. Tables about code (unwind information, stack maps) are led to the losers:
-//! they describe the code of their own file. Cost: linear in what is added; where a later strong definition replaces a weak
-//! one, in the tables that are there, too.
+//! The first symbol of a name is the one that edges lead to; a definition that outranks the one
+//! there takes its place, and the loser the place of the newcomer, where nobody finds it. So the
+//! edges that are there already stay as they are, and each file's are changed once, when it is
+//! added. Tables about code (unwind information, stack maps) are led to the losers: they describe
+//! the code of their own file. Cost: linear in what is added; where a later strong definition
+//! replaces a weak one, in the tables that are there, too.
 //!
 //! Invariant: of each name that is not local, one symbol has edges and a scope other than local.
 
@@ -32,7 +33,8 @@ impl<'data> Graph<'data> {
         self.take(file, choice).map(|_| ())
     }
 
-    /// Whether the other graph is for the same architecture and of the same format; one without files is of any.
+    /// Whether the other graph is for the same architecture and of the same format; one without
+    /// files is of any.
     pub(crate) fn check_arch(&self, other: &Graph<'_>) -> Result<()> {
         let first = |graph: &Graph<'_>| graph.file_name(0).to_owned();
         // protection: objects-are-for-one-architecture
@@ -57,8 +59,8 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
-    /// Takes all that is in another graph over, but the groups that are not kept. Returns where the edges to each of its
-    /// symbols lead from now on.
+    /// Takes all that is in another graph over, but the groups that are not kept. Returns where the
+    /// edges to each of its symbols lead from now on.
     pub(crate) fn take(&mut self, mut other: Graph<'data>, choice: Choice) -> Result<Vec<SymbolId>> {
         let bases = self.bases(other.sections.len(), other.symbols.len())?;
         self.carry_out(choice, &mut other, &bases);
@@ -95,8 +97,9 @@ impl<'data> Graph<'data> {
         Ok(ids)
     }
 
-    /// Leads tables that are there to the definitions of their files for which those of the newcomer count now: these took
-    /// the newcomer's places. Looks at all tables, if there are such definitions.
+    /// Leads tables that are there to the definitions of their files for which those of the
+    /// newcomer count now: these took the newcomer's places. Looks at all tables, if there are such
+    /// definitions.
     fn stay_with_losers(&mut self, ids: &[SymbolId], bases: &Bases) {
         let mut losers = HashMap::new();
         for (own, first) in (bases.symbol..).map(SymbolId).zip(ids) {

@@ -1,8 +1,10 @@
-//! The link graph: sections are its nodes, relocations its edges, symbols name places. What [`Object`](crate::Object) is for
-//! one file, the graph is for several; the graph of one file is linked the same way.
+//! The link graph: sections are its nodes, relocations its edges, symbols name places. What
+//! [`Object`](crate::Object) is for one file, the graph is for several; the graph of one file is
+//! linked the same way.
 //!
-//! A section here is one block of bytes of one file, or one that a pass added: several have the same name. Edges name
-//! symbols by index, so that nothing is looked up by name when they are applied.
+//! A section here is one block of bytes of one file, or one that a pass added: several have the
+//! same name. Edges name symbols by index, so that nothing is looked up by name when they are
+//! applied.
 //!
 //! Invariant: every edge lies in the bytes of its section, every index in its table.
 
@@ -136,8 +138,8 @@ pub struct Section<'data> {
     pub(crate) retained: bool,
 }
 
-/// A relocation: the bytes at `offset` depend on the address of `target`. Offset and width have been checked
-/// to lie in the section's bytes, the target in the symbols.
+/// A relocation: the bytes at `offset` depend on the address of `target`. Offset and width have
+/// been checked to lie in the section's bytes, the target in the symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     pub(crate) offset: u32,
@@ -163,7 +165,8 @@ pub enum Definition {
         /// Where it is nowhere, its address is 0.
         weak: bool,
     },
-    /// The global offset table of the image: the symbol `_GLOBAL_OFFSET_TABLE_`, on PowerPC `.TOC.`.
+    /// The global offset table of the image: the symbol `_GLOBAL_OFFSET_TABLE_`, on PowerPC
+    /// `.TOC.`.
     GotBase,
     /// The lowest address of the image: the symbol `__ImageBase` of COFF.
     ImageBase,
@@ -182,7 +185,8 @@ pub enum Scope {
     Exported,
 }
 
-/// Which of two symbols of one name counts: the greater one (System V gABI, "Symbol Table", on binding).
+/// Which of two symbols of one name counts: the greater one (System V gABI, "Symbol Table", on
+/// binding).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strength {
     /// Undefined; its address may be 0.
@@ -227,7 +231,8 @@ impl<'data> Graph<'data> {
         self.files.get(file).map_or("a pass", String::as_str)
     }
 
-    /// A graph without files, to which symbols and sections are added. Its format is that of the first file.
+    /// A graph without files, to which symbols and sections are added. Its format is that of the
+    /// first file.
     #[must_use]
     pub fn empty(arch: Arch) -> Self {
         Self {
@@ -249,16 +254,19 @@ impl<'data> Graph<'data> {
         }
     }
 
-    /// How many bytes the image may have, all segments together, with the zeros that are in no file.
+    /// How many bytes the image may have, all segments together, with the zeros that are in no
+    /// file.
     #[must_use]
     pub fn size_limit(&self) -> u64 {
         self.size_limit
     }
 
-    /// Sets how many bytes the image may have, all segments together, where 256 MiB do not suit. At most 1 GiB: what is more
-    /// counts as that. An engine that is told a limit (`Builder::image_limit` of `patchpoint`) uses its own.
+    /// Sets how many bytes the image may have, all segments together, where 256 MiB do not suit. At
+    /// most 1 GiB: what is more counts as that. An engine that is told a limit
+    /// (`Builder::image_limit` of `patchpoint`) uses its own.
     ///
-    /// Zeros that are in no file, as those of `.bss`, count, though they take address space alone until they are written.
+    /// Zeros that are in no file, as those of `.bss`, count, though they take address space alone
+    /// until they are written.
     pub fn set_size_limit(&mut self, bytes: u64) {
         self.size_limit = bytes.min(MAX_SIZE);
     }
@@ -288,8 +296,9 @@ impl<'data> Graph<'data> {
         self.arch.endian()
     }
 
-    /// Whether functions are known by descriptors, as on PowerPC ELFv1: the address of a function's symbol is then that
-    /// of three words, the code's address, a TOC pointer and an environment pointer.
+    /// Whether functions are known by descriptors, as on PowerPC ELFv1: the address of a function's
+    /// symbol is then that of three words, the code's address, a TOC pointer and an environment
+    /// pointer.
     #[must_use]
     pub fn has_descriptors(&self) -> bool {
         self.arch.has_descriptors()
@@ -301,15 +310,15 @@ impl<'data> Graph<'data> {
         &self.files
     }
 
-    /// The sections, file by file, each under its index there; behind them what was added, and, once there is a
-    /// [`Layout`](crate::Layout), one for the common symbols.
+    /// The sections, file by file, each under its index there; behind them what was added, and,
+    /// once there is a [`Layout`](crate::Layout), one for the common symbols.
     #[must_use]
     pub fn sections(&self) -> &[Section<'data>] {
         &self.sections
     }
 
-    /// The symbols, file by file. Of those of one name that files share, edges lead to the first; the others are
-    /// [`Scope::Local`] and have no edges.
+    /// The symbols, file by file. Of those of one name that files share, edges lead to the first;
+    /// the others are [`Scope::Local`] and have no edges.
     #[must_use]
     pub fn symbols(&self) -> &[Symbol<'data>] {
         &self.symbols
@@ -359,7 +368,8 @@ impl Section<'_> {
         &self.name
     }
 
-    /// The index in [`Graph::files`] of the file that it is from; of what was added to the graph one that is not there.
+    /// The index in [`Graph::files`] of the file that it is from; of what was added to the graph
+    /// one that is not there.
     #[must_use]
     pub fn file(&self) -> usize {
         self.file as usize
@@ -377,8 +387,8 @@ impl Section<'_> {
         &self.edges
     }
 
-    /// Whether it is a table about code of its file: what it says of a function it says of that of the file, whichever of the
-    /// functions of that name counts.
+    /// Whether it is a table about code of its file: what it says of a function it says of that of
+    /// the file, whichever of the functions of that name counts.
     pub(crate) fn describes_code(&self) -> bool {
         matches!(self.role, SectionRole::EhFrame | SectionRole::StackMaps) || self.about_code
     }

@@ -1,6 +1,6 @@
-//! Relocations of RISC-V that come in pairs: the lower 12 bits of a distance name the instruction that holds the upper
-//! ones, and a number of variable length is the difference of two symbols (psABI, "Relocations": `PCREL_LO12`,
-//! `SET_ULEB128`).
+//! Relocations of RISC-V that come in pairs: the lower 12 bits of a distance name the instruction
+//! that holds the upper ones, and a number of variable length is the difference of two symbols
+//! (psABI, "Relocations": `PCREL_LO12`, `SET_ULEB128`).
 //!
 //! Invariant: after [`Pairs::find`] every relocation of such a pair has its other half.
 
@@ -14,7 +14,8 @@ use crate::graph::descriptors::Spot;
 use crate::graph::{Edge, Graph, Section, SectionId};
 use crate::relocation::Formula;
 
-/// The index of the edge that holds the upper bits, by its place. Places that no edge names are not in it.
+/// The index of the edge that holds the upper bits, by its place. Places that no edge names are not
+/// in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs(Vec<(Spot, u32)>);
 
@@ -74,7 +75,8 @@ impl Pairs {
         })
     }
 
-    /// The edge that holds the upper bits of the value of which `low` holds the lower ones, with its section.
+    /// The edge that holds the upper bits of the value of which `low` holds the lower ones, with
+    /// its section.
     pub(crate) fn upper<'o, 'd>(
         &self,
         graph: &'o Graph<'d>,

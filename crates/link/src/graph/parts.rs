@@ -1,11 +1,12 @@
-//! Sections that are taken apart function by function: unwind information and stack maps. Each part of such a table is
-//! needed with the code that it describes, not the other way round.
+//! Sections that are taken apart function by function: unwind information and stack maps. Each part
+//! of such a table is needed with the code that it describes, not the other way round.
 //!
-//! Approach: a table is a list of parts, each with the section of code that it describes, the edges that lead out of it, and
-//! the part that it cannot be without. Bytes outside of all parts stay. A table that is not understood has none: it is
-//! kept with all that it refers to.
+//! Approach: a table is a list of parts, each with the section of code that it describes, the edges
+//! that lead out of it, and the part that it cannot be without. Bytes outside of all parts stay. A
+//! table that is not understood has none: it is kept with all that it refers to.
 //!
-//! Sources: Linux Standard Base 5.0, section 10.6 (`.eh_frame`); LLVM, "Stack maps and patch points", on the format.
+//! Sources: Linux Standard Base 5.0, section 10.6 (`.eh_frame`); LLVM, "Stack maps and patch
+//! points", on the format.
 
 use alloc::vec::Vec;
 
@@ -104,7 +105,8 @@ impl Reader<'_, '_> {
         (edge.offset == offset).then_some(section)
     }
 
-    /// The entries of unwind information: of a function (FDE), or what several have in common (CIE).
+    /// The entries of unwind information: of a function (FDE), or what several have in common
+    /// (CIE).
     fn frames(&self) -> Option<Vec<Part>> {
         let (mut parts, mut at) = (Vec::<Part>::new(), 0);
         while u64::from(at) < self.section.bytes.len() as u64 {
@@ -150,7 +152,8 @@ impl Reader<'_, '_> {
         (edge.offset == offset).then_some(edge)
     }
 
-    /// The place of the CIE of the FDE whose identifier is here: the distance back to it, or a relocation to it.
+    /// The place of the CIE of the FDE whose identifier is here: the distance back to it, or a
+    /// relocation to it.
     fn common_of(&self, id_at: u32) -> Option<u32> {
         let Some(edge) = self.edge_at(id_at) else {
             return id_at.checked_sub(self.word(id_at)?);
@@ -237,8 +240,8 @@ fn write_word(bytes: &mut [u8], endian: Endian, at: u32, word: u32) {
     };
 }
 
-/// Changes the distances from FDEs to their CIEs for what is cut between them; those that relocations hold change with
-/// their symbols.
+/// Changes the distances from FDEs to their CIEs for what is cut between them; those that
+/// relocations hold change with their symbols.
 pub(crate) fn mend_frames(section: &mut Section<'_>, endian: Endian, parts: &[Part], cuts: &Cuts) {
     for part in parts {
         let Some(common) = part.needs.and_then(|common| parts.get(common)) else {
@@ -257,8 +260,8 @@ pub(crate) fn mend_frames(section: &mut Section<'_>, endian: Endian, parts: &[Pa
 const FUNCTIONS_AT: u32 = 4;
 const RECORDS_AT: u32 = 12;
 
-/// Changes the numbers of functions and records to those of the functions that are live. `live` says so of the code that
-/// each function is in.
+/// Changes the numbers of functions and records to those of the functions that are live. `live`
+/// says so of the code that each function is in.
 pub(crate) fn mend_maps(
     graph: &Graph<'_>,
     section: &Section<'_>,

@@ -1,12 +1,15 @@
 //! Taking out what nobody needs: everything that no root leads to.
 //!
-//! Problem: a section is needed if one that is needed refers to it, but tables refer to all functions there are. Approach:
-//! tables are taken apart ([`crate::graph::parts`]); a part is needed with its function. So unwind information of a function goes
-//! with it, and what it refers to stays with it; of a stack map the functions and records that are left stay, its numbers
-//! changed. Sections about others (`SHF_LINK_ORDER`) stay with those, and sections of a group with each other.
+//! Problem: a section is needed if one that is needed refers to it, but tables refer to all
+//! functions there are. Approach: tables are taken apart ([`crate::graph::parts`]); a part is
+//! needed with its function. So unwind information of a function goes with it, and what it refers
+//! to stays with it; of a stack map the functions and records that are left stay, its numbers
+//! changed. Sections about others (`SHF_LINK_ORDER`) stay with those, and sections of a group with
+//! each other.
 //!
-//! The unit is the section: functions of one section live together (compile with `-ffunction-sections` to have them
-//! apart). So do the functions of an object of PowerPC ELFv1, whose descriptors are one section.
+//! The unit is the section: functions of one section live together (compile with
+//! `-ffunction-sections` to have them apart). So do the functions of an object of PowerPC ELFv1,
+//! whose descriptors are one section.
 //!
 //! Cost: linear in sections, edges and symbols.
 
@@ -22,8 +25,8 @@ use crate::graph::parts::{Table, mend_frames, mend_maps};
 use crate::graph::{Definition, Edge, Graph, Scope, SectionId, SectionRole, SymbolId};
 
 impl Graph<'_> {
-    /// Takes out all sections that none of the roots leads to: the symbols of these names, and the sections that the
-    /// objects say are to be kept. Without a call of this, everything is kept.
+    /// Takes out all sections that none of the roots leads to: the symbols of these names, and the
+    /// sections that the objects say are to be kept. Without a call of this, everything is kept.
     ///
     /// # Errors
     /// No object defines a root.

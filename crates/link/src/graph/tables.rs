@@ -1,20 +1,25 @@
 //! The global offset table and the stubs: sections of the graph that a pass adds.
 //!
-//! Problem: code loads addresses from a table that is in no object, and calls what its branches may not reach. Approach:
-//! [`Graph::build_tables`] adds a section `.stubs`, with a stub for every symbol outside the graph that a branch leads to, and a
-//! section `.got`, with an entry for every symbol that an edge wants one for, those of the stubs included. Both are sections
-//! like others: an entry is 8 bytes with an absolute edge to its symbol, a stub is instructions with the edges that an assembler
-//! would give them. A pass behind may lead those edges elsewhere, or change the bytes.
+//! Problem: code loads addresses from a table that is in no object, and calls what its branches may
+//! not reach. Approach: [`Graph::build_tables`] adds a section `.stubs`, with a stub for every
+//! symbol outside the graph that a branch leads to, and a section `.got`, with an entry for every
+//! symbol that an edge wants one for, those of the stubs included. Both are sections like others:
+//! an entry is 8 bytes with an absolute edge to its symbol, a stub is instructions with the edges
+//! that an assembler would give them. A pass behind may lead those edges elsewhere, or change the
+//! bytes.
 //!
-//! Edges into the tables go on naming the symbol, as the relocations of the ABIs do; the graph knows which entry and which
-//! stub stand for it ([`Graph::got_entry`], [`Graph::stub`]), and a pass may name others ([`Graph::set_got_entry`],
-//! [`Graph::set_stub`]). What a symbol has already, it is not given again.
+//! Edges into the tables go on naming the symbol, as the relocations of the ABIs do; the graph
+//! knows which entry and which stub stand for it ([`Graph::got_entry`], [`Graph::stub`]), and a
+//! pass may name others ([`Graph::set_got_entry`], [`Graph::set_stub`]). What a symbol has already,
+//! it is not given again.
 //!
-//! Whether a branch goes through its stub is decided when the addresses are known: it does where its target is out of reach
-//! or may not be entered directly. Stubs and entries that nobody needs then are left where they are, as nothing moves any
-//! more; [`Resolved::unused_tables`](crate::Resolved::unused_tables) reports them.
+//! Whether a branch goes through its stub is decided when the addresses are known: it does where
+//! its target is out of reach or may not be entered directly. Stubs and entries that nobody needs
+//! then are left where they are, as nothing moves any more;
+//! [`Resolved::unused_tables`](crate::Resolved::unused_tables) reports them.
 //!
-//! Invariant: what a symbol has lies in its section. Cost: linear in the edges, with no lookup by name.
+//! Invariant: what a symbol has lies in its section. Cost: linear in the edges, with no lookup by
+//! name.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -94,9 +99,10 @@ impl Tables {
 }
 
 impl<'data> Graph<'data> {
-    /// Gives every symbol that an edge wants an entry in the global offset table for one, and every symbol outside the graph
-    /// that a branch leads to a stub, but those that have one. [`Passes`](crate::Passes) run it between pruning and the passes
-    /// behind that; [`Graph::layout`] runs it for what was added later.
+    /// Gives every symbol that an edge wants an entry in the global offset table for one, and every
+    /// symbol outside the graph that a branch leads to a stub, but those that have one.
+    /// [`Passes`](crate::Passes) run it between pruning and the passes behind that;
+    /// [`Graph::layout`] runs it for what was added later.
     ///
     /// # Errors
     /// They would be larger than an image may be.
@@ -115,7 +121,8 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
-    /// The entry in the global offset table that stands for a symbol: its section, and the offset in bytes there.
+    /// The entry in the global offset table that stands for a symbol: its section, and the offset
+    /// in bytes there.
     #[must_use]
     pub fn got_entry(&self, symbol: SymbolId) -> Option<(SectionId, u32)> {
         self.tables.entries.get(symbol)
@@ -127,9 +134,9 @@ impl<'data> Graph<'data> {
         self.tables.stubs.get(symbol)
     }
 
-    /// Lets 8 bytes of a section be the symbol's entry in the global offset table: edges that need one lead there. An edge of
-    /// that section is to write the address there. On PowerPC, where code reaches the table in 16 bits from the TOC pointer, it has
-    /// to be near the others.
+    /// Lets 8 bytes of a section be the symbol's entry in the global offset table: edges that need
+    /// one lead there. An edge of that section is to write the address there. On PowerPC, where
+    /// code reaches the table in 16 bits from the TOC pointer, it has to be near the others.
     ///
     /// That the place is in the section is checked when the graph is laid out.
     pub fn set_got_entry(&mut self, symbol: SymbolId, section: SectionId, offset: u32) {
@@ -137,7 +144,8 @@ impl<'data> Graph<'data> {
         self.tables.entries.set(symbol, (section, offset));
     }
 
-    /// Lets the code at a place of a section be the symbol's stub: branches to the symbol lead there where they do not reach it.
+    /// Lets the code at a place of a section be the symbol's stub: branches to the symbol lead
+    /// there where they do not reach it.
     ///
     /// That the place is in the section is checked when the graph is laid out.
     pub fn set_stub(&mut self, symbol: SymbolId, section: SectionId, offset: u32) {
@@ -163,8 +171,8 @@ impl<'data> Graph<'data> {
         ]
     }
 
-    /// Gives a slot to the target of every edge that wants one, behind those of the section that was built before. Returns whose
-    /// they are, in their order.
+    /// Gives a slot to the target of every edge that wants one, behind those of the section that
+    /// was built before. Returns whose they are, in their order.
     fn give(&self, slots: &mut Slots, size: u32, wants: impl Fn(&Self, &Edge) -> bool) -> Result<Given> {
         let too_large = |size: u64| self.too_large(size);
         let count = self.sections.len();
@@ -326,14 +334,15 @@ impl<'data> Graph<'data> {
         )
     }
 
-    /// Whether a branch may have to go through a stub: to the outside always, within the graph where caller and callee do
-    /// not agree about the TOC pointer.
+    /// Whether a branch may have to go through a stub: to the outside always, within the graph
+    /// where caller and callee do not agree about the TOC pointer.
     fn may_need_stub(&self, edge: &Edge) -> bool {
         edge.relocation.formula().is_branch() && (!self.is_inside(edge) || self.needs_toc_stub(edge))
     }
 
-    /// Whether a branch within the graph has to go through a stub because its caller has no TOC pointer and its callee
-    /// needs one, or the caller has one that the callee may change (ELFv2 ABI, section 3.4.1: 1 in the three bits).
+    /// Whether a branch within the graph has to go through a stub because its caller has no TOC
+    /// pointer and its callee needs one, or the caller has one that the callee may change (ELFv2
+    /// ABI, section 3.4.1: 1 in the three bits).
     pub(crate) fn needs_toc_stub(&self, edge: &Edge) -> bool {
         let other = self
             .symbols

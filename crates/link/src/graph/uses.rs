@@ -1,9 +1,10 @@
 //! Leading uses of definitions elsewhere, by the edges that there are.
 //!
-//! Edges name a symbol, or a place by way of another: for local symbols assemblers mostly name the section, and add the
-//! offset. Such an edge is a use of a function if it leads to its very start, and of a variable if that is all there is in its
-//! section. Where an instruction counts from its own end, what it adds for that is known of calls, jumps and loads of
-//! addresses alone, which is why other places in a section are left alone.
+//! Edges name a symbol, or a place by way of another: for local symbols assemblers mostly name the
+//! section, and add the offset. Such an edge is a use of a function if it leads to its very start,
+//! and of a variable if that is all there is in its section. Where an instruction counts from its
+//! own end, what it adds for that is known of calls, jumps and loads of addresses alone, which is
+//! why other places in a section are left alone.
 //!
 //! Tables about code go on speaking of the code that they were made for.
 
@@ -58,7 +59,8 @@ impl Ways {
         }
     }
 
-    /// Leads the edges of a section to what counts now; those of tables about code to the code that they are about.
+    /// Leads the edges of a section to what counts now; those of tables about code to the code that
+    /// they are about.
     pub(crate) fn lead(&self, graph: &Graph<'_>, section: &mut Section<'_>, reports: &mut [Replaced]) {
         let is_table = section.describes_code();
         let is_code = section.role == SectionRole::Code;
@@ -88,7 +90,8 @@ impl Ways {
         }
     }
 
-    /// What an edge by way of another local symbol, mostly its section's, leads to: with the addend from there on.
+    /// What an edge by way of another local symbol, mostly its section's, leads to: with the addend
+    /// from there on.
     fn aimed(&self, graph: &Graph<'_>, edge: &Edge, from_code: bool) -> Option<(&Way, i64)> {
         let symbol = graph.symbols.get(edge.target.index())?;
         let (Scope::Local, Definition::Section(id, offset)) = (symbol.scope, symbol.definition) else {
@@ -104,7 +107,8 @@ impl Ways {
     }
 }
 
-/// What the addend of an edge is when it leads to the very start of its symbol; `None` where that cannot be told.
+/// What the addend of an edge is when it leads to the very start of its symbol; `None` where that
+/// cannot be told.
 fn own_addend(arch: Arch, edge: &Edge, from_code: bool) -> Option<i64> {
     match edge.relocation.formula() {
         Formula::Absolute | Formula::FromGot => Some(0),
@@ -117,7 +121,8 @@ fn own_addend(arch: Arch, edge: &Edge, from_code: bool) -> Option<i64> {
     }
 }
 
-/// Whether an edge says where its symbol is, not how far apart two are or what another relocation says.
+/// Whether an edge says where its symbol is, not how far apart two are or what another relocation
+/// says.
 fn is_use(edge: &Edge) -> bool {
     !matches!(
         edge.relocation.formula(),

@@ -1,9 +1,10 @@
 //! Where everything goes, relative to three segments whose addresses are not known yet.
 //!
-//! Sections of one role follow each other in the graph's order, those whose zeros are in no file (`.bss`) behind the others, so
-//! that nobody has to make those zeros: the memory has them. Sections that passes have added come last: among them the
-//! stubs and the global offset table ([`crate::graph::tables`]). On PowerPC the objects' own parts of the table, the `.toc`
-//! sections, stand before it. Cost: linear in sections and edges.
+//! Sections of one role follow each other in the graph's order, those whose zeros are in no file
+//! (`.bss`) behind the others, so that nobody has to make those zeros: the memory has them.
+//! Sections that passes have added come last: among them the stubs and the global offset table
+//! ([`crate::graph::tables`]). On PowerPC the objects' own parts of the table, the `.toc` sections,
+//! stand before it. Cost: linear in sections and edges.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -40,8 +41,8 @@ pub struct SegmentRequest {
 pub enum Reach {
     /// Anywhere, the segments within 2 GiB of each other.
     Anywhere,
-    /// Below 2 GiB: the object was compiled for `-relocation-model=static` with the small or medium code
-    /// model, and has addresses in 32 bits.
+    /// Below 2 GiB: the object was compiled for `-relocation-model=static` with the small or medium
+    /// code model, and has addresses in 32 bits.
     Low2GiB,
 }
 
@@ -92,8 +93,8 @@ pub struct Layout<'data> {
     pub(crate) moved: bool,
 }
 
-/// The zero that ends unwind information in memory, for whoever walks it from its address without knowing its
-/// size (`__register_frame`). Compilers leave it to the linker.
+/// The zero that ends unwind information in memory, for whoever walks it from its address without
+/// knowing its size (`__register_frame`). Compilers leave it to the linker.
 pub(crate) const EH_FRAME_END: u64 = 4;
 
 /// A segment that grows.
@@ -222,7 +223,8 @@ impl Places {
         Ok(places)
     }
 
-    /// Places for all sections but those of the table: those with bytes, or those with zeros that are in no file.
+    /// Places for all sections but those of the table: those with bytes, or those with zeros that
+    /// are in no file.
     fn place_all(&mut self, graph: &Graph<'_>, rows: &Rows<'_>, zeros: bool) -> Result<()> {
         for (index, (section, in_table)) in graph.sections.iter().zip(graph.in_table()).enumerate() {
             let is_table = in_table && section.role == SectionRole::ReadOnly;
@@ -242,7 +244,8 @@ impl Places {
         Ok(())
     }
 
-    /// Places sections one behind the other, the first of them aligned as the strictest is: as linkers make one of them.
+    /// Places sections one behind the other, the first of them aligned as the strictest is: as
+    /// linkers make one of them.
     fn place_row(&mut self, graph: &Graph<'_>, row: &PlacedRow<'_>) -> Result<()> {
         let sections = || {
             row.sections
@@ -378,8 +381,8 @@ impl<'data> Layout<'data> {
         &self.segments
     }
 
-    /// How many bytes of a segment there are before zeros that are in no file. Code has all of its own: what is between functions
-    /// traps.
+    /// How many bytes of a segment there are before zeros that are in no file. Code has all of its
+    /// own: what is between functions traps.
     pub(crate) fn filled_len(&self, kind: SegmentKind) -> usize {
         let segments = self.segments.iter().zip(self.filled);
         let mut own = segments.filter(|(request, _)| request.kind == kind);
@@ -396,7 +399,8 @@ impl<'data> Layout<'data> {
         self.reach
     }
 
-    /// The address of the section with this index, if it is placed, when the segments are at these addresses.
+    /// The address of the section with this index, if it is placed, when the segments are at these
+    /// addresses.
     #[must_use]
     pub fn section_addr(&self, index: usize, addrs: &SegmentAddrs) -> Option<CodeAddr> {
         let place = (*self.places.get(index)?)?;
@@ -409,10 +413,10 @@ impl<'data> Layout<'data> {
         &self.graph
     }
 
-    /// Addresses for one reservation at `base`: each segment starts on a page of its own, of `page` bytes (a
-    /// power of two), in the order of [`SegmentKind::ALL`]. Returns them with the size of the reservation.
-    /// `base` is a multiple of the page size and of every alignment; `None` if it is not, or the end is no
-    /// address.
+    /// Addresses for one reservation at `base`: each segment starts on a page of its own, of `page`
+    /// bytes (a power of two), in the order of [`SegmentKind::ALL`]. Returns them with the size of
+    /// the reservation. `base` is a multiple of the page size and of every alignment; `None` if it
+    /// is not, or the end is no address.
     #[must_use]
     pub fn contiguous(&self, base: CodeAddr, page: Len) -> Option<(SegmentAddrs, u64)> {
         let page = u64::from(page.get());

@@ -1,7 +1,8 @@
-//! Sections at places of the caller's choice, for who has to agree with another linker, or keeps what is used together close.
+//! Sections at places of the caller's choice, for who has to agree with another linker, or keeps
+//! what is used together close.
 //!
-//! Invariant: when segments get addresses, no two sections of one overlap, and each is aligned as it asks to be. Cost: a sort of
-//! the sections, if one was moved.
+//! Invariant: when segments get addresses, no two sections of one overlap, and each is aligned as
+//! it asks to be. Cost: a sort of the sections, if one was moved.
 
 use alloc::vec::Vec;
 
@@ -13,9 +14,9 @@ use crate::graph::{Section, SectionId, SectionRole};
 use crate::layout::{EH_FRAME_END, Layout};
 
 impl Layout<'_> {
-    /// Moves a section to this offset in bytes from the start of its segment, which becomes larger if need be. The others stay
-    /// where they are; move those in the way, too. Which segment it is in, its role says
-    /// ([`Section::set_role`]).
+    /// Moves a section to this offset in bytes from the start of its segment, which becomes larger
+    /// if need be. The others stay where they are; move those in the way, too. Which segment it is
+    /// in, its role says ([`Section::set_role`]).
     ///
     /// That it overlaps no other is checked when the segments get addresses.
     ///

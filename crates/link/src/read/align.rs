@@ -1,9 +1,9 @@
-//! Alignment of RISC-V code that a linker may shorten: the assembler leaves as many nops as could be needed, and the
-//! linker takes away those that are not (psABI, "Alignment Relocations").
+//! Alignment of RISC-V code that a linker may shorten: the assembler leaves as many nops as could
+//! be needed, and the linker takes away those that are not (psABI, "Alignment Relocations").
 //!
-//! Where a section starts is known up to its own alignment, which is no less, so it is done when the object is read.
-//! Nothing else is shortened. What moves is what relocations and symbols speak of: in an object with such
-//! relocations, every distance across them is a relocation too.
+//! Where a section starts is known up to its own alignment, which is no less, so it is done when
+//! the object is read. Nothing else is shortened. What moves is what relocations and symbols speak
+//! of: in an object with such relocations, every distance across them is a relocation too.
 
 use alloc::format;
 use alloc::vec::Vec;

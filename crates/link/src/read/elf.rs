@@ -1,5 +1,5 @@
-//! From the bytes of an ELF object to the graph. Every offset, size, alignment and index of the file is
-//! checked here, so that layout and linking need not fail on them.
+//! From the bytes of an ELF object to the graph. Every offset, size, alignment and index of the
+//! file is checked here, so that layout and linking need not fail on them.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -86,7 +86,8 @@ struct Reader<'data> {
 }
 
 impl<'data> Reader<'data> {
-    /// A file that says ELFv2 has no descriptors. `ld.lld -r` marks what it joins so, of whichever convention.
+    /// A file that says ELFv2 has no descriptors. `ld.lld -r` marks what it joins so, of whichever
+    /// convention.
     fn check_convention(&self, section: &Section<'_>) -> Result<()> {
         let is_other = self.arch.is_powerpc64() && !self.arch.has_descriptors();
         if is_other && section.size > 0 && is_descriptors(&section.name) {
@@ -220,7 +221,8 @@ impl<'data> Reader<'data> {
                      your own resolver give its answer",
                 ));
             }
-            // Undefined ones are refused where they are used, and so are marks in the data, such as `$d`.
+            // Undefined ones are refused where they are used, and so are marks in the data, such as
+            // `$d`.
             elf::STT_TLS
                 if raw.st_shndx.get(self.endian) == elf::SHN_UNDEF
                     || raw.st_bind() == elf::STB_LOCAL && raw.st_size.get(self.endian) == 0 =>
@@ -361,7 +363,8 @@ impl<'data> Reader<'data> {
         };
         let place = place(section, relocation, offset)?;
         let target = raw.r_sym(self.endian, false);
-        // Index 0 without a symbol table is the undefined symbol: only relocations without a symbol use it.
+        // Index 0 without a symbol table is the undefined symbol: only relocations without a symbol
+        // use it.
         if target as usize >= symbols.len() {
             let reason = format!("symbol {target} of {} at {offset:#x} is not there", section.name);
             return Err(contradiction("a relocation's symbol", reason));

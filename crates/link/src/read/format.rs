@@ -6,7 +6,8 @@ use alloc::string::String;
 use crate::error::{Error, Result};
 use crate::format::ObjectFormat;
 
-/// `IMAGE_FILE_MACHINE_AMD64`, and the others that objects are likely to be of (PE format, "Machine Types").
+/// `IMAGE_FILE_MACHINE_AMD64`, and the others that objects are likely to be of (PE format, "Machine
+/// Types").
 const COFF_X86_64: [u8; 2] = [0x64, 0x86];
 const COFF_OTHERS: [([u8; 2], &str); 5] = [
     ([0x4c, 0x01], "32-bit x86"),
@@ -18,7 +19,8 @@ const COFF_OTHERS: [([u8; 2], &str); 5] = [
 /// The first bytes of a universal file, read as the others are: it is big-endian.
 const UNIVERSAL: u32 = object::macho::FAT_MAGIC.swap_bytes();
 const UNIVERSAL_64: u32 = object::macho::FAT_MAGIC_64.swap_bytes();
-/// What large COFF objects and import libraries start with in place of a machine (`ANON_OBJECT_HEADER`).
+/// What large COFF objects and import libraries start with in place of a machine
+/// (`ANON_OBJECT_HEADER`).
 const ANONYMOUS: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 /// Where such a file says its machine.
 const ANONYMOUS_MACHINE: usize = 6;

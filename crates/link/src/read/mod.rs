@@ -1,4 +1,5 @@
-//! From the bytes of a relocatable object to the graph: every offset, size, alignment and index of the file is checked here.
+//! From the bytes of a relocatable object to the graph: every offset, size, alignment and index of
+//! the file is checked here.
 
 use alloc::string::String;
 
@@ -17,8 +18,8 @@ mod macho;
 
 /// A relocatable object, read and checked: the graph of one file.
 ///
-/// It borrows the bytes that it was read from. [`Object::layout`] is the next step, or [`Graph::new`] if it is linked
-/// together with others, or changed first.
+/// It borrows the bytes that it was read from. [`Object::layout`] is the next step, or
+/// [`Graph::new`] if it is linked together with others, or changed first.
 #[derive(Clone, Debug)]
 pub struct Object<'data> {
     /// Of a file without a name.
@@ -26,11 +27,12 @@ pub struct Object<'data> {
 }
 
 impl<'data> Object<'data> {
-    /// Reads a relocatable object, as `llc -filetype=obj` or `clang -c` write it: ELF for any architecture of [`Arch`], Mach-O for
-    /// x86-64 and arm64, COFF for x86-64. The format is told from the first bytes.
+    /// Reads a relocatable object, as `llc -filetype=obj` or `clang -c` write it: ELF for any
+    /// architecture of [`Arch`], Mach-O for x86-64 and arm64, COFF for x86-64. The format is told
+    /// from the first bytes.
     ///
-    /// A symbol's name is all of it: of one with a version (`name@VERSION`, as GNU's assembler writes it) the version is a
-    /// part, and resolvers are asked for it so.
+    /// A symbol's name is all of it: of one with a version (`name@VERSION`, as GNU's assembler
+    /// writes it) the version is a part, and resolvers are asked for it so.
     ///
     /// # Errors
     /// Something else, a damaged file, thread-local storage that is not emulated ([`Error::ThreadLocal`](crate::Error::ThreadLocal)), a
@@ -78,11 +80,13 @@ impl<'data> Graph<'data> {
         graph
     }
 
-    /// Adds an object. What it needs and others define, or the other way round, needs no resolver any more.
+    /// Adds an object. What it needs and others define, or the other way round, needs no resolver
+    /// any more.
     ///
-    /// Of definitions of one name a strong one counts before a common one, and that before a weak one; of common ones
-    /// the larger, of others the first. A name is as visible as the file says that says least. What is local to a file
-    /// stays so. Of groups of one name one is kept, by the rule of [`Selection`](crate::Selection).
+    /// Of definitions of one name a strong one counts before a common one, and that before a weak
+    /// one; of common ones the larger, of others the first. A name is as visible as the file says
+    /// that says least. What is local to a file stays so. Of groups of one name one is kept, by the
+    /// rule of [`Selection`](crate::Selection).
     ///
     /// # Errors
     /// Both define a symbol strongly, their groups of one name are not to be chosen from, or the object is for another

@@ -1,13 +1,14 @@
-//! Source: ELF for the Arm 64-bit Architecture (AAELF64), "Relocation optimization". Encodings: Arm Architecture Reference Manual,
-//! section C6.2, under the mnemonics named here.
+//! Source: ELF for the Arm 64-bit Architecture (AAELF64), "Relocation optimization". Encodings: Arm
+//! Architecture Reference Manual, section C6.2, under the mnemonics named here.
 //!
 //! | before | after | the address |
 //! |---|---|---|
 //! | `adrp x0, :got:foo; ldr x0, [x0, :got_lo12:foo]` | `nop; adr x0, foo` | within 1 MiB |
 //! | | `adrp x0, foo; add x0, x0, :lo12:foo` | within 4 GiB |
 //!
-//! As the ABI has it: the two instructions follow each other, both relocations are of one symbol and add nothing, and one
-//! register is written, read and written again, so that nobody else can use what `adrp` leaves in it.
+//! As the ABI has it: the two instructions follow each other, both relocations are of one symbol
+//! and add nothing, and one register is written, read and written again, so that nobody else can
+//! use what `adrp` leaves in it.
 
 use super::{Changes, Code, Edge, Targets};
 use crate::relocation::Fit;

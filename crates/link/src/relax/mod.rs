@@ -1,8 +1,10 @@
-//! Relaxation: code that loads an address from the global offset table computes it instead, where the target is in reach.
+//! Relaxation: code that loads an address from the global offset table computes it instead, where
+//! the target is in reach.
 //!
-//! Lengths stay, so nothing moves. A load is rewritten only where its entry is what the built-in pass makes or looks like that:
-//! eight bytes that nobody writes, with one edge that gives them the symbol's address. Whoever has led an entry elsewhere, or
-//! has put it where it can be written, wants it to be read.
+//! Lengths stay, so nothing moves. A load is rewritten only where its entry is what the built-in
+//! pass makes or looks like that: eight bytes that nobody writes, with one edge that gives them the
+//! symbol's address. Whoever has led an entry elsewhere, or has put it where it can be written,
+//! wants it to be read.
 //!
 //! | | what | where that is allowed |
 //! |---|---|---|
@@ -10,11 +12,12 @@
 //! | AArch64 | `adrp` and `ldr` of an entry, next to each other | AAELF64, "Relocation optimization" |
 //! | RISC-V | `auipc` and `ld` of an entry, both marked with `RELAX` | psABI, "GOT load relaxation" |
 //!
-//! Nothing is done on SystemZ, whose ABI supplement does not speak of it, and on PowerPC, where the entries are the compiler's own, in
-//! sections `.toc`, and what else reads them is not known.
+//! Nothing is done on SystemZ, whose ABI supplement does not speak of it, and on PowerPC, where the
+//! entries are the compiler's own, in sections `.toc`, and what else reads them is not known.
 //!
-//! Branches through stubs need no pass: they go directly where that reaches. Entries and stubs that nobody needs any more stay where
-//! they are ([`Resolved::unused_tables`](crate::Resolved::unused_tables)).
+//! Branches through stubs need no pass: they go directly where that reaches. Entries and stubs that
+//! nobody needs any more stay where they are
+//! ([`Resolved::unused_tables`](crate::Resolved::unused_tables)).
 //!
 //! Cost: linear in the edges.
 
@@ -67,7 +70,8 @@ pub fn relax(resolved: &mut Resolved<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The section, if it is code with loads from the table, and not the stubs: those are for what is out of reach.
+/// The section, if it is code with loads from the table, and not the stubs: those are for what is
+/// out of reach.
 fn loads<'g, 'd>(graph: &'g Graph<'d>, id: SectionId) -> Option<&'g Section<'d>> {
     let is_load = |edge: &Edge| edge.relocation.formula().needs_got();
     let is_stubs = graph.tables.stubs.section == Some(id);

@@ -1,7 +1,9 @@
-//! Source: RISC-V ELF psABI, "GOT load relaxation". Encodings: RISC-V Instruction Set Manual, volume I.
+//! Source: RISC-V ELF psABI, "GOT load relaxation". Encodings: RISC-V Instruction Set Manual,
+//! volume I.
 //!
-//! `auipc a, %got_pcrel_hi(foo); ld b, %pcrel_lo(label)(a)` becomes `auipc a, %pcrel_hi(foo); addi b, a, %pcrel_lo(label)`, if the
-//! compiler has marked both with `RELAX`, and everything that takes the lower bits of that distance is such a load.
+//! `auipc a, %got_pcrel_hi(foo); ld b, %pcrel_lo(label)(a)` becomes `auipc a, %pcrel_hi(foo); addi
+//! b, a, %pcrel_lo(label)`, if the compiler has marked both with `RELAX`, and everything that takes
+//! the lower bits of that distance is such a load.
 
 use alloc::vec::Vec;
 use std::collections::{HashMap, HashSet};
@@ -69,7 +71,8 @@ pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Ch
     }
 }
 
-/// What takes the lower bits of the distance at each offset of the section, with the edges' indices.
+/// What takes the lower bits of the distance at each offset of the section, with the edges'
+/// indices.
 fn lows<'c>(code: &'c Code<'_, '_>) -> HashMap<u32, Vec<(usize, &'c Edge)>> {
     let mut found: HashMap<u32, Vec<_>> = HashMap::new();
     for (index, edge) in code.section.edges.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Source: System V ABI, AMD64 supplement, section B.2 ("Optimize GOTPCRELX Relocations"): the relocations `GOTPCRELX` and
-//! `REX_GOTPCRELX` say that the instruction may be rewritten.
+//! Source: System V ABI, AMD64 supplement, section B.2 ("Optimize GOTPCRELX Relocations"): the
+//! relocations `GOTPCRELX` and `REX_GOTPCRELX` say that the instruction may be rewritten.
 //!
 //! | before | after | the address |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | `test %reg, foo@GOTPCREL(%rip)` | `test $foo, %reg` | of 32 bits |
 //! | `binop foo@GOTPCREL(%rip), %reg` | `binop $foo, %reg` | of 32 bits |
 //!
-//! `binop` is one of `adc add and cmp or sbb sub xor`. An operand of 64 bits takes an address that is one of 31 bits, as it is
-//! extended with its sign.
+//! `binop` is one of `adc add and cmp or sbb sub xor`. An operand of 64 bits takes an address that
+//! is one of 31 bits, as it is extended with its sign.
 
 use super::{Changes, Code, Edge, Targets};
 use crate::relocation::Fit;
@@ -22,10 +22,12 @@ const PC32: u32 = object::elf::R_X86_64_PC32;
 const ADDRESS: u32 = object::elf::R_X86_64_32;
 const SIGNED_ADDRESS: u32 = object::elf::R_X86_64_32S;
 
-/// The distance from the field to the end of its instruction, negative, as these relocations have it.
+/// The distance from the field to the end of its instruction, negative, as these relocations have
+/// it.
 const TO_NEXT: i64 = -4;
 
-/// Of a prefix REX: 64-bit operands, and the upper bits of the register in `reg` and of the one in `rm`.
+/// Of a prefix REX: 64-bit operands, and the upper bits of the register in `reg` and of the one in
+/// `rm`.
 const REX_W: u8 = 8;
 const REX_R: u8 = 4;
 const REX_B: u8 = 1;

@@ -1,10 +1,11 @@
 //! The relocations of AArch64.
 //!
-//! Source: ELF for the Arm 64-bit Architecture (AAELF64), section 5.7 "Relocation types". Encodings of the
-//! instructions: Arm Architecture Reference Manual, section C6.2, under the mnemonics named here. Instructions are
-//! little-endian.
+//! Source: ELF for the Arm 64-bit Architecture (AAELF64), section 5.7 "Relocation types". Encodings
+//! of the instructions: Arm Architecture Reference Manual, section C6.2, under the mnemonics named
+//! here. Instructions are little-endian.
 //!
-//! Stricter than AAELF64 in one thing: PREL32 and PREL16 must fit with their sign, as LLVM reads them back.
+//! Stricter than AAELF64 in one thing: PREL32 and PREL16 must fit with their sign, as LLVM reads
+//! them back.
 
 use object::elf::*;
 

@@ -1,7 +1,8 @@
 //! The relocations of COFF for x86-64.
 //!
-//! Source: PE format, "COFF Relocations (Object Only)", "x64 Processors". All hold what is added in the field. Relative ones
-//! count from the field's end, and those with a number at their end from as many bytes behind it.
+//! Source: PE format, "COFF Relocations (Object Only)", "x64 Processors". All hold what is added in
+//! the field. Relative ones count from the field's end, and those with a number at their end from
+//! as many bytes behind it.
 
 use object::pe::*;
 

@@ -1,10 +1,12 @@
 //! The relocations of Mach-O, for x86-64 and arm64.
 //!
-//! A number alone does not say what a Mach-O relocation does: its length, whether it is relative, and on arm64 the instruction
-//! count too. So several rows have one number, and the reader names the row by formula and field.
+//! A number alone does not say what a Mach-O relocation does: its length, whether it is relative,
+//! and on arm64 the instruction count too. So several rows have one number, and the reader names
+//! the row by formula and field.
 //!
-//! Source: `<mach-o/x86_64/reloc.h>`, `<mach-o/arm64/reloc.h>`; encodings of arm64's instructions as in
-//! [`crate::relocation::aarch64`]. Where they leave it open which 32-bit values fit, what LLVM's JITLink takes.
+//! Source: `<mach-o/x86_64/reloc.h>`, `<mach-o/arm64/reloc.h>`; encodings of arm64's instructions
+//! as in [`crate::relocation::aarch64`]. Where they leave it open which 32-bit values fit, what
+//! LLVM's JITLink takes.
 
 use object::macho::*;
 use patchpoint_isa::Arch;

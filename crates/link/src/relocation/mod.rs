@@ -1,12 +1,13 @@
 //! Relocations: what each computes, which values fit, and where their bits go.
 //!
-//! Problem: five architectures and three formats with some hundred relocations, most of which differ in nothing but the bits of
-//! an instruction that they fill. Approach: a relocation is a row of its architecture's table: a [`Formula`], a
-//! [`Fit`], and a [`Field`] that moves runs of bits. One loop applies them all.
+//! Problem: five architectures and three formats with some hundred relocations, most of which
+//! differ in nothing but the bits of an instruction that they fill. Approach: a relocation is a row
+//! of its architecture's table: a [`Formula`], a [`Fit`], and a [`Field`] that moves runs of bits.
+//! One loop applies them all.
 //!
-//! The letters are those of the ABIs: S the symbol, A the addend, P the place, G the symbol's entry in the
-//! global offset table, GOT that table (on PowerPC the TOC pointer), L the symbol or a stub that goes there, Z the
-//! symbol's size, V what stands in the field.
+//! The letters are those of the ABIs: S the symbol, A the addend, P the place, G the symbol's entry
+//! in the global offset table, GOT that table (on PowerPC the TOC pointer), L the symbol or a stub
+//! that goes there, Z the symbol's size, V what stands in the field.
 
 use alloc::format;
 use alloc::string::String;
@@ -200,7 +201,8 @@ impl Fit {
     }
 }
 
-/// A run of bits: those of the value from `from` on go to the field from bit `at` on, 0 being the least significant.
+/// A run of bits: those of the value from `from` on go to the field from bit `at` on, 0 being the
+/// least significant.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Part {
     from: u8,
@@ -233,7 +235,8 @@ const fn carried(from: u8, bits: u8, at: u8, carry: u16) -> Part {
 pub(crate) struct Field {
     /// How many, up to 8.
     width: u8,
-    /// Two instruction words: bit 0 is the first one's in either byte order, bit 32 the second one's.
+    /// Two instruction words: bit 0 is the first one's in either byte order, bit 32 the second
+    /// one's.
     pair: bool,
     parts: &'static [Part],
 }
@@ -379,8 +382,8 @@ macro_rules! refused_numbers {
 }
 use refused_numbers;
 
-/// The type of an edge: a relocation of its architecture in one of the formats. A graph of one format may have edges of
-/// another's, which a pass makes.
+/// The type of an edge: a relocation of its architecture in one of the formats. A graph of one
+/// format may have edges of another's, which a pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Relocation(&'static Row);
 
@@ -419,7 +422,8 @@ impl Relocation {
         self.0.name
     }
 
-    /// How many bytes it writes; 0 where it writes none, or as many as a number of variable length has.
+    /// How many bytes it writes; 0 where it writes none, or as many as a number of variable length
+    /// has.
     #[must_use]
     pub const fn width(self) -> u8 {
         self.0.field.width
@@ -461,7 +465,8 @@ impl Relocation {
         ) && matches!(self.0.formula, Formula::Relative | Formula::GotEntry)
     }
 
-    /// Whether its target must have an address of 32 bits, as the object's own have only in low memory.
+    /// Whether its target must have an address of 32 bits, as the object's own have only in low
+    /// memory.
     pub(crate) fn needs_low(self) -> bool {
         self.0.formula == Formula::Absolute && self.0.fit.bits == 32
     }
@@ -487,7 +492,8 @@ pub(crate) fn why_refused(arch: Arch, number: u32) -> (String, &'static str) {
     reason(refused, &[], number, unknown)
 }
 
-/// The name of a number and why it is refused: one for which there are rows is, where none of them suits.
+/// The name of a number and why it is refused: one for which there are rows is, where none of them
+/// suits.
 fn reason(refused: &[Refused], rows: &[Row], number: u32, unknown: &'static str) -> (String, &'static str) {
     if let Some(refused) = refused.iter().find(|refused| refused.number == number) {
         return (refused.name.into(), refused.reason);

@@ -1,9 +1,10 @@
 //! The relocations of 64-bit PowerPC, for both of its ABIs.
 //!
-//! Sources: 64-Bit ELF V2 ABI Specification, Power Architecture, section 3.5 "Relocation types"; 64-bit PowerPC ELF ABI
-//! Supplement 1.9 (ELFv1), section 4.5. Formats of instructions: Power ISA, book I, sections 1.6 and 1.6.3 (prefixed).
-//! GOT is the TOC pointer here, 0x8000 behind the table's start. The place of a 16-bit field is the field, not its
-//! instruction. `HA` parts take the carry of the 16 bits below them, which are sign-extended.
+//! Sources: 64-Bit ELF V2 ABI Specification, Power Architecture, section 3.5 "Relocation types";
+//! 64-bit PowerPC ELF ABI Supplement 1.9 (ELFv1), section 4.5. Formats of instructions: Power ISA,
+//! book I, sections 1.6 and 1.6.3 (prefixed). GOT is the TOC pointer here, 0x8000 behind the
+//! table's start. The place of a 16-bit field is the field, not its instruction. `HA` parts take
+//! the carry of the 16 bits below them, which are sign-extended.
 
 use object::elf::*;
 

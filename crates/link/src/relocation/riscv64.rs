@@ -1,10 +1,11 @@
 //! The relocations of RISC-V, 64 bits.
 //!
-//! Source: RISC-V ELF psABI, chapter "Relocations". Formats of instructions: RISC-V Instruction Set Manual, volume I,
-//! section 2.2 (32 bits) and chapter "C" (16 bits). The upper 20 bits of an address take the carry of the lower 12,
-//! which are sign-extended.
+//! Source: RISC-V ELF psABI, chapter "Relocations". Formats of instructions: RISC-V Instruction Set
+//! Manual, volume I, section 2.2 (32 bits) and chapter "C" (16 bits). The upper 20 bits of an
+//! address take the carry of the lower 12, which are sign-extended.
 //!
-//! Nothing is relaxed: RELAX is a hint, and the code is right without it. ALIGN is carried out when the object is read.
+//! Nothing is relaxed: RELAX is a hint, and the code is right without it. ALIGN is carried out when
+//! the object is read.
 
 use object::elf::*;
 

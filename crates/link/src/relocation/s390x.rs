@@ -1,7 +1,8 @@
 //! The relocations of SystemZ.
 //!
-//! Source: ELF Application Binary Interface, s390x Supplement, table "Relocation types". Formats of instructions: z/Architecture
-//! Principles of Operation, chapter 5. A displacement that is counted in halfwords keeps the value's bits from bit 1 on.
+//! Source: ELF Application Binary Interface, s390x Supplement, table "Relocation types". Formats of
+//! instructions: z/Architecture Principles of Operation, chapter 5. A displacement that is counted
+//! in halfwords keeps the value's bits from bit 1 on.
 
 use object::elf::*;
 

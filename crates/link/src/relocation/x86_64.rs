@@ -1,7 +1,7 @@
 //! The relocations of x86-64.
 //!
-//! Source: System V ABI, AMD64 supplement, table 4.9 (relocation types). Which of the 32-bit forms are signed: the
-//! same table's text on R_X86_64_32 and 32S; everything relative is signed.
+//! Source: System V ABI, AMD64 supplement, table 4.9 (relocation types). Which of the 32-bit forms
+//! are signed: the same table's text on R_X86_64_32 and 32S; everything relative is signed.
 
 use object::elf::*;
 

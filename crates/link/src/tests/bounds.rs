@@ -32,7 +32,8 @@ fn undefined(name: &'static str, kind: u8, other: u8) -> Named {
     }
 }
 
-/// An object with the addresses of these symbols, from the start of its code on, behind which these sections are.
+/// An object with the addresses of these symbols, from the start of its code on, behind which these
+/// sections are.
 fn user(main: &'static str, symbols: &[Named], sections: Vec<Made>) -> Vec<u8> {
     let relas = (0..symbols.len() as u64)
         .map(|index| (8 * index, R_X86_64_64, index as u32 + 1, 0))
@@ -78,7 +79,8 @@ fn both(kind: u8, other: u8) -> [Named; 2] {
     ]
 }
 
-/// Objects with other data before and behind their parts of the array, which are aligned in different ways.
+/// Objects with other data before and behind their parts of the array, which are aligned in
+/// different ways.
 #[test]
 fn they_bound_what_all_objects_have() {
     let parts = |first: &[u8], align| {
@@ -115,7 +117,8 @@ fn they_bound_what_all_objects_have() {
     }
 }
 
-/// A part that some object may write makes the array writable; where it is code elsewhere, it is refused.
+/// A part that some object may write makes the array writable; where it is code elsewhere, it is
+/// refused.
 #[test]
 fn parts_of_several_protections_are_brought_together() {
     let objects = [
@@ -199,7 +202,8 @@ fn a_use_keeps_all_parts() {
     assert_eq!(unused.layout().unwrap().segments()[2].size.get(), 0);
 }
 
-/// A section of zeros that are in no file can be bounded, too; and a local symbol of such a name is its file's own.
+/// A section of zeros that are in no file can be bounded, too; and a local symbol of such a name is
+/// its file's own.
 #[test]
 fn local_symbols_of_such_names_are_no_bounds() {
     let own = Named {

@@ -101,7 +101,8 @@ fn an_entry_of_the_table_holds_the_address() {
     assert_eq!(image.got(), Some(CodeAddr::new(READ_ONLY + 0x8000)));
 }
 
-/// A branch, its relocation and where it goes, by architecture: how far it reaches, and how its target is read.
+/// A branch, its relocation and where it goes, by architecture: how far it reaches, and how its
+/// target is read.
 struct Branch {
     arch: Arch,
     text: &'static [u8],

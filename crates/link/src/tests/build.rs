@@ -113,7 +113,8 @@ impl Writer {
 /// A section group: its flags, the index of its symbol, and those of its sections.
 pub(super) type Group<'a> = (u32, u32, &'a [u32]);
 
-/// An object with these sections and symbols. Symbol 0 is the null symbol; the first given has index 1.
+/// An object with these sections and symbols. Symbol 0 is the null symbol; the first given has
+/// index 1.
 pub(crate) fn object(arch: Arch, sections: &[Section], symbols: &[Symbol]) -> Vec<u8> {
     grouped(arch, sections, symbols, &[])
 }

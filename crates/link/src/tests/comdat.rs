@@ -81,7 +81,8 @@ fn of_two_the_first_is_kept() {
     assert_eq!(found(join(one, two).unwrap()), 8);
 }
 
-/// An object that has two groups of one name, of these bytes, and an address of each one's `shared`.
+/// An object that has two groups of one name, of these bytes, and an address of each one's
+/// `shared`.
 fn with_two(bytes: [&[u8]; 2]) -> Vec<u8> {
     let [first, second] = bytes;
     let symbol = |section| Symbol {
@@ -120,8 +121,8 @@ fn of_two_in_one_file_the_first_is_kept() {
     assert!(code.len() < at + 24, "the other one's bytes are not there");
 }
 
-/// An object of COFF, found by a fuzzer: it has a larger group behind a smaller one of its name, so that linked with itself
-/// both files' groups stayed.
+/// An object of COFF, found by a fuzzer: it has a larger group behind a smaller one of its name, so
+/// that linked with itself both files' groups stayed.
 #[test]
 fn of_two_in_one_file_the_larger_may_be_kept() {
     let bytes = include_bytes!("../../../../fuzz/corpus/image/group_twice.obj");
@@ -174,7 +175,8 @@ fn each_rule_chooses() {
     assert!(matches!(error, Error::SymbolDuplicate { symbol, .. } if symbol == "shared"));
 }
 
-/// What a group defined, the one that is kept must define, weak or not: nothing leads to 0 that led to code.
+/// What a group defined, the one that is kept must define, weak or not: nothing leads to 0 that led
+/// to code.
 #[test]
 fn what_the_kept_one_does_not_define_is_missing() {
     let with = |name| {
@@ -204,7 +206,8 @@ fn what_the_kept_one_does_not_define_is_missing() {
     assert_eq!(error, expected);
 }
 
-/// What refers to a section that is left out by another way than a name that is shared cannot be linked.
+/// What refers to a section that is left out by another way than a name that is shared cannot be
+/// linked.
 #[test]
 fn local_symbols_of_what_is_left_out_are_refused() {
     let bytes = |caller| {

@@ -28,8 +28,8 @@ fn is_relative(arch: Arch, number: u32) -> bool {
         .needs_place()
 }
 
-/// Instructions with an operand of 0 and with the one that gives this value, as llvm-mc 19 encodes them. The number is
-/// the offset of the field in the instruction.
+/// Instructions with an operand of 0 and with the one that gives this value, as llvm-mc 19 encodes
+/// them. The number is the offset of the field in the instruction.
 #[rustfmt::skip]
 const ASSEMBLED: &[(Arch, &str, u64, i128, &str, &str)] = &[
     (Arch::AArch64, "R_AARCH64_CALL26", 0, 0x7fffffc, "00000094", "ffffff95"),
@@ -276,7 +276,8 @@ const LIMITS: &[(Arch, &str, i128, i128, i128)] = &[
     (Arch::RiscV64, "R_RISCV_32_PCREL", -G, G - 1, 1),
 ];
 
-/// Links a relocation that gives this value. A branch leads to the object's own data, so that no stub takes its place.
+/// Links a relocation that gives this value. A branch leads to the object's own data, so that no
+/// stub takes its place.
 fn link_value(arch: Arch, name: &str, value: i128) -> crate::error::Result<()> {
     let number = number(arch, name);
     let formula = Relocation::from_elf(arch, number).unwrap().formula();

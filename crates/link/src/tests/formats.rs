@@ -1,4 +1,5 @@
-//! Damaged objects of Mach-O and COFF: refused, or linked without harm. `PATCHPOINT_FUZZ_EXECUTIONS` says how many.
+//! Damaged objects of Mach-O and COFF: refused, or linked without harm.
+//! `PATCHPOINT_FUZZ_EXECUTIONS` says how many.
 
 use core::cell::Cell;
 
@@ -124,8 +125,8 @@ fn an_external_symbol_of_mach_o_without_a_name_is_refused() {
     assert!(Object::parse(&bytes).is_ok());
 }
 
-/// What an object includes is kept where others are pruned, and a name stands for what its object says unless another one
-/// defines it.
+/// What an object includes is kept where others are pruned, and a name stands for what its object
+/// says unless another one defines it.
 #[test]
 fn directives_of_coff_count() {
     let bytes = include_bytes!("../../../../asm-tests/objects/linker/coff_directives.o");

@@ -13,7 +13,8 @@ fn absolute(arch: Arch) -> u32 {
     }
 }
 
-/// A list with these numbers, the second of which is the address of a function 8 bytes into the code.
+/// A list with these numbers, the second of which is the address of a function 8 bytes into the
+/// code.
 fn listing(arch: Arch, name: &'static str, bytes: Vec<u8>) -> Vec<u8> {
     let list = Section {
         name,

@@ -119,7 +119,8 @@ fn no_flipped_bit_panics() {
             bytes[index] ^= mask;
         }
     }
-    // Most damage is in bytes that parsing need not understand: the mutations do get past the header.
+    // Most damage is in bytes that parsing need not understand: the mutations do get past the
+    // header.
     assert!(loaded > 5000, "{loaded}");
 }
 
@@ -250,7 +251,8 @@ fn the_bytes_of_an_object_may_have_any_alignment() {
     }
 }
 
-/// Headers may claim the same bytes many times over: what comes of it stays in proportion to the file.
+/// Headers may claim the same bytes many times over: what comes of it stays in proportion to the
+/// file.
 #[test]
 fn sections_that_share_bytes_do_not_multiply() {
     let (header, _) = section(b".rela.eh_frame");

@@ -96,7 +96,8 @@ fn phases_come_in_order() {
     assert_eq!(*seen.borrow(), order);
 }
 
-/// Blocks, symbols and edges: a table of the two functions, and a word of the code that leads to it.
+/// Blocks, symbols and edges: a table of the two functions, and a word of the code that leads to
+/// it.
 #[test]
 fn a_pass_adds_blocks_symbols_and_edges() {
     let add = |graph: &mut Graph<'_>| {
@@ -362,7 +363,8 @@ fn an_edge_that_needs_an_entry_that_is_not_there_is_refused() {
     );
 }
 
-/// On PowerPC a call out of the graph saves the TOC pointer in a stub; without one it would come back with another's.
+/// On PowerPC a call out of the graph saves the TOC pointer in a stub; without one it would come
+/// back with another's.
 #[test]
 fn a_call_that_needs_a_stub_that_is_not_there_is_refused() {
     let call_and_nop = super::build::hex("0100004800000060");

@@ -95,7 +95,8 @@ fn a_call_out_from_code_without_a_toc_pointer() {
     }
 }
 
-/// The three bits of `st_other`: where callers with the same TOC pointer enter, and who may not enter directly.
+/// The three bits of `st_other`: where callers with the same TOC pointer enter, and who may not
+/// enter directly.
 #[test]
 fn local_entries() {
     V2.into_iter().for_each(local_entries_of);
@@ -117,7 +118,8 @@ fn local_entries_of(arch: Arch) {
     }
     // A callee that may change r2: its caller's is saved and restored.
     assert_eq!(linked(REL24, 1)[..2], [BL | 16, 0xe841_0018]);
-    // A caller without a TOC pointer reaches those that need none directly, the others with r12 set up.
+    // A caller without a TOC pointer reaches those that need none directly, the others with r12 set
+    // up.
     for bits in [0, 1] {
         assert_eq!(linked(REL24_NOTOC, bits)[..2], [BL | 8, NOP]);
     }
@@ -151,7 +153,8 @@ fn toc(len: usize) -> Made {
     }
 }
 
-/// The object's own table is read-only, starts the global one, and is reached by 16 bits up to its last word.
+/// The object's own table is read-only, starts the global one, and is reached by 16 bits up to its
+/// last word.
 #[test]
 fn the_table_of_contents() {
     for arch in ALL {
@@ -290,7 +293,8 @@ fn descriptors_stand_for_their_code() {
     assert_eq!(words_of(arch, &linked.segments[0].bytes)[..2], [BL | 8, NOP]);
 }
 
-/// Calls that are recorded keep the TOC pointer, also those of a function of the same object; others do not.
+/// Calls that are recorded keep the TOC pointer, also those of a function of the same object;
+/// others do not.
 #[test]
 fn recorded_calls_leave_by_stubs() {
     const OBJECTS: [&[u8]; 3] = [

@@ -67,8 +67,8 @@ fn sections_that_say_so_are_kept() {
     assert_eq!(left(&sections(0), &symbols), [ROOT]);
 }
 
-/// Unwind information that is not understood stays, and all functions that it speaks of: lengths that are too large, too
-/// small, or 64-bit; entries whose other half or function is not there.
+/// Unwind information that is not understood stays, and all functions that it speaks of: lengths
+/// that are too large, too small, or 64-bit; entries whose other half or function is not there.
 #[test]
 fn tables_that_are_not_understood_are_kept_whole() {
     let common = |len: u32| [len, 0, 0, 0, 0].map(u32::to_le_bytes).concat();
@@ -121,8 +121,8 @@ fn stack_maps_that_are_not_understood_are_kept_whole() {
     };
     assert_eq!(map(3, 1), [ROOT]);
     let kept = [ROOT, ".llvm_stackmaps", "other"];
-    // An old one does not say which records are whose, of the second function nothing says where it is, and of the last
-    // version nothing is known.
+    // An old one does not say which records are whose, of the second function nothing says where it
+    // is, and of the last version nothing is known.
     assert_eq!(map(1, 1), kept);
     assert_eq!(map(3, 2), kept);
     assert_eq!(map(9, 1), kept);

@@ -33,7 +33,8 @@ fn linked(bytes: &str, rela: Rela, target: u64, relaxed: bool) -> alloc::string:
     code.map(|byte| alloc::format!("{byte:02x}")).collect()
 }
 
-/// Before and after as llvm-mc 19 encodes them, for a target 0x12345678 behind the start. The number is the field's offset.
+/// Before and after as llvm-mc 19 encodes them, for a target 0x12345678 behind the start. The
+/// number is the field's offset.
 #[rustfmt::skip]
 const FORMS: &[(&str, u64, u32, &str)] = &[
     // mov/lea to rax, to r9, to edi; call; jmp.
@@ -90,7 +91,8 @@ fn what_is_out_of_reach_stays() {
 fn what_may_not_be_rewritten_stays() {
     let target = BASE + 0x1234_5678;
     for (bytes, rela) in [
-        // add rax, [rip + x]; mov rax, [rcx + x]; mov without the relocation that allows it; the word after the address.
+        // add rax, [rip + x]; mov rax, [rcx + x]; mov without the relocation that allows it; the
+        // word after the address.
         ("48030500000000cc", (3, REX_GOTPCRELX, 1, -4)),
         ("488b8100000000cc", (3, REX_GOTPCRELX, 1, -4)),
         ("488b0500000000cc", (3, GOTPCREL, 1, -4)),
@@ -249,7 +251,8 @@ fn aarch64_computes_addresses_in_reach() {
 fn aarch64_pairs_that_are_none_stay() {
     let target = BASE + 0x100;
     for (text, relas) in [
-        // Another register loaded; loaded by another; a load of 32 bits; to the stack pointer's number.
+        // Another register loaded; loaded by another; a load of 32 bits; to the stack pointer's
+        // number.
         ("03000090640040f9", PAIR.to_vec()),
         ("03000090830040f9", PAIR.to_vec()),
         ("03000090630040b9", vec![PAIR[0], (4, 312, 1, 0)]),

@@ -31,7 +31,8 @@ fn label(value: u64) -> Symbol {
     }
 }
 
-/// The lower half belongs to the distance from the upper half's place, not from its own; several may share one.
+/// The lower half belongs to the distance from the upper half's place, not from its own; several
+/// may share one.
 #[test]
 fn the_lower_half_of_a_distance_is_that_of_its_upper_half() {
     let mut text = hex("130000009702000013830200");
@@ -154,8 +155,8 @@ fn differences() {
     );
 }
 
-/// Nops that are not needed go, and all that is behind them moves: instructions, relocations, symbols, sizes, and the
-/// differences in other sections.
+/// Nops that are not needed go, and all that is behind them moves: instructions, relocations,
+/// symbols, sizes, and the differences in other sections.
 #[test]
 fn alignment_takes_away_what_is_not_needed() {
     // c.nop; 14 bytes of room; ret; 6 bytes of room; ret

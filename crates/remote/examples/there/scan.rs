@@ -1,4 +1,5 @@
-//! Looks from outside whether a process has, or could get, a writable view of the code that it executes.
+//! Looks from outside whether a process has, or could get, a writable view of the code that it
+//! executes.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,7 +13,8 @@ use patchpoint_remote::Executor;
 
 /// Memory files of code are called that.
 const CODE: &str = "memfd:patchpoint code";
-/// What keeps whoever has a descriptor from a writable view, from changing the file, and from taking that back.
+/// What keeps whoever has a descriptor from a writable view, from changing the file, and from
+/// taking that back.
 const SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
 /// What a look has seen.
@@ -24,8 +26,8 @@ pub(crate) struct Seen {
     pub(crate) executed: u64,
     /// Descriptors of code, which are there for a moment when it is mapped.
     pub(crate) descriptors: u64,
-    /// What must not be: writable views of a file of which another view is executed, views that are writable and
-    /// executable, descriptors without seals.
+    /// What must not be: writable views of a file of which another view is executed, views that are
+    /// writable and executable, descriptors without seals.
     pub(crate) wrong: Vec<String>,
 }
 

@@ -32,8 +32,8 @@ impl Process {
         Ok(builder.build()?)
     }
 
-    /// Takes over code of the process, for an [engine](Self::engine) of it. The addresses in the code's description are
-    /// those of the process, and the promise about it is about that process.
+    /// Takes over code of the process, for an [engine](Self::engine) of it. The addresses in the
+    /// code's description are those of the process, and the promise about it is about that process.
     ///
     /// # Errors
     /// [`Error::ForeignRange`]: the code is not mapped there, can be written or not be executed, or is shared with other

@@ -1,9 +1,10 @@
 //! Whether a stopped thread of another process is in what is to be vacated, or may return there.
 //!
-//! Of the stack every word counts that is an address within: return addresses, and program counters that signal handlers
-//! have saved. That needs no frame pointers and overlooks nothing on that stack; a word that is such an address by
-//! accident makes a thread count as inside that is not. Below the stack pointer nothing counts: there are the return
-//! addresses of calls that have returned.
+//! Of the stack every word counts that is an address within: return addresses, and program counters
+//! that signal handlers have saved. That needs no frame pointers and overlooks nothing on that
+//! stack; a word that is such an address by accident makes a thread count as inside that is not.
+//! Below the stack pointer nothing counts: there are the return addresses of calls that have
+//! returned.
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::publish::Vacated;

@@ -1,14 +1,16 @@
 //! Patching a process that knows nothing of this library: for tools. Linux, x86-64.
 //!
-//! **Problem.** The code of a running process is to be changed by another one, a profiler or a tracer, with what an engine
-//! promises: checked sequences, all sites or none, no thread in the midst of what changes.
+//! **Problem.** The code of a running process is to be changed by another one, a profiler or a
+//! tracer, with what an engine promises: checked sequences, all sites or none, no thread in the
+//! midst of what changes.
 //!
-//! **Approach.** An engine of this process, whose world and memory are the other's. To write, the world stops every thread
-//! of that process by `ptrace`, also those that are started meanwhile, and looks where each one is: its program counter, its
-//! registers, and every word of its stack from the stack pointer to the end of the mapping. If one is in what changes, or
-//! may return there, all go on and are stopped again a little later, until none is or the patience ends. The bytes are
-//! compared, written and read back through `/proc/PID/mem`, which writes pages that the process itself cannot. Then all
-//! threads are let go, whatever happened.
+//! **Approach.** An engine of this process, whose world and memory are the other's. To write, the
+//! world stops every thread of that process by `ptrace`, also those that are started meanwhile, and
+//! looks where each one is: its program counter, its registers, and every word of its stack from
+//! the stack pointer to the end of the mapping. If one is in what changes, or may return there, all
+//! go on and are stopped again a little later, until none is or the patience ends. The bytes are
+//! compared, written and read back through `/proc/PID/mem`, which writes pages that the process
+//! itself cannot. Then all threads are let go, whatever happened.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -31,22 +33,24 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! **Why threads execute the new bytes.** A stopped thread is in the kernel, and goes on only when it is let go, after the
-//! write. The write itself goes through the kernel, which makes the instruction cache agree with what is written as
-//! executable (`copy_to_user_page`; "The Linux Kernel", core-api/cachetlb). On x86-64, instruction caches snoop on stores;
-//! what a core had fetched of the old bytes is gone with the return from the kernel that follows. It is what every debugger
-//! that sets a breakpoint relies on. On other architectures the same is documented, but where a thread is cannot be read
-//! yet: they are refused.
+//! **Why threads execute the new bytes.** A stopped thread is in the kernel, and goes on only when
+//! it is let go, after the write. The write itself goes through the kernel, which makes the
+//! instruction cache agree with what is written as executable (`copy_to_user_page`; "The Linux
+//! Kernel", core-api/cachetlb). On x86-64, instruction caches snoop on stores; what a core had
+//! fetched of the old bytes is gone with the return from the kernel that follows. It is what every
+//! debugger that sets a breakpoint relies on. On other architectures the same is documented, but
+//! where a thread is cannot be read yet: they are refused.
 //!
-//! **Invariants.** Every thread that was stopped is let go when the stop ends, also by an error or a panic. If this
-//! process dies in between, the kernel lets them go; sites that were not all written then stay so, which is the one way to
-//! have some of a transaction.
+//! **Invariants.** Every thread that was stopped is let go when the stop ends, also by an error or
+//! a panic. If this process dies in between, the kernel lets them go; sites that were not all
+//! written then stay so, which is the one way to have some of a transaction.
 //!
-//! **Limits.** A thread that is inside is waited for by trying again, ever more seldom: one that is hardly ever outside may
-//! never be found there, and is an error that names it. Sites are changed in place, by sequences that fit: no memory of the process is allocated, so there are no
-//! stubs, no exit stubs and no live modules; each is refused by type. A system call in which a thread waits may return `EINTR`
-//! when it is stopped (ptrace(2), signal(7)). Who waits for all children of this process by another thread may take the
-//! news that a thread has stopped.
+//! **Limits.** A thread that is inside is waited for by trying again, ever more seldom: one that is
+//! hardly ever outside may never be found there, and is an error that names it. Sites are changed
+//! in place, by sequences that fit: no memory of the process is allocated, so there are no stubs,
+//! no exit stubs and no live modules; each is refused by type. A system call in which a thread
+//! waits may return `EINTR` when it is stopped (ptrace(2), signal(7)). Who waits for all children
+//! of this process by another thread may take the news that a thread has stopped.
 //!
 //! **Cost.** Some ten microseconds per thread of the process and stop.
 
@@ -92,7 +96,8 @@ struct Shared {
 }
 
 impl Process {
-    /// Names a process, and how long its threads may take to stop, and again to be found outside of what is changed.
+    /// Names a process, and how long its threads may take to stop, and again to be found outside of
+    /// what is changed.
     ///
     /// # Safety
     /// As long as this, its engine and its memories exist: nobody else changes the code that is adopted of the process;
@@ -128,7 +133,8 @@ impl Process {
             turn: Mutex::new(()),
             engines: Arc::default(),
         }));
-        // What was opened is of the process that the handle names: the number was its own until now.
+        // What was opened is of the process that the handle names: the number was its own until
+        // now.
         process.0.check_alive()?;
         Ok(process)
     }

@@ -76,7 +76,8 @@ pub(super) fn news(thread: i32) -> News {
     match unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL | libc::WNOHANG) } {
         0 => News::None,
         1.. if libc::WIFSTOPPED(status) => {
-            // Only a stop by an event, the one that was asked for among them, says which above the signal's number.
+            // Only a stop by an event, the one that was asked for among them, says which above the
+            // signal's number.
             let is_event = status >> 16 != 0;
             let signal = if is_event { 0 } else { libc::WSTOPSIG(status) };
             News::Stopped { signal }

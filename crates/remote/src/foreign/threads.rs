@@ -1,7 +1,8 @@
 //! All threads of a process, stopped.
 //!
-//! Threads are listed and stopped until a list has none that is not stopped already: who is stopped starts no others. The
-//! thread that stops them is their tracer, and the only one that can let them go; so the value stays with it.
+//! Threads are listed and stopped until a list has none that is not stopped already: who is stopped
+//! starts no others. The thread that stops them is their tracer, and the only one that can let them
+//! go; so the value stays with it.
 
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};

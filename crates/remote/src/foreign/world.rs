@@ -13,7 +13,8 @@ use super::threads::AllStopped;
 use super::{Shared, look, system};
 use crate::error::{Error, Result};
 
-/// How long threads go on that were found inside before they are stopped again, at first and at most.
+/// How long threads go on that were found inside before they are stopped again, at first and at
+/// most.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
@@ -27,7 +28,8 @@ impl ForeignWorld {
         let until = Instant::now() + self.0.patience;
         let mut pause = FIRST_PAUSE;
         loop {
-            // Each stop has all of the time: one that begins late must not be taken for one that does not come about.
+            // Each stop has all of the time: one that begins late must not be taken for one that
+            // does not come about.
             let stopped = AllStopped::stop(&self.0, Instant::now() + self.0.patience)?;
             let found = stopped.ids().try_for_each(|thread| self.check(thread, vacated));
             match found {

@@ -1,11 +1,13 @@
-//! Connections between processes that did not start each other: a socket in a folder that only this user can enter.
+//! Connections between processes that did not start each other: a socket in a folder that only this
+//! user can enter.
 //!
-//! Not in the abstract namespace (unix(7)): such a name is seen by every process in the network namespace, every user's, and
-//! is free for anybody once its listener is gone, so that who connects later meets whoever took it. In a new folder of
-//! mode 0700 no other user finds the socket, and none can put another in its place, not even when the listener was
-//! killed and has left it behind. Where the folder above lets others move what is in it (it belongs to somebody else, or
-//! everybody may write to it and it is not sticky), a place can be replaced all the same: so both sides ask the
-//! system who the other is, and for a proof.
+//! Not in the abstract namespace (unix(7)): such a name is seen by every process in the network
+//! namespace, every user's, and is free for anybody once its listener is gone, so that who connects
+//! later meets whoever took it. In a new folder of mode 0700 no other user finds the socket, and
+//! none can put another in its place, not even when the listener was killed and has left it behind.
+//! Where the folder above lets others move what is in it (it belongs to somebody else, or everybody
+//! may write to it and it is not sticky), a place can be replaced all the same: so both sides ask
+//! the system who the other is, and for a proof.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -23,7 +25,8 @@ use super::socket::Socket;
 /// How many may wait to be accepted. Who comes then waits until there is room.
 const BACKLOG: libc::c_int = 128;
 
-/// A place to which others connect. It is taken away again when this is dropped; who is killed leaves it behind.
+/// A place to which others connect. It is taken away again when this is dropped; who is killed
+/// leaves it behind.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
@@ -152,7 +155,8 @@ fn open(flags: libc::c_int) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A path as an address, and the address's length. An empty path is none: the system would take it for any place.
+/// A path as an address, and the address's length. An empty path is none: the system would take it
+/// for any place.
 fn address(path: &Path) -> Result<(libc::sockaddr_un, libc::socklen_t), Errno> {
     // SAFETY: all zeros is a valid address, of nothing.
     let mut address = unsafe { MaybeUninit::<libc::sockaddr_un>::zeroed().assume_init() };

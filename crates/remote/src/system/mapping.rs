@@ -9,13 +9,14 @@ use patchpoint::error::Errno;
 use super::{last_errno, page_size};
 use crate::protocol::{Access, View};
 
-/// What nobody can take off a file of code: its writable view is the controller's alone, and its length stays.
+/// What nobody can take off a file of code: its writable view is the controller's alone, and its
+/// length stays.
 const CODE_SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | LENGTH_SEALS;
 /// The same for data: a process that shortens the file would kill whoever reads it.
 const LENGTH_SEALS: i32 = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
-/// A view of another process's file. Dropping it unmaps it: nothing may refer to it then. A fork's child has no such view,
-/// neither of code nor of data.
+/// A view of another process's file. Dropping it unmaps it: nothing may refer to it then. A fork's
+/// child has no such view, neither of code nor of data.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) range: CodeRange,

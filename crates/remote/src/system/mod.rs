@@ -1,4 +1,5 @@
-//! What is asked of the system: connections, mappings, and threads on stacks of the caller's choice.
+//! What is asked of the system: connections, mappings, and threads on stacks of the caller's
+//! choice.
 
 #![allow(unsafe_code)]
 

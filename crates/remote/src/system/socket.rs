@@ -1,7 +1,8 @@
 //! A connection between two processes: whole messages, each with the descriptors that come with it.
 //!
-//! A socket of messages (`SOCK_SEQPACKET`, unix(7)): a message arrives whole or not at all, in order, and the end of the
-//! other process is the end of the connection, whatever killed it. Waiting is bounded where the caller says so.
+//! A socket of messages (`SOCK_SEQPACKET`, unix(7)): a message arrives whole or not at all, in
+//! order, and the end of the other process is the end of the connection, whatever killed it.
+//! Waiting is bounded where the caller says so.
 
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -24,7 +25,8 @@ pub(crate) enum Trouble {
     Gone,
     /// Nothing came in time.
     Late,
-    /// The message was longer than the buffer, or had more descriptors than one, or any where none may be.
+    /// The message was longer than the buffer, or had more descriptors than one, or any where none
+    /// may be.
     TooLong,
     /// The system refused.
     Refused(Errno),
@@ -95,8 +97,8 @@ impl Socket {
         asked != 0 && poll.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
     }
 
-    /// Whether this process and the one at the other end have one user: the one that it had when it connected, or began to
-    /// listen.
+    /// Whether this process and the one at the other end have one user: the one that it had when it
+    /// connected, or began to listen.
     pub(crate) fn is_of_this_user(&self) -> Result<bool, Errno> {
         let mut peer = MaybeUninit::<libc::ucred>::zeroed();
         let mut len = size_of::<libc::ucred>() as libc::socklen_t;
@@ -196,8 +198,9 @@ impl Socket {
         }
     }
 
-    /// Receives a message that is there already; `None` if there is none yet. It may have no descriptors: with such it is
-    /// refused, and they are not even opened, which is right for somebody of whom nothing is known.
+    /// Receives a message that is there already; `None` if there is none yet. It may have no
+    /// descriptors: with such it is refused, and they are not even opened, which is right for
+    /// somebody of whom nothing is known.
     pub(crate) fn receive_bare(&self, into: &mut [u8]) -> Result<Option<usize>, Trouble> {
         // protection: remote-strangers-open-nothing
         match self.try_receive(into, libc::MSG_DONTWAIT, 0) {
@@ -207,8 +210,8 @@ impl Socket {
         }
     }
 
-    /// Receives a message, with so many bytes for what comes with it. Every descriptor that comes is either returned or
-    /// closed.
+    /// Receives a message, with so many bytes for what comes with it. Every descriptor that comes
+    /// is either returned or closed.
     fn try_receive(
         &self,
         into: &mut [u8],
@@ -251,14 +254,16 @@ fn header(part: &mut libc::iovec) -> libc::msghdr {
     message
 }
 
-/// The descriptors that somebody sent with a message. The others in it, which the system adds, are closed.
+/// The descriptors that somebody sent with a message. The others in it, which the system adds, are
+/// closed.
 ///
-/// The room for them is rounded up, and a sender chooses how many there are: what is not taken out here stays open for
-/// ever.
+/// The room for them is rounded up, and a sender chooses how many there are: what is not taken out
+/// here stays open for ever.
 ///
 /// # Safety
 ///
-/// The header is one that the kernel has filled in, and this is called once for it: the descriptors have no owner yet.
+/// The header is one that the kernel has filled in, and this is called once for it: the descriptors
+/// have no owner yet.
 unsafe fn received_files(message: &libc::msghdr) -> SmallVec<[OwnedFd; 1]> {
     let mut files = SmallVec::new();
     // SAFETY: the header is the kernel's.

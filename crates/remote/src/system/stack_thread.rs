@@ -15,7 +15,8 @@ unsafe impl Send for StackThread {}
 type Work = Box<dyn FnOnce() + Send>;
 
 impl StackThread {
-    /// Starts a thread on this stack, which is mapped, writable and used by nobody until the thread has been joined.
+    /// Starts a thread on this stack, which is mapped, writable and used by nobody until the thread
+    /// has been joined.
     ///
     /// # Errors
     /// The system refuses.

@@ -1,11 +1,13 @@
-//! What runs in the executor, and tries to get a writable view of its code by every way that there is.
+//! What runs in the executor, and tries to get a writable view of its code by every way that there
+//! is.
 
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 
-/// What the executor has of this: `attack` takes the address and length of code, and returns a bit for each way that
-/// worked, in the order of [`ways`]; bit 63 if those with a descriptor of the file could be tried, by way of what the
-/// process has mapped, which is a matter of privilege, and bit 62 if a child could trace it.
+/// What the executor has of this: `attack` takes the address and length of code, and returns a bit
+/// for each way that worked, in the order of [`ways`]; bit 63 if those with a descriptor of the
+/// file could be tried, by way of what the process has mapped, which is a matter of privilege, and
+/// bit 62 if a child could trace it.
 pub(crate) fn symbols() -> [(&'static str, usize); 2] {
     [
         ("attack", attack as *const () as usize),
@@ -116,9 +118,11 @@ extern "C" fn attack(at: u64, len: u64) -> u64 {
     bits | also(tried, BY_FILE) | also(traced.is_some(), BY_TRACER)
 }
 
-/// Lets a child trace this thread and write there. Which of its ways worked; `None` if it may not trace.
+/// Lets a child trace this thread and write there. Which of its ways worked; `None` if it may not
+/// trace.
 ///
-/// From a thread of its own: a fork's child has the stack of its parent's, which here two processes share already.
+/// From a thread of its own: a fork's child has the stack of its parent's, which here two processes
+/// share already.
 fn by_tracer(at: u64) -> Option<[bool; 2]> {
     std::thread::spawn(move || by_child(at)).join().unwrap()
 }
@@ -145,7 +149,8 @@ fn by_child(at: u64) -> Option<[bool; 2]> {
     }
 }
 
-/// In the child: traces that thread, and writes. A bit for each way that worked, or 4 if it may not.
+/// In the child: traces that thread, and writes. A bit for each way that worked, or 4 if it may
+/// not.
 ///
 /// # Safety
 /// Nothing but the code at the address is written.
@@ -167,8 +172,8 @@ unsafe fn trace(thread: libc::pid_t, path: &CString, at: u64, word: i64) -> i32 
     }
 }
 
-/// Cuts the file of which data at an address is a view. 2 where that could not be tried, as for `attack`; 1 where it
-/// worked.
+/// Cuts the file of which data at an address is a view. 2 where that could not be tried, as for
+/// `attack`; 1 where it worked.
 extern "C" fn shorten(at: u64) -> u64 {
     let path = map_file(at);
     // SAFETY: a C string; the descriptor is checked.
@@ -235,7 +240,8 @@ fn ways_of(fd: i32, len: usize) -> [bool; 6] {
     }
 }
 
-/// That the test's own file, which has no seals, can be changed by all of them: else the ways would show nothing.
+/// That the test's own file, which has no seals, can be changed by all of them: else the ways would
+/// show nothing.
 #[test]
 fn the_ways_work_where_nothing_forbids_them() {
     // SAFETY: a C string; the descriptor is checked, and owned by the file.
@@ -249,8 +255,8 @@ fn the_ways_work_where_nothing_forbids_them() {
     assert!(shared && made && written && cut && hole);
 }
 
-/// Nor does the way by a tracer show nothing: it writes to private pages that nobody can write, which is what debuggers do.
-/// The code is safe from it because it is shared.
+/// Nor does the way by a tracer show nothing: it writes to private pages that nobody can write,
+/// which is what debuggers do. The code is safe from it because it is shared.
 #[test]
 fn a_tracer_writes_private_code() {
     let rx = libc::PROT_READ | libc::PROT_EXEC;

@@ -90,8 +90,8 @@ fn a_handler_changes_its_own_site() {
     assert_eq!(setup.misses.load(Ordering::Relaxed), 3);
 }
 
-/// The loop is invalidated in its middle; at its stackmap the handler reads the live values, those on the stack too,
-/// and leaves the frame.
+/// The loop is invalidated in its middle; at its stackmap the handler reads the live values, those
+/// on the stack too, and leaves the frame.
 #[test]
 fn an_invalidated_loop_is_left_with_its_values() {
     let handlers = Handlers {
@@ -132,8 +132,8 @@ fn an_invalidated_loop_is_left_with_its_values() {
     assert_eq!(setup.get(one), Ok(2));
 }
 
-/// Readers execute a live site in as many threads while it is changed: each call returns what one of the sequences
-/// finds.
+/// Readers execute a live site in as many threads while it is changed: each call returns what one
+/// of the sequences finds.
 #[test]
 fn live_sites_change_under_execution() {
     let mut setup = setup(Handlers::default(), true);
@@ -232,7 +232,8 @@ fn the_program_is_an_executor() {
     assert_eq!(setup.get(one), Ok(1234));
 }
 
-/// The shadow of a live module gets a trap; the thread that runs into it comes here with its values.
+/// The shadow of a live module gets a trap; the thread that runs into it comes here with its
+/// values.
 #[test]
 fn a_shadow_of_a_live_module_is_invalidated_while_it_runs() {
     let handlers = Handlers {

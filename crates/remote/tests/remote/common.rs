@@ -106,7 +106,8 @@ pub(crate) struct Setup {
 pub(crate) struct Handlers {
     pub(crate) miss: Option<Box<Handler>>,
     pub(crate) deopt: Option<Box<Handler>>,
-    /// Whether the world's threads promise nothing, so that every change makes those of the executor serialize.
+    /// Whether the world's threads promise nothing, so that every change makes those of the
+    /// executor serialize.
     pub(crate) immediate: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Code in another process: calls, changes and ways out of it, and what happens when either side ends.
+//! Code in another process: calls, changes and ways out of it, and what happens when either side
+//! ends.
 #![cfg(target_os = "linux")]
 #![allow(
     unsafe_code,

@@ -1,4 +1,5 @@
-//! The examples `live_stress`, `tiny_language` and `differential` in short, with code of another process.
+//! The examples `live_stress`, `tiny_language` and `differential` in short, with code of another
+//! process.
 
 use crate::common::{self, compiled};
 use crate::compare::{self, compare};

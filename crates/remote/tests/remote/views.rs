@@ -98,7 +98,8 @@ fn no_descriptor_of_the_code_is_left() {
     }
 }
 
-/// Who reads data that is not there any more is killed: the executor must not be able to do that to the controller.
+/// Who reads data that is not there any more is killed: the executor must not be able to do that to
+/// the controller.
 #[test]
 fn the_executor_cannot_cut_shared_data() {
     let mut setup = setup(Handlers::default(), false);

@@ -1,4 +1,5 @@
-//! Quiescent modules that several threads of the executor execute: the engine's own world stops them between messages.
+//! Quiescent modules that several threads of the executor execute: the engine's own world stops
+//! them between messages.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -91,7 +92,8 @@ impl Setup {
         self.module.sites().find(|site| site.id().get() == id).unwrap()
     }
 
-    /// `call_7` calls `any_7`, which goes to the handler, and adds 10: so the call returns into the midst of its site.
+    /// `call_7` calls `any_7`, which goes to the handler, and adds 10: so the call returns into the
+    /// midst of its site.
     fn nest(&self) {
         let any = self.entry("any_7");
         // SAFETY: the function can be called from the site.
@@ -102,7 +104,8 @@ impl Setup {
     }
 }
 
-/// Whole sites are rewritten, thousands of times, while two threads execute them: versions only grow.
+/// Whole sites are rewritten, thousands of times, while two threads execute them: versions only
+/// grow.
 #[test]
 fn sites_are_changed_between_the_calls_of_other_threads() {
     let setup = setup(Duration::from_secs(60));
@@ -172,8 +175,8 @@ fn a_call_that_does_not_end_is_an_error() {
     setup.change(107, &adds(4)).unwrap();
 }
 
-/// A handler changes the site that it comes from, and not the one into which its thread returns: at once, as waiting would
-/// change nothing.
+/// A handler changes the site that it comes from, and not the one into which its thread returns: at
+/// once, as waiting would change nothing.
 #[test]
 fn a_handler_cannot_change_the_site_that_it_returns_to() {
     let setup = setup(Duration::from_secs(600));

@@ -1,5 +1,5 @@
-//! The process that is patched: it has compiled code in memory of its own, executes it by several threads and checks each
-//! result, and knows nothing of who changes it.
+//! The process that is patched: it has compiled code in memory of its own, executes it by several
+//! threads and checks each result, and knows nothing of who changes it.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -70,7 +70,8 @@ fn map(object: &Object) -> u64 {
     }
 }
 
-/// Calls a function and takes apart what it has added: the version of its site. `None` for what no version adds.
+/// Calls a function and takes apart what it has added: the version of its site. `None` for what no
+/// version adds.
 fn call(function: u64, x: u64) -> Option<u64> {
     // SAFETY: a function of the object, of that signature.
     let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(function as usize) };

@@ -123,7 +123,8 @@ impl Setup {
         self.module.sites().find(|site| site.id().get() == id).unwrap()
     }
 
-    /// Of a version, for both kinds of sites: some call, and so leave a return address in the midst of theirs.
+    /// Of a version, for both kinds of sites: some call, and so leave a return address in the midst
+    /// of theirs.
     fn sequence(&self, id: u64, version: u64) -> Sequence {
         match id == 207 && version % 4 == 1 {
             // SAFETY: the function can be called from the site.
@@ -158,8 +159,8 @@ impl Drop for Setup {
     }
 }
 
-/// Threads execute both sites, threads come and go, signals arrive; every result is that of a version, and none is older
-/// than one before.
+/// Threads execute both sites, threads come and go, signals arrive; every result is that of a
+/// version, and none is older than one before.
 #[test]
 fn a_running_process_is_patched_thousands_of_times() {
     let mut setup = setup(2, Duration::from_secs(20));
@@ -183,8 +184,8 @@ fn a_running_process_is_patched_thousands_of_times() {
     assert_eq!(setup.ask("is original"), [1]);
 }
 
-/// A thread that waits in a call from a site returns there: the change fails, and nothing has changed; it succeeds when the
-/// thread has left.
+/// A thread that waits in a call from a site returns there: the change fails, and nothing has
+/// changed; it succeeds when the thread has left.
 #[test]
 fn a_thread_in_a_site_is_waited_for() {
     let mut setup = setup(1, Duration::from_secs(2));

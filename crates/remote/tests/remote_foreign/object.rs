@@ -1,4 +1,5 @@
-//! The object of the example `live_stress`, read by hand: its code for a process that has no loader, and its stack map.
+//! The object of the example `live_stress`, read by hand: its code for a process that has no
+//! loader, and its stack map.
 
 use object::{Object as _, ObjectSection, ObjectSymbol, RelocationTarget};
 

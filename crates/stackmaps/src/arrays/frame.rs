@@ -22,7 +22,8 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The one at `index` of the map at `map`, which were checked; of another place it may be nonsense.
+    /// The one at `index` of the map at `map`, which were checked; of another place it may be
+    /// nonsense.
     pub(crate) fn read(data: &'a [u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> Self {
         let (bytes, arrays) = (Bytes { data, endian }, Arrays::read(data, endian, dialect, map));
         let at = arrays.frames + index as usize * dialect.frame_size();
@@ -68,7 +69,8 @@ impl<'a> Frame<'a> {
         Len::new(self.function_size)
     }
 
-    /// The size of the frame, as version 3 counts it; unknown also where the frame has no fixed size.
+    /// The size of the frame, as version 3 counts it; unknown also where the frame has no fixed
+    /// size.
     #[must_use]
     pub fn stack_size(&self) -> StackSize {
         match self.stack_size {
@@ -108,7 +110,8 @@ impl<'a> Frame<'a> {
         DwarfReg::new(self.base)
     }
 
-    /// Whether [`registers`](Self::registers) are all that there are: the fork's dialect does not tell them.
+    /// Whether [`registers`](Self::registers) are all that there are: the fork's dialect does not
+    /// tell them.
     #[must_use]
     pub fn lists_registers(&self) -> bool {
         self.dialect == Dialect::Proposal

@@ -201,7 +201,8 @@ impl Map<'_> {
         starts.try_for_each(|at| check_location(self.bytes, at, LOCATION, constants))
     }
 
-    /// Frame registers are there, and each frame's records begin where those of the frame before end.
+    /// Frame registers are there, and each frame's records begin where those of the frame before
+    /// end.
     fn check_frames(&self) -> Result<()> {
         let Arrays {
             frames, registers, ..

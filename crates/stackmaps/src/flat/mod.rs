@@ -1,16 +1,19 @@
-//! The flat layout that was proposed for version 2: arrays of entries of fixed size, and indices between them.
+//! The flat layout that was proposed for version 2: arrays of entries of fixed size, and indices
+//! between them.
 //!
-//! Problem: versions 1 to 3 do not say how long a function is, how many bytes a record reserves, where a function keeps
-//! its caller's registers, nor whether live-outs were looked for at all. The flat layout does, and was never part of a
-//! released LLVM. Approach: it is checked once, whole, as the others are, and read through the same
-//! [`StackMap`](super::StackMap) and [`Record`](super::Record); what it says more is in [`Frame`],
+//! Problem: versions 1 to 3 do not say how long a function is, how many bytes a record reserves,
+//! where a function keeps its caller's registers, nor whether live-outs were looked for at all. The
+//! flat layout does, and was never part of a released LLVM. Approach: it is checked once, whole, as
+//! the others are, and read through the same [`StackMap`](super::StackMap) and
+//! [`Record`](super::Record); what it says more is in [`Frame`],
 //! [`Record::reserved`](super::Record::reserved) and
-//! [`Record::has_live_out_info`](super::Record::has_live_out_info). [`FlatWriter`] makes a flat map of one of any version.
-//! Invariants: the arrays stand in their order and touch; every location was checked, also those that no record has; the
-//! functions own the records in order, all of them.
+//! [`Record::has_live_out_info`](super::Record::has_live_out_info). [`FlatWriter`] makes a flat map
+//! of one of any version. Invariants: the arrays stand in their order and touch; every location was
+//! checked, also those that no record has; the functions own the records in order, all of them.
 //!
-//! The layout is that of "New StackMap format proposal (StackMap v2)" on the list of LLVM's developers, July 2015, and of
-//! the writer in a fork of LLVM that implemented most of it. All offsets count from the map's version byte.
+//! The layout is that of "New StackMap format proposal (StackMap v2)" on the list of LLVM's
+//! developers, July 2015, and of the writer in a fork of LLVM that implemented most of it. All
+//! offsets count from the map's version byte.
 //!
 //! | | [proposal](Dialect::Proposal) | [fork](Dialect::Fork) |
 //! |---|---|---|

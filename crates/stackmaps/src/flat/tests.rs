@@ -1,4 +1,5 @@
-//! The flat reader against bytes assembled by hand, field by field, and against damaged ones; the writer against the reader.
+//! The flat reader against bytes assembled by hand, field by field, and against damaged ones; the
+//! writer against the reader.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,7 +33,8 @@ fn words(numbers: &[u64]) -> Vec<(u8, u64)> {
     numbers.iter().map(|number| (4, *number)).collect()
 }
 
-/// Two functions. The first has two records, a constant, three frame registers; the second nothing, and no fixed frame.
+/// Two functions. The first has two records, a constant, three frame registers; the second nothing,
+/// and no fixed frame.
 fn by_hand(dialect: Dialect, endian: Endian) -> Vec<u8> {
     let is_proposal = dialect == Dialect::Proposal;
     let pair = |number, index| match dialect {
@@ -264,7 +266,8 @@ fn what_version_two_means_is_decided_by_the_bytes_or_said() {
     }
 }
 
-/// Without records, and with so many frame registers that they are as many frames as the fork's header would count.
+/// Without records, and with so many frame registers that they are as many frames as the fork's
+/// header would count.
 fn both_dialects() -> Vec<u8> {
     let register = FrameRegister {
         reg: DwarfReg::new(3),
@@ -300,7 +303,8 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
 }
 
-/// What is wrong with a little-endian map of that dialect after `damage`: the same whether the dialect is said or not.
+/// What is wrong with a little-endian map of that dialect after `damage`: the same whether the
+/// dialect is said or not.
 fn damaged(dialect: Dialect, damage: impl Fn(&mut Vec<u8>)) -> Error {
     let mut bytes = by_hand(dialect, Endian::Little);
     damage(&mut bytes);

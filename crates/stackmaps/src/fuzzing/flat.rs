@@ -7,8 +7,9 @@ use crate::error::Error;
 use crate::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter, Frame, FrameRegister};
 use crate::{Endian, StackMap, StackMaps, StackSize, VersionTwo};
 
-/// Reads `data` as a section of stack maps, writes each as a flat map in both dialects, with what follows from the bytes for what is known
-/// beyond a map, and compares what is read back with what was put in.
+/// Reads `data` as a section of stack maps, writes each as a flat map in both dialects, with what
+/// follows from the bytes for what is known beyond a map, and compares what is read back with what
+/// was put in.
 ///
 /// # Panics
 /// When they differ, or something is refused that fits.

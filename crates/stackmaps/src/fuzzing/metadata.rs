@@ -6,7 +6,8 @@ use crate::addr::CodeAddr;
 use crate::error::Error;
 use crate::metadata::{Covered, GcMap, PcSection, Safepoints, Shape, Width};
 
-/// Takes a shape and a place from the first bytes, reads the rest as each kind of table in both byte orders, and visits every field.
+/// Takes a shape and a place from the first bytes, reads the rest as each kind of table in both
+/// byte orders, and visits every field.
 ///
 /// # Panics
 /// When something that must hold for any bytes does not.
@@ -119,7 +120,8 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// The corpus: the tables of the checked-in objects, and a GC map, each behind 16 bytes of choices.
+    /// The corpus: the tables of the checked-in objects, and a GC map, each behind 16 bytes of
+    /// choices.
     fn corpus() -> Vec<Vec<u8>> {
         crate::fuzzing::corpus("metadata")
     }

@@ -23,7 +23,8 @@ const INTERESTING: [u64; 12] = [
     u64::MAX,
 ];
 
-/// The number of executions that the environment variable `PATCHPOINT_FUZZ_EXECUTIONS` asks for, or `default`.
+/// The number of executions that the environment variable `PATCHPOINT_FUZZ_EXECUTIONS` asks for, or
+/// `default`.
 #[must_use]
 pub fn executions(default: u64) -> u64 {
     std::env::var("PATCHPOINT_FUZZ_EXECUTIONS")
@@ -32,8 +33,9 @@ pub fn executions(default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-/// Runs `body` over each of the seeds and then `executions` times over mutations of them. The random numbers
-/// follow from `random_seed` alone. When the body panics, the input is printed in hexadecimal.
+/// Runs `body` over each of the seeds and then `executions` times over mutations of them. The
+/// random numbers follow from `random_seed` alone. When the body panics, the input is printed in
+/// hexadecimal.
 pub fn mutate_and_run(seeds: &[Vec<u8>], body: impl Fn(&[u8]), executions: u64, random_seed: u64) {
     for seed in seeds {
         run(&body, seed);
@@ -98,7 +100,8 @@ fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// Writes the low 1, 2, 4 or 8 bytes of a value, in either byte order, often at a multiple of their number.
+/// Writes the low 1, 2, 4 or 8 bytes of a value, in either byte order, often at a multiple of their
+/// number.
 fn overwrite(input: &mut [u8], at: usize, value: &[u8; 8], random: &mut Random) {
     let len = 1 << random.below(4);
     let at = if random.below(4) == 0 { at } else { at / len * len };

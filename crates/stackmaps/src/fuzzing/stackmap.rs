@@ -12,7 +12,8 @@ pub(super) const TWO: [VersionTwo; 4] = [
     VersionTwo::Flat(Dialect::Fork),
 ];
 
-/// Reads `data` in both byte orders, with each meaning of version 2, and visits every field through every iterator.
+/// Reads `data` in both byte orders, with each meaning of version 2, and visits every field through
+/// every iterator.
 ///
 /// # Panics
 /// When something that must hold for any bytes does not.

@@ -1,8 +1,9 @@
 //! The functions that LLVM's sanitizers list in `sanmd_covered2`.
 //!
-//! An entry is the distance to the function, and then numbers in LEB128: its size, its features, and, where a feature says so, the
-//! bytes of its arguments on the stack. `sanmd_atomics2` holds addresses alone: [`Shape::instructions`](super::Shape::instructions)
-//! reads it. Source: LLVM's `SanitizerBinaryMetadata.cpp` and `SanitizerBinaryMetadata.h` in `Transforms/Instrumentation`.
+//! An entry is the distance to the function, and then numbers in LEB128: its size, its features,
+//! and, where a feature says so, the bytes of its arguments on the stack. `sanmd_atomics2` holds
+//! addresses alone: [`Shape::instructions`](super::Shape::instructions) reads it. Source: LLVM's
+//! `SanitizerBinaryMetadata.cpp` and `SanitizerBinaryMetadata.h` in `Transforms/Instrumentation`.
 
 use super::cursor::Cursor;
 use crate::Endian;
@@ -61,8 +62,8 @@ pub struct Covered<'a> {
 }
 
 impl<'a> Covered<'a> {
-    /// Reads a section, whose distances have been resolved, and whose first byte is at `base`. `wide`: addresses have pointer
-    /// size (the medium and large code models, and 64-bit PowerPC).
+    /// Reads a section, whose distances have been resolved, and whose first byte is at `base`.
+    /// `wide`: addresses have pointer size (the medium and large code models, and 64-bit PowerPC).
     ///
     /// # Errors
     /// [`Error::TableTruncated`](crate::Error::TableTruncated), [`Error::TableNumber`](crate::Error::TableNumber) and

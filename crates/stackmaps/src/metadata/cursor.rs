@@ -110,7 +110,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The address that an entry gives relative to itself, where the table's first byte is at `base`.
+    /// The address that an entry gives relative to itself, where the table's first byte is at
+    /// `base`.
     pub(super) fn relative_pc(&mut self, base: CodeAddr, wide: bool) -> Result<CodeAddr> {
         let at = self.offset();
         let distance = if wide {

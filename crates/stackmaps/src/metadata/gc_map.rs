@@ -1,8 +1,11 @@
-//! The map of safepoints and roots that the LLVM plug-in of the plimmix collector writes, version 1.
+//! The map of safepoints and roots that the LLVM plug-in of the plimmix collector writes, version
+//! 1.
 //!
-//! It stands in `.data` under the symbol `_IMMIX_GC_MAP_` and the name of the source file, aligned to 8 bytes: functions with their frame
-//! size, safepoints (the addresses after calls) and roots (words of the frame, the same at each safepoint), and then the addresses of
-//! the module's global variables, all of which may hold roots. Addresses are absolute: read it where it has been loaded and relocated.
+//! It stands in `.data` under the symbol `_IMMIX_GC_MAP_` and the name of the source file, aligned
+//! to 8 bytes: functions with their frame size, safepoints (the addresses after calls) and roots
+//! (words of the frame, the same at each safepoint), and then the addresses of the module's global
+//! variables, all of which may hold roots. Addresses are absolute: read it where it has been loaded
+//! and relocated.
 
 use super::cursor::Cursor;
 use crate::addr::{ByteOffset, CodeAddr};
@@ -161,7 +164,8 @@ impl<'a> GcFunction<'a> {
     /// The bytes of its frame, the return address not among them.
     #[must_use]
     pub fn stack_size(&self) -> StackSize {
-        // A frame of unknown size is -1 bytes for LLVM; the plug-in divides it by 8 and keeps 32 bits.
+        // A frame of unknown size is -1 bytes for LLVM; the plug-in divides it by 8 and keeps 32
+        // bits.
         match self.frame_words {
             u32::MAX => StackSize::Unknown,
             words => StackSize::Known(u64::from(words) * 8),

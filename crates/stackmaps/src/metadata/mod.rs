@@ -1,9 +1,11 @@
-//! Reading the other tables that are keyed by code addresses: PC sections, and the stack maps of the plimmix collector.
+//! Reading the other tables that are keyed by code addresses: PC sections, and the stack maps of
+//! the plimmix collector.
 //!
-//! Problem: stack maps are not the only tables that name instructions of compiled code. LLVM's `!pcsections` put the
-//! addresses of marked instructions and functions into sections of their own, with constants beside them; its sanitizers
-//! do the same; a collector's plug-in writes its own list of safepoints and roots. Approach: as for stack maps, a table is
-//! checked once, whole, and read through views that need not fail. Invariant: no length, count or address is used before it
+//! Problem: stack maps are not the only tables that name instructions of compiled code. LLVM's
+//! `!pcsections` put the addresses of marked instructions and functions into sections of their own,
+//! with constants beside them; its sanitizers do the same; a collector's plug-in writes its own
+//! list of safepoints and roots. Approach: as for stack maps, a table is checked once, whole, and
+//! read through views that need not fail. Invariant: no length, count or address is used before it
 //! has been checked; a malformed table is an error with the offset of what is wrong.
 //!
 //! - [`PcSection`]: entries of a PC section, by a [`Shape`] that the caller gives, for the section does not say it.

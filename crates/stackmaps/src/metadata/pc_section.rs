@@ -1,10 +1,12 @@
 //! The sections that LLVM makes of `!pcsections` metadata (LLVM 16 and later, ELF).
 //!
-//! An entry holds the distance from itself to each instruction that shares one metadata node, or to a function and the
-//! function's size, and then the node's constants, everything unaligned. How wide, how many and which: only the one who wrote the
-//! metadata knows, so it is told as a [`Shape`]. Two instructions of one function that share a node make one entry with two
-//! addresses; a front end that gives each instruction a node of its own (`distinct !{..}`) has one address an entry.
-//! Source: LLVM's `docs/PCSectionsMetadata.rst` and `AsmPrinter::emitPCSections` in `lib/CodeGen/AsmPrinter/AsmPrinter.cpp`.
+//! An entry holds the distance from itself to each instruction that shares one metadata node, or to
+//! a function and the function's size, and then the node's constants, everything unaligned. How
+//! wide, how many and which: only the one who wrote the metadata knows, so it is told as a
+//! [`Shape`]. Two instructions of one function that share a node make one entry with two addresses;
+//! a front end that gives each instruction a node of its own (`distinct !{..}`) has one address an
+//! entry. Source: LLVM's `docs/PCSectionsMetadata.rst` and `AsmPrinter::emitPCSections` in
+//! `lib/CodeGen/AsmPrinter/AsmPrinter.cpp`.
 
 use alloc::vec::Vec;
 
@@ -76,15 +78,16 @@ impl Shape {
         self
     }
 
-    /// The section's name in the metadata carries the option `C`: sizes, and constants of more than one byte, are
-    /// unsigned LEB128 numbers.
+    /// The section's name in the metadata carries the option `C`: sizes, and constants of more than
+    /// one byte, are unsigned LEB128 numbers.
     #[must_use]
     pub fn compressed(mut self) -> Self {
         self.compressed = true;
         self
     }
 
-    /// Each entry is of `count` instructions, which share a metadata node. Zero is taken as one. Without effect on functions.
+    /// Each entry is of `count` instructions, which share a metadata node. Zero is taken as one.
+    /// Without effect on functions.
     #[must_use]
     pub fn sharing(mut self, count: u16) -> Self {
         self.pcs = count.max(1);

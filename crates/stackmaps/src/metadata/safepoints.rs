@@ -1,9 +1,12 @@
-//! One table from the address of a safepoint to the roots of its frame, of whatever map it was made; and with it, walking stacks.
+//! One table from the address of a safepoint to the roots of its frame, of whatever map it was
+//! made; and with it, walking stacks.
 //!
-//! A collector stops a thread at a safepoint, knows the thread's stack pointer, and has to visit the references in its frames.
-//! The table gives each frame's size and roots. It asks for memory by a trait, so that it works on another process's stack, or a copy, too,
-//! and holds no unsafe code. It finds a caller by the size of the frame alone; code whose return address is elsewhere, or whose references stay in
-//! registers, needs unwind information: [`deopt::Walker`](crate::deopt) walks that.
+//! A collector stops a thread at a safepoint, knows the thread's stack pointer, and has to visit
+//! the references in its frames. The table gives each frame's size and roots. It asks for memory by
+//! a trait, so that it works on another process's stack, or a copy, too, and holds no unsafe code.
+//! It finds a caller by the size of the frame alone; code whose return address is elsewhere, or
+//! whose references stay in registers, needs unwind information: [`deopt::Walker`](crate::deopt)
+//! walks that.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,7 +16,8 @@ use crate::addr::{CodeAddr, DwarfReg};
 use crate::error::{Error, Result};
 use crate::{Location, Place, Record, StackMap, StackMaps, StackSize, Statepoint};
 
-/// The memory of the stack that is walked: words of 8 bytes in the order of the machine that runs it.
+/// The memory of the stack that is walked: words of 8 bytes in the order of the machine that runs
+/// it.
 pub trait StackMemory {
     /// The word at an address; `None` where there is no stack.
     fn read(&self, addr: u64) -> Option<u64>;
@@ -22,7 +26,8 @@ pub trait StackMemory {
     fn write(&mut self, addr: u64, word: u64) -> Option<()>;
 }
 
-/// Where a function keeps its return address, and where its caller's frame begins: both from the end of its own frame.
+/// Where a function keeps its return address, and where its caller's frame begins: both from the
+/// end of its own frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReturnSlot {
     offset: i64,
@@ -38,7 +43,8 @@ impl ReturnSlot {
         beyond: 0,
     };
 
-    /// The return address stands `offset` bytes from the frame's end; the caller's stack pointer is `beyond` bytes from it.
+    /// The return address stands `offset` bytes from the frame's end; the caller's stack pointer is
+    /// `beyond` bytes from it.
     #[must_use]
     pub const fn new(offset: i64, beyond: u64) -> Self {
         Self { offset, beyond }
@@ -95,9 +101,11 @@ impl Safepoints {
         table.sorted()
     }
 
-    /// The statepoints of stack maps: of version 2 or 3, whose references LLVM has spilled into the frame, with addresses from the stack
-    /// pointer, which is register `sp`. `entry` gives a function's first instruction for the address in the map: the address itself but
-    /// on PowerPC ELFv1, where the map has that of a descriptor. Functions for which it gives `None` are left out.
+    /// The statepoints of stack maps: of version 2 or 3, whose references LLVM has spilled into the
+    /// frame, with addresses from the stack pointer, which is register `sp`. `entry` gives a
+    /// function's first instruction for the address in the map: the address itself but on PowerPC
+    /// ELFv1, where the map has that of a descriptor. Functions for which it gives `None` are left
+    /// out.
     ///
     /// # Errors
     /// [`Error::SafepointRoot`] for a reference elsewhere, [`Error::SafepointAddress`], [`Error::SafepointTwice`].
@@ -207,8 +215,9 @@ impl Safepoints {
         })
     }
 
-    /// The frames of a stack, from that of the function whose safepoint is `pc` and whose stack pointer there is `sp`, outwards. Ends at the first
-    /// address that is no safepoint of this table, see [`Frames::outside`].
+    /// The frames of a stack, from that of the function whose safepoint is `pc` and whose stack
+    /// pointer there is `sp`, outwards. Ends at the first address that is no safepoint of this
+    /// table, see [`Frames::outside`].
     #[must_use]
     pub fn walk(&self, pc: CodeAddr, sp: u64, slot: ReturnSlot) -> Frames<'_> {
         Frames {
@@ -315,7 +324,8 @@ pub struct Frames<'t> {
 }
 
 impl<'t> Frames<'t> {
-    /// The next frame. The memory is only borrowed for this, so that roots can be written in between.
+    /// The next frame. The memory is only borrowed for this, so that roots can be written in
+    /// between.
     ///
     /// # Errors
     /// [`Error::SafepointStack`] where the stack cannot be read, and [`Error::SafepointFrame`] where the frame's size is not fixed, so that its caller
@@ -340,7 +350,8 @@ impl<'t> Frames<'t> {
         Ok(Some(SafepointFrame { safepoint, sp }))
     }
 
-    /// The address at which walking goes on or has ended: a return address into code that the table does not know.
+    /// The address at which walking goes on or has ended: a return address into code that the table
+    /// does not know.
     #[must_use]
     pub fn outside(&self) -> CodeAddr {
         self.pc
@@ -392,7 +403,8 @@ impl<'t> SafepointFrame<'t> {
         self.word(root.offset, memory)
     }
 
-    /// Replaces each root by what `moved` says of it; a derived pointer keeps its distance from its base. `moved` is asked once per base.
+    /// Replaces each root by what `moved` says of it; a derived pointer keeps its distance from its
+    /// base. `moved` is asked once per base.
     ///
     /// # Errors
     /// [`Error::SafepointStack`]: nothing has been written if a word could not be read; if one could not be written, those before it have been.

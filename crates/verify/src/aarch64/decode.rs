@@ -1,5 +1,5 @@
-//! From a word to an instruction (DDI 0487, C4.1). Numbers of registers are those of the encoding: 31 is the stack
-//! pointer or zero, as the instruction has it.
+//! From a word to an instruction (DDI 0487, C4.1). Numbers of registers are those of the encoding:
+//! 31 is the stack pointer or zero, as the instruction has it.
 
 /// A condition field.
 pub(super) type Cond = u8;

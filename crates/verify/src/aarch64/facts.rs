@@ -9,7 +9,8 @@ use crate::facts::{Constant, Dest, Facts, Flow, StackPointer, StackStore, Step};
 
 /// Registers of the encoding that stand for zero or the stack pointer.
 const R31: u8 = 31;
-/// The stack pointer is aligned to so many bytes wherever memory is addressed by it (DDI 0487, D1.8.2).
+/// The stack pointer is aligned to so many bytes wherever memory is addressed by it (DDI 0487,
+/// D1.8.2).
 const ALIGN: i64 = 16;
 
 const UNKNOWN: &str = "is not among the instructions that are known to change registers and memory only: \
@@ -41,7 +42,8 @@ pub(super) fn facts(addr: u64, insn: Insn) -> Facts {
         }
         Insn::AddSub(op, operand) => add_sub(op, operand, &mut facts),
         Insn::Logical { op, rd, operand, .. } => {
-            // The immediate form writes the stack pointer; a test, the other form and no register write zero.
+            // The immediate form writes the stack pointer; a test, the other form and no register
+            // write zero.
             let stack = matches!(operand, Operand::Imm(_)) && op != Logic::Test && rd == R31;
             facts.writes = gpr(rd);
             if stack {
@@ -189,8 +191,8 @@ fn refused(insn: Insn) -> Option<&'static str> {
     }
 }
 
-/// Where the manual leaves open what happens (DDI 0487, K1.1): a register that is written twice, or moved while it
-/// is stored.
+/// Where the manual leaves open what happens (DDI 0487, K1.1): a register that is written twice, or
+/// moved while it is stored.
 fn is_unpredictable(insn: Insn) -> bool {
     let moved = |address| match address {
         Address::Pre { rn, .. } | Address::Post { rn, .. } if rn != R31 => Some(rn),

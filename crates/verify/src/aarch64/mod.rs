@@ -1,10 +1,10 @@
 //! AArch64, decoded from the manual's tables.
 //!
-//! Every word is an instruction of four bytes, so original code always decodes. What is not one of the
-//! instructions below changes nothing that is known of it, and so no sequence may execute it: what the assembler
-//! here emits is decoded, what LLVM emits at patchpoints, all branches, and loads, stores and arithmetic that hand-written
-//! sequences are likely to use. Source: Arm Architecture Reference Manual for A-profile (DDI 0487), C4.1 (index by
-//! encoding) and C6.2.
+//! Every word is an instruction of four bytes, so original code always decodes. What is not one of
+//! the instructions below changes nothing that is known of it, and so no sequence may execute it:
+//! what the assembler here emits is decoded, what LLVM emits at patchpoints, all branches, and
+//! loads, stores and arithmetic that hand-written sequences are likely to use. Source: Arm
+//! Architecture Reference Manual for A-profile (DDI 0487), C4.1 (index by encoding) and C6.2.
 
 mod branches;
 mod decode;
@@ -136,8 +136,8 @@ fn text(addr: u64, bytes: &[u8], out: &mut String) -> Option<usize> {
     Some(LEN)
 }
 
-/// `movz`, `movk`, `movk` of x16 and `blr x16`, as LLVM's AArch64AsmPrinter lowers PATCHPOINT: the highest of three
-/// parts first, always all three. A target of 0 has no call.
+/// `movz`, `movk`, `movk` of x16 and `blr x16`, as LLVM's AArch64AsmPrinter lowers PATCHPOINT: the
+/// highest of three parts first, always all three. A target of 0 has no call.
 fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
     let mut target = 0;
     for (index, shift) in [32, 16, 0].into_iter().enumerate() {
@@ -159,8 +159,8 @@ fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
     matches!(call, Insn::Blr { rn: 16, plain: true }).then_some((target, 16))
 }
 
-/// The instructions that may replace each other while they are executed (DDI 0487, B2.2.5): B, BL, BRK, HVC, ISB,
-/// NOP, SMC, SVC. Of these the engine uses B, BL, BRK and NOP.
+/// The instructions that may replace each other while they are executed (DDI 0487, B2.2.5): B, BL,
+/// BRK, HVC, ISB, NOP, SMC, SVC. Of these the engine uses B, BL, BRK and NOP.
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     if exchange.before.addr % LEN as u64 != 0 {
         return Err("the changed instruction does not stand at a multiple of 4");

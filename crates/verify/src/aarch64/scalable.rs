@@ -1,4 +1,5 @@
-//! Instructions on vectors of a length that is not known when code is compiled: SVE and SME (Arm ARM C4.1, top-level encodings).
+//! Instructions on vectors of a length that is not known when code is compiled: SVE and SME (Arm
+//! ARM C4.1, top-level encodings).
 
 use crate::scan::first;
 

@@ -1,5 +1,5 @@
-//! The decoder against LLVM's assembler, and the rules on sequences that must be refused beside neighbours that must
-//! be accepted.
+//! The decoder against LLVM's assembler, and the rules on sequences that must be refused beside
+//! neighbours that must be accepted.
 
 mod rules;
 

@@ -1,4 +1,5 @@
-//! Branches as LLVM's assembler encodes them: all go to the first byte of the code, or to its last instruction.
+//! Branches as LLVM's assembler encodes them: all go to the first byte of the code, or to its last
+//! instruction.
 
 use super::*;
 
@@ -140,7 +141,8 @@ fn systemz() {
     assert_eq!(found(Arch::SystemZ, &code), in_turns(&offsets, 0x7a));
 }
 
-/// On x86-64 also behind bytes with which no instruction begins, and not in the middle of instructions.
+/// On x86-64 also behind bytes with which no instruction begins, and not in the middle of
+/// instructions.
 #[test]
 fn x86_64() {
     let code = [

@@ -1,6 +1,7 @@
 //! Condition field 0, kept in the link register meanwhile.
 //!
-//! A field that may be live at a site can be written all the same if it is put back before anyone can look:
+//! A field that may be live at a site can be written all the same if it is put back before anyone
+//! can look:
 //!
 //! ```text
 //! mfocrf rX, 128
@@ -10,7 +11,8 @@
 //! mtocrf 128, rY
 //! ```
 //!
-//! The instructions are one unit: control enters by the first and leaves behind the last. Branches inside go back.
+//! The instructions are one unit: control enters by the first and leaves behind the last. Branches
+//! inside go back.
 
 use super::{LR, field};
 use crate::facts::{Dest, Facts, Flow};
@@ -20,8 +22,8 @@ const SAVE: [u32; 2] = [0x7c18_0026, 0x7c08_03a6];
 /// `mflr r0`, `mtocrf 128, r0`.
 const RESTORE: [u32; 2] = [0x7c08_02a6, 0x7c18_0120];
 
-/// Finds the units among instructions, and takes from them that they write field 0. `word` gives the instruction at
-/// an address.
+/// Finds the units among instructions, and takes from them that they write field 0. `word` gives
+/// the instruction at an address.
 pub(super) fn mark(code: &mut [Facts], word: impl Fn(u64) -> Option<u32>) {
     let mut at = 0;
     while let Some(rest) = code.get_mut(at..).filter(|rest| !rest.is_empty()) {

@@ -1,13 +1,14 @@
 //! 64-bit PowerPC: a decoder of the instructions that the rules allow, turned into [`Facts`].
 //!
-//! Every word is one instruction, so all that is whole words decodes; what [`table`] does not list is refused where a
-//! sequence would execute it. Listed are only instructions of which it is known that they change registers and memory.
+//! Every word is one instruction, so all that is whole words decodes; what [`table`] does not list
+//! is refused where a sequence would execute it. Listed are only instructions of which it is known
+//! that they change registers and memory.
 //!
 //! # Calls
 //!
-//! A function may change r2, the TOC pointer, which belongs to the module. A call is therefore one unit of several
-//! instructions, with the TOC pointer in its slot of the frame meanwhile, and no other call and no other
-//! instruction that writes r2 is accepted:
+//! A function may change r2, the TOC pointer, which belongs to the module. A call is therefore one
+//! unit of several instructions, with the TOC pointer in its slot of the frame meanwhile, and no
+//! other call and no other instruction that writes r2 is accepted:
 //!
 //! | ELFv2 | ELFv1 |
 //! |---|---|
@@ -16,15 +17,16 @@
 //! | `mtctr r12`; `bctrl` | `mtctr r12`; `bctrl` |
 //! | `ld r2,24(r1)` | `ld r2,40(r1)` |
 //!
-//! It returns before its last instruction. A thread that comes back to a site that was patched meanwhile still has to
-//! restore r2: at such a return offset stands `b .+8; ld r2,slot(r1)`, which is a unit, too, and does nothing for those
-//! who come from above. So is the `ld` behind a `b` that leads elsewhere, as to a stub. In original bytes there is also
-//! `bl` to a linker's stub, which saves r2, with the restoring `ld` behind it.
+//! It returns before its last instruction. A thread that comes back to a site that was patched
+//! meanwhile still has to restore r2: at such a return offset stands `b .+8; ld r2,slot(r1)`, which
+//! is a unit, too, and does nothing for those who come from above. So is the `ld` behind a `b` that
+//! leads elsewhere, as to a stub. In original bytes there is also `bl` to a linker's stub, which
+//! saves r2, with the restoring `ld` behind it.
 //!
 //! Condition field 0 can be kept in the link register, which is one unit, too: see [`kept`].
 //!
-//! Registers and conventions: 64-Bit ELF V2 ABI Specification 1.5, 2.2; 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.
-//! LLVM numbers registers as in `PPCRegisterInfo.td`.
+//! Registers and conventions: 64-Bit ELF V2 ABI Specification 1.5, 2.2; 64-bit PowerPC ELF ABI
+//! Supplement 1.9, 3.2. LLVM numbers registers as in `PPCRegisterInfo.td`.
 
 mod branches;
 mod decode;
@@ -255,7 +257,8 @@ impl Convention {
             .map(|word| (self.read)(word.try_into().expect("a chunk has four bytes")))
     }
 
-    /// `b` or `bl` with `ld r2,slot(r1)` behind it, for those who return there: its word and target.
+    /// `b` or `bl` with `ld r2,slot(r1)` behind it, for those who return there: its word and
+    /// target.
     fn restoring(&self, addr: u64, bytes: &[u8]) -> Option<(u32, u64)> {
         let mut words = self.words(bytes);
         let (branch, restore) = (words.next()?, words.next()?);
@@ -264,8 +267,9 @@ impl Convention {
         relative.then(|| (branch, addr.wrapping_add_signed(i64::from(distance))))
     }
 
-    /// The target of `bl` to a linker's stub, which saves r2. A call without the restore is one to a function of the same
-    /// module: who returns from that must not restore r2, as nobody saved it.
+    /// The target of `bl` to a linker's stub, which saves r2. A call without the restore is one to
+    /// a function of the same module: who returns from that must not restore r2, as nobody saved
+    /// it.
     fn linked_call(&self, addr: u64, bytes: &[u8]) -> Option<u64> {
         let (word, target) = self.restoring(addr, bytes)?;
         (word & 1 != 0).then_some(target)
@@ -379,8 +383,8 @@ fn text(convention: &Convention, addr: u64, bytes: &[u8], out: &mut String) -> O
     Some(4)
 }
 
-/// `li r12; rldic; oris; ori`, then the call, as LLVM's PPCAsmPrinter lowers PATCHPOINT; or what the linker makes of its
-/// `bl` to a symbol.
+/// `li r12; rldic; oris; ori`, then the call, as LLVM's PPCAsmPrinter lowers PATCHPOINT; or what
+/// the linker makes of its `bl` to a symbol.
 fn patchpoint_call(convention: &Convention, addr: u64, bytes: &[u8]) -> Option<(u64, u32)> {
     if let Some(target) = convention.linked_call(addr, bytes) {
         return Some((target, 8));
@@ -402,9 +406,9 @@ fn patchpoint_call(convention: &Convention, addr: u64, bytes: &[u8]) -> Option<(
     (shifted && called).then_some((high << 32 | middle << 16 | low, len))
 }
 
-/// One aligned word (Power ISA book II, 1.9, concurrent modification: an aligned word is stored at once, and nothing
-/// is executed that is neither the old nor the new instruction) that is a nop or a direct jump in both, or a direct call in
-/// both, of a call site.
+/// One aligned word (Power ISA book II, 1.9, concurrent modification: an aligned word is stored at
+/// once, and nothing is executed that is neither the old nor the new instruction) that is a nop or
+/// a direct jump in both, or a direct call in both, of a call site.
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     let both = |is: fn(&Facts) -> bool| {
         let mut sides = [exchange.before, exchange.after].into_iter();
@@ -418,8 +422,8 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Where a stub leads that a call leaves by: it saves r2, puts the address into r12 (ELFv2) or the descriptor's into r11
-/// (ELFv1), and goes there as calls do; nothing else.
+/// Where a stub leads that a call leaves by: it saves r2, puts the address into r12 (ELFv2) or the
+/// descriptor's into r11 (ELFv1), and goes there as calls do; nothing else.
 fn leaving(convention: &Convention, register: DwarfReg, end: &[u32], addr: u64, bytes: &[u8]) -> Option<u64> {
     let middle = bytes.len().checked_sub(4 * (1 + end.len()))?;
     let (save, rest) = bytes.split_at_checked(4)?;

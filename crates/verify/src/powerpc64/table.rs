@@ -11,7 +11,8 @@ pub(super) enum Form {
     LogicImmediate,
     /// ... that write cr0.
     LogicImmediateRecord,
-    /// A load of a general register, or a floating-point register; `ds`: the displacement is a multiple of 4.
+    /// A load of a general register, or a floating-point register; `ds`: the displacement is a
+    /// multiple of 4.
     Load {
         float: bool,
         ds: bool,

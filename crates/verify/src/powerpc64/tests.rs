@@ -126,7 +126,8 @@ macro_rules! refused {
     }};
 }
 
-/// Result in r3, one argument in r3, live values in r14 and at [r31 - 8]; and 32 bits of r11 live out.
+/// Result in r3, one argument in r3, live values in r14 and at [r31 - 8]; and 32 bits of r11 live
+/// out.
 fn any_reg() -> Case {
     let locations = [
         location(3, 8),
@@ -277,7 +278,8 @@ fn what_is_written() {
 
 #[test]
 fn unknown_instructions_are_refused_where_they_are_executed() {
-    // sc; mtspr 1 (XER); lq; mtmsrd; vaddubm; a prefix; addic; icbi; bclr with a condition; bcctr with one
+    // sc; mtspr 1 (XER); lq; mtmsrd; vaddubm; a prefix; addic; icbi; bclr with a condition; bcctr
+    // with one
     for word in [
         0x4400_0002,
         0x7c61_03a6,
@@ -391,7 +393,8 @@ fn a_call_is_one_unit() {
 #[test]
 fn a_condition_field_is_put_back() {
     let site = any_reg();
-    // mfocrf r12, 128; mtlr r12; cmpd cr0, r3, r4; mfocrf r12, 128; mtctr r12; mflr r12; mtocrf 128, r12
+    // mfocrf r12, 128; mtlr r12; cmpd cr0, r3, r4; mfocrf r12, 128; mtctr r12; mflr r12; mtocrf
+    // 128, r12
     let order = [
         0x7d98_0026,
         0x7d88_03a6,
@@ -536,7 +539,8 @@ fn a_call_through_a_linkers_stub_is_llvms_and_no_sequences() {
             assert_eq!(patchpoint_prefix(arch, case.site.addr, &bytes).get(), 16);
             refused!(case.check(&[word, restore]), Refused);
         }
-        // Not linked, to a function of the same module, a jump, an absolute call, another slot: nobody saved r2 there.
+        // Not linked, to a function of the same module, a jump, an absolute call, another slot:
+        // nobody saved r2 there.
         for words in [
             [0x4800_0801, NOP],
             [0x4800_0800, restore],

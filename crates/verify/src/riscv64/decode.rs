@@ -268,7 +268,8 @@ fn constant(addr: u64, word: Word) -> Option<Constant> {
     }
 }
 
-/// Loads that watch, stores that may fail, and arithmetic in memory. All write `rd` and, but for the first, memory.
+/// Loads that watch, stores that may fail, and arithmetic in memory. All write `rd` and, but for
+/// the first, memory.
 fn atomic(word: Word, facts: Facts) -> Facts {
     let facts = writing(facts, word.rd());
     match word.funct7() >> 2 {
@@ -321,8 +322,8 @@ fn through_register(word: Word, facts: Facts) -> Facts {
     linked(word, dest, facts)
 }
 
-/// The address in ra by `lui`, `addi`, `addiw`, `slli` and `srli`, then `jalr ra, 0(ra)`, any of them compressed where
-/// such instructions exist, as LLVM's RISCVAsmPrinter lowers PATCHPOINT.
+/// The address in ra by `lui`, `addi`, `addiw`, `slli` and `srli`, then `jalr ra, 0(ra)`, any of
+/// them compressed where such instructions exist, as LLVM's RISCVAsmPrinter lowers PATCHPOINT.
 pub(super) fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
     const CALL: u32 = 0x0000_80e7;
     let (mut rest, mut len, mut address) = (bytes, 0, None);
@@ -348,7 +349,8 @@ pub(super) fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
     }
 }
 
-/// The same instruction in four bytes, of those that a call at a patchpoint may be made of (volume I, 27.3 to 27.5).
+/// The same instruction in four bytes, of those that a call at a patchpoint may be made of (volume
+/// I, 27.3 to 27.5).
 fn expanded(half: u16) -> Option<Word> {
     let half = u32::from(half);
     let rd = half >> 7 & 31;

@@ -1,4 +1,5 @@
-//! Instructions on vectors of a length that is not known when code is compiled: V (unprivileged ISA 31.5 and 31.7).
+//! Instructions on vectors of a length that is not known when code is compiled: V (unprivileged ISA
+//! 31.5 and 31.7).
 
 use super::branches::instruction_len;
 use crate::scan::first;

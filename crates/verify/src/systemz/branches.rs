@@ -1,4 +1,5 @@
-//! Direct branches of whole functions (z/Architecture Principles of Operation, general instructions, branch-relative).
+//! Direct branches of whole functions (z/Architecture Principles of Operation, general
+//! instructions, branch-relative).
 
 use crate::scan::target;
 

@@ -1,12 +1,15 @@
-//! SystemZ: a decoder of the instructions that compiled code and sequences are made of, turned into [`Facts`].
+//! SystemZ: a decoder of the instructions that compiled code and sequences are made of, turned into
+//! [`Facts`].
 //!
-//! The two leftmost bits of an instruction tell its length, so all code decodes into instructions; one that the
-//! [`table`] does not know is refused where a sequence has it, and goes on to the next in code that stands already.
-//! What is known changes general and floating-point registers, the condition code and memory only: nothing that
-//! raises or masks floating-point exceptions, uses access or control registers, or enters the kernel.
+//! The two leftmost bits of an instruction tell its length, so all code decodes into instructions;
+//! one that the [`table`] does not know is refused where a sequence has it, and goes on to the next
+//! in code that stands already. What is known changes general and floating-point registers, the
+//! condition code and memory only: nothing that raises or masks floating-point exceptions, uses
+//! access or control registers, or enters the kernel.
 //!
-//! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 and 7, appendix B; ELF Application Binary
-//! Interface, s390x Supplement, sections 1.1.4 (registers), 1.2.2 (stack frames), table 1.11 (DWARF numbers).
+//! Sources: z/Architecture Principles of Operation (SA22-7832), chapters 5 and 7, appendix B; ELF
+//! Application Binary Interface, s390x Supplement, sections 1.1.4 (registers), 1.2.2 (stack
+//! frames), table 1.11 (DWARF numbers).
 
 mod branches;
 mod fields;
@@ -177,8 +180,8 @@ fn text(addr: u64, bytes: &[u8], out: &mut String) -> Option<usize> {
     Some(len)
 }
 
-/// `llilf %r1, low; iihf %r1, high; basr %r14, %r1`, the second where the address needs it, or `brasl %r14` to a
-/// symbol, as LLVM's SystemZAsmPrinter lowers PATCHPOINT.
+/// `llilf %r1, low; iihf %r1, high; basr %r14, %r1`, the second where the address needs it, or
+/// `brasl %r14` to a symbol, as LLVM's SystemZAsmPrinter lowers PATCHPOINT.
 fn patchpoint_call(addr: u64, bytes: &[u8]) -> Option<(u64, u32)> {
     if let [0xc0, 0xe5, a, b, c, d, ..] = *bytes {
         let halfwords = i64::from(i32::from_be_bytes([a, b, c, d]));
@@ -195,10 +198,11 @@ fn patchpoint_call(addr: u64, bytes: &[u8]) -> Option<(u64, u32)> {
     rest.starts_with(&CALL).then_some((target, 14))
 }
 
-/// A branch is exchanged by one store to the part of it that changes: the mask, which makes it always or never
-/// branch, or the distance, which the processor reads at once where it is an aligned word. Instructions may be
-/// fetched piecemeal, so never both (Principles of Operation, chapter 5, "Instruction Fetching"; Linux exchanges
-/// masks and distances of the same instruction alike).
+/// A branch is exchanged by one store to the part of it that changes: the mask, which makes it
+/// always or never branch, or the distance, which the processor reads at once where it is an
+/// aligned word. Instructions may be fetched piecemeal, so never both (Principles of Operation,
+/// chapter 5, "Instruction Fetching"; Linux exchanges masks and distances of the same instruction
+/// alike).
 fn exchange(of: &Exchange<'_>) -> Result<(), &'static str> {
     const ALWAYS: u8 = 0xf4;
     const NEVER: u8 = 0x04;

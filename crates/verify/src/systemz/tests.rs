@@ -1,7 +1,8 @@
 //! The decoder against LLVM's assembler, and the rules on code of this architecture.
 //!
-//! Code is written in the assembler's notation and found in the list of `arch/systemz`, all bytes of which are
-//! LLVM's, or in the list here, which `llvm-mc -triple=s390x-linux-gnu -mcpu=z13` has assembled.
+//! Code is written in the assembler's notation and found in the list of `arch/systemz`, all bytes
+//! of which are LLVM's, or in the list here, which `llvm-mc -triple=s390x-linux-gnu -mcpu=z13` has
+//! assembled.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,6 +1,6 @@
-//! Which patchable jump may become which: every pair of old and new, of every architecture, against the tables below. They are
-//! written after the manuals, with encodings by an independent assembler; the encoder's table and the checker's
-//! rule are both compared with them.
+//! Which patchable jump may become which: every pair of old and new, of every architecture, against
+//! the tables below. They are written after the manuals, with encodings by an independent
+//! assembler; the encoder's table and the checker's rule are both compared with them.
 
 use llvm_stackmaps::Constants;
 use llvm_stackmaps::addr::CodeAddr;
@@ -8,13 +8,14 @@ use patchpoint_isa::{Arch, CallShape, SiteContext, exchange};
 
 use crate::{check_exchange, check_trap};
 
-/// One instruction, whether a trap may replace it under execution, and, as the row of the old one, a letter for each
-/// new one in the order of the rows: `x` where it is done, `c` where the manual and the checker allow it but no patchable jump here
-/// is like that, `.` where it is not allowed, `-` for itself.
+/// One instruction, whether a trap may replace it under execution, and, as the row of the old one,
+/// a letter for each new one in the order of the rows: `x` where it is done, `c` where the manual
+/// and the checker allow it but no patchable jump here is like that, `.` where it is not allowed,
+/// `-` for itself.
 type Row = (&'static str, &'static [u8], bool, &'static str);
 
-/// AMD64 Architecture Programmer's Manual volume 2, 7.6.1: one aligned store, and instructions of the same length; here
-/// only what goes on or goes elsewhere. A trap replaces anything.
+/// AMD64 Architecture Programmer's Manual volume 2, 7.6.1: one aligned store, and instructions of
+/// the same length; here only what goes on or goes elsewhere. A trap replaces anything.
 #[rustfmt::skip]
 const X86_64: [Row; 10] = [
     ("nopl 0(%rax,%rax)", &[0x0f, 0x1f, 0x44, 0, 0], true, "-cxx......"),
@@ -47,8 +48,9 @@ const AARCH64: [Row; 13] = [
     ("yield", &[0x3f, 0x20, 0x03, 0xd5], false, "............-"),
 ];
 
-/// Power ISA book II, concurrent modification and execution of instructions: an aligned word that is an unconditional
-/// branch or the preferred nop before and afterwards. Here no branch with a link: nothing returns to a patchable jump.
+/// Power ISA book II, concurrent modification and execution of instructions: an aligned word that
+/// is an unconditional branch or the preferred nop before and afterwards. Here no branch with a
+/// link: nothing returns to a patchable jump.
 #[rustfmt::skip]
 const POWERPC64: [Row; 12] = [
     ("nop", &[0x60, 0, 0, 0], true, "-xxc........"),
@@ -65,8 +67,8 @@ const POWERPC64: [Row; 12] = [
     ("isync", &[0x4c, 0, 0x01, 0x2c], true, "...........-"),
 ];
 
-/// Principles of Operation, chapter 5, "Instruction Fetching": instructions are fetched piecemeal, so the mask of a branch
-/// changes, or its distance in an aligned word, but not both.
+/// Principles of Operation, chapter 5, "Instruction Fetching": instructions are fetched piecemeal,
+/// so the mask of a branch changes, or its distance in an aligned word, but not both.
 #[rustfmt::skip]
 const SYSTEMZ: [Row; 9] = [
     ("brcl 15, .+6", &[0xc0, 0xf4, 0, 0, 0, 3], true, "-xc......"),
@@ -80,7 +82,8 @@ const SYSTEMZ: [Row; 9] = [
     ("nopr; nopr; nopr", &[7, 0, 7, 0, 7, 0], true, "........-"),
 ];
 
-/// Volume I, 1.5 and "Zifencei": one aligned word of one instruction; here only what goes on or jumps.
+/// Volume I, 1.5 and "Zifencei": one aligned word of one instruction; here only what goes on or
+/// jumps.
 #[rustfmt::skip]
 const RISCV64: [Row; 11] = [
     ("nop", &[0x13, 0, 0, 0], true, "-xx........"),
@@ -115,7 +118,8 @@ fn bytes(arch: Arch, row: &Row) -> Vec<u8> {
     bytes
 }
 
-/// The site of a patchable jump. A branch of SystemZ has its distance in an aligned word at 2 modulo 8.
+/// The site of a patchable jump. A branch of SystemZ has its distance in an aligned word at 2
+/// modulo 8.
 fn site(arch: Arch, len: usize) -> SiteContext<'static> {
     SiteContext {
         arch,

@@ -314,7 +314,8 @@ fn errors_name_site_instruction_and_remedy() {
     is(&error, &["use the scratch register"]);
 }
 
-/// Nobody tells what is live at a marked site, so all of it is: registers, vectors, flags. Its end may be reached.
+/// Nobody tells what is live at a marked site, so all of it is: registers, vectors, flags. Its end
+/// may be reached.
 #[test]
 fn at_a_marked_site_nothing_may_be_written() {
     let marked = Case::new(CallShape::marked(LEN), None);

@@ -75,8 +75,8 @@ fn floating_point_modes_stay() {
 
 #[test]
 fn x87_and_mmx_are_refused() {
-    // fld1; fstp [rdi]; fisttp [rdi]; movd mm0, eax; movq2dq xmm0, mm0; cvtpi2ps xmm0, [rdi]; cvtpi2pd xmm0, mm0;
-    // pshufw mm0, mm0, 0; movntq [rdi], mm0
+    // fld1; fstp [rdi]; fisttp [rdi]; movd mm0, eax; movq2dq xmm0, mm0; cvtpi2ps xmm0, [rdi];
+    // cvtpi2pd xmm0, mm0; pshufw mm0, mm0, 0; movntq [rdi], mm0
     refuses(&[0xd9, 0xe8]);
     refuses(&[0xd9, 0x1f]);
     refuses(&[0xdb, 0x0f]);
@@ -90,7 +90,8 @@ fn x87_and_mmx_are_refused() {
 
 #[test]
 fn transactions_shadow_stacks_keys_and_the_unknown_are_refused() {
-    // xbegin +0; xend; xabort 0; incsspq rax; rstorssp [rdi]; wrpkru; ldtilecfg [rdi]; monitor; enqcmd
+    // xbegin +0; xend; xabort 0; incsspq rax; rstorssp [rdi]; wrpkru; ldtilecfg [rdi]; monitor;
+    // enqcmd
     refuses(&[0xc7, 0xf8, 0, 0, 0, 0]);
     refuses(&[0x0f, 0x01, 0xd5]);
     refuses(&[0xc6, 0xf8, 0x00]);

@@ -59,15 +59,16 @@ fn may_branch_to(start: u64, code: &[u8], wanted: &impl Fn(u64) -> bool) -> bool
     })
 }
 
-/// Gives the offset of each instruction that branches, and its target, if one of them may be wanted.
+/// Gives the offset of each instruction that branches, and its target, if one of them may be
+/// wanted.
 pub(crate) fn branches(start: u64, code: &[u8], wanted: &impl Fn(u64) -> bool, note: impl FnMut(usize, u64)) {
     if may_branch_to(start, code, wanted) {
         decoded(start, code, note);
     }
 }
 
-/// Gives the offset of each instruction that branches, and its target. A byte with which no instruction begins is passed
-/// over.
+/// Gives the offset of each instruction that branches, and its target. A byte with which no
+/// instruction begins is passed over.
 fn decoded(start: u64, code: &[u8], mut note: impl FnMut(usize, u64)) {
     let mut at = 0;
     'next: while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {
@@ -94,7 +95,8 @@ mod tests {
 
     use super::{decoded, may_branch_to};
 
-    /// What is looked at first finds every branch that decoding finds, and spares decoding where there is none.
+    /// What is looked at first finds every branch that decoding finds, and spares decoding where
+    /// there is none.
     #[test]
     fn no_branch_is_missed_where_nothing_is_decoded() {
         let start = 0x4000_0000;

@@ -1,5 +1,6 @@
-//! Every register that code of this architecture can see of itself, and the words of code that fill them from memory,
-//! write them to memory, and destroy them. The encodings are those of Power ISA 3.1B.
+//! Every register that code of this architecture can see of itself, and the words of code that fill
+//! them from memory, write them to memory, and destroy them. The encodings are those of Power ISA
+//! 3.1B.
 
 use alloc::vec::Vec;
 use core::mem::offset_of;
@@ -27,7 +28,8 @@ pub(super) struct Image {
 /// r1 and r13.
 pub(super) const KEPT: [usize; 2] = [1, 13];
 
-/// The decimal rounding mode; the sticky FX and XX; exceptions at overflow; binary rounding towards zero.
+/// The decimal rounding mode; the sticky FX and XX; exceptions at overflow; binary rounding towards
+/// zero.
 const FPSCR: u64 = 0x0000_0005_8200_0041;
 /// SO and CA, and the length of a string.
 const XER: u64 = 0xa000_0015;
@@ -97,7 +99,8 @@ pub(super) fn assert_same(expected: &Image, found: &Image) {
 
 // ---- code ----
 
-/// The frame of the code: its caller's LR and CR, what a function preserves, where the output goes, a doubleword.
+/// The frame of the code: its caller's LR and CR, what a function preserves, where the output goes,
+/// a doubleword.
 const FRAME: u32 = 704;
 const CR: u32 = 112;
 const GENERAL: u32 = 120;
@@ -177,7 +180,8 @@ fn general() -> impl Iterator<Item = u32> {
     (0..32).filter(|n| !KEPT.contains(&(*n as usize)))
 }
 
-/// The beginning of a function of an image to fill registers from and one to write them to: it fills them.
+/// The beginning of a function of an image to fill registers from and one to write them to: it
+/// fills them.
 pub(super) fn fill() -> Vec<u32> {
     let mut words = Vec::from([
         MFLR,
@@ -246,8 +250,8 @@ pub(super) fn store() -> Vec<u32> {
     words
 }
 
-/// A function that changes all that one may change, and settings that one leaves alone: what a handler might by chance
-/// leave as it is.
+/// A function that changes all that one may change, and settings that one leaves alone: what a
+/// handler might by chance leave as it is.
 pub(super) fn trash() -> Vec<u32> {
     /// Below the stack pointer: nothing is called from here.
     const ONES: u32 = 0xfff0;

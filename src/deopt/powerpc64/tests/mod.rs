@@ -1,4 +1,5 @@
-//! Exit stubs executed: every register seen, changed, kept, on the way back and on the way elsewhere.
+//! Exit stubs executed: every register seen, changed, kept, on the way back and on the way
+//! elsewhere.
 
 #![allow(unsafe_code)]
 
@@ -76,7 +77,8 @@ impl Pointer {
     }
 }
 
-/// Executable memory that stays, with the code: fill, `b` to the exit stub, store; and another store.
+/// Executable memory that stays, with the code: fill, `b` to the exit stub, store; and another
+/// store.
 struct Program {
     start: u64,
     elsewhere: CodeAddr,
@@ -213,7 +215,8 @@ fn every_register_is_seen() {
     assert_same(&input, &run(&program, &input));
 }
 
-/// Of a vector and scalar register the number is that of its floating-point register, with 16 bytes.
+/// Of a vector and scalar register the number is that of its floating-point register, with 16
+/// bytes.
 #[test]
 fn a_location_has_the_whole_of_a_vector_and_scalar_register() {
     let spec = record(7).locations((32..64).flat_map(|n| [reg(n, 16), reg(n, 8)]));

@@ -60,7 +60,8 @@ fn a_transaction_that_also_invalidates_has_one_barrier() {
     }
 }
 
-/// Before an epoch begins after which a stub is freed, every core serializes: one could go on with the old patchable jump.
+/// Before an epoch begins after which a stub is freed, every core serializes: one could go on with
+/// the old patchable jump.
 #[test]
 fn giving_back_stubs_has_one_barrier_if_some_were_retired_since_the_last() {
     if !has_membarrier() {

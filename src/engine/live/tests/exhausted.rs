@@ -1,4 +1,5 @@
-//! Memory for stubs cannot be had: what is asked for is refused by type, no site changes, and the engine goes on.
+//! Memory for stubs cannot be had: what is asked for is refused by type, no site changes, and the
+//! engine goes on.
 
 use super::{OBJECT, adding, bytes, call, callee, live_module, shape, site};
 use crate::addr::CodeAddr;
@@ -36,7 +37,8 @@ fn exhaust(engine: &Engine, id: u64, sequence: &Sequence) -> Error {
     panic!("memory without end");
 }
 
-/// Holds stubs of changes that are not made, until there is no memory for any more: the first are large.
+/// Holds stubs of changes that are not made, until there is no memory for any more: the first are
+/// large.
 fn hold_all(engine: &Engine) -> Vec<Prepared<'_>> {
     let mut held = Vec::new();
     for sequence in [long(), adding(6)] {
@@ -48,8 +50,8 @@ fn hold_all(engine: &Engine) -> Vec<Prepared<'_>> {
     held
 }
 
-/// Tries again and again, with room for one more small stub each time, until it is not refused. Whatever is refused has
-/// given back what it took.
+/// Tries again and again, with room for one more small stub each time, until it is not refused.
+/// Whatever is refused has given back what it took.
 fn squeeze(engine: &Engine, module: &Module, attempt: impl Fn() -> Result<Receipt>) {
     let mut held = hold_all(engine);
     let before = bytes(module);

@@ -12,7 +12,8 @@ use crate::publish::Stopped;
 /// What is done before a write; where it fails, nothing is written.
 type Hook = Box<dyn FnMut(u64) -> Result<()> + Send>;
 
-/// Memory that calls its hook before each write and each exchange, with how many there were since it was set.
+/// Memory that calls its hook before each write and each exchange, with how many there were since
+/// it was set.
 pub(super) struct Hooked {
     inner: Alias,
     calls: AtomicU64,

@@ -41,8 +41,8 @@ thread_local! {
     static HANDLE: RefCell<Option<ThreadHandle>> = const { RefCell::new(None) };
 }
 
-/// A thread enters the exit of an invalidation that is then taken back, and reports a checkpoint in the handler. What
-/// stood in the site before, to which it resumes, is replaced meanwhile.
+/// A thread enters the exit of an invalidation that is then taken back, and reports a checkpoint in
+/// the handler. What stood in the site before, to which it resumes, is replaced meanwhile.
 fn resume_from_an_exit_that_was_taken_back() -> bool {
     let steps = Arc::new(Barrier::new(2));
     let in_handler = Arc::clone(&steps);
@@ -222,7 +222,8 @@ fn a_live_module_is_found_only_when_it_is_armed() {
         "{writes:?}"
     );
     assert_eq!(std::mem::take(&mut *told.lock().unwrap()), [0]);
-    // What is registered already is not armed again. Where arming put more than nops, that is noticed before.
+    // What is registered already is not armed again. Where arming put more than nops, that is
+    // noticed before.
     let refused = live_in(&entries, &memory, &engine);
     assert!(
         matches!(
@@ -239,7 +240,8 @@ fn a_live_module_is_found_only_when_it_is_armed() {
     assert!(told.lock().unwrap().iter().all(|modules| *modules == 1));
 }
 
-/// Of live sites too, and of transactions that fail: what was told as placed is told as reclaimed, once.
+/// Of live sites too, and of transactions that fail: what was told as placed is told as reclaimed,
+/// once.
 #[test]
 fn live_stubs_are_told_before_a_patchable_jump_leads_there_and_until_they_are_gone() {
     let entries = Entries::new(3);

@@ -1,5 +1,5 @@
-//! Live sites on one thread: arming, refusals, all or nothing, what is journalled. What needs threads is in
-//! `threads`, and in the stress of the examples.
+//! Live sites on one thread: arming, refusals, all or nothing, what is journalled. What needs
+//! threads is in `threads`, and in the stress of the examples.
 
 #![allow(unsafe_code)]
 
@@ -29,8 +29,8 @@ use crate::publish::{NeverStopped, SingleThreaded, World};
 use crate::sequence::{Sequence, Target, arg, result};
 use crate::site::{EntrySpec, Module, Site};
 
-/// The object of the stress: `any_k` with `anyregcc` sites 100 + k, `call_k` with C sites 200 + k, which call
-/// `callee` where LLVM has left that.
+/// The object of the stress: `any_k` with `anyregcc` sites 100 + k, `call_k` with C sites 200 + k,
+/// which call `callee` where LLVM has left that.
 const OBJECT: &[u8] = compiled::LIVE_STRESS;
 /// What the original bytes of `call_k` add.
 const CALLEE: u64 = if compiled::HAS_CALLEE { 1 << 40 } else { 0 };
@@ -421,7 +421,8 @@ fn a_failed_exchange_takes_the_others_back() {
         assert_eq!(bytes(&module), before);
         assert_eq!(engine.status(&sites[0]), Status::Patched);
         assert_eq!(engine.status(&sites[1]), Status::Original);
-        // What patchable jumps have led to, be it for an instant, is not freed without a grace period.
+        // What patchable jumps have led to, be it for an instant, is not freed without a grace
+        // period.
         let retired = if after == 0 { 0 } else { 4 };
         // SAFETY: this is the only thread, and it is in no stub.
         let grace_period = unsafe { crate::publish::GracePeriod::promise() };

@@ -1,5 +1,5 @@
-//! What keeps threads safe, one protection at a time: with it the test passes, and in a forked child, without it,
-//! the process dies.
+//! What keeps threads safe, one protection at a time: with it the test passes, and in a forked
+//! child, without it, the process dies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,8 +44,8 @@ fn calling() -> Sequence {
     called.add(result(), 5)
 }
 
-/// Patches a site while a thread is in a callee of its stub; frees what `free` frees; lets the callee return into the
-/// stub. Whether the result was right.
+/// Patches a site while a thread is in a callee of its stub; frees what `free` frees; lets the
+/// callee return into the stub. Whether the result was right.
 fn return_into_a_replaced_stub(free: impl Fn(&Engine)) -> bool {
     ENTERED.store(false, Ordering::Relaxed);
     RETURN.store(false, Ordering::Relaxed);
@@ -154,8 +154,8 @@ impl Race {
         memory.write_unexecuted(at, bytes).unwrap();
     }
 
-    /// Lets `write` run again and again for `limit`, and until the site has been executed. Whether every result was one of
-    /// those allowed.
+    /// Lets `write` run again and again for `limit`, and until the site has been executed. Whether
+    /// every result was one of those allowed.
     fn run(&self, limit: Duration, allowed: &[u64], mut write: impl FnMut(usize)) -> bool {
         let (stop, wrong, calls) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -316,7 +316,8 @@ fn a_tail_that_changes_kills_the_process() {
     assert!(in_child(|| with(false)));
 }
 
-/// Exit stubs that are made so slowly that another thread, which is told of it, waits for the engine's lock meanwhile.
+/// Exit stubs that are made so slowly that another thread, which is told of it, waits for the
+/// engine's lock meanwhile.
 struct Slow {
     exit_stubs: ExitStubs,
     being_made: Arc<AtomicBool>,
@@ -348,7 +349,8 @@ unsafe impl Exits for Slow {
     }
 }
 
-/// Changes a site by `change` to a sequence with an exit stub; another thread patches it as soon as the exit stub is made.
+/// Changes a site by `change` to a sequence with an exit stub; another thread patches it as soon as
+/// the exit stub is made.
 fn overtake(change: impl Fn(&Engine, &Sequence) -> Result<Receipt>) {
     let being_made = Arc::new(AtomicBool::new(false));
     let exits = Slow {

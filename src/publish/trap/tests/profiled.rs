@@ -1,5 +1,5 @@
-//! Traps beside a profiler's signals: on alternate stacks with room for one frame, and with what the handler before had
-//! blocked.
+//! Traps beside a profiler's signals: on alternate stacks with room for one frame, and with what
+//! the handler before had blocked.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -38,8 +38,8 @@ fn frame() -> usize {
     usize::try_from(told).unwrap().max(libc::MINSIGSTKSZ)
 }
 
-/// Gives this thread an alternate stack with room for one frame and a handler, and not for two frames, above a page that
-/// kills.
+/// Gives this thread an alternate stack with room for one frame and a handler, and not for two
+/// frames, above a page that kills.
 fn small_alternate_stack() {
     // SAFETY: asks only.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();

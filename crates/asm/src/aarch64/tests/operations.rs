@@ -1,4 +1,5 @@
-//! Every operation with every class of operand: what it writes is its destination and what it was given.
+//! Every operation with every class of operand: what it writes is its destination and what it was
+//! given.
 
 use alloc::vec::Vec;
 
@@ -203,7 +204,8 @@ fn two_registers_suffice_except_for_additions_in_memory_and_far_displacements() 
                 let Err(Refusal::NoScratch(_)) = emit(&op, &[X16, X17]) else {
                     continue;
                 };
-                // A spilled base or a fixed address takes one, a distance beyond all immediates another.
+                // A spilled base or a fixed address takes one, a distance beyond all immediates
+                // another.
                 let excused = match op {
                     Op::AddToMem { .. } => true,
                     Op::Branch { lhs, rhs, .. } => [lhs, rhs].into_iter().any(far),
@@ -305,7 +307,8 @@ fn nothing_between_the_halves_of_an_atomic_addition_touches_memory() {
         .chunks(4)
         .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
         .collect();
-    // ldr w16, [x19, #8]; ldaxr w17, [x0]; add x17, x17, x16; stlxr w9, w17, [x0]; cbnz w9, to ldaxr
+    // ldr w16, [x19, #8]; ldaxr w17, [x0]; add x17, x17, x16; stlxr w9, w17, [x0]; cbnz w9, to
+    // ldaxr
     let expected = [0xb940_0a70, 0x885f_fc11, 0x8b10_0231, 0x8809_fc11, 0x35ff_ffa9];
     assert_eq!(words, expected);
 }

@@ -1,8 +1,8 @@
 //! Every encoder, over registers and boundary values, against LLVM's assembler.
 //!
 //! `encodings/powerpc64.txt` holds what LLVM's assembler makes of each text. It is written by
-//! `cargo test -p patchpoint-asm --lib powerpc64::tests::encodings::write_encodings -- --ignored`, which takes all words
-//! from `llvm-mc` and none from here.
+//! `cargo test -p patchpoint-asm --lib powerpc64::tests::encodings::write_encodings -- --ignored`,
+//! which takes all words from `llvm-mc` and none from here.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,4 +1,5 @@
-//! Operations to listings: with a condition field and without, with one free register and with more.
+//! Operations to listings: with a condition field and without, with one free register and with
+//! more.
 
 use alloc::string::String;
 use alloc::vec::Vec;

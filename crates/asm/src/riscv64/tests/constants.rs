@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use crate::riscv64::constant;
 use crate::riscv64::insn::Gpr;
 
-/// Executes `lui`, `addi`, `addiw` and `slli` on one register, which nothing else may be written to or read from.
+/// Executes `lui`, `addi`, `addiw` and `slli` on one register, which nothing else may be written to
+/// or read from.
 fn execute(code: &[u8], reg: u32) -> u64 {
     let mut value = None;
     for word in code.chunks(4) {

@@ -1,5 +1,6 @@
-//! Every operation with every class of operand: it writes its destination and what it was given, and what it refuses
-//! it refuses with a reason. What they compute is compared with an interpreter where code is executed.
+//! Every operation with every class of operand: it writes its destination and what it was given,
+//! and what it refuses it refuses with a reason. What they compute is compared with an interpreter
+//! where code is executed.
 
 use alloc::vec::Vec;
 

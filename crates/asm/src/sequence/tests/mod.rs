@@ -1,5 +1,5 @@
-//! What is assembled at sites of every kind, read back by the checker's disassembler; everything that is
-//! assembled here also passes the checker itself.
+//! What is assembled at sites of every kind, read back by the checker's disassembler; everything
+//! that is assembled here also passes the checker itself.
 
 mod aarch64;
 mod branches;

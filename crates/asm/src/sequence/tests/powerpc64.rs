@@ -14,8 +14,8 @@ fn words(arch: Arch, bytes: &[u8]) -> Vec<u32> {
     words.collect()
 }
 
-/// A linker's call is one instruction, so there is no room before its return offset for a jump over the restore; a jump to a
-/// stub needs none.
+/// A linker's call is one instruction, so there is no room before its return offset for a jump over
+/// the restore; a jump to a stub needs none.
 #[test]
 fn a_return_offset_behind_the_first_instruction() {
     for (arch, restore) in [

@@ -269,7 +269,8 @@ fn check_random(sequence: &Sequence, site: &SiteContext<'_>, assembled: &Assembl
             bytes: &s.bytes,
         })
         .collect();
-    // Stores to the stack through a location are the sequence's own doing, which the checker judges.
+    // Stores to the stack through a location are the sequence's own doing, which the checker
+    // judges.
     if let Err(error) = verify::check(site, &assembled.code, &stubs, &assembled.declared) {
         if matches!(error, verify::Error::RedZone { .. }) {
             return;

@@ -1,4 +1,5 @@
-//! SystemZ: where big-endian machines have the low bytes of a value, branches to 4 GiB and beyond, and calls.
+//! SystemZ: where big-endian machines have the low bytes of a value, branches to 4 GiB and beyond,
+//! and calls.
 
 use llvm_stackmaps::testing::sub_reg;
 
@@ -18,7 +19,8 @@ fn systemz(shape: CallShape, spec: RecordSpec) -> SiteContext<'static> {
     }
 }
 
-/// `anyregcc`: result in r2, an argument in r3; live are 8, 4 and 2 bytes on the stack, and a constant.
+/// `anyregcc`: result in r2, an argument in r3; live are 8, 4 and 2 bytes on the stack, and a
+/// constant.
 fn at_any_reg() -> SiteContext<'static> {
     let locations = [
         reg(2, 8),

@@ -4,7 +4,8 @@ use patchpoint_isa::{Declared, RegSet, Vouched};
 
 use super::*;
 
-/// An instruction that no decoder here knows, and the one register that it writes, which is free at an entry.
+/// An instruction that no decoder here knows, and the one register that it writes, which is free at
+/// an entry.
 fn unknown(arch: Arch) -> (&'static [u8], u16) {
     match arch {
         // rdfsbase r11
@@ -160,7 +161,8 @@ fn they_stand_where_they_are_declared_between_what_is_checked() {
 
 #[test]
 fn nothing_branches_into_them() {
-    // jmp over one byte of ten nops, which are vouched for: not to their start, and not to their end.
+    // jmp over one byte of ten nops, which are vouched for: not to their start, and not to their
+    // end.
     let site = entry(Arch::X86_64, 12);
     let code = [&[0xeb, 0x01][..], &[0x90; 10]].concat();
     verify::check(&site, &code, &[], &Declared::default()).unwrap();

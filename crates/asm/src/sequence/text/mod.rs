@@ -1,9 +1,11 @@
-//! Sequences as text: what `Display` writes is read back as the same sequence, by `FromStr` unless it promises something of an
-//! address or of bytes, and by the unsafe [`Sequence::from_text`] in any case.
+//! Sequences as text: what `Display` writes is read back as the same sequence, by `FromStr` unless
+//! it promises something of an address or of bytes, and by the unsafe [`Sequence::from_text`] in
+//! any case.
 //!
-//! Problem: a sequence in a log, a test or on a command line should be read by people and typed by them. Approach: one
-//! statement per operation, in the words of the builder, with no precedence and no nesting beyond an operand in a field.
-//! Statements are separated by `;` or stand on lines of their own.
+//! Problem: a sequence in a log, a test or on a command line should be read by people and typed by
+//! them. Approach: one statement per operation, in the words of the builder, with no precedence and
+//! no nesting beyond an operand in a field. Statements are separated by `;` or stand on lines of
+//! their own.
 //!
 //! | statement | operation |
 //! |---|---|
@@ -21,11 +23,12 @@
 //! | `label(1):` | [`bind`](Sequence::bind) |
 //! | `in_place_only` | [`in_place_only`](Sequence::in_place_only) |
 //!
-//! An operand is `arg(0)`, `float_arg(0)`, `live(0)`, `location(0)`, `result`, `float_result`, `temp`, `reg(5)` by its DWARF
-//! number, or a number. A value is an operand, its low bytes `u32(arg(0))`, or memory `u32[arg(0)+8]`; the types are `u8` to
-//! `u64` and `i8` to `i64`. A comparison is `==`, `!=`, unsigned `<u <=u >u >=u` or signed `<s <=s >s >=s`. A target is
-//! `miss`, `deopt`, `end`, `label(1)` or an address. A branch to `miss` or `deopt` is written as a guard, any other as an `if`;
-//! either is read for every target.
+//! An operand is `arg(0)`, `float_arg(0)`, `live(0)`, `location(0)`, `result`, `float_result`,
+//! `temp`, `reg(5)` by its DWARF number, or a number. A value is an operand, its low bytes
+//! `u32(arg(0))`, or memory `u32[arg(0)+8]`; the types are `u8` to `u64` and `i8` to `i64`. A
+//! comparison is `==`, `!=`, unsigned `<u <=u >u >=u` or signed `<s <=s >s >=s`. A target is
+//! `miss`, `deopt`, `end`, `label(1)` or an address. A branch to `miss` or `deopt` is written as a
+//! guard, any other as an `if`; either is read for every target.
 //!
 //! ```
 //! use patchpoint_asm::sequence::{Field, Sequence, Target, arg, result};

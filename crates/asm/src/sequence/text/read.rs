@@ -1,4 +1,5 @@
-//! From text to sequences: one function per kind of phrase, each of which says what it expected where.
+//! From text to sequences: one function per kind of phrase, each of which says what it expected
+//! where.
 
 #![allow(unsafe_code, reason = "text can hold promises")]
 
@@ -17,8 +18,9 @@ use crate::op::{Cond, Extension, Label, Width};
 impl FromStr for Sequence {
     type Err = Error;
 
-    /// Reads statements that are separated by `;` or line ends. `Display` writes them so. Calls, addresses as targets and
-    /// vouched bytes are promises: only [`Sequence::from_text`] reads them.
+    /// Reads statements that are separated by `;` or line ends. `Display` writes them so. Calls,
+    /// addresses as targets and vouched bytes are promises: only [`Sequence::from_text`] reads
+    /// them.
     ///
     /// # Errors
     /// [`Error::SequenceText`], with the place and what was expected there.
@@ -28,11 +30,13 @@ impl FromStr for Sequence {
 }
 
 impl Sequence {
-    /// Reads all statements, those too that promise something of an address or of bytes. [`FromStr`] reads the others.
+    /// Reads all statements, those too that promise something of an address or of bytes.
+    /// [`FromStr`] reads the others.
     ///
     /// # Safety
     ///
-    /// What the text says is as [`Sequence::call`], [`Sequence::vouched`] and [`Target::addr`] demand.
+    /// What the text says is as [`Sequence::call`], [`Sequence::vouched`] and [`Target::addr`]
+    /// demand.
     ///
     /// # Errors
     /// [`Error::SequenceText`], with the place and what was expected there.

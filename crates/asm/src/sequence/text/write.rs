@@ -10,8 +10,8 @@ use crate::op::Bits;
 use crate::op::{Cond, Extension, Width};
 
 impl fmt::Display for Sequence {
-    /// Statements that [`FromStr`](core::str::FromStr) reads as the same sequence, separated by `; `, or with `{:#}`
-    /// by line ends.
+    /// Statements that [`FromStr`](core::str::FromStr) reads as the same sequence, separated by `;
+    /// `, or with `{:#}` by line ends.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let separator = if f.alternate() { "\n" } else { "; " };
         let mut first = true;

@@ -99,8 +99,8 @@ fn load(target: &impl Target, addr: u64, size: u8) -> Result<u64, Why> {
     })
 }
 
-/// `(FILE, SYMBOL)` as LLVM's `JITLink` has it, or `(FILE, SECTION, SYMBOL)` and `(FILE/SECTION, SYMBOL)` as `RuntimeDyld`, whose stubs belong
-/// to sections.
+/// `(FILE, SYMBOL)` as LLVM's `JITLink` has it, or `(FILE, SECTION, SYMBOL)` and `(FILE/SECTION,
+/// SYMBOL)` as `RuntimeDyld`, whose stubs belong to sections.
 fn stub(target: &impl Target, file: &str, second: &str, third: Option<&str>) -> Result<u64, Unknown> {
     let stub = |file, symbol| target.symbolic(Symbolic::Stub, file, symbol);
     if let Some(third) = third {

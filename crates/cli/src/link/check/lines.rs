@@ -37,8 +37,8 @@ impl Check {
     }
 }
 
-/// All checks under these names. One goes on where its line ends with a backslash, on the next line that has the name, too, as
-/// in LLVM.
+/// All checks under these names. One goes on where its line ends with a backslash, on the next line
+/// that has the name, too, as in LLVM.
 pub(super) fn find(text: &str, names: &[&str]) -> Vec<Check> {
     let mut found = Vec::new();
     let mut open: Option<Check> = None;
@@ -69,7 +69,8 @@ pub(super) fn find(text: &str, names: &[&str]) -> Vec<Check> {
     found
 }
 
-/// What stands behind the name of a check, and from which byte of the line on. Before it there may only be what begins a comment.
+/// What stands behind the name of a check, and from which byte of the line on. Before it there may
+/// only be what begins a comment.
 fn said<'t>(line: &'t str, names: &[&str]) -> Option<(usize, &'t str)> {
     names.iter().find_map(|name| {
         let (before, after) = line.split_once(name)?;

@@ -1,17 +1,18 @@
-//! Checks of linked code, in the language of LLVM's linker tests: where a file says `jitlink-check: A = B`, both sides are
-//! computed from the linked bytes and addresses.
+//! Checks of linked code, in the language of LLVM's linker tests: where a file says `jitlink-check:
+//! A = B`, both sides are computed from the linked bytes and addresses.
 //!
-//! Problem: what a relocation has done shows in an operand of an instruction, a word of data or an entry of the global offset
-//! table, and is to be said next to the assembly that it is about. Approach: [`lines`] finds the checks of a file, [`parse`]
-//! makes trees of them, [`eval`] computes these by what a [`Target`] knows. Nothing here reads a file or a graph.
+//! Problem: what a relocation has done shows in an operand of an instruction, a word of data or an
+//! entry of the global offset table, and is to be said next to the assembly that it is about.
+//! Approach: [`lines`] finds the checks of a file, [`parse`] makes trees of them, [`eval`] computes
+//! these by what a [`Target`] knows. Nothing here reads a file or a graph.
 //!
 //! The language is that of `llvm/lib/ExecutionEngine/RuntimeDyld/RuntimeDyldChecker.cpp` in LLVM 19. Its operators have no precedence
 //! and group from the left; the address of a load reaches as far as it can. More than there: spaces behind a number, an offset in
 //! `next_pc`, and a section before the symbol in `stub_addr`. All addresses are those at which the code will run, inside a
 //! load as well: only there could LLVM's be others.
 //!
-//! Invariant: a check of any text is a value or a [`Wrong`] with its place; trees are at most [`parse::DEEPEST`] deep. Cost:
-//! linear in the text.
+//! Invariant: a check of any text is a value or a [`Wrong`] with its place; trees are at most
+//! [`parse::DEEPEST`] deep. Cost: linear in the text.
 
 mod eval;
 mod lines;

@@ -37,7 +37,8 @@ pub(super) enum Kind<'t> {
     Load(u8, Box<Expr<'t>>),
     DecodeOperand(Code<'t>, u64),
     NextPc(Code<'t>),
-    /// Of two words the second is a symbol; of three the second a section and the third a symbol, or a symbol and a kind.
+    /// Of two words the second is a symbol; of three the second a section and the third a symbol,
+    /// or a symbol and a kind.
     Stub {
         file: &'t str,
         second: &'t str,

@@ -57,7 +57,8 @@ impl Target for Fake {
     }
 }
 
-/// At 0x1000: `addl $0x12345678, %eax; jne .+2`, two bytes that are no instruction, and -2 in eight bytes.
+/// At 0x1000: `addl $0x12345678, %eax; jne .+2`, two bytes that are no instruction, and -2 in eight
+/// bytes.
 fn fake() -> Fake {
     let mut bytes = vec![0x05, 0x78, 0x56, 0x34, 0x12, 0x75, 0x00, 0x06, 0x06];
     bytes.extend((-2_i64).to_le_bytes());

@@ -1,4 +1,5 @@
-//! What a COFF object tells the linker in its section `.drectve`, as far as it changes what symbols are.
+//! What a COFF object tells the linker in its section `.drectve`, as far as it changes what symbols
+//! are.
 //!
 //! | directive | |
 //! |---|---|
@@ -7,8 +8,8 @@
 //!
 //! The others are of libraries, exports and output files, and are ignored.
 //!
-//! Source: Microsoft, "PE Format", section ".drectve"; for alternate names, which are in no documentation, LLVM's
-//! `lld/COFF/Driver.cpp`.
+//! Source: Microsoft, "PE Format", section ".drectve"; for alternate names, which are in no
+//! documentation, LLVM's `lld/COFF/Driver.cpp`.
 
 use alloc::borrow::Cow;
 use alloc::string::String;

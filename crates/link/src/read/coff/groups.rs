@@ -26,7 +26,8 @@ struct Comdat {
 }
 
 impl<'data, Header: CoffHeader> Reader<'data, Header> {
-    /// Reads them in the order of symbols: of each section its own comes first, then the one that names the group.
+    /// Reads them in the order of symbols: of each section its own comes first, then the one that
+    /// names the group.
     pub(crate) fn groups(&self, graph: &mut Graph<'data>) -> Result<()> {
         let mut waiting: HashMap<SectionId, Comdat> = HashMap::new();
         let mut names: Vec<(Comdat, usize)> = Vec::new();

@@ -1,5 +1,5 @@
-//! From the bytes of a COFF object for x86-64 to the graph. Every offset, size, alignment and index of the file is checked
-//! here, so that layout and linking need not fail on them.
+//! From the bytes of a COFF object for x86-64 to the graph. Every offset, size, alignment and index
+//! of the file is checked here, so that layout and linking need not fail on them.
 //!
 //! What differs from ELF:
 //!
@@ -19,8 +19,9 @@
 //!   tables of control flow guard are ignored.
 //! - Where an object or a pass defines `__ImageBase`, 32-bit addresses count from that.
 //!
-//! Source: Microsoft, "PE Format", on objects; for large ones (`/bigobj`) the SDK's `ANON_OBJECT_HEADER_BIGOBJ`, as the `object`
-//! crate reads them. What link.exe does with common symbols: LLVM, `lld/COFF/Chunks.cpp`.
+//! Source: Microsoft, "PE Format", on objects; for large ones (`/bigobj`) the SDK's
+//! `ANON_OBJECT_HEADER_BIGOBJ`, as the `object` crate reads them. What link.exe does with common
+//! symbols: LLVM, `lld/COFF/Chunks.cpp`.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -126,7 +127,8 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
 /// The table of functions with their unwind information.
 const PDATA: &str = ".pdata";
 
-/// Such a table is about the code that it speaks of: nobody needs it without. One that speaks of several sections is kept.
+/// Such a table is about the code that it speaks of: nobody needs it without. One that speaks of
+/// several sections is kept.
 fn tie_unwind_tables(graph: &mut Graph<'_>) {
     let code = |graph: &Graph<'_>, section: &Section<'_>| -> Option<SectionId> {
         let mut found = None;

@@ -154,15 +154,16 @@ fn refused(section: &Section<'_>, offset: u32, number: u16, reason: Option<&'sta
     }
 }
 
-/// Whether the field is that of a call or jump, which may lead to a stub. COFF does not say so, but the byte before the field does:
-/// no operand relative to the instruction has such a byte there (Intel SDM, volume 2, table 2-2: the ModR/M byte is 5
-/// modulo 8).
+/// Whether the field is that of a call or jump, which may lead to a stub. COFF does not say so, but
+/// the byte before the field does: no operand relative to the instruction has such a byte there
+/// (Intel SDM, volume 2, table 2-2: the ModR/M byte is 5 modulo 8).
 fn is_branch(section: &Section<'_>, offset: u32) -> bool {
     let before = |count: usize| section.bytes.get((offset as usize).checked_sub(count)?).copied();
     let opcode = match (before(2), before(1)) {
         // CALL, JMP
         (_, Some(0xe8 | 0xe9)) => true,
-        // Jcc: two bytes. 0x85 and 0x8d could be a ModR/M byte, but not of this kind: their upper bits say another.
+        // Jcc: two bytes. 0x85 and 0x8d could be a ModR/M byte, but not of this kind: their upper
+        // bits say another.
         (Some(0x0f), Some(0x80..=0x8f)) => true,
         _ => false,
     };

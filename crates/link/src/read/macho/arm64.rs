@@ -1,5 +1,5 @@
-//! What the relocation numbers of arm64 mean. Data holds what is added; instructions do not, but a relocation of its own does
-//! that comes before (`ARM64_RELOC_ADDEND`).
+//! What the relocation numbers of arm64 mean. Data holds what is added; instructions do not, but a
+//! relocation of its own does that comes before (`ARM64_RELOC_ADDEND`).
 
 use object::macho::*;
 use patchpoint_isa::Arch;
@@ -10,7 +10,8 @@ use crate::relocation::{self, Formula, Relocation};
 
 const ARCH: Arch = Arch::AArch64;
 
-/// Instructions by their fixed bits, as mask and value, and their operands (DDI 0487, C6.2 under the mnemonics).
+/// Instructions by their fixed bits, as mask and value, and their operands (DDI 0487, C6.2 under
+/// the mnemonics).
 struct Instruction {
     mask: u32,
     value: u32,

@@ -1,14 +1,15 @@
 //! The unwind information of a Mach-O object made independent of where its sections are.
 //!
-//! Problem: in a Mach-O object all sections have addresses, and the assembler writes the distances from `__eh_frame` to functions
-//! and to their exception tables as numbers, without relocations. They are wrong when sections move apart, and only who
-//! understands the entries finds them. Approach: the entries are read, and each such number becomes an edge as if there had
-//! been a relocation for it.
+//! Problem: in a Mach-O object all sections have addresses, and the assembler writes the distances
+//! from `__eh_frame` to functions and to their exception tables as numbers, without relocations.
+//! They are wrong when sections move apart, and only who understands the entries finds them.
+//! Approach: the entries are read, and each such number becomes an edge as if there had been a
+//! relocation for it.
 //!
 //! Invariant: every pointer of an entry has an edge, or is 0 where that means none.
 //!
-//! Sources: Linux Standard Base 5.0, sections 10.5 (pointer encodings) and 10.6 (entries). Which pointers the assembler
-//! leaves without relocation: LLVM, `lib/MC/MCDwarf.cpp`.
+//! Sources: Linux Standard Base 5.0, sections 10.5 (pointer encodings) and 10.6 (entries). Which
+//! pointers the assembler leaves without relocation: LLVM, `lib/MC/MCDwarf.cpp`.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -77,9 +78,11 @@ fn distances(symbols: &[Symbol<'_>], own: SectionId, section: &Section<'_>) -> H
 }
 
 struct Frames<'a, 'data> {
-    /// What relocations make of numbers that lead to other entries: the assembler may leave a difference of two labels to them.
+    /// What relocations make of numbers that lead to other entries: the assembler may leave a
+    /// difference of two labels to them.
     told: HashMap<u32, u32>,
-    /// Those of them that are the numbers by which entries are read, so that they stand in the bytes from now on.
+    /// Those of them that are the numbers by which entries are read, so that they stand in the
+    /// bytes from now on.
     folded: Vec<(u32, u32)>,
     arch: Arch,
     places: &'a Places,
@@ -102,7 +105,8 @@ struct Common {
     table: u8,
 }
 
-/// Pointer encodings (`DW_EH_PE_*`): none; the size in the low bits; what the value counts from; through a pointer.
+/// Pointer encodings (`DW_EH_PE_*`): none; the size in the low bits; what the value counts from;
+/// through a pointer.
 const OMITTED: u8 = 0xff;
 const SIZE: u8 = 0x0f;
 const BASE: u8 = 0x70;
@@ -171,7 +175,8 @@ impl<'a> Frames<'a, '_> {
         }
     }
 
-    /// What several entries have in common, from behind its identifier on, with the pointer to the personality.
+    /// What several entries have in common, from behind its identifier on, with the pointer to the
+    /// personality.
     fn common(&self, mut entry: Cursor<'_>) -> Result<(Common, Option<Edge>)> {
         let version = entry.byte()?;
         let augmentation = entry.text()?;
@@ -216,7 +221,8 @@ impl<'a> Frames<'a, '_> {
         Ok((common, pointer))
     }
 
-    /// The entry of a function, from behind its identifier on: the pointers to its code and to its table.
+    /// The entry of a function, from behind its identifier on: the pointers to its code and to its
+    /// table.
     fn function(&self, mut entry: Cursor<'_>, common: Common) -> Result<[Option<Edge>; 2]> {
         let (code_at, end) = (entry.at, entry.end);
         entry.skip_pointer(common.code)?;

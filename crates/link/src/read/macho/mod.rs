@@ -1,5 +1,5 @@
-//! From the bytes of a Mach-O object to the graph. Every offset, size, alignment and index of the file is checked here, so
-//! that layout and linking need not fail on them.
+//! From the bytes of a Mach-O object to the graph. Every offset, size, alignment and index of the
+//! file is checked here, so that layout and linking need not fail on them.
 //!
 //! What differs from ELF:
 //!
@@ -16,8 +16,8 @@
 //! - Constructors (`__mod_init_func`) have no priorities.
 //! - Debug information (`__DWARF`) and bitcode (`__LLVM`) are ignored.
 //!
-//! Source: `<mach-o/loader.h>`, `<mach-o/nlist.h>`, `<mach-o/reloc.h>` and the headers for both architectures that these include,
-//! as Apple publishes them with its system's sources.
+//! Source: `<mach-o/loader.h>`, `<mach-o/nlist.h>`, `<mach-o/reloc.h>` and the headers for both
+//! architectures that these include, as Apple publishes them with its system's sources.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -137,7 +137,8 @@ struct PlaceInFile {
 }
 
 impl Places {
-    /// The section that an address of the file lies in; an end belongs to what starts there, if anything does.
+    /// The section that an address of the file lies in; an end belongs to what starts there, if
+    /// anything does.
     fn find(&self, addr: u64) -> Option<PlaceInFile> {
         let after = self.0.partition_point(|place| place.addr <= addr);
         let place = *self.0.get(after.checked_sub(1)?)?;

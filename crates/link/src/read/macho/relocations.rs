@@ -1,5 +1,5 @@
-//! The relocations of Mach-O: what both architectures have in common. Each file of an architecture says what the numbers
-//! mean.
+//! The relocations of Mach-O: what both architectures have in common. Each file of an architecture
+//! says what the numbers mean.
 
 use alloc::format;
 use core::mem::size_of;
@@ -46,7 +46,8 @@ impl From<RelocationInfo> for Raw {
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) symbol: SymbolId,
-    /// The address in the file that the field counts in: 0 for a symbol, the section's for a section.
+    /// The address in the file that the field counts in: 0 for a symbol, the section's for a
+    /// section.
     pub(crate) counted_from: u64,
     pub(crate) external: bool,
 }
@@ -208,8 +209,8 @@ impl Fields<'_, '_> {
 
     /// A difference: what to subtract, and behind it what to subtract it from.
     ///
-    /// The distance from a place of the same section is one from the field, less what is between them: sections do not
-    /// change within, and so there are fewer pairs for others to deal with.
+    /// The distance from a place of the same section is one from the field, less what is between
+    /// them: sections do not change within, and so there are fewer pairs for others to deal with.
     pub(crate) fn difference(
         &mut self,
         arch: Arch,

@@ -48,7 +48,8 @@ pub(crate) fn role(name: &str, flags: u32) -> Result<SectionRole> {
     }
 }
 
-/// The list of functions that a section is, if it is one: constructors or destructors, which have no priorities here.
+/// The list of functions that a section is, if it is one: constructors or destructors, which have
+/// no priorities here.
 pub(crate) fn functions(flags: u32) -> Option<FunctionList> {
     match flags & SECTION_TYPE {
         S_MOD_INIT_FUNC_POINTERS => FunctionList::of_name(".init_array"),

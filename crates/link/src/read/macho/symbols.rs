@@ -18,7 +18,8 @@ use crate::graph::{Definition, Graph, Scope, Section, SectionId, SectionRole, St
 
 type Raw = Nlist64<LittleEndian>;
 
-/// What a symbol that is no label cannot start with: labels of the assembler, and those that only a linker sees.
+/// What a symbol that is no label cannot start with: labels of the assembler, and those that only a
+/// linker sees.
 const LABELS: [char; 2] = ['L', 'l'];
 
 impl<'data> Reader<'data> {
@@ -133,7 +134,8 @@ fn strength(raw: &Raw, definition: Definition) -> Strength {
     }
 }
 
-/// Whether a symbol is that of a function: it is in code, no label, and not within another function.
+/// Whether a symbol is that of a function: it is in code, no label, and not within another
+/// function.
 fn starts_function(section: Option<&Section<'_>>, desc: u16, name: &str) -> bool {
     section.is_some_and(|section| section.role == SectionRole::Code)
         && desc & N_ALT_ENTRY == 0

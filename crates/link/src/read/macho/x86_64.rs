@@ -35,13 +35,14 @@ pub(crate) fn read(
     let (offset, value) = fields.field(row, raw)?;
     let target = fields.target(raw)?;
     let addend = if target.external {
-        // A number that follows the field in its instruction (`SIGNED_1` and so on) is in the value already.
+        // A number that follows the field in its instruction (`SIGNED_1` and so on) is in the value
+        // already.
         value.wrapping_sub(FIELD)
     } else if formula == Formula::GotEntry {
         return Err(fields.unsuited(row, raw, "a section has no entry in the global offset table"));
     } else {
-        // The field holds the distance in the file from the end of the instruction, as it will; so how far that is from the
-        // field does not matter.
+        // The field holds the distance in the file from the end of the instruction, as it will; so
+        // how far that is from the field does not matter.
         let place = fields.addr.wrapping_add(u64::from(offset));
         value.wrapping_add(place).wrapping_sub(target.counted_from)
     };

@@ -1,4 +1,5 @@
-//! A process that executes the code of a controller, on its standard input: see `patchpoint_remote`.
+//! A process that executes the code of a controller, on its standard input: see
+//! `patchpoint_remote`.
 #![cfg_attr(
     not(test),
     warn(

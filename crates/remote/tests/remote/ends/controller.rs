@@ -1,4 +1,5 @@
-//! Controllers that are killed: a process of its own each, whose executor becomes a child of this one.
+//! Controllers that are killed: a process of its own each, whose executor becomes a child of this
+//! one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -44,7 +44,8 @@ fn kill_child(wanted: impl Fn() -> bool) -> bool {
     false
 }
 
-/// Lives until the executor is killed, some time after that moment has come. When that was, and how it ended.
+/// Lives until the executor is killed, some time after that moment has come. When that was, and how
+/// it ended.
 fn killed_at(
     target: Moment,
     then: Duration,

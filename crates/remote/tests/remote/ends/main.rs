@@ -1,7 +1,8 @@
-//! What one side finds when the other ends, at whatever moment: a typed error, soon, and nothing is left behind.
+//! What one side finds when the other ends, at whatever moment: a typed error, soon, and nothing is
+//! left behind.
 //!
-//! The short form kills some dozen times on each side. `PATCHPOINT_REMOTE_KILLS=1000` in the environment says how often
-//! instead:
+//! The short form kills some dozen times on each side. `PATCHPOINT_REMOTE_KILLS=1000` in the
+//! environment says how often instead:
 //!
 //!     PATCHPOINT_REMOTE_KILLS=1000 cargo test -p patchpoint-remote --test remote_ends killed -- --nocapture
 #![cfg(target_os = "linux")]
@@ -82,7 +83,8 @@ fn shared_memory() -> u64 {
     line.trim().split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Waits until memory files take no more than before, but for a few pages that others may use; how much more they take.
+/// Waits until memory files take no more than before, but for a few pages that others may use; how
+/// much more they take.
 fn left_of_memory(before: u64) -> u64 {
     let until = Instant::now() + SOON;
     loop {
@@ -126,7 +128,8 @@ fn a_patch_finds_that_the_executor_is_gone() {
     }
 }
 
-/// A fork's child has the connection too. It cannot use it, and what it drops does not end the parent's executor.
+/// A fork's child has the connection too. It cannot use it, and what it drops does not end the
+/// parent's executor.
 #[test]
 fn a_forked_child_leaves_the_executor_alone() {
     let _turn = TURN.lock();

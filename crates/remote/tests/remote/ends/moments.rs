@@ -1,4 +1,5 @@
-//! What the two processes do together, moment by moment: for somebody to kill one of them in the midst of it.
+//! What the two processes do together, moment by moment: for somebody to kill one of them in the
+//! midst of it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -228,7 +229,8 @@ impl Counts {
         *self.0.entry(what.into()).or_default() += 1;
     }
 
-    /// Fails if, of many, nobody was killed at some moment. Of a few, chance may leave one out: the moments are short.
+    /// Fails if, of many, nobody was killed at some moment. Of a few, chance may leave one out: the
+    /// moments are short.
     pub(crate) fn check(&self) {
         let all: u64 = self.0.values().sum();
         for moment in MOMENTS.iter().filter(|_| all >= 20 * MOMENTS.len() as u64) {

@@ -27,7 +27,8 @@ fn who_never_answers_is_given_up() {
     assert!(began.elapsed() < SOON);
 }
 
-/// One that is stopped in the midst of it: an invalidation is taken back, and everything after fails as for one that is gone.
+/// One that is stopped in the midst of it: an invalidation is taken back, and everything after
+/// fails as for one that is gone.
 #[test]
 fn who_is_stopped_is_given_up() {
     let _turn = TURN.lock();
@@ -74,7 +75,8 @@ fn a_call_has_the_deadline_that_it_was_given() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
-/// A thread that waits for a call without a deadline is told when the executor is given up for another reason.
+/// A thread that waits for a call without a deadline is told when the executor is given up for
+/// another reason.
 #[test]
 fn who_waits_is_told_that_the_executor_was_given_up() {
     let _turn = TURN.lock();

@@ -11,7 +11,8 @@ pub(super) struct Writer {
     endian: Endian,
 }
 
-/// A function: its address, its frame in words, its arguments on the stack, its safepoints, and offset and kind of its roots.
+/// A function: its address, its frame in words, its arguments on the stack, its safepoints, and
+/// offset and kind of its roots.
 pub(super) type Function<'a> = (u64, i32, i32, &'a [u64], &'a [(i32, i32)]);
 
 impl Writer {

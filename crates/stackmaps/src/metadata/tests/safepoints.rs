@@ -23,7 +23,8 @@ impl StackMemory for Stack {
     }
 }
 
-/// `inner` at 0x1010 has a frame of 3 words with a root in the second; `outer` at 0x2020 one of 2 words with roots in both.
+/// `inner` at 0x1010 has a frame of 3 words with a root in the second; `outer` at 0x2020 one of 2
+/// words with roots in both.
 fn table() -> Safepoints {
     let bytes = Writer::map(
         Endian::Little,
@@ -124,7 +125,8 @@ fn statepoints(bytes: &[u8]) -> Result<Safepoints, Error> {
     Safepoints::from_statepoints(&maps, SP, |addr| (addr.get() != 0xdead).then_some(addr))
 }
 
-/// A statepoint with two references, one of them twice and with a pointer into it, a null, and a slot.
+/// A statepoint with two references, one of them twice and with a pointer into it, a null, and a
+/// slot.
 fn statepoint() -> Vec<u8> {
     let header = record(1)
         .at(0x10)

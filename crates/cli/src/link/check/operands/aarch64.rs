@@ -1,4 +1,5 @@
-//! Operands in LLVM's order: of branches, addresses, wide moves, additions of a number, and loads and stores with an offset.
+//! Operands in LLVM's order: of branches, addresses, wide moves, additions of a number, and loads
+//! and stores with an offset.
 //!
 //! Source: Arm's Architecture Reference Manual, DDI 0487, C4.1.
 
@@ -82,7 +83,8 @@ fn move_wide(word: u32) -> Option<Vec<Operand>> {
     Some(all)
 }
 
-/// Whether a size, and what is done with it, are that of a load or store of one register: they may be a prefetch or nothing.
+/// Whether a size, and what is done with it, are that of a load or store of one register: they may
+/// be a prefetch or nothing.
 const fn is_access(word: u32) -> bool {
     let (size, how, is_vector) = (bits(word, 30, 2), bits(word, 22, 2), bits(word, 26, 1) == 1);
     match how {

@@ -1,14 +1,17 @@
-//! Operands in LLVM's order: of branches, jumps, loads, stores, and instructions with a number or registers only.
+//! Operands in LLVM's order: of branches, jumps, loads, stores, and instructions with a number or
+//! registers only.
 //!
-//! Source: the order of operands in `llvm/lib/Target/RISCV/RISCVInstrInfo.td` and `RISCVInstrInfoC.td`; the encodings of RISC-V's
-//! unprivileged specification, chapters "RV32I", "RV64I" and "C".
+//! Source: the order of operands in `llvm/lib/Target/RISCV/RISCVInstrInfo.td` and
+//! `RISCVInstrInfoC.td`; the encodings of RISC-V's unprivileged specification, chapters "RV32I",
+//! "RV64I" and "C".
 
 use super::Operand::{self, Immediate, Register};
 
 /// The operands of the instruction that the bytes start with; `None` for other instructions.
 pub(super) fn operands(bytes: &[u8]) -> Option<Vec<Operand>> {
     let half = u16::from_le_bytes(*bytes.first_chunk()?);
-    // The lowest bits tell the length; longer ones than 4 bytes do not exist, and all zeros is no instruction.
+    // The lowest bits tell the length; longer ones than 4 bytes do not exist, and all zeros is no
+    // instruction.
     match half & 0b1_1111 {
         0b1_1111 => None,
         low if low & 0b11 == 0b11 => long(Word(u32::from_le_bytes(*bytes.first_chunk()?))),
@@ -119,7 +122,8 @@ fn long(word: Word) -> Option<Vec<Operand>> {
     }
 }
 
-/// The bits of a number: each of them stands at the first place, and is worth two to the power of the second.
+/// The bits of a number: each of them stands at the first place, and is worth two to the power of
+/// the second.
 fn gather(half: u16, bits: &[(u16, u16)]) -> i64 {
     let bit = |(from, to): &(u16, u16)| i64::from(half >> from & 1) << to;
     bits.iter().map(bit).sum()

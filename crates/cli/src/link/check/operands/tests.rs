@@ -1,4 +1,5 @@
-//! What operands are is compared with LLVM in the tests of the command `link`; here is what has none.
+//! What operands are is compared with LLVM in the tests of the command `link`; here is what has
+//! none.
 
 use super::Operand::{Immediate, Register};
 use super::*;
@@ -32,7 +33,8 @@ fn operands_are_counted_as_llvm_counts_them() {
     assert_eq!(operands(Arch::AArch64, &movk), Some(expected));
 }
 
-/// Instructions of RISC-V and their operands as `llvm-mc-19 -disassemble -show-inst` lists them: registers, and numbers.
+/// Instructions of RISC-V and their operands as `llvm-mc-19 -disassemble -show-inst` lists them:
+/// registers, and numbers.
 #[rustfmt::skip]
 const RISCV: &[(&str, &str)] = &[
     ("37f5ffff", "r 1048575"), // lui a0, 1048575
@@ -142,7 +144,8 @@ fn any_bytes_have_operands_or_not() {
         known += [Arch::X86_64, Arch::AArch64]
             .into_iter()
             .filter_map(|arch| operands(arch, &bytes))
-            // None has more than a destination, its copy, a place in memory, a number and a condition.
+            // None has more than a destination, its copy, a place in memory, a number and a
+            // condition.
             .inspect(|all| assert!(all.len() <= 9, "{bytes:02x?}"))
             .count();
     }

@@ -1,4 +1,5 @@
-//! Operands in LLVM's order, of the instructions in which compilers leave relocations, and their kin.
+//! Operands in LLVM's order, of the instructions in which compilers leave relocations, and their
+//! kin.
 
 use iced_x86::{
     Code, ConditionCode, ConstantOffsets, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind,
@@ -23,7 +24,8 @@ enum Form {
     TiedCondition,
 }
 
-/// The operands of the instruction that the bytes start with; `None` for one that is not known here.
+/// The operands of the instruction that the bytes start with; `None` for one that is not known
+/// here.
 pub(super) fn operands(bytes: &[u8]) -> Option<Vec<Operand>> {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let insn = decoder.decode();
@@ -43,7 +45,8 @@ pub(super) fn operands(bytes: &[u8]) -> Option<Vec<Operand>> {
         }
     }
     if matches!(form, Form::Condition | Form::TiedCondition) {
-        // The numbers are those in the opcodes (AMD64 APM volume 3, table 1-6), which the decoder counts from 1.
+        // The numbers are those in the opcodes (AMD64 APM volume 3, table 1-6), which the decoder
+        // counts from 1.
         all.push(Immediate(insn.condition_code() as i64 - 1));
     }
     Some(all)
@@ -87,7 +90,8 @@ impl Encoding<'_> {
             kind if self.at.has_immediate() && !self.at.has_immediate2() => {
                 let value = self.number(self.at.immediate_offset(), self.at.immediate_size())?;
                 all.push(Immediate(match kind {
-                    // What fills its operand has no sign there; the number of bytes that a return releases has.
+                    // What fills its operand has no sign there; the number of bytes that a return
+                    // releases has.
                     OpKind::Immediate16 if self.insn.mnemonic() != Mnemonic::Ret => value & 0xffff,
                     OpKind::Immediate32 => value & 0xffff_ffff,
                     _ => value,
