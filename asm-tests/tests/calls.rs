@@ -375,7 +375,7 @@ mod running {
             let (last, old) = (&calls[number], &before[number]);
             let mut changed = old.clone();
             *changed.last_mut().unwrap() ^= 0x40;
-            // SAFETY: nothing executes the module, and what is written is taken back.
+            // SAFETY: nothing executes the module, and what is written is rolled back.
             let memory = unsafe { fixture.module.areas()[0].writable() };
             memory.write(last.addr(), &changed).unwrap();
             // SAFETY: what is there can be entered as the function can, or is not called.

@@ -181,7 +181,7 @@ fn what_is_not_in_the_code_any_more_is_noted_no_more() {
         change.commit()
     };
 
-    // SAFETY: nothing executes the module, and what is written is taken back.
+    // SAFETY: nothing executes the module, and what is written is rolled back.
     let memory = unsafe { module.areas()[0].writable() };
     let (last, byte) = (
         shadow.range().end().get() - 1,

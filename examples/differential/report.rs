@@ -77,7 +77,7 @@ fn report(config: Config, found: &Found) {
     number("functions compiled", |tally| tally.counts.tier_ups);
     number("misses", |tally| tally.misses);
     number("entries installed", |tally| tally.installed);
-    number("entries taken back", |tally| tally.retracted);
+    number("entries retracted", |tally| tally.retracted);
     number("entries refused", |tally| tally.refused);
     number("assumptions broken", |tally| tally.counts.breaks);
     number("functions given up", |tally| tally.counts.retired);

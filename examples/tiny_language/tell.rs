@@ -105,7 +105,7 @@ fn costs(runtime: &Runtime) {
     if let Some(tiers) = runtime.tiers() {
         let caches = tiers.caches();
         println!(
-            "  {} hits, {} misses, {} entries installed, {} taken back; {} bytes of stubs",
+            "  {} hits, {} misses, {} entries installed, {} retracted; {} bytes of stubs",
             caches.hits,
             caches.misses,
             caches.installed,

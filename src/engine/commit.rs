@@ -324,7 +324,7 @@ impl Work {
         // protection: lost-sites-are-refused
         self.mark_lost(states);
         match self.exposed {
-            // protection: live-stub-of-a-taken-back-patchable-jump-is-retired
+            // protection: live-stub-of-a-rolled-back-patchable-jump-is-retired
             true => live::retire(self, states, time),
             // protection: trap-of-a-refused-invalidation-is-forgotten
             false => live::forget_traps(&shared.publisher, self),

@@ -260,13 +260,13 @@ pub(super) fn publish(publisher: &Publisher, work: &mut Work) -> Outcome {
     work.compare_live(Side::New)
 }
 
-/// Takes back the exchanges of a transaction that has failed after them.
+/// Rolls back the exchanges of a transaction that has failed after them.
 #[cold]
 pub(super) fn undo(publisher: &Publisher, work: &mut Work) {
     undo_some(publisher, work, work.exchanges.len(), work.level);
 }
 
-/// Takes back the first so many exchanges. Sites whose patchable jump resists are given their fate.
+/// Rolls back the first so many exchanges. Sites whose patchable jump resists are given their fate.
 #[cold]
 fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level) {
     let done = work.exchanges.iter().take(count).rev();
@@ -288,7 +288,7 @@ fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level)
     }
 }
 
-/// Retires what a taken-back transaction has made: threads may have gone there while it was
+/// Retires what a transaction that was rolled back has made: threads may have gone there while it was
 /// reachable.
 #[cold]
 pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>) {

@@ -154,7 +154,7 @@ struct Shared {
     cells: RwLock<HashMap<CodeAddr, Arc<Cell>>>,
     /// The sites with an entry that depends, or depended, on a key.
     keys: Mutex<HashMap<Key, BTreeSet<CodeAddr>>>,
-    /// How often entries have been taken back: what was looked up before is not installed after.
+    /// How often entries have been retracted: what was looked up before is not installed after.
     retractions: AtomicU64,
 }
 

@@ -42,7 +42,7 @@ pub trait Policy: Send + Sync {
 
 /// The usual policy: a chain up to a limit, then megamorphic for a while.
 ///
-/// A cache whose entries keep being taken back backs off: after each retraction it ignores twice as
+/// A cache whose entries keep being retracted backs off: after each retraction it ignores twice as
 /// many misses as the time before, up to a limit, before it learns again. A megamorphic cache that
 /// still misses (because the runtime gave no generic path) starts again after a number of misses,
 /// which doubles each time.

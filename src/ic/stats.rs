@@ -41,7 +41,7 @@ pub struct CacheStats {
     pub installed: u64,
     /// Entries that could not be installed: the site refuses what they ask for.
     pub refused: u64,
-    /// Entries that were taken back.
+    /// Entries that were retracted.
     pub retracted: u64,
     /// Changes of the state.
     pub transitions: u64,
@@ -65,7 +65,7 @@ pub struct Totals {
     pub installed: u64,
     /// Entries that could not be installed.
     pub refused: u64,
-    /// Entries that were taken back.
+    /// Entries that were retracted.
     pub retracted: u64,
     /// Changes of state.
     pub transitions: u64,

@@ -49,10 +49,10 @@ pub trait MemoryManager {
         image: &LinkedImage,
     ) -> impl Future<Output = Result<Self::Finalized, Self::Error>>;
 
-    /// Takes back the memory of a link that does not come to its end.
+    /// Frees the memory of a link that does not come to its end.
     fn abandon(&self, memory: Self::Memory);
 
-    /// Takes back memory that nobody executes or refers to any more.
+    /// Frees memory that nobody executes or refers to any more.
     ///
     /// # Errors
     /// The memory could not be given back.

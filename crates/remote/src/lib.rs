@@ -77,7 +77,7 @@
 //!
 //! **When one ends.** The end of a process ends its connections. Every call on the other side then
 //! fails, by [`Error::ExecutorGone`] or [`Error::ControllerGone`]; a transaction that was about to
-//! be published is taken back. An executor that does not answer in time, or not in the protocol's
+//! be published is rolled back. An executor that does not answer in time, or not in the protocol's
 //! words, is given up: its connections are cut, and it is killed if it was started by
 //! [`Executor::spawn`]. Memory files have no name and go with the last process that maps them.
 //!

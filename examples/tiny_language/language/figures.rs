@@ -42,7 +42,7 @@ pub(crate) struct Figures {
     pub(crate) breaks: Events,
     /// Functions whose code was given up for other reasons.
     pub(crate) retired: Events,
-    /// Classes that changed: entries of caches are taken back.
+    /// Classes that changed: entries of caches are retracted.
     pub(crate) retractions: Events,
 }
 

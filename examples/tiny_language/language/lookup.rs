@@ -33,7 +33,7 @@ fn try_lookup<'f>(miss: &mut Miss<'_, 'f>) -> Result<Learn<'f>, Error> {
     let isolate = Isolate::current();
     let word = |miss: &Miss<'_, 'f>, index| Ok::<_, Error>(Word(miss.arg(index)?.u64().unwrap_or_default()));
     // An entry is made before the operation is done, which may change what it depends on: the
-    // caches then see that something was taken back meanwhile, and do not install it.
+    // caches then see that something was retracted meanwhile, and do not install it.
     let entry = match place.op() {
         Op::Get { name, .. } => {
             let object = word(miss, 0)?;

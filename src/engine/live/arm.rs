@@ -2,7 +2,7 @@
 //! it runs.
 //!
 //! Everything that can be refused is refused before the first byte is written; a write that fails
-//! takes back those before it.
+//! rolls back those before it.
 
 use std::sync::Arc;
 

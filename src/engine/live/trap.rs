@@ -8,7 +8,7 @@
 //! undisturbed.
 //!
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its
-//! module goes, also when it has been taken back: a thread may have executed it in between.
+//! module goes, also when it has been rolled back: a thread may have executed it in between.
 
 use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
@@ -82,7 +82,7 @@ pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[JumpExch
 
 /// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its
 /// own exit stubs. A trap that leads to an exit stub which the site has had before is one that was
-/// taken back, of which a thread may have to ask still.
+/// rolled back, of which a thread may have to ask still.
 pub(in crate::engine) fn forget_traps(publisher: &Publisher, work: &Work) {
     let leads_to = |site| match publisher.publication() {
         Some(publication) => publication.trap(site),
@@ -123,7 +123,7 @@ fn forget(publisher: &Publisher, site: CodeAddr) {
     }
 }
 
-/// Keeps the exit stubs of traps that were taken back with their sites: a thread may still be on
+/// Keeps the exit stubs of traps that were rolled back with their sites: a thread may still be on
 /// its way there.
 pub(super) fn keep_exit_stubs(work: &mut Work, states: &mut States) {
     let trapped = work.exchanges.iter().filter(|exchange| exchange.is_trap());

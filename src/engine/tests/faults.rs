@@ -261,7 +261,7 @@ fn the_stub_of_a_lost_site_is_kept_until_its_module_goes() {
 }
 
 #[test]
-fn a_write_that_did_not_arrive_is_noticed_and_the_others_are_taken_back() {
+fn a_write_that_did_not_arrive_is_noticed_and_the_others_are_rolled_back() {
     let batch = Batch::new(2, 4, plus(7));
     batch.texts[1].memory.lose_writes(true);
     refused!(batch.transaction().commit(), BytesChanged);

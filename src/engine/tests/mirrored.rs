@@ -192,7 +192,7 @@ fn what_is_written_here_is_executed_and_published_there() {
 
 /// All or nothing holds for who publishes, too; its error is handed on as it is.
 #[test]
-fn what_cannot_be_published_is_taken_back() {
+fn what_cannot_be_published_is_rolled_back() {
     let glass = Arc::new(Glass::default());
     let (engine, _module, site) = loaded(&glass);
     engine.patch_site(&site, &hit(16)).unwrap();

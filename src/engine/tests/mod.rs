@@ -23,7 +23,7 @@ mod placed;
 mod red_zone;
 mod return_offsets;
 #[cfg(target_os = "linux")]
-mod taken_back;
+mod rolled_back;
 #[cfg(target_os = "linux")]
 mod telling;
 #[cfg(target_arch = "x86_64")]

@@ -129,7 +129,7 @@ fn invalidation_during_hits() {
 }
 
 /// Eight threads miss and hit on three sites while another takes entries back: every result is
-/// right, and what was installed is there or has been taken back.
+/// right, and what was installed is there or has been retracted.
 #[test]
 #[cfg_attr(
     emulated,

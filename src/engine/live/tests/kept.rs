@@ -41,9 +41,9 @@ thread_local! {
     static HANDLE: RefCell<Option<ThreadHandle>> = const { RefCell::new(None) };
 }
 
-/// A thread enters the exit of an invalidation that is then taken back, and reports a checkpoint in
+/// A thread enters the exit of an invalidation that is then rolled back, and reports a checkpoint in
 /// the handler. What stood in the site before, to which it resumes, is replaced meanwhile.
-fn resume_from_an_exit_that_was_taken_back() -> bool {
+fn resume_from_an_exit_that_was_rolled_back() -> bool {
     let steps = Arc::new(Barrier::new(2));
     let in_handler = Arc::clone(&steps);
     let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
@@ -113,7 +113,7 @@ fn resume_from_an_exit_that_was_taken_back() -> bool {
 
 #[test]
 fn what_an_exit_resumes_to_lives_as_long_as_the_exit() {
-    assert!(in_child(resume_from_an_exit_that_was_taken_back));
+    assert!(in_child(resume_from_an_exit_that_was_rolled_back));
 }
 
 /// Unregistering the module does not free it either, and a grace period of both frees both.

@@ -124,7 +124,7 @@ fn a_patch_finds_that_the_executor_is_gone() {
                 .ok();
         };
         assert!(matches!(error, Error::ExecutorGone { .. }), "{error:?}");
-        assert_eq!(site.read().unwrap(), before, "it was taken back");
+        assert_eq!(site.read().unwrap(), before, "it was rolled back");
     }
 }
 

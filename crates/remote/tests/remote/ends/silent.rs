@@ -27,7 +27,7 @@ fn who_never_answers_is_given_up() {
     assert!(began.elapsed() < SOON);
 }
 
-/// One that is stopped in the midst of it: an invalidation is taken back, and everything after
+/// One that is stopped in the midst of it: an invalidation is rolled back, and everything after
 /// fails as for one that is gone.
 #[test]
 fn who_is_stopped_is_given_up() {
@@ -47,7 +47,7 @@ fn who_is_stopped_is_given_up() {
         common::stop(id);
         let error = Error::from(setup.engine.invalidate_site(&site).unwrap_err());
         assert!(matches!(error, Error::ExecutorSilent { .. }), "{error:?}");
-        assert_eq!(site.read().unwrap(), before, "it was taken back");
+        assert_eq!(site.read().unwrap(), before, "it was rolled back");
         let error = Error::from(setup.engine.patch(78, &hit(0x17, 16)).unwrap_err());
         assert!(matches!(error, Error::ExecutorGone { .. }), "{error:?}");
         let error = setup.get(0).unwrap_err();

@@ -1,4 +1,4 @@
-//! Live invalidations of shadows that are taken back.
+//! Live invalidations of shadows that are rolled back.
 
 use super::*;
 use crate::memory::testing::Call;
@@ -14,7 +14,7 @@ fn shadowed(id: u64) -> Written {
     }
 }
 
-/// A thread that has executed a trap before it was taken back finds where it leads, be it late:
+/// A thread that has executed a trap before it was rolled back finds where it leads, be it late:
 /// also after another invalidation was refused before it wrote anything.
 #[test]
 fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
