@@ -4,9 +4,9 @@
 use core::any::Any;
 use core::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::exits::StackAt;
@@ -320,29 +320,6 @@ pub(super) struct SitesCode {
     pub(super) stubs: SmallVec<[Box<Stub>; 1]>,
 }
 
-/// Hashes the two numbers of a key. The engine counts them up itself, so nobody can choose keys
-/// that collide, and the standard hasher's defence against that would be a good part of what a
-/// commit costs.
-#[derive(Default)]
-pub(super) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        // An odd factor keeps different numbers different; the fold brings the upper bits, which
-        // depend on all bits of the number, to where the table looks.
-        let product = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ (product >> 32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// The number of a site's place in [`States`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(usize);
@@ -353,7 +330,7 @@ pub(super) struct States {
     /// Side by side, so that a commit finds those of its sites without a search.
     places: Vec<Option<SiteState>>,
     free: Vec<Place>,
-    by_site: HashMap<SiteKey, Place, BuildHasherDefault<KeyHasher>>,
+    by_site: HashMap<SiteKey, Place, RandomState>,
     /// Counts what gives states their versions.
     versions: u64,
     /// Stubs that no site leads to any more, but into which a callee could still return.

@@ -20,9 +20,9 @@
 
 use core::cell::Cell;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -44,9 +44,9 @@ const SEQUENCES: usize = 1024;
 #[derive(Default)]
 pub(super) struct Templates {
     /// The kinds of sites, by their words.
-    sites: HashMap<Box<[u64]>, u32>,
+    sites: HashMap<Box<[u64]>, u32, RandomState>,
     /// Of each kind, what is known of sequences, by the words of their outlines.
-    known: Vec<HashMap<Box<[u64]>, Known, BuildHasherDefault<WordHasher>>>,
+    known: Vec<HashMap<Box<[u64]>, Known, RandomState>>,
     templates: Vec<Template>,
     /// How many sequences are known.
     len: usize,
@@ -99,31 +99,6 @@ pub(super) struct Filled<'t> {
     pub(super) like: &'t Sequence,
     pub(super) returns: &'t [u32],
     pub(super) used: Len,
-}
-
-/// Mixes words, one after the other. They are of sequences, of whose values they have classes only:
-/// whoever chooses them could fill one bucket with a thousand, and no more.
-#[derive(Default)]
-pub(super) struct WordHasher(u64);
-
-impl Hasher for WordHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        let chunks = bytes.chunks_exact(8);
-        let rest = chunks.remainder();
-        for chunk in chunks.filter_map(<[u8]>::first_chunk) {
-            self.write_u64(u64::from_le_bytes(*chunk));
-        }
-        rest.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let product = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ (product >> 32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// Whether no two targets have the same address: contracts of one would then bind the other.

@@ -5,13 +5,13 @@
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::fmt;
-use std::hash::BuildHasherDefault;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::commit::Prepared;
 use super::observe::Boxed;
-use super::state::{KeyHasher, States};
+use super::state::States;
 use super::{Engine, Receipt, calls, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
@@ -87,7 +87,7 @@ pub struct Transaction<'e> {
     engine: &'e Engine,
     changes: Changes,
     /// The keys of its sites, once there are more than [`FEW`].
-    sites: HashSet<SiteKey, BuildHasherDefault<KeyHasher>>,
+    sites: HashSet<SiteKey, RandomState>,
     grace_period: Option<GracePeriod>,
     quiescent: bool,
     immediate: bool,
