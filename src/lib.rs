@@ -180,6 +180,10 @@ pub mod sequence;
 pub mod verify;
 
 #[cfg(feature = "std")]
+mod icache;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod interrupted;
+#[cfg(feature = "std")]
 mod invariant;
 
 #[cfg(all(feature = "std", not(feature = "latency")))]
@@ -194,6 +198,8 @@ pub mod image;
 pub mod memory;
 #[cfg(feature = "std")]
 pub mod publish;
+#[cfg(feature = "std")]
+mod quiescence;
 
 #[cfg(feature = "std")]
 pub mod site;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
-use crate::publish::{self, Stopped};
+use crate::icache;
+use crate::quiescence::Stopped;
 
 use super::chunk::DoubleMapping;
 use super::{CodeMemory, LiveMemory, PageRun, Pieces, Strategy, check_within, raw};
@@ -60,7 +61,7 @@ impl Alias {
     /// that is executed in a mirror is maintained there, by who publishes it.
     pub(super) fn maintain(&self, range: CodeRange) {
         if self.mapping.is_executed_here() {
-            publish::maintain(range);
+            icache::maintain(range);
         }
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
 use crate::invariant::OrAbort;
-use crate::publish::Stopped;
+use crate::quiescence::Stopped;
 
 use super::{Alias, PageRun, Pieces};
 

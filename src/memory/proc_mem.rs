@@ -9,7 +9,7 @@
 
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
-use crate::publish::Stopped;
+use crate::quiescence::Stopped;
 use region::Protection;
 use std::vec::Vec;
 

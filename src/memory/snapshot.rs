@@ -5,7 +5,7 @@
 use super::{CodeMemory, PageRun, Strategy, check_within};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Error, Result};
-use crate::publish::Stopped;
+use crate::quiescence::Stopped;
 
 /// The bytes of code for some addresses, which nothing can write.
 pub(crate) struct Snapshot {

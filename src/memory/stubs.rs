@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
-use crate::publish::{GracePeriod, Moment};
+use crate::quiescence::{GracePeriod, Moment};
 
 use super::arena::fill_with_traps;
 use super::spans::Spans;

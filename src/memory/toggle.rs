@@ -14,7 +14,7 @@ use std::vec::Vec;
 
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
-use crate::publish::Stopped;
+use crate::quiescence::Stopped;
 
 use super::fork::Birth;
 use super::{CodeMemory, PageRun, Strategy, check_within, raw, sys};

@@ -12,7 +12,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use super::interrupted::Context;
+use crate::interrupted::Context;
 
 /// Raised by instructions. The library's own handlers raise none of them, but for system calls that
 /// are emulated.

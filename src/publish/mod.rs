@@ -12,14 +12,9 @@
 
 mod clock;
 mod epoch;
-mod icache;
-#[cfg(target_os = "linux")]
-mod interrupted;
 #[cfg(target_os = "linux")]
 mod mask;
 mod others;
-#[cfg(target_arch = "powerpc64")]
-mod powerpc64;
 mod publication;
 mod publisher;
 mod serialize;
@@ -37,14 +32,13 @@ mod turn;
 mod vacated;
 mod world;
 
+pub(crate) use crate::quiescence::Moment;
+pub use crate::quiescence::{GracePeriod, Stopped};
 pub(crate) use clock::CoarseTime;
 #[cfg(all(test, loom))]
 pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, Rest, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
-pub(crate) use icache::maintain;
-#[cfg(test)]
-pub(crate) use icache::testing as maintained;
 pub use publication::Publication;
 pub use publisher::{Level, Publisher};
 #[cfg(test)]
@@ -53,5 +47,4 @@ pub use serialize::{Serializer, serialize};
 #[cfg(target_os = "linux")]
 pub use threads::{SignalAttached, SignalWorld, WhenInside};
 pub use vacated::Vacated;
-pub(crate) use world::Moment;
-pub use world::{GracePeriod, NeverStopped, Resumption, SingleThreaded, Stopped, World};
+pub use world::{NeverStopped, Resumption, SingleThreaded, World};

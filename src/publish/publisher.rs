@@ -11,7 +11,8 @@ use crate::latency::{self, Stage};
 
 use super::others::Others;
 use super::publication::Publication;
-use super::{Resumption, icache, serialize};
+use super::{Resumption, serialize};
+use crate::icache;
 
 /// What is true of the other threads when a publication returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

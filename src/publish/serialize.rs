@@ -180,7 +180,7 @@ mod imp {
             asm!("dsb ish", "isb", options(nostack, preserves_flags))
         };
         #[cfg(target_arch = "powerpc64")]
-        crate::publish::powerpc64::serialize();
+        crate::icache::powerpc64::serialize();
         #[cfg(target_arch = "s390x")]
         // SAFETY: as above.
         unsafe {

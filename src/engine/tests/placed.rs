@@ -2,8 +2,8 @@
 //! is executed, and where other code was before, every thread serializes.
 
 use super::*;
+use crate::icache::testing::during;
 use crate::memory::testing::objects::INLINE_CACHE;
-use crate::publish::maintained::during;
 use crate::publish::serialize_count;
 
 fn covers(maintained: &[CodeRange], range: CodeRange) -> bool {

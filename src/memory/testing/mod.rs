@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{CodeMemory, LiveMemory, PageRun, Strategy};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::{Errno, Error, Result};
-use crate::publish::Stopped;
+use crate::quiescence::Stopped;
 
 /// A call that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

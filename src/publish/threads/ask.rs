@@ -19,8 +19,9 @@ use super::door::Door;
 use super::look::{self, Found, Place};
 use super::registry::{self, Slot};
 use super::signal;
+use crate::interrupted;
 use crate::publish::turn::Turns;
-use crate::publish::{Vacated, interrupted, serialize};
+use crate::publish::{Vacated, serialize};
 
 const IDLE: u64 = 0;
 const ASKED: u64 = 1;

@@ -17,8 +17,8 @@
 //! sites and stubs do not start behind calls that return.
 
 use crate::addr::CodeAddr;
+use crate::interrupted::{self, RED_ZONE, STACK_POINTER_AT};
 use crate::publish::Vacated;
-use crate::publish::interrupted::{self, RED_ZONE, STACK_POINTER_AT};
 use crate::publish::signed;
 
 /// What was found of a thread.

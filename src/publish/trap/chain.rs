@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::TABLE;
-use super::interrupted::{self, TRAP_SIGNALS};
 use crate::error::{Errno, Error, Result};
+use crate::interrupted::{self, TRAP_SIGNALS};
 use crate::publish::mask;
 
 /// What handled each of the signals before; null until the handler is about to be installed. It

@@ -31,8 +31,8 @@ mod table;
 
 use crate::addr::CodeAddr;
 use crate::error::Result;
+use crate::interrupted;
 use crate::memory::LiveMemory;
-use crate::publish::interrupted;
 use crate::publish::turn::Turns;
 use table::Table;
 

@@ -54,6 +54,6 @@ pub(super) fn maintain(range: CodeRange) {
 }
 
 /// Makes this core discard every instruction that it has already fetched.
-pub(super) fn serialize() {
+pub(crate) fn serialize() {
     call(&SERIALIZE, 0, 0);
 }

@@ -2,6 +2,8 @@
 
 #[cfg(emulated)]
 mod emulated;
+#[cfg(target_arch = "powerpc64")]
+pub(crate) mod powerpc64;
 
 use crate::addr::CodeRange;
 
@@ -60,7 +62,7 @@ mod other {
     /// far as CTR_EL0 says that either is needed (Arm ARM, B2.4.4 and D24.2.34). The register is
     /// read each time: it may differ between the cores of one machine.
     #[cfg(target_arch = "aarch64")]
-    pub(in crate::publish) fn maintain(range: CodeRange) {
+    pub(super) fn maintain(range: CodeRange) {
         let ctr: u64;
         // SAFETY: Linux lets user mode read it.
         unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
@@ -84,12 +86,12 @@ mod other {
     }
 
     #[cfg(target_arch = "powerpc64")]
-    pub(in crate::publish) use crate::publish::powerpc64::maintain;
+    pub(super) use super::powerpc64::maintain;
 
     /// The system call, for all threads: the scheduler may move a thread between `fence.i` and its
     /// use.
     #[cfg(target_arch = "riscv64")]
-    pub(in crate::publish) fn maintain(range: CodeRange) {
+    pub(super) fn maintain(range: CodeRange) {
         const RISCV_FLUSH_ICACHE: libc::c_long = 259;
         let (start, end) = (range.start().get(), range.end().get());
         // SAFETY: the call reads and writes no memory of the caller's.

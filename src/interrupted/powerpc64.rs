@@ -4,11 +4,11 @@ use crate::invariant::OrAbort;
 
 /// The beginning of the kernel's `ucontext`: the `libc` crate has none for musl.
 #[repr(C)]
-pub(in crate::publish) struct Context {
+pub(crate) struct Context {
     uc_flags: u64,
     uc_link: *mut Context,
     uc_stack: libc::stack_t,
-    pub(in crate::publish) uc_sigmask: libc::sigset_t,
+    pub(crate) uc_sigmask: libc::sigset_t,
     uc_mcontext: Machine,
 }
 
@@ -39,11 +39,11 @@ const _: () = {
 
 /// What a leaf function may use below the stack pointer: 288 bytes with ELFv1, 512 with ELFv2
 /// (ELFv2 ABI, 2.2.2.4).
-pub(in crate::publish) const RED_ZONE: u64 = 512;
+pub(crate) const RED_ZONE: u64 = 512;
 /// Words from the saved program counter to the saved stack pointer.
-pub(in crate::publish) const STACK_POINTER_AT: isize = STACK as isize - COUNTER as isize;
+pub(crate) const STACK_POINTER_AT: isize = STACK as isize - COUNTER as isize;
 /// What it raises.
-pub(in crate::publish) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
+pub(crate) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
 
 const STACK: usize = 1;
 const COUNTER: usize = 32;
@@ -51,22 +51,22 @@ const COUNT_REGISTER: usize = 35;
 const LINK: usize = 36;
 
 /// The program counter.
-pub(in crate::publish) fn counter(context: &Context) -> u64 {
+pub(crate) fn counter(context: &Context) -> u64 {
     context.uc_mcontext.gp_regs[COUNTER]
 }
 
 /// Lets the thread go on elsewhere.
-pub(in crate::publish) fn set_counter(context: &mut Context, to: u64) {
+pub(crate) fn set_counter(context: &mut Context, to: u64) {
     context.uc_mcontext.gp_regs[COUNTER] = to;
 }
 
 /// The stack pointer.
-pub(in crate::publish) fn stack_pointer(context: &Context) -> u64 {
+pub(crate) fn stack_pointer(context: &Context) -> u64 {
     context.uc_mcontext.gp_regs[STACK]
 }
 
 /// Every register that may hold the target of a jump: the last two are CTR and LR.
-pub(in crate::publish) fn registers(context: &Context) -> [u64; 34] {
+pub(crate) fn registers(context: &Context) -> [u64; 34] {
     let all = &context.uc_mcontext.gp_regs;
     let first = all.first_chunk::<34>();
     let mut registers = *first.or_abort("the general registers are the first of more than so many");
@@ -76,20 +76,20 @@ pub(in crate::publish) fn registers(context: &Context) -> [u64; 34] {
 }
 
 /// Where the trap is, if a signal with this code is one: the counter stays at it.
-pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
+pub(crate) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
     (code == libc::TRAP_BRKPT).then_some(counter)
 }
 
 /// The instruction that traps in place of any other: `trap`, which is `tw 31,0,0` (Power ISA, book
 /// I, 3.3.11).
-pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
+pub(crate) fn trap(_at: u64, _first: u8) -> &'static [u8] {
     const TRAP: [u8; 4] = 0x7fe0_0008_u32.to_ne_bytes();
     &TRAP
 }
 
 /// Whether the words around a saved program counter are those of a thread in user mode; `word`
 /// reads the one so many words behind the counter.
-pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
+pub(crate) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // MSR: 64-bit mode and problem state (Power ISA, book III, 4.2.1).
     const USER: u64 = 1 << 63 | 1 << 14;
     word(1).is_some_and(|state| state & USER == USER)

@@ -1,46 +1,46 @@
 //! AArch64 (arch/arm64/include/uapi/asm/sigcontext.h).
 
 /// AAPCS64 has no red zone (6.4.5.1); Darwin's 128 bytes do no harm.
-pub(in crate::publish) const RED_ZONE: u64 = 128;
+pub(crate) const RED_ZONE: u64 = 128;
 /// Words from the saved program counter to the saved stack pointer.
-pub(in crate::publish) const STACK_POINTER_AT: isize = -1;
+pub(crate) const STACK_POINTER_AT: isize = -1;
 /// What it raises.
-pub(in crate::publish) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
+pub(crate) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
 
 /// The program counter.
-pub(in crate::publish) fn counter(context: &libc::ucontext_t) -> u64 {
+pub(crate) fn counter(context: &libc::ucontext_t) -> u64 {
     context.uc_mcontext.pc
 }
 
 /// Lets the thread go on elsewhere.
-pub(in crate::publish) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
+pub(crate) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
     context.uc_mcontext.pc = to;
 }
 
 /// The stack pointer.
-pub(in crate::publish) fn stack_pointer(context: &libc::ucontext_t) -> u64 {
+pub(crate) fn stack_pointer(context: &libc::ucontext_t) -> u64 {
     context.uc_mcontext.sp
 }
 
 /// Every register that may hold the target of a jump; the last is the link register.
-pub(in crate::publish) fn registers(context: &libc::ucontext_t) -> [u64; 31] {
+pub(crate) fn registers(context: &libc::ucontext_t) -> [u64; 31] {
     context.uc_mcontext.regs
 }
 
 /// Where the trap is, if a signal with this code is one: the counter stays at it.
-pub(in crate::publish) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
+pub(crate) fn trapped_at(counter: u64, code: libc::c_int) -> Option<u64> {
     (code == libc::TRAP_BRKPT).then_some(counter)
 }
 
 /// The instruction that traps in place of any other: `brk #0` (Arm ARM, C6.2.44).
-pub(in crate::publish) fn trap(_at: u64, _first: u8) -> &'static [u8] {
+pub(crate) fn trap(_at: u64, _first: u8) -> &'static [u8] {
     const TRAP: [u8; 4] = 0xd420_0000_u32.to_le_bytes();
     &TRAP
 }
 
 /// Whether the words around a saved program counter are those of a thread in user mode; `word`
 /// reads the one so many words behind the counter.
-pub(in crate::publish) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
+pub(crate) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
     // PSTATE: of EL0, in 64-bit state, nothing masked (Arm ARM, C5.2.19).
     word(1).is_some_and(|state| state & 0xffff_ffff_000f_e3ff == 0)
 }

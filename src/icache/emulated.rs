@@ -18,7 +18,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::addr::CodeRange;
-use crate::publish::interrupted;
+use crate::interrupted;
 
 /// How often a thread tries again to execute one instruction: for some seconds.
 const PATIENCE: u32 = 1_000_000;
