@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
+use crate::memory::{Error, Result};
 use crate::publish::{self, Stopped};
 
 use super::chunk::DoubleMapping;

@@ -12,6 +12,7 @@
 
 mod clock;
 mod epoch;
+mod error;
 mod icache;
 #[cfg(target_os = "linux")]
 mod interrupted;
@@ -42,6 +43,7 @@ pub(crate) use clock::CoarseTime;
 pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, Rest, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
+pub use error::{Error, Result};
 pub(crate) use icache::maintain;
 #[cfg(test)]
 pub(crate) use icache::testing as maintained;

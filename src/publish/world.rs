@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Vacated;
 use crate::addr::CodeRange;
-use crate::error::{Error, Result};
+use crate::publish::{Error, Result};
 
 /// The proof that no other thread executes the engine's code now, nor will before the proof is
 /// gone.
@@ -167,7 +167,7 @@ pub unsafe trait World: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// The work has not been called then:
-    /// [`Error::WorldNotStopped`](crate::Error::WorldNotStopped), or another of the engine's errors
+    /// [`Error::WorldNotStopped`](crate::publish::Error::WorldNotStopped), or another of these errors
     /// that fits.
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
 

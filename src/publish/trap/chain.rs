@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::TABLE;
 use super::interrupted::{self, TRAP_SIGNALS};
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
 use crate::publish::mask;
+use crate::publish::{Error, Result};
 
 /// What handled each of the signals before; null until the handler is about to be installed. It
 /// lives as long as the process.
