@@ -63,7 +63,11 @@ struct Watched(Arc<Watch>);
 
 // SAFETY: the test has one thread that patches, and no code is called.
 unsafe impl World for Watched {
-    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
+    fn while_stopped(
+        &self,
+        vacated: &[Vacated],
+        work: &mut dyn FnMut(&Stopped),
+    ) -> patchpoint::publish::Result<()> {
         self.0.stops.fetch_add(1, Ordering::Relaxed);
         // SAFETY: as above.
         let world = unsafe { SingleThreaded::promise() };

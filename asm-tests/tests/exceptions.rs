@@ -58,7 +58,7 @@ fn library() -> Option<impl Fn(&str) -> Option<CodeAddr>> {
     })
 }
 
-fn linked<M: MemoryManager<Error = patchpoint::Error>>(
+fn linked<M: MemoryManager<Error = patchpoint::memory::Error>>(
     set: &Path,
     memory: &M,
     library: impl Fn(&str) -> Option<CodeAddr>,

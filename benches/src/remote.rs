@@ -52,7 +52,11 @@ struct Unknown;
 
 // SAFETY: code is executed by one thread at a time, and the work is done once.
 unsafe impl World for Unknown {
-    fn while_stopped(&self, _: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
+    fn while_stopped(
+        &self,
+        _: &[Vacated],
+        work: &mut dyn FnMut(&Stopped),
+    ) -> patchpoint::publish::Result<()> {
         // SAFETY: as above.
         work(&unsafe { Stopped::promise() });
         Ok(())

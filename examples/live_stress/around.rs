@@ -131,7 +131,9 @@ fn inherited(shared: &Shared, running: &Running, random: &mut Random) -> bool {
     }
     let mut modules = shared.engine.modules().into_iter();
     let site = modules.find_map(|module| module.sites().next());
-    site.is_none_or(|site| shared.engine.restore_site(&site) == Err(Error::EngineForked))
+    site.is_none_or(|site| {
+        shared.engine.restore_site(&site) == Err(Error::Memory(patchpoint::memory::Error::EngineForked))
+    })
 }
 
 /// Starts threads that execute sites for a while and end.
@@ -187,7 +189,7 @@ impl Patching {
         match &patched {
             Ok(_) => *version = next,
             // In a child, which goes on with what it has.
-            Err(Error::EngineForked) => return,
+            Err(Error::Memory(patchpoint::memory::Error::EngineForked)) => return,
             Err(error) => eprintln!("a handler's patch: {error}"),
         }
         self.patches.fetch_add(1, Ordering::Relaxed);

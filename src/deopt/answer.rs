@@ -152,10 +152,10 @@ impl<'f> Frame<'f> {
     /// As for [`return_to_caller`](Self::return_to_caller).
     pub fn replacement(&self) -> Result<Replacement<'f>> {
         if self.window.is_some() {
-            return Err(Error::NotMirrored {
+            return Err(Error::Memory(crate::memory::Error::NotMirrored {
                 what: "the replacement of a frame",
                 mend: "return to the caller, or continue at another place in the code",
-            });
+            }));
         }
         Ok(Replacement::new(self, self.caller()?))
     }

@@ -90,13 +90,16 @@ impl Assumptions {
     ///
     /// # Errors
     /// [`Error::NothingToInvalidate`] if the function has no site that could be; [`Error::AssumptionBroken`] if one of them does not hold any more: the function depends on none of them then,
-    /// and is not to be entered. [`Error::EngineForked`] in a fork's child whose parent was breaking one.
+    /// and is not to be entered. [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) in a fork's child whose parent was breaking one.
     pub fn depend<A: Into<Assumption>>(
         &self,
         function: &Function,
         on: impl IntoIterator<Item = A>,
     ) -> Result<()> {
-        let mut known = self.birth.lock(&self.known).ok_or(Error::EngineForked)?;
+        let mut known = self
+            .birth
+            .lock(&self.known)
+            .ok_or(Error::Memory(crate::memory::Error::EngineForked))?;
         // Here, as later, when it breaks, the others could not be invalidated either.
         if !function.sites().any(|site| site.is_recorded()) {
             return Err(Error::NothingToInvalidate {

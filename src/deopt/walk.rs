@@ -149,10 +149,10 @@ impl<'w> Callers<'w> {
 
     fn step(&mut self) -> Result<Option<Caller<'w>>> {
         if self.is_mirrored {
-            return Err(Error::NotMirrored {
+            return Err(Error::Memory(crate::memory::Error::NotMirrored {
                 what: "a walk to callers",
                 mend: "keep what is asked of callers in shared data",
-            });
+            }));
         }
         let executing = self.executing();
         let Some(engine) = self.walker.engine.upgrade() else {

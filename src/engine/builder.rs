@@ -81,8 +81,8 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::NoWorld`] without a world, where the code is not [mirrored](Self::mirrored); [`Error::NoHost`] where this
-    /// machine is none that code can run on; [`Error::NoBarrier`] if the world's threads cannot be made to see changed code.
-    /// Where it is mirrored: [`Error::NotMirrored`] for a world or for exits that know only threads of this process.
+    /// machine is none that code can run on; [`publish::Error::NoBarrier`](crate::publish::Error::NoBarrier) if the world's threads cannot be made to see changed code.
+    /// Where it is mirrored: [`memory::Error::NotMirrored`](crate::memory::Error::NotMirrored) for a world or for exits that know only threads of this process.
     pub fn build(mut self) -> Result<Engine> {
         let mirrored = self.mirroring.take().map(|mirroring| self.prepare_for(mirroring));
         let mirrored = mirrored.transpose()?;

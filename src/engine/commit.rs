@@ -18,7 +18,7 @@ use crate::addr::{CodeRange, Len};
 use crate::error::{Error, Result};
 use crate::memory::StubSlot;
 use crate::memory::fork::gate::{self, Writing};
-use crate::publish::{Level, Moment, Stopped, Vacated};
+use crate::publish::{self, Level, Moment, Stopped, Vacated};
 use crate::site::{Module, Site};
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but
@@ -102,7 +102,7 @@ impl Work {
         let checked = shared.publisher.check(work.level);
         if let Err(error) = checked {
             work.release(shared);
-            return Err(shared.refused(states, error, since).into());
+            return Err(shared.refused(states, error.into(), since).into());
         }
         if since.is_some() {
             // protection: code-is-told-before-it-is-reached
@@ -275,12 +275,12 @@ impl Work {
 
     /// Says in which site a thread is, where the world said at which address.
     #[cold]
-    fn name_site(&self, error: Error) -> Error {
-        let Error::ThreadInside {
+    fn name_site(&self, error: publish::Error) -> Error {
+        let publish::Error::ThreadInside {
             thread, at, returns, ..
         } = error
         else {
-            return error;
+            return error.into();
         };
         match self.items.iter().find(|item| item.site.range().contains(at)) {
             Some(item) => Error::ThreadInSite {
@@ -289,7 +289,7 @@ impl Work {
                 offset: Len::new(at.distance_from(item.site.addr()) as u32),
                 returns,
             },
-            None => error,
+            None => error.into(),
         }
     }
 

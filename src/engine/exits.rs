@@ -174,12 +174,12 @@ pub unsafe trait Exits: Send + Sync {
     /// The exit stubs are executed only where there is a [`Capture`](crate::deopt::Capture) at that address.
     ///
     /// # Errors
-    /// [`Error::NotMirrored`]: these exit stubs only work in this process.
+    /// [`memory::Error::NotMirrored`](crate::memory::Error::NotMirrored): these exit stubs only work in this process.
     unsafe fn capture_by(&mut self, _routine: CodeAddr) -> Result<()> {
-        Err(Error::NotMirrored {
+        Err(Error::Memory(crate::memory::Error::NotMirrored {
             what: "these exits",
             mend: "use deopt::ExitStubs, or implement Exits::capture_by and handle",
-        })
+        }))
     }
 
     /// A thread has left compiled code in a mirror by one of these exit stubs: what the routine

@@ -6,7 +6,7 @@
 
 use super::group::{Group, Held};
 use super::work::Work;
-use crate::error::{Error, Result, SiteName};
+use crate::error::{Error, SiteName};
 use crate::invariant::OrAbort;
 use crate::memory::{CodeMemory, Pieces, Side, Write};
 
@@ -61,10 +61,10 @@ impl Found {
 
     /// Notes what was refused.
     #[inline]
-    pub(super) fn check(&mut self, result: Result<()>) -> Outcome {
+    pub(super) fn check<E: Into<Error>>(&mut self, result: core::result::Result<(), E>) -> Outcome {
         match result {
             Ok(()) => Ok(()),
-            Err(error) => Err(self.note(Fault::Refused(error))),
+            Err(error) => Err(self.note(Fault::Refused(error.into()))),
         }
     }
 
@@ -75,7 +75,7 @@ impl Found {
         match group.memory().first_unlike(group.pieces(writes, side)) {
             Ok(None) => Ok(()),
             Ok(Some(at)) => Err(self.changed(group, at, writes, side)),
-            Err(error) => Err(self.note(Fault::Refused(error))),
+            Err(error) => Err(self.note(Fault::Refused(error.into()))),
         }
     }
 
@@ -88,7 +88,7 @@ impl Found {
         let room = room.or_abort("there is room for the longest site");
         let read = group.memory().read(addr, room);
         let changed = |()| Fault::Changed(group.numbers.start + at, side);
-        self.note(read.map_or_else(Fault::Refused, changed))
+        self.note(read.map_or_else(|error| Fault::Refused(error.into()), changed))
     }
 }
 

@@ -104,7 +104,7 @@ impl Groups {
     /// Makes the groups of these items, whose sites are as the states say.
     ///
     /// # Errors
-    /// [`Error::OutsideMemory`](crate::Error::OutsideMemory) for a site whose pages do not exist.
+    /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     pub(super) fn fill(&mut self, items: &[Item], parts: &[Part], states: &States) -> Result<()> {
         let all = Grouped { items, parts, states };
         self.clear();
@@ -275,10 +275,10 @@ fn written(writes: &[Write], count: usize) -> &[Write] {
 /// The pages of a quiescent group.
 fn runs(parts: &[Part]) -> Result<SmallVec<[PageRun; 1]>> {
     if let [part] = parts {
-        return PageRun::cover(&mut [part.range]);
+        return Ok(PageRun::cover(&mut [part.range])?);
     }
     let mut ranges: Vec<CodeRange> = parts.iter().map(|part| part.range).collect();
-    PageRun::cover(&mut ranges)
+    Ok(PageRun::cover(&mut ranges)?)
 }
 
 impl<M: Held> Group<M> {

@@ -366,17 +366,17 @@ impl JumpExchange {
         let mut word = [0; 8];
         memory.read(self.word, &mut word)?;
         let rest = u64::from_ne_bytes(word) & !self.mask;
-        memory.exchange(self.word, (rest | old).to_ne_bytes(), (rest | new).to_ne_bytes())
+        Ok(memory.exchange(self.word, (rest | old).to_ne_bytes(), (rest | new).to_ne_bytes())?)
     }
 
     #[cold]
     fn no_store(&self) -> Error {
-        Error::NoAtomicStore {
+        Error::Memory(crate::memory::Error::NoAtomicStore {
             strategy: self.memory.strategy().name(),
             at: self.word,
             why: "it is no LiveMemory any more",
             mend: "answer the same in every call of `live`",
-        }
+        })
     }
 
     pub(super) fn range(&self) -> CodeRange {

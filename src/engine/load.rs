@@ -12,8 +12,11 @@ use super::{Engine, live};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::{Error, Result};
-use crate::image::{self, AdoptedCode, Graph, Image, Lookup, Object, Passes};
-use crate::memory::{self, Ask, CodeArea, CodeMemory, Placed, SegmentKind, Strategy};
+use crate::image::{
+    self, AdoptedCode, Graph, Image, LinkedImage, Lookup, MemoryManager, Object, Passes, SegmentAddrs,
+    SegmentRequest,
+};
+use crate::memory::{self, Arena, Ask, CodeArea, CodeMemory, Placed, Placement, SegmentKind, Strategy};
 use crate::site::{
     self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
     UnwindBy,
@@ -214,7 +217,7 @@ impl Engine {
             // protection: engines-pass-their-limit-on
             graph.set_size_limit(limit);
         }
-        let linked = image::link(graph, passes, &self.shared.arena, lookup).await?;
+        let linked = image::link(graph, passes, &Loading(&self.shared.arena), lookup).await?;
         let (image, placed) = (linked.image, linked.memory);
         let memory: Arc<dyn CodeMemory> = Arc::new(placed.memory());
         let symbols = image
@@ -251,10 +254,10 @@ impl Engine {
         self.check_here()?;
         // protection: mirrored-code-of-this-process-is-refused
         if self.shared.is_mirrored {
-            return Err(Error::NotMirrored {
+            return Err(Error::Memory(crate::memory::Error::NotMirrored {
                 what: "code of this process",
                 mend: "load the object, or adopt the code by an engine of its own",
-            });
+            }));
         }
         let areas = memory::adopt_code(&code, ask)?;
         self.adopted(code, areas)
@@ -395,11 +398,41 @@ fn recorded(resolved: &image::Resolved<'_>, id: CallIds<'_>) -> Vec<CallSpec> {
     calls.into_iter().filter_map(spec).collect()
 }
 
+/// The engine's arena as the memory of a link that may fail by the engine's errors, such as those of
+/// a lookup.
+struct Loading<'a>(&'a Arena);
+
+impl MemoryManager for Loading<'_> {
+    type Memory = Placement;
+    type Finalized = Placed;
+    type Error = Error;
+
+    async fn allocate(
+        &self,
+        segments: &[SegmentRequest; 3],
+        reach: image::Reach,
+    ) -> Result<(Self::Memory, SegmentAddrs)> {
+        Ok(self.0.allocate(segments, reach).await?)
+    }
+
+    async fn finalize(&self, memory: Self::Memory, image: &LinkedImage) -> Result<Self::Finalized> {
+        Ok(self.0.finalize(memory, image).await?)
+    }
+
+    fn abandon(&self, memory: Self::Memory) {
+        self.0.abandon(memory);
+    }
+
+    fn deallocate(&self, finalized: Self::Finalized) -> Result<()> {
+        Ok(self.0.deallocate(finalized)?)
+    }
+}
+
 fn areas(image: &Image, memory: &Arc<dyn CodeMemory>) -> Result<Vec<CodeArea>> {
     image
         .code
         .iter()
-        .map(|range| CodeArea::new(*range, memory))
+        .map(|range| Ok(CodeArea::new(*range, memory)?))
         .collect()
 }
 

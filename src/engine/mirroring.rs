@@ -20,9 +20,9 @@ use crate::publish::{Publication, Publisher, World};
 /// use patchpoint::addr::{CodeAddr, CodeRange};
 /// use patchpoint::engine::Mirroring;
 /// use patchpoint::error::ProviderError;
-/// use patchpoint::memory::{Arena, MemoryFile, Mirror, Reach, SegmentKind, SegmentNeed};
-/// use patchpoint::publish::{Level, Publication, SingleThreaded};
-/// use patchpoint::{Engine, Error, Result};
+/// use patchpoint::memory::{self, Arena, MemoryFile, Mirror, Reach, SegmentKind, SegmentNeed};
+/// use patchpoint::publish::{self, Level, Publication, SingleThreaded};
+/// use patchpoint::{Engine, Error};
 ///
 /// /// A program that a tool has stopped: its code is adopted and written through the tool's own `CodeMemory`, and nothing is
 /// /// mapped there.
@@ -33,23 +33,17 @@ use crate::publish::{Publication, Publisher, World};
 /// #[error("nothing can be mapped in the program: patch in place")]
 /// struct NoRoom;
 ///
-/// impl From<NoRoom> for Error {
-///     fn from(why: NoRoom) -> Self {
-///         Self::Provider(ProviderError::new(why))
-///     }
-/// }
-///
 /// // SAFETY: nothing is ever mapped.
 /// unsafe impl Mirror for Tracee {
-///     fn map_code(&self, _: CodeRange, _: MemoryFile) -> Result<bool> {
-///         Err(NoRoom.into())
+///     fn map_code(&self, _: CodeRange, _: MemoryFile) -> memory::Result<bool> {
+///         Err(ProviderError::new(NoRoom).into())
 ///     }
 ///
-///     fn map_data(&self, _: CodeRange, _: MemoryFile) -> Result<bool> {
-///         Err(NoRoom.into())
+///     fn map_data(&self, _: CodeRange, _: MemoryFile) -> memory::Result<bool> {
+///         Err(ProviderError::new(NoRoom).into())
 ///     }
 ///
-///     fn set_writable(&self, _: CodeRange, _: bool) -> Result<()> {
+///     fn set_writable(&self, _: CodeRange, _: bool) -> memory::Result<()> {
 ///         Ok(())
 ///     }
 ///
@@ -58,7 +52,7 @@ use crate::publish::{Publication, Publisher, World};
 ///
 /// // SAFETY: the program is stopped, and its threads serialize when they go on. There are no traps.
 /// unsafe impl Publication for Tracee {
-///     fn check(&self, _: Level) -> Result<()> {
+///     fn check(&self, _: Level) -> publish::Result<()> {
 ///         Ok(())
 ///     }
 ///
@@ -70,15 +64,15 @@ use crate::publish::{Publication, Publisher, World};
 ///         None
 ///     }
 ///
-///     fn set_trap(&self, _: CodeAddr, _: Option<CodeAddr>) -> Result<()> {
-///         Err(NoRoom.into())
+///     fn set_trap(&self, _: CodeAddr, _: Option<CodeAddr>) -> publish::Result<()> {
+///         Err(ProviderError::new(NoRoom).into())
 ///     }
 ///
-///     fn maintain(&self, _: &[CodeRange]) -> Result<()> {
+///     fn maintain(&self, _: &[CodeRange]) -> publish::Result<()> {
 ///         Ok(())
 ///     }
 ///
-///     fn publish(&self, _: &[CodeRange], _: Level) -> Result<()> {
+///     fn publish(&self, _: &[CodeRange], _: Level) -> publish::Result<()> {
 ///         Ok(())
 ///     }
 /// }
@@ -92,7 +86,7 @@ use crate::publish::{Publication, Publisher, World};
 /// # drop(engine);
 ///
 /// let need = SegmentNeed { kind: SegmentKind::Code, len: 64, align: 16 };
-/// let Err(Error::Provider(why)) = arena.place(&[need], Reach::Anywhere) else { unreachable!() };
+/// let Err(memory::Error::Provider(why)) = arena.place(&[need], Reach::Anywhere) else { unreachable!() };
 /// assert!(why.get::<NoRoom>().is_some());
 /// # Ok::<(), Error>(())
 /// ```
@@ -175,14 +169,14 @@ impl Builder {
     pub(super) fn prepare_for(&mut self, mirroring: Mirroring) -> Result<Mirrored> {
         // protection: mirrored-worlds-of-this-process-are-refused
         if self.world.as_ref().is_some_and(|world| world.stops_anywhere()) {
-            return Err(Error::NotMirrored {
+            return Err(Error::Memory(crate::memory::Error::NotMirrored {
                 what: "a world that stops the threads of this process anywhere",
                 mend: "give none, which stops those that execute the code; or use live modules",
-            });
+            }));
         }
         if let Some(exits) = &mut self.exits {
             // protection: mirrored-exits-have-a-routine
-            let capture = mirroring.capture.ok_or(Error::NotMirrored {
+            let capture = mirroring.capture.ok_or(crate::memory::Error::NotMirrored {
                 what: "exits",
                 mend: "give none, or the routine that saves registers there (Mirroring::capture)",
             })?;

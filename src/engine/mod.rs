@@ -18,7 +18,7 @@
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
 //! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
 //!
-//! In a fork's child every change is refused by [`Error::EngineForked`] before the lock is taken,
+//! In a fork's child every change is refused by [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) before the lock is taken,
 //! which a thread of the parent may have there for ever. Sites, functions and modules are found as
 //! ever; what is asked of their state is answered unless the lock was held when the child was made
 //! (see the methods).
@@ -69,7 +69,7 @@ use crate::arch::Arch;
 use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::fork::gate::Writing;
-use crate::memory::{Arena, Counter, SharedCounters, StubPool, StubStats};
+use crate::memory::{self, Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{Attached, Epochs, GracePeriod, Level, Moment, Publisher, Rest, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
@@ -341,7 +341,7 @@ impl Engine {
         self.check_here()?;
         match self.shared.is_mirrored {
             // protection: mirrored-counters-are-shared
-            true => self.shared.counters.make(&self.shared.arena),
+            true => Ok(self.shared.counters.make(&self.shared.arena)?),
             false => Ok(Counter::own()),
         }
     }
@@ -408,13 +408,14 @@ impl Engine {
     /// [`reclaim`](Self::reclaim).
     ///
     /// # Errors
-    /// [`Error::NoBarrier`] where other threads cannot be made to serialize: the stubs are kept.
+    /// [`publish::Error::NoBarrier`](crate::publish::Error::NoBarrier) where other threads cannot be made to serialize: the stubs are kept.
     pub fn reclaim_passed(&self, _attached: &Attached) -> Result<usize> {
         let shared = &self.shared;
         shared.with_states(|states| {
             if states.retired.has_fresh() {
                 // protection: barrier-before-an-epoch
-                shared.publisher.publish(&[], Level::Immediate)?;
+                let published = shared.publisher.publish(&[], Level::Immediate);
+                published.map_err(Error::from)?;
                 // protection: reports-before-the-retirement-do-not-count
                 states.retired.stamp(shared.epochs.advance());
             }
@@ -459,7 +460,8 @@ impl Engine {
             retired
                 .into_iter()
                 .map(|retired_code| shared.stubs.free(retired_code.into_slot(), grace_period))
-                .fold(Ok(()), Result::and)?;
+                .fold(Ok(()), memory::Result::and)
+                .map_err(Error::from)?;
             Ok(count)
         })
     }
@@ -468,13 +470,15 @@ impl Engine {
     /// when the last handle of the module, a site or a function of it is gone.
     ///
     /// # Errors
-    /// [`Error::ModuleForeign`] for one that is not registered here; [`Error::NoGracePeriod`] for a proof that was found
+    /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`](crate::memory::Error::NoGracePeriod) for a proof that was found
     /// by asking threads rather than promised.
     pub fn unregister(&self, module: Module, grace_period: &GracePeriod) -> Result<()> {
         // What was found out about some ranges says nothing of a module, to which its functions still lead.
         // protection: unregister-needs-a-promise
         if let Some(area) = module.areas().first().filter(|_| !grace_period.is_promise()) {
-            return Err(Error::NoGracePeriod { range: area.range() });
+            return Err(Error::Memory(crate::memory::Error::NoGracePeriod {
+                range: area.range(),
+            }));
         }
         self.shared
             .with_states(|states| Ok(self.shared.unregister(states, &module, grace_period)?))
@@ -537,10 +541,10 @@ impl Shared {
             self.observers.tell(&Event::Unregistered { module });
         }
         // A slot that is refused does not keep the others from being given back.
-        slots
+        let freed = slots
             .into_iter()
-            .map(|(_, slot)| self.stubs.free(slot, grace_period))
-            .fold(Ok(()), Result::and)
+            .map(|(_, slot)| self.stubs.free(slot, grace_period));
+        Ok(freed.fold(Ok(()), memory::Result::and)?)
     }
 
     /// Notes and tells that retired code is about to be given back.
@@ -557,7 +561,7 @@ impl Shared {
     fn check_here(&self) -> Result<()> {
         match self.birth.is_here() {
             true => Ok(()),
-            false => Err(Error::EngineForked),
+            false => Err(Error::Memory(crate::memory::Error::EngineForked)),
         }
     }
 

@@ -99,9 +99,9 @@ impl Placed<'_> {
     /// Its bytes.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a fork's child.
+    /// [`memory::Error::Forked`](crate::memory::Error::Forked) in a fork's child.
     pub fn code(&self) -> Result<Vec<u8>> {
-        self.stubs.read(self.range)
+        Ok(self.stubs.read(self.range)?)
     }
 
     /// How the stack differs from that at the site, by ascending offsets of the code.

@@ -505,7 +505,10 @@ impl<'a> Preparation<'a> {
             at,
             resumption,
         });
-        let made = made.and_then(|code| self.shared.stubs.fill(&slot, &code.bytes).map(|()| code));
+        let made = made.and_then(|code| {
+            self.shared.stubs.fill(&slot, &code.bytes)?;
+            Ok(code)
+        });
         match made {
             Ok(ExitCode { keep, stack, .. }) => {
                 self.made.exit_stubs.push(ExitStub {

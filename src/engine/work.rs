@@ -320,7 +320,7 @@ impl Work {
     /// Plans the writes of the changes, each from what stands in its site now.
     ///
     /// # Errors
-    /// [`Error::OutsideMemory`](crate::Error::OutsideMemory) for a site whose pages do not exist.
+    /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
         self.order();
         self.sum_up(stopped);

@@ -1,10 +1,13 @@
-//! The one error type. Each variant is one sentence with the place, what was needed, what was
-//! there, and how to mend it; a variant's fields are what its sentence names.
+//! The engine's error, which wraps those of the rooms below it, and what all of them share. Each
+//! variant is one sentence with the place, what was needed, what was there, and how to mend it; a
+//! variant's fields are what its sentence names.
 
+mod kind;
 mod place;
 mod provider;
 mod site;
 
+pub use kind::ErrorKind;
 pub use patchpoint_isa::SiteName;
 pub use place::{Errno, Fate};
 pub use provider::ProviderError;
@@ -16,6 +19,8 @@ use alloc::vec::Vec;
 use crate::addr::{ByteOffset, CodeAddr, CodeRange, DwarfReg, FnOffset, Len, RecordId};
 use crate::arch::Arch;
 use crate::stackmap;
+#[cfg(feature = "std")]
+use crate::{memory, publish};
 
 /// A number of bytes in words.
 fn bytes(number: &impl core::fmt::Display) -> String {
@@ -36,11 +41,17 @@ pub type Result<T> = core::result::Result<T, Error>;
     reason = "each variant's sentence names its fields, with their units"
 )]
 pub enum Error {
-    // ---- stackmap, metadata ----
+    /// Memory refuses, or fails.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    Memory(memory::Error),
+    /// Code cannot be published, or threads not be stopped.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    Publish(publish::Error),
     /// What a compiler wrote about its code cannot be read.
     #[error(transparent)]
     Tables(#[from] stackmap::Error),
-    // ---- ic ----
     /// The displacement of a field cannot be had.
     #[error(
         "{site}: a field of a cache entry is more than 2 GiB from its object: give a displacement in reach"
@@ -49,18 +60,15 @@ pub enum Error {
     /// Caches belong to one engine.
     #[error("{site}: these caches are attached to sites of another engine: make caches for each engine")]
     CacheEngine { site: Box<SiteName> },
-    // ---- arch, sequence ----
     /// A sequence cannot be assembled for its site, or its text cannot be read.
     #[cfg(feature = "std")]
     #[error(transparent)]
     Assemble(#[from] patchpoint_asm::Error),
-    // ---- verify ----
     /// The checker refuses a sequence, an exchange or a call, or does not understand what a site
     /// holds.
     #[cfg(feature = "std")]
     #[error(transparent)]
     Check(#[from] patchpoint_verify::Error),
-    // ---- image ----
     /// An object cannot be read, or a graph not linked.
     #[cfg(feature = "std")]
     #[error(transparent)]
@@ -73,52 +81,9 @@ pub enum Error {
     /// A function of adopted code that cannot be.
     #[error("function {name} at {addr} cannot be adopted: {reason}")]
     AdoptedFunction { name: String, addr: CodeAddr, reason: &'static str },
-    // ---- memory, publish ----
-    /// A strategy cannot write the memory that it was asked to write.
-    #[error("{strategy} cannot write {range}: {why}; {mend}")]
-    StrategyUnavailable { strategy: &'static str, range: CodeRange, why: &'static str, mend: &'static str },
-    /// The operating system refused a call.
-    #[error("{call} of {len} bytes at {at} refused: {errno}; {mend}")]
-    SystemCall { call: &'static str, at: CodeAddr, len: u64, errno: Errno, mend: &'static str },
-    /// Bytes outside the registered memory were asked for.
-    #[error(
-        "{len} bytes at {at} are not within the registered memory {memory}; register the memory that holds them"
-    )]
-    OutsideMemory { at: CodeAddr, len: u64, memory: CodeRange },
-    /// A write came outside the pages that `begin` opened.
-    #[error("{len} bytes at {at} are not in a page that was opened; give begin every page that is written")]
-    PageNotOpen { at: CodeAddr, len: u64 },
-    /// Pages could not be given their protection back; those named can be written and not be
-    /// executed.
-    #[error("pages {runs:?} could not be made executable again: {errno}; no thread may execute them")]
-    ProtectionLost { runs: Vec<CodeRange>, errno: Errno },
-    /// A word is to be exchanged by one store, and the strategy or the address cannot.
-    #[error("{strategy} cannot exchange the word at {at} by one store: {why}; {mend}")]
-    NoAtomicStore { strategy: &'static str, at: CodeAddr, why: &'static str, mend: &'static str },
-    /// A word was not what it was expected to be, and has been left alone.
-    #[error("the word at {at} is {found:02x?}, expected {expected:02x?}; someone else wrote it")]
-    WordChanged { at: CodeAddr, expected: [u8; 8], found: [u8; 8] },
-    /// No free address space where it was asked for.
-    #[error("no {len} bytes of address space are free in {within}; load less, or allow another place")]
-    NoAddressSpace { len: u64, within: CodeRange },
-    /// A segment's length or alignment cannot be placed.
-    #[error("segment {index} of {len} bytes aligned to {align} cannot be placed: {why}")]
-    SegmentRefused { index: usize, len: u64, align: u64, why: &'static str },
-    /// The process is a fork's child: the memory belongs to the parent.
-    #[error("{memory} belongs to the parent of this process; build a new engine after fork")]
-    Forked { memory: CodeRange },
-    /// The process is a fork's child: the engine, or the arena, is the parent's.
-    #[error(
-        "the engine belongs to the parent of this process; build a new one after fork, and load the code again"
-    )]
-    EngineForked,
-    // ---- mirrors, and other implementations of this crate's traits ----
     /// Somebody else's implementation of a trait of this crate has failed.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// Something that is for code of this process only.
-    #[error("{what} cannot be had for code that is executed in a mirror: {mend}")]
-    NotMirrored { what: &'static str, mend: &'static str },
     /// What a thread in a mirror is said to have saved cannot be.
     #[error("a thread that left compiled code handed over {why}: its stack was written by somebody else")]
     SavedFrame { why: &'static str },
@@ -127,37 +92,6 @@ pub enum Error {
         "patchpoint {id} at {addr}: {at:#x} is not on the stack {stack} of the thread: in a mirror only values on the stack can be reached"
     )]
     FrameOutside { id: RecordId, addr: CodeAddr, at: u64, stack: CodeRange },
-    /// Other cores cannot be made to serialize.
-    #[error("other threads cannot be made to serialize: {call} answered {errno}; {mend}")]
-    NoBarrier { call: &'static str, errno: Errno, mend: &'static str },
-    /// The world could not be stopped.
-    #[error("the threads could not be stopped: {why}")]
-    WorldNotStopped { why: &'static str },
-    /// The system does not tell what a thread needs to attach, or to be asked.
-    #[error("{call} failed: {errno}: a thread that cannot be found cannot be stopped by signal")]
-    ThreadUnknown { call: &'static str, errno: Errno },
-    /// No real-time signal can be used.
-    #[error("signal {signal} cannot be used: give a real-time signal that nothing else handles")]
-    SignalTaken { signal: i32 },
-    /// The signal cannot be sent.
-    #[error("thread {thread} could not be sent signal {signal}: {errno}")]
-    ThreadNotAsked { thread: i32, signal: i32, errno: Errno },
-    /// A thread does not answer.
-    #[error(
-        "thread {thread} did not answer signal {signal} within {waited_ms} ms: let it not block the signal, or have more patience"
-    )]
-    ThreadSilent { thread: i32, signal: i32, waited_ms: u64 },
-    /// A thread is on a stack that is not known.
-    #[error(
-        "thread {thread} is on a stack that it was not attached with (stack pointer {sp}): its return addresses cannot be seen, wait until it is back"
-    )]
-    ThreadElsewhere { thread: i32, sp: CodeAddr },
-    /// A thread is where nothing may be while it is changed.
-    #[error(
-        "thread {thread} {} {at}, within {range}: wait until it has left",
-        if *.returns { "may return to" } else { "executes" }
-    )]
-    ThreadInside { thread: i32, at: CodeAddr, range: CodeRange, returns: bool },
     /// A thread is inside a site that is to be changed.
     #[error(
         "{site}: thread {thread} {} byte {offset} of it: wait until it has left",
@@ -169,9 +103,6 @@ pub enum Error {
         "this world does not look for threads in sites: use one that stops them by signal, or promise a grace period"
     )]
     WorldDoesNotLook,
-    /// A proof is about other bytes.
-    #[error("{range} is not among the ranges that have had their grace period: ask for it too")]
-    NoGracePeriod { range: CodeRange },
     /// Memory whose writing allocates, under a world that stops threads in the middle of anything,
     /// the allocator included.
     #[error(
@@ -180,7 +111,6 @@ pub enum Error {
          at places of their own"
     )]
     MemoryAllocates { range: CodeRange, strategy: &'static str },
-    // ---- site ----
     /// No function of the module has that name.
     #[error("the module has no function named {name:?}: use the name of its symbol")]
     NoSuchFunction { name: String },
@@ -321,7 +251,6 @@ pub enum Error {
     /// The module has more different shapes than can be numbered.
     #[error("a module cannot have more than {limit} different shapes: register it in parts")]
     TooManyShapes { limit: u32 },
-    // ---- engine, deopt ----
     /// A value of a frame that waits for a callee cannot be had.
     #[error(
         "{location} of {function} at {pc} cannot be read or written while it waits for a callee: only registers \
@@ -503,4 +432,178 @@ pub enum Error {
         "unwind information for {pc}: {reason}; only offsets from a register and saved registers can be undone"
     )]
     UnwindRule { pc: CodeAddr, reason: String },
+}
+
+impl Error {
+    /// Which of the few kinds of errors this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            #[cfg(feature = "std")]
+            Self::Memory(why) => why.kind(),
+            #[cfg(feature = "std")]
+            Self::Publish(why) => why.kind(),
+            Self::Tables(why) => why.kind().into(),
+            #[cfg(feature = "std")]
+            Self::Assemble(why) => why.kind().into(),
+            #[cfg(feature = "std")]
+            Self::Check(why) => why.kind().into(),
+            #[cfg(feature = "std")]
+            Self::Link(why) => why.kind().into(),
+            Self::Provider(_) => ErrorKind::Provider,
+            Self::SavedFrame { .. }
+            | Self::StackMapFunction { .. }
+            | Self::StackMapFunctionTwice { .. }
+            | Self::FunctionOutsideCode { .. }
+            | Self::RecordOutsideFunction { .. }
+            | Self::RecordOverflowed { .. }
+            | Self::MarkOutsideFunctions { .. }
+            | Self::CallOutsideFunctions { .. }
+            | Self::SiteUndecodable { .. }
+            | Self::NotLlvmPatchpoint { .. }
+            | Self::UnwindFormat { .. } => ErrorKind::Malformed,
+            Self::WorldDoesNotLook { .. }
+            | Self::MemoryAllocates { .. }
+            | Self::SiteConvention { .. }
+            | Self::RegisterNotKept { .. }
+            | Self::ScalableVectors { .. }
+            | Self::CallFixed { .. }
+            | Self::TooManyShapes { .. }
+            | Self::CallerValue { .. }
+            | Self::NoHost { .. }
+            | Self::SiteNotLeavable { .. }
+            | Self::ForeignArch { .. }
+            | Self::ArmedMemory { .. }
+            | Self::ExitStubArch { .. }
+            | Self::FrameShadowStack { .. }
+            | Self::UnwindRule { .. } => ErrorKind::Unsupported,
+            Self::NoSuchFunction { .. }
+            | Self::NoSuchPcSection { .. }
+            | Self::MarkConstant { .. }
+            | Self::NoCallSite { .. }
+            | Self::NoSuchSite { .. }
+            | Self::NoEntrySite { .. }
+            | Self::NothingToInvalidate { .. }
+            | Self::NoHandler { .. }
+            | Self::FrameRegister { .. }
+            | Self::FrameIndex { .. }
+            | Self::UnwindMissing { .. } => ErrorKind::NotFound,
+            Self::CacheField { .. }
+            | Self::CacheEngine { .. }
+            | Self::AdoptedFunctionCount { .. }
+            | Self::AdoptedFunction { .. }
+            | Self::FrameOutside { .. }
+            | Self::SiteEmpty { .. }
+            | Self::SiteOutsideFunction { .. }
+            | Self::SiteOverlapsRecord { .. }
+            | Self::SitesOverlap { .. }
+            | Self::CodeAlreadyRegistered { .. }
+            | Self::EntryHasNoRecord { .. }
+            | Self::BranchIntoSite { .. }
+            | Self::CallSiteOnly { .. }
+            | Self::TooFewLocations { .. }
+            | Self::ResultNotRegister { .. }
+            | Self::EntryNotNops { .. }
+            | Self::EntryNotAtStart { .. }
+            | Self::ReservedBeyondRecorded { .. }
+            | Self::ReservedLengthNotTold { .. }
+            | Self::ReservedLengthAmbiguous { .. }
+            | Self::NoWorld { .. }
+            | Self::SiteRedirected { .. }
+            | Self::SiteDescribed { .. }
+            | Self::SiteTwice { .. }
+            | Self::NoPatchableJump { .. }
+            | Self::ArmedTooLate { .. }
+            | Self::ShadowNotArmed { .. }
+            | Self::LiveInPlace { .. }
+            | Self::ExitStubOutOfReach { .. }
+            | Self::FrameWide { .. }
+            | Self::FrameLocation { .. }
+            | Self::FrameValue { .. }
+            | Self::FrameStackPointer { .. }
+            | Self::NewFrame { .. }
+            | Self::NewFramePlace { .. }
+            | Self::FrameNotWhole { .. } => ErrorKind::Refused,
+            Self::ThreadInSite { .. } | Self::NotReleased { .. } | Self::ReturnOffsetLost { .. } => {
+                ErrorKind::Busy
+            }
+            Self::AssumptionBroken { .. } | Self::SiteChanged { .. } | Self::BytesChanged { .. } => {
+                ErrorKind::Changed
+            }
+            Self::ModuleForeign { .. }
+            | Self::SiteInvalidated { .. }
+            | Self::EngineGone { .. }
+            | Self::SiteForeign { .. } => ErrorKind::Gone,
+            Self::SiteLost { .. } | Self::RollBackFailed { .. } => ErrorKind::Broken,
+        }
+    }
+}
+
+/// An error of memory's, or the one of a link or a provider that it hands on.
+#[cfg(feature = "std")]
+impl From<memory::Error> for Error {
+    fn from(error: memory::Error) -> Self {
+        match error {
+            memory::Error::Link(why) => Self::Link(*why),
+            memory::Error::Provider(why) => Self::Provider(why),
+            own => Self::Memory(own),
+        }
+    }
+}
+
+/// An error of publishing, or the one of memory or of a provider that it hands on.
+#[cfg(feature = "std")]
+impl From<publish::Error> for Error {
+    fn from(error: publish::Error) -> Self {
+        match error {
+            publish::Error::Memory(error) => error.into(),
+            publish::Error::Provider(why) => Self::Provider(why),
+            own => Self::Publish(own),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    /// Whoever asks for an error finds it in one place, whichever room it came through.
+    #[test]
+    fn what_a_room_hands_on_is_not_wrapped_twice() {
+        let forked = memory::Error::EngineForked;
+        let through = Error::from(publish::Error::Memory(forked.clone()));
+        assert_eq!(through, Error::Memory(forked));
+        let why = ProviderError::new(std::io::Error::other("it is cut"));
+        let handed = [
+            Error::from(memory::Error::from(why.clone())),
+            Error::from(publish::Error::from(why.clone())),
+            Error::from(publish::Error::Memory(why.clone().into())),
+        ];
+        assert!(handed.iter().all(|error| *error == Error::Provider(why.clone())));
+        let twice = patchpoint_link::Error::LinkUnfinished {
+            waiting_for: "f".into(),
+        };
+        let through = Error::from(memory::Error::from(twice.clone()));
+        assert_eq!(through, Error::Link(twice));
+        assert_eq!(through.kind(), ErrorKind::Busy);
+    }
+
+    /// A kind and a sentence are those of the error that is wrapped.
+    #[test]
+    fn kinds_and_sentences_are_those_of_what_is_wrapped() {
+        let stops = publish::Error::WorldNotStopped { why: "it does not" };
+        let wrapped = Error::from(stops.clone());
+        assert_eq!(wrapped.kind(), ErrorKind::Busy);
+        assert_eq!(
+            alloc::string::ToString::to_string(&wrapped),
+            "the threads could not be stopped: it does not"
+        );
+        assert_eq!(Error::EngineGone.kind(), ErrorKind::Gone);
+    }
+
+    /// What changes sites returns these by value.
+    #[test]
+    fn wrapping_takes_no_room() {
+        assert_eq!(size_of::<Error>(), size_of::<patchpoint_link::Error>());
+    }
 }

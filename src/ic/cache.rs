@@ -68,7 +68,9 @@ impl Cache {
     pub fn last_refusal(&self) -> Option<Error> {
         self.0
             .look()
-            .map_or(Some(Error::EngineForked), |inner| inner.refusal.clone())
+            .map_or(Some(Error::Memory(crate::memory::Error::EngineForked)), |inner| {
+                inner.refusal.clone()
+            })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::vec::Vec;
 
 use crate::addr::CodeRange;
-use crate::error::{Error, Result};
+use crate::memory::{Error, Result};
 
 use super::{CodeArea, CodeMemory, PageRun, ProcMem, Strategy, Toggle};
 use crate::image::AdoptedCode;

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
 use crate::icache;
+use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::chunk::DoubleMapping;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{CodeMemory, Strategy};
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
+use crate::memory::{Error, Result};
 
 /// A range of code with the memory through which it is written.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
+use crate::memory::{Error, Result};
 
 use super::SegmentKind;
 use super::chunk::Chunk;

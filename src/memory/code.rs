@@ -5,8 +5,8 @@
 use std::fmt;
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
 use crate::invariant::OrAbort;
+use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::{Alias, PageRun, Pieces};

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use super::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
 use crate::addr::CodeAddr;
-use crate::error::Result;
+use crate::memory::Result;
 
 const PAGE: u64 = 4096;
 const WORD: u64 = size_of::<AtomicU64>() as u64;

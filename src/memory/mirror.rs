@@ -19,7 +19,8 @@ use std::sync::Arc;
 pub use super::sys::MemoryFile;
 use super::sys::{self, View};
 use crate::addr::CodeRange;
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
+use crate::memory::{Error, Result};
 
 /// A second place in which the memory of an [`Arena`](super::Arena) is mapped, at the same
 /// addresses, and where its code is executed. See [`Arena::mirrored`](super::Arena::mirrored), and

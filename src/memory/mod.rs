@@ -34,8 +34,8 @@
 //! calling `clone` directly, it has nothing at those addresses: executing there kills it. `vfork`
 //! and `posix_spawn` copy nothing, as they share all memory until the new program starts; so does
 //! `std::process::Command`, unless it has to fork (`pre_exec`, `uid`). In a child every change is
-//! refused at once by [`Error::Forked`](crate::Error::Forked) or
-//! [`Error::EngineForked`](crate::Error::EngineForked), whatever a thread of its parent was doing;
+//! refused at once by [`Error::Forked`](crate::memory::Error::Forked) or
+//! [`Error::EngineForked`](crate::memory::Error::EngineForked), whatever a thread of its parent was doing;
 //! code and handlers run. It may build an engine of its own.
 //!
 //! **Cost.** A write through Alias is a range check, an addition and the copy: no lock, no
@@ -48,6 +48,7 @@ mod arena;
 mod chunk;
 mod code;
 mod counters;
+mod error;
 pub(crate) mod fork;
 mod mirror;
 mod pieces;
@@ -73,6 +74,7 @@ pub use area::CodeArea;
 pub use arena::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 pub use code::{CodeMemory, LiveMemory, Strategy};
 pub(crate) use counters::{Counter, SharedCounters};
+pub use error::{Error, Result};
 pub use mirror::{MemoryFile, Mirror};
 pub use pieces::Pieces;
 pub(crate) use pieces::{Side, Write};

@@ -8,7 +8,8 @@
 #![allow(unsafe_code)]
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
+use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 use region::Protection;
 use std::vec::Vec;

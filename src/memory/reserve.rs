@@ -4,7 +4,7 @@
 //! list of mappings has to be parsed and no other thread's mapping can be hit in between.
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
+use crate::memory::{Error, Result};
 
 use super::{Reach, sys};
 

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use smallvec::{Array, SmallVec};
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
+use crate::memory::{Error, Result};
 
 use super::sys;
 

@@ -4,7 +4,7 @@
 
 use super::{CodeMemory, PageRun, Strategy, check_within};
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Error, Result};
+use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 /// The bytes of code for some addresses, which nothing can write.

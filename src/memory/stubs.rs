@@ -9,8 +9,8 @@ use std::vec::Vec;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
+use crate::memory::{Error, Result};
 use crate::quiescence::{GracePeriod, Moment};
 
 use super::arena::fill_with_traps;

@@ -13,7 +13,8 @@ use region::Protection;
 use std::vec::Vec;
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
+use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::fork::Birth;
@@ -27,7 +28,7 @@ use super::{CodeMemory, PageRun, Strategy, check_within, raw, sys};
 /// ```
 /// use patchpoint::memory::{CodeMemory, PageRun, Toggle};
 /// use patchpoint::publish::Stopped;
-/// fn open(memory: &Toggle, runs: &[PageRun], stopped: &Stopped) -> patchpoint::Result<()> {
+/// fn open(memory: &Toggle, runs: &[PageRun], stopped: &Stopped) -> patchpoint::memory::Result<()> {
 ///     memory.begin(runs, stopped)
 /// }
 /// ```

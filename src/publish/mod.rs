@@ -12,6 +12,7 @@
 
 mod clock;
 mod epoch;
+mod error;
 #[cfg(target_os = "linux")]
 mod mask;
 mod others;
@@ -39,6 +40,7 @@ pub(crate) use clock::CoarseTime;
 pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, Rest, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
+pub use error::{Error, Result};
 pub use publication::Publication;
 pub use publisher::{Level, Publisher};
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::Level;
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::Result;
+use crate::publish::Result;
 
 /// Publishes code where it is executed, if that is not in this process: what an engine asks of
 /// whoever knows the threads and cores there.
@@ -25,7 +25,7 @@ pub unsafe trait Publication: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// It cannot, or who executes the code is gone; in the implementation's words
-    /// ([`Error::Provider`](crate::Error::Provider)).
+    /// ([`Error::Provider`](crate::publish::Error::Provider)).
     fn check(&self, level: Level) -> Result<()>;
 
     /// Whether the code is known to be executed by nobody any more, for good: then what could not

@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::addr::CodeRange;
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
 use crate::latency::{self, Stage};
+use crate::publish::{Error, Result};
 
 use super::others::Others;
 use super::publication::Publication;

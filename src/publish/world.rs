@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::{Stopped, Vacated};
-use crate::error::{Error, Result};
+use crate::publish::{Error, Result};
 
 /// What the other threads do between being stopped and executing code again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ pub unsafe trait World: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// The work has not been called then:
-    /// [`Error::WorldNotStopped`](crate::Error::WorldNotStopped), or another of the engine's errors
+    /// [`Error::WorldNotStopped`](crate::publish::Error::WorldNotStopped), or another of these errors
     /// that fits.
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
 

@@ -197,7 +197,7 @@ fn read(parts: &ModuleParts, function: &FunctionView<'_>, at: CodeAddr, bytes: &
     }
     let area = area(parts, function).ok_or_else(|| outside(function))?;
     count(bytes.len());
-    area.memory().read(at, bytes)
+    Ok(area.memory().read(at, bytes)?)
 }
 
 #[cfg(test)]

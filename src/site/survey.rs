@@ -11,7 +11,7 @@ use super::marked::Marks;
 use super::module::{Module, ModuleId, ModuleParts};
 use super::owner::Owner;
 use super::unwind_by::UnwindBy;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::image::{Image, Segment, SegmentKind};
 use crate::memory::{CodeArea, CodeMemory, Snapshot};
 use crate::stackmap::OwnedMaps;
@@ -102,14 +102,14 @@ pub(super) fn parts(image: &Image, segments: Vec<Segment>) -> Result<ModuleParts
     let areas = image.code.iter().map(|range| {
         let holds = |memory: &&Arc<dyn CodeMemory>| memory.range().contains(range.start());
         let memory = memories.iter().find(holds);
-        let memory = memory.ok_or_else(|| Error::OutsideMemory {
+        let memory = memory.ok_or_else(|| crate::memory::Error::OutsideMemory {
             at: range.start(),
             len: range.len(),
             memory: Default::default(),
         })?;
         CodeArea::new(*range, memory)
     });
-    let areas = areas.collect::<Result<_>>()?;
+    let areas = areas.collect::<crate::memory::Result<_>>()?;
     Ok(ModuleParts {
         id: ModuleId(u32::MAX),
         arch: image.arch,

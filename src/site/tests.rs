@@ -226,16 +226,19 @@ fn a_survey_is_not_written() {
     let survey = survey(image, segments, |_| CallShape::c(8)).unwrap();
     let site = survey.module.sites().next().unwrap();
     let memory = site.memory().unwrap();
-    let refused = |error: Error| matches!(error, Error::StrategyUnavailable { .. });
+    let refused = |error| matches!(error, crate::memory::Error::StrategyUnavailable { .. });
     assert!(refused(memory.write(site.addr(), &[0xcc]).unwrap_err()));
     assert_eq!(site.read().unwrap(), [0x90; 8]);
     let mut into = [0; 2];
     let beyond = memory.read(CodeAddr::new(0x40_007f), &mut into);
-    assert!(matches!(beyond, Err(Error::OutsideMemory { .. })));
+    assert!(matches!(beyond, Err(crate::memory::Error::OutsideMemory { .. })));
     // Another one's segments do not hold the image's code.
     let (image, _) = nops(&map);
     let elsewhere = super::survey(image, Vec::new(), |_| CallShape::c(8));
-    assert!(matches!(elsewhere, Err(Error::OutsideMemory { .. })));
+    assert!(matches!(
+        elsewhere,
+        Err(Error::Memory(crate::memory::Error::OutsideMemory { .. }))
+    ));
 }
 
 /// A PC section at 0x50_0000 that marks these instructions, each with its ID and a length.

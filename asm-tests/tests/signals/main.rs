@@ -285,7 +285,10 @@ fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
         drop(release);
         thread.join().unwrap();
         assert!(
-            matches!(refused, Error::ThreadInside { returns: true, .. }),
+            matches!(
+                refused,
+                patchpoint::publish::Error::ThreadInside { returns: true, .. }
+            ),
             "{refused}"
         );
         assert_eq!(kept, 0);
@@ -347,8 +350,10 @@ fn a_miss_patches_its_own_site_and_a_child_of_a_fork_cannot() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            matches!(engine.patch(600, &plus(50, 1)), Err(Error::EngineForked))
-                && function(5, 6) == lab.call(5, 6)
+            matches!(
+                engine.patch(600, &plus(50, 1)),
+                Err(Error::Memory(patchpoint::memory::Error::EngineForked))
+            ) && function(5, 6) == lab.call(5, 6)
         }));
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!tried.unwrap_or(false))) };

@@ -58,7 +58,7 @@ pub(crate) fn call(function: CodeAddr, args: [u64; MOST]) -> u64 {
 
 /// Memory of this process for a program that runs once, in chunks of this many bytes: under W^X,
 /// and exceptions find their way through its code where the unwinder can be told.
-pub(crate) fn memory(chunk: u64) -> impl MemoryManager<Error = patchpoint::Error> {
+pub(crate) fn memory(chunk: u64) -> impl MemoryManager<Error = patchpoint::memory::Error> {
     let arena = Arena::new(chunk);
     // SAFETY: what an arena finalizes is memory of this process, which holds the bytes until it is dropped, and [`start`] is only
     // called with code whose memory is kept. That unwind information describes the code that it came with is what the

@@ -26,8 +26,8 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use patchpoint::Result;
 use patchpoint::addr::CodeAddr;
+use patchpoint::publish::{self, Result};
 use patchpoint::publish::{Resumption, Stopped, Vacated, World};
 
 use crate::error::Error;
@@ -88,7 +88,7 @@ impl Calls {
         while state.held {
             if self.changed.wait_until(&mut state, until).timed_out() && state.held {
                 let why = "another thread stops the calls into the other process and does not come to an end";
-                return Err(patchpoint::Error::WorldNotStopped { why });
+                return Err(publish::Error::WorldNotStopped { why });
             }
         }
         state.held = true;
@@ -200,7 +200,7 @@ impl Frames {
             Some((at, part.range()))
         });
         found.map_or(Ok(()), |(at, range)| {
-            Err(patchpoint::Error::ThreadInside {
+            Err(publish::Error::ThreadInside {
                 thread,
                 at,
                 range,
@@ -226,7 +226,7 @@ unsafe impl World for CallWorld {
                     return Ok(());
                 }
                 // Its handler may answer, if that is not who waits here, and then it may get out.
-                Err(patchpoint::Error::ThreadInside { thread, .. })
+                Err(publish::Error::ThreadInside { thread, .. })
                     if Instant::now() < until && !calls.state.lock().waits_for_this(thread) =>
                 {
                     drop(held);

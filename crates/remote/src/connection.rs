@@ -270,15 +270,15 @@ impl Connection {
 // one that lies harms itself, as only it executes the code. It keeps mapped what a thread still uses as its stack, and an
 // answer that does not come gives it up.
 unsafe impl Mirror for Connection {
-    fn map_code(&self, at: CodeRange, file: MemoryFile) -> patchpoint::Result<bool> {
+    fn map_code(&self, at: CodeRange, file: MemoryFile) -> patchpoint::memory::Result<bool> {
         Ok(self.map(at, View::Execute, file)?)
     }
 
-    fn map_data(&self, at: CodeRange, file: MemoryFile) -> patchpoint::Result<bool> {
+    fn map_data(&self, at: CodeRange, file: MemoryFile) -> patchpoint::memory::Result<bool> {
         Ok(self.map(at, View::Write, file)?)
     }
 
-    fn set_writable(&self, pages: CodeRange, writable: bool) -> patchpoint::Result<()> {
+    fn set_writable(&self, pages: CodeRange, writable: bool) -> patchpoint::memory::Result<()> {
         let access = match writable {
             true => Access::Write,
             false => Access::Read,
@@ -295,7 +295,7 @@ unsafe impl Mirror for Connection {
 // SAFETY: the executor maintains its caches and has its threads serialize before it answers, and every thread there serializes
 // whenever it goes on after a message. Without an answer a publication fails. Nothing here panics.
 unsafe impl Publication for Connection {
-    fn check(&self, _: Level) -> patchpoint::Result<()> {
+    fn check(&self, _: Level) -> patchpoint::publish::Result<()> {
         Ok(self.check_known("code was about to be written")?)
     }
 
@@ -307,7 +307,7 @@ unsafe impl Publication for Connection {
         self.traps.lock().get(&at).copied()
     }
 
-    fn set_trap(&self, at: CodeAddr, stub: Option<CodeAddr>) -> patchpoint::Result<()> {
+    fn set_trap(&self, at: CodeAddr, stub: Option<CodeAddr>) -> patchpoint::publish::Result<()> {
         self.order(&Message::Trap { at, exit_stub: stub }, None, "a trap was noted")?;
         let mut traps = self.traps.lock();
         match stub {
@@ -317,7 +317,7 @@ unsafe impl Publication for Connection {
         Ok(())
     }
 
-    fn maintain(&self, ranges: &[CodeRange]) -> patchpoint::Result<()> {
+    fn maintain(&self, ranges: &[CodeRange]) -> patchpoint::publish::Result<()> {
         if COHERENT {
             return Ok(());
         }
@@ -325,7 +325,7 @@ unsafe impl Publication for Connection {
         Ok(self.order_for(ranges, message, "code was published")?)
     }
 
-    fn publish(&self, ranges: &[CodeRange], level: Level) -> patchpoint::Result<()> {
+    fn publish(&self, ranges: &[CodeRange], level: Level) -> patchpoint::publish::Result<()> {
         let during = "code was published";
         if COHERENT && level == Level::Eventual {
             // Old or new is all that is asked for, and new is what cores see soon by themselves.

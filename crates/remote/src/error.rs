@@ -3,6 +3,7 @@
 
 use patchpoint::addr::CodeRange;
 use patchpoint::error::{Errno, ProviderError};
+use patchpoint::{memory, publish};
 
 /// The result of everything here that can fail.
 pub type Result<T> = core::result::Result<T, Error>;
@@ -141,6 +142,41 @@ impl From<patchpoint::Error> for Error {
     }
 }
 
+impl From<memory::Error> for Error {
+    fn from(error: memory::Error) -> Self {
+        patchpoint::Error::from(error).into()
+    }
+}
+
+impl From<publish::Error> for Error {
+    fn from(error: publish::Error) -> Self {
+        patchpoint::Error::from(error).into()
+    }
+}
+
+/// What is memory's own stays that.
+impl From<Error> for memory::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Engine(patchpoint::Error::Memory(own)) => own,
+            Error::Engine(patchpoint::Error::Provider(why)) => Self::Provider(why),
+            other => Self::Provider(ProviderError::new(other)),
+        }
+    }
+}
+
+/// What is publishing's own, or memory's, stays that.
+impl From<Error> for publish::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Engine(patchpoint::Error::Publish(own)) => own,
+            Error::Engine(patchpoint::Error::Memory(own)) => Self::Memory(own),
+            Error::Engine(patchpoint::Error::Provider(why)) => Self::Provider(why),
+            other => Self::Provider(ProviderError::new(other)),
+        }
+    }
+}
+
 impl From<Error> for patchpoint::Error {
     fn from(error: Error) -> Self {
         match error {
@@ -161,7 +197,15 @@ mod tests {
         let handed = patchpoint::Error::from(own.clone());
         assert_eq!(handed.to_string(), own.to_string());
         assert_eq!(Error::from(handed), own);
-        let engines = patchpoint::Error::EngineForked;
+        assert_eq!(Error::from(memory::Error::from(own.clone())), own);
+        assert_eq!(Error::from(publish::Error::from(own.clone())), own);
+        let forked = memory::Error::EngineForked;
+        assert_eq!(memory::Error::from(Error::from(forked.clone())), forked);
+        let wrapped = publish::Error::Memory(forked.clone());
+        assert_eq!(publish::Error::from(Error::from(wrapped.clone())), wrapped);
+        let stops = publish::Error::WorldNotStopped { why: "it does not" };
+        assert_eq!(publish::Error::from(Error::from(stops.clone())), stops);
+        let engines = patchpoint::Error::Memory(forked);
         assert_eq!(Error::from(engines.clone()), Error::Engine(engines.clone()));
         assert_eq!(Error::from(engines.clone()).kind(), ErrorKind::Engine);
         assert_eq!(patchpoint::Error::from(Error::Engine(engines.clone())), engines);

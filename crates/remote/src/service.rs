@@ -246,7 +246,7 @@ impl Serving {
         // SAFETY: code that is mapped here, read-execute, which this thread alone unmaps.
         match unsafe { self.publisher.publish_code(ranges, level) } {
             Ok(()) => Ok(Message::Done),
-            Err(patchpoint::Error::NoBarrier { errno, .. }) => Err((Failure::Barrier, errno)),
+            Err(patchpoint::publish::Error::NoBarrier { errno, .. }) => Err((Failure::Barrier, errno)),
             Err(_) => Err((Failure::Barrier, INVALID)),
         }
     }

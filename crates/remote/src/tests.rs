@@ -171,7 +171,9 @@ fn there_is_an_end_to_looking_for_a_place() {
     assert!(
         matches!(
             refused,
-            Err(Error::Engine(patchpoint::Error::NoAddressSpace { .. }))
+            Err(Error::Engine(patchpoint::Error::Memory(
+                patchpoint::memory::Error::NoAddressSpace { .. }
+            )))
         ),
         "{refused:?}"
     );

@@ -172,7 +172,13 @@ fn a_frame_is_left_within_the_stack_only() {
             "{beyond:?}"
         );
         let replaced = frame.replacement().map(drop);
-        assert!(matches!(replaced, Err(Error::NotMirrored { .. })), "{replaced:?}");
+        assert!(
+            matches!(
+                replaced,
+                Err(Error::Memory(crate::memory::Error::NotMirrored { .. }))
+            ),
+            "{replaced:?}"
+        );
         let returned = frame.return_to_caller(ReturnValue::Int(1)).map(drop);
         assert!(
             matches!(returned, Err(Error::UnwindMissing { .. })),

@@ -59,7 +59,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
         let ranges: Vec<CodeRange> = sites.chain(stubs.map(StubSlot::range)).collect();
         // No thread has executed these bytes, so none can have fetched others.
         let published = shared.publisher.publish(&ranges, Level::Eventual);
-        published.map_err(|cause| take_back(arming.iter(), cause))
+        published.map_err(|cause| take_back(arming.iter(), cause.into()))
     });
     if let Err(error) = done {
         // A site that did not get its bytes back leads to its stubs still: they stay, for good.
@@ -162,7 +162,7 @@ fn displace(
     let filled = live
         .relocate(slot.addr(), site.addr(), original)
         .map_err(Error::from)
-        .and_then(|code| shared.stubs.fill(&slot, &code))
+        .and_then(|code| Ok(shared.stubs.fill(&slot, &code)?))
         .and_then(|()| jump(site, patchable_jump, slot.addr()));
     match filled {
         Ok(first) => Ok((Some(slot), first)),
@@ -201,7 +201,8 @@ fn take_back<'a>(written: impl Iterator<Item = &'a Arming>, cause: Error) -> Err
 }
 
 fn write_one(arming: &Arming, bytes: &[u8]) -> Result<()> {
-    live(&*arming.memory, &arming.site)?.write_unexecuted(arming.site.addr(), bytes)
+    let live = live(&*arming.memory, &arming.site)?;
+    Ok(live.write_unexecuted(arming.site.addr(), bytes)?)
 }
 
 fn live<'m>(memory: &'m dyn CodeMemory, site: &Site) -> Result<&'m dyn LiveMemory> {

@@ -75,7 +75,7 @@ fn traps(exchanges: &[JumpExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr
 /// transaction is known to be current: the note of another that was committed is not overwritten.
 pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[JumpExchange]) -> Result<()> {
     traps(exchanges).try_for_each(|(site, exit_stub)| match publisher.publication() {
-        Some(publication) => publication.set_trap(site, Some(exit_stub)),
+        Some(publication) => Ok(publication.set_trap(site, Some(exit_stub))?),
         None => table::note(site, exit_stub),
     })
 }
@@ -141,7 +141,8 @@ mod table {
     use crate::publish::trap::Traps;
 
     pub(super) fn check(_: &Site) -> Result<()> {
-        Traps::install().map(|_| ())
+        Traps::install()?;
+        Ok(())
     }
 
     pub(super) fn note(site: CodeAddr, exit_stub: CodeAddr) -> Result<()> {

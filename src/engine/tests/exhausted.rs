@@ -36,9 +36,9 @@ fn transaction<'e>(engine: &'e Engine, sites: &[Site]) -> Transaction<'e> {
 
 fn is_no_memory(error: &Error) -> bool {
     match error {
-        Error::SystemCall { errno, .. } => errno.0 == libc::ENOMEM,
+        Error::Memory(crate::memory::Error::SystemCall { errno, .. }) => errno.0 == libc::ENOMEM,
         // No mapping near the sites was granted.
-        error => matches!(error, Error::NoAddressSpace { .. }),
+        error => matches!(error, Error::Memory(crate::memory::Error::NoAddressSpace { .. })),
     }
 }
 

@@ -88,11 +88,11 @@ fn one_failure_at_any_step_leaves_every_site_old_and_no_stub() {
                     assert!(!batch.texts.iter().any(|text| text.memory.is_open()), "{which:?}");
                     match committed {
                         Err(
-                            Error::SystemCall {
+                            Error::Memory(crate::memory::Error::SystemCall {
                                 call: "injected fault",
                                 ..
-                            }
-                            | Error::ProtectionLost { .. },
+                            })
+                            | Error::Memory(crate::memory::Error::ProtectionLost { .. }),
                         ) => {}
                         // What stands in a site could not be read once it was old again.
                         Err(Error::RollBackFailed { .. }) => panic!("one failure cannot lose a site"),
@@ -116,7 +116,7 @@ fn a_world_that_refuses_leaves_every_site_old_and_no_stub() {
         let batch = Batch::new(memories, count, sequence);
         let stats = batch.lab.engine.stub_stats();
         batch.lab.world.refuses.store(true, Ordering::Relaxed);
-        refused!(batch.transaction().commit(), WorldNotStopped);
+        refused!(batch.transaction().commit(), Publish(WorldNotStopped));
         batch.lab.world.refuses.store(false, Ordering::Relaxed);
         assert_eq!(batch.lab.engine.stub_stats().in_use, stats.in_use);
         batch.is_as_before();
@@ -281,7 +281,7 @@ unsafe impl World for Unknown {
         &self,
         vacated: &[crate::publish::Vacated],
         work: &mut dyn FnMut(&Stopped),
-    ) -> Result<()> {
+    ) -> crate::publish::Result<()> {
         // SAFETY: as above.
         unsafe { SingleThreaded::promise() }.while_stopped(vacated, work)
     }
@@ -305,7 +305,7 @@ fn old_bytes_that_were_written_back_are_published() {
         (lab, text, module)
     };
     let calls = system_calls(prepare, |(lab, _text, _module)| {
-        refused!(lab.engine.patch(0, &plus(7)), SystemCall);
+        refused!(lab.engine.patch(0, &plus(7)), Memory(SystemCall));
     });
     let barriers = calls.iter().filter(|call| **call == libc::SYS_membarrier);
     assert_eq!(barriers.count(), 1);

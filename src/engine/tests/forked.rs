@@ -120,7 +120,7 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
                 work()
             })
         };
-        let forked = |done: Result<()>| done == Err(Error::EngineForked);
+        let forked = |done: Result<()>| done == Err(Error::Memory(crate::memory::Error::EngineForked));
         // SAFETY: nothing is given back.
         let grace_period = || unsafe { GracePeriod::promise() };
         let changes: [(&str, &dyn Fn() -> bool); 15] = [
@@ -189,7 +189,7 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
     // to the parent.
     let end = end_of_child(|| {
         let known = engine.status(&one) == Status::Patched && engine.journal().len() == 1;
-        let refused = engine.restore_site(&one) == Err(Error::EngineForked);
+        let refused = engine.restore_site(&one) == Err(Error::Memory(crate::memory::Error::EngineForked));
         let value = call(&one, 1);
         drop((engine.clone(), module.clone()));
         known && refused && value == 6

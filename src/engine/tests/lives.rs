@@ -310,7 +310,10 @@ fn a_module_goes_by_a_promise_only() {
         let areas: Vec<CodeRange> = module.areas().iter().map(|area| area.range()).collect();
         let found = world.grace_period(&areas).unwrap();
         let refused = lab.engine.unregister(module.clone(), &found);
-        matches!(refused, Err(Error::NoGracePeriod { .. })) && lab.engine.modules().len() == 1
+        matches!(
+            refused,
+            Err(Error::Memory(crate::memory::Error::NoGracePeriod { .. }))
+        ) && lab.engine.modules().len() == 1
     }));
     lab.engine.unregister(module, &grace_period()).unwrap();
 }
@@ -547,7 +550,7 @@ fn modules_that_share_a_page_are_rolled_back_together() {
     };
     for failing in &page {
         failing.memory.fail_after(crate::memory::testing::Call::Write, 0);
-        refused!(both().commit(), SystemCall);
+        refused!(both().commit(), Memory(SystemCall));
         assert!(sites.iter().all(|site| bytes(site) == nops()));
     }
     both().commit().unwrap();

@@ -175,7 +175,10 @@ fn a_function_that_leaves_its_memory_is_refused() {
     let adoption = Adoption::new(ARCH, ARCH.endian(), maps).function("f", at, len);
     // SAFETY: nothing is patched or run here.
     let code = unsafe { adoption.promise() }.unwrap();
-    refused!(Lab::new().engine.adopt_with(code, &text.shared()), OutsideMemory);
+    refused!(
+        Lab::new().engine.adopt_with(code, &text.shared()),
+        Memory(OutsideMemory)
+    );
 }
 
 #[test]

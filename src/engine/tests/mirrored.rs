@@ -32,14 +32,14 @@ struct Glass {
 struct Broken;
 
 impl Glass {
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> std::result::Result<(), ProviderError> {
         match self.is_broken.load(Ordering::Relaxed) {
             false => Ok(()),
-            true => Err(Error::Provider(ProviderError::new(Broken))),
+            true => Err(ProviderError::new(Broken)),
         }
     }
 
-    fn map(&self, at: CodeRange, file: MemoryFile) -> Result<bool> {
+    fn map(&self, at: CodeRange, file: MemoryFile) -> crate::memory::Result<bool> {
         self.check()?;
         if self.is_full.load(Ordering::Relaxed) {
             return Ok(false);
@@ -69,15 +69,15 @@ impl Glass {
 
 // SAFETY: nothing is executed.
 unsafe impl Mirror for Glass {
-    fn map_code(&self, at: CodeRange, file: MemoryFile) -> Result<bool> {
+    fn map_code(&self, at: CodeRange, file: MemoryFile) -> crate::memory::Result<bool> {
         self.map(at, file)
     }
 
-    fn map_data(&self, at: CodeRange, file: MemoryFile) -> Result<bool> {
+    fn map_data(&self, at: CodeRange, file: MemoryFile) -> crate::memory::Result<bool> {
         self.map(at, file)
     }
 
-    fn set_writable(&self, pages: CodeRange, writable: bool) -> Result<()> {
+    fn set_writable(&self, pages: CodeRange, writable: bool) -> crate::memory::Result<()> {
         self.check()?;
         let mut read_only = self.read_only.lock();
         read_only.retain(|range| !range.overlaps(pages));
@@ -93,7 +93,7 @@ unsafe impl Mirror for Glass {
 
 // SAFETY: as above.
 unsafe impl Publication for Glass {
-    fn check(&self, _: Level) -> Result<()> {
+    fn check(&self, _: Level) -> crate::publish::Result<()> {
         Ok(())
     }
 
@@ -105,17 +105,17 @@ unsafe impl Publication for Glass {
         None
     }
 
-    fn set_trap(&self, _: CodeAddr, _: Option<CodeAddr>) -> Result<()> {
-        self.check()
+    fn set_trap(&self, _: CodeAddr, _: Option<CodeAddr>) -> crate::publish::Result<()> {
+        Ok(self.check()?)
     }
 
-    fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {
+    fn maintain(&self, ranges: &[CodeRange]) -> crate::publish::Result<()> {
         self.publish(ranges, Level::Eventual)
     }
 
-    fn publish(&self, ranges: &[CodeRange], _: Level) -> Result<()> {
+    fn publish(&self, ranges: &[CodeRange], _: Level) -> crate::publish::Result<()> {
         self.published.lock().extend(ranges);
-        self.check()
+        Ok(self.check()?)
     }
 }
 
@@ -125,8 +125,10 @@ struct Anywhere;
 
 // SAFETY: it never calls the work.
 unsafe impl World for Anywhere {
-    fn while_stopped(&self, _: &[Vacated], _: &mut dyn FnMut(&Stopped)) -> Result<()> {
-        Err(Error::WorldDoesNotLook)
+    fn while_stopped(&self, _: &[Vacated], _: &mut dyn FnMut(&Stopped)) -> crate::publish::Result<()> {
+        Err(crate::publish::Error::WorldNotStopped {
+            why: "it stops nobody",
+        })
     }
 
     fn stops_anywhere(&self) -> bool {
@@ -226,7 +228,7 @@ fn a_place_that_is_taken_there_is_not_used() {
     glass.is_full.store(true, Ordering::Relaxed);
     let refused = place(SegmentKind::Code).map(drop);
     assert!(
-        matches!(refused, Err(Error::NoAddressSpace { .. })),
+        matches!(refused, Err(crate::memory::Error::NoAddressSpace { .. })),
         "{refused:?}"
     );
     glass.is_full.store(false, Ordering::Relaxed);
@@ -240,7 +242,12 @@ fn a_place_that_is_taken_there_is_not_used() {
 #[test]
 fn what_knows_only_this_process_is_refused() {
     let glass = Arc::new(Glass::default());
-    let not_mirrored = |what: Result<()>| assert!(matches!(what, Err(Error::NotMirrored { .. })), "{what:?}");
+    let not_mirrored = |what: Result<()>| {
+        assert!(
+            matches!(what, Err(Error::Memory(crate::memory::Error::NotMirrored { .. }))),
+            "{what:?}"
+        )
+    };
     not_mirrored(builder(mirroring(&glass)).world(Anywhere).build().map(drop));
     // Exits, where no routine is known that they could call.
     let exit_stubs = || ExitStubs::new().on_deopt(|frame| frame.resume());

@@ -80,9 +80,9 @@ unsafe impl World for Shared {
         &self,
         vacated: &[crate::publish::Vacated],
         work: &mut dyn FnMut(&Stopped),
-    ) -> Result<()> {
+    ) -> crate::publish::Result<()> {
         if self.0.refuses.load(Ordering::Relaxed) {
-            return Err(Error::WorldNotStopped {
+            return Err(crate::publish::Error::WorldNotStopped {
                 why: "it was told so",
             });
         }
@@ -289,6 +289,30 @@ macro_rules! refused {
         let result = $result;
         assert!(
             matches!(result, Err(crate::error::Error::$variant { .. })),
+            "expected {}, got {:#?}",
+            stringify!($variant),
+            result
+        );
+    }};
+    ($result:expr, Memory($variant:ident)) => {{
+        let result = ($result).map_err(crate::Error::from);
+        assert!(
+            matches!(
+                result,
+                Err(crate::Error::Memory(crate::memory::Error::$variant { .. }))
+            ),
+            "expected {}, got {:#?}",
+            stringify!($variant),
+            result
+        );
+    }};
+    ($result:expr, Publish($variant:ident)) => {{
+        let result = ($result).map_err(crate::Error::from);
+        assert!(
+            matches!(
+                result,
+                Err(crate::Error::Publish(crate::publish::Error::$variant { .. }))
+            ),
             "expected {}, got {:#?}",
             stringify!($variant),
             result

@@ -61,7 +61,7 @@ fn room_is_not_used_again_where_no_thread_can_be_told() {
         drop(lab.engine.load(INLINE_CACHE, |_| None).unwrap());
         matches!(
             lab.engine.load(INLINE_CACHE, |_| None),
-            Err(Error::NoBarrier { .. })
+            Err(Error::Publish(crate::publish::Error::NoBarrier { .. }))
         )
     }));
 }

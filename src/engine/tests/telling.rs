@@ -251,7 +251,7 @@ unsafe impl World for Panicking {
         &self,
         vacated: &[crate::publish::Vacated],
         work: &mut dyn FnMut(&Stopped),
-    ) -> Result<()> {
+    ) -> crate::publish::Result<()> {
         // SAFETY: as above.
         let stopped = unsafe { SingleThreaded::promise() }.while_stopped(vacated, work);
         assert!(!self.0.load(Ordering::Relaxed), "as it was told");

@@ -375,7 +375,11 @@ struct Counted(Arc<AtomicU64>);
 
 // SAFETY: the test calls its code on one thread, which is the one that patches.
 unsafe impl World for Counted {
-    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> crate::Result<()> {
+    fn while_stopped(
+        &self,
+        vacated: &[Vacated],
+        work: &mut dyn FnMut(&Stopped),
+    ) -> crate::publish::Result<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
         // SAFETY: as above.
         unsafe { SingleThreaded::promise() }.while_stopped(vacated, work)

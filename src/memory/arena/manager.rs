@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use super::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
 use crate::addr::CodeAddr;
-use crate::error::{Error, Result};
 use crate::image::{self, LinkedImage, MemoryManager, SegmentAddrs, SegmentKind, SegmentRequest};
+use crate::memory::{Error, Result};
 
 impl MemoryManager for Arena {
     type Memory = Placement;

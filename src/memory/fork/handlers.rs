@@ -11,7 +11,7 @@
 //! one that forks included. The copies are never writable: the file is written by the kernel,
 //! sealed, and mapped then. Nothing here allocates or takes a lock. Where a copy cannot be made or
 //! mapped the child has nothing at these addresses: to execute there kills it, and reading through
-//! the library is refused by [`Error::Forked`](crate::Error::Forked).
+//! the library is refused by [`Error::Forked`](crate::memory::Error::Forked).
 //!
 //! **Cost.** Copying the pages that have code, some 0.3 ms per MiB, and some ten system calls.
 

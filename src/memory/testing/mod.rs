@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{CodeMemory, LiveMemory, PageRun, Strategy};
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
+use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 /// A call that can be made to fail.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use super::*;
-use crate::error::Error;
+use crate::memory::Error;
 use crate::memory::fork::gate::{self, Writing};
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::{End, deny, end_of_child, end_of_child_after};
@@ -257,7 +257,7 @@ fn toggled_memory_is_refused_in_a_child() {
     assert!(in_child(|| {
         let mut begun = None;
         stopped(|token| begun = Some(toggle.begin(&runs, token)));
-        let forked = |done: Result<(), Error>| matches!(done, Err(Error::Forked { .. }));
+        let forked = |done: Result<()>| matches!(done, Err(Error::Forked { .. }));
         begun.is_some_and(forked)
             && forked(toggle.write(foreign.range.start(), &[1]))
             && forked(toggle.end(&runs))

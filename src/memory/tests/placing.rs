@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::addr::Len;
-use crate::error::Error;
+use crate::memory::Error;
 use crate::publish::GracePeriod;
 
 /// What a 32-bit displacement reaches, and a little less.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::*;
-use crate::error::Error;
+use crate::memory::Error;
 use crate::memory::testing::process::deny;
 
 #[test]
 fn memory_that_a_strategy_cannot_write_is_refused_at_registration() {
-    let unavailable = |result: Result<(), Error>, text: &str| {
+    let unavailable = |result: Result<()>, text: &str| {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::StrategyUnavailable { .. }), "{error:?}");
         assert!(error.to_string().contains(text), "{error}");

@@ -4,7 +4,8 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
-use crate::error::{Errno, Error};
+use crate::error::Errno;
+use crate::memory::Error;
 
 #[test]
 fn toggle_opens_exactly_its_runs_and_closes_them() {

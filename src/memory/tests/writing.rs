@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::vec::Vec;
 
 use super::*;
-use crate::error::Error;
+use crate::memory::Error;
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::{Call, FailingMemory};
 

@@ -19,7 +19,7 @@ mod world;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::error::Result;
+use crate::publish::Result;
 
 use super::serialize;
 pub use world::{SignalWorld, WhenInside};

@@ -9,7 +9,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::ask::Ask;
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
+use crate::publish::{Error, Result};
 
 /// No thread has the slot.
 pub(super) const FREE: i32 = 0;

@@ -5,8 +5,9 @@ use std::ptr;
 
 use super::ask::{self, Gate};
 use super::registry;
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
 use crate::publish::signals::highest;
+use crate::publish::{Error, Result};
 
 fn refused(call: &'static str) -> Error {
     Error::ThreadUnknown {

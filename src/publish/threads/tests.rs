@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::error::Error;
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::in_child;
 use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::publish::Error;
 use crate::publish::{Moment, Stopped, Vacated, World};
 
 /// Worlds of one process take turns; so do these tests, as each asks the threads of all.
@@ -92,7 +92,7 @@ fn with_thread(world: &SignalWorld, body: impl FnOnce(i32) + Send, test: impl Fn
     });
 }
 
-fn stop(world: &SignalWorld, ranges: &[CodeRange], mut work: impl FnMut()) -> crate::Result<()> {
+fn stop(world: &SignalWorld, ranges: &[CodeRange], mut work: impl FnMut()) -> crate::publish::Result<()> {
     let vacated: Vec<Vacated> = ranges.iter().copied().map(Vacated::anywhere).collect();
     world.while_stopped(&vacated, &mut |_: &Stopped| work())
 }

@@ -6,8 +6,9 @@ use super::ask::{self, Action, Closed, Outcome, Round};
 use super::look::Found;
 use super::{SignalAttached, registry, signal};
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
 use crate::publish::turn::Turn;
+use crate::publish::{Error, Result};
 use crate::publish::{GracePeriod, Moment, Resumption, Stopped, Vacated, World};
 
 /// What is done when a thread is inside a range that is about to change.

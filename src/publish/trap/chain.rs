@@ -5,9 +5,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::TABLE;
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
 use crate::interrupted::{self, TRAP_SIGNALS};
 use crate::publish::mask;
+use crate::publish::{Error, Result};
 
 /// What handled each of the signals before; null until the handler is about to be installed. It
 /// lives as long as the process.

@@ -30,9 +30,9 @@ mod chain;
 mod table;
 
 use crate::addr::CodeAddr;
-use crate::error::Result;
 use crate::interrupted;
 use crate::memory::LiveMemory;
+use crate::publish::Result;
 use crate::publish::turn::Turns;
 use table::Table;
 
@@ -59,7 +59,7 @@ impl Traps {
     ///
     /// # Errors
     ///
-    /// [`Error::ThreadUnknown`](crate::Error::ThreadUnknown) if the system refuses a handler.
+    /// [`Error::ThreadUnknown`](crate::publish::Error::ThreadUnknown) if the system refuses a handler.
     pub fn install() -> Result<&'static Self> {
         let _turn = WRITERS.wait(None);
         chain::install()?;
@@ -125,7 +125,7 @@ impl Traps {
 /// around it.
 fn exchange(memory: &dyn LiveMemory, at: CodeAddr) -> Result<()> {
     if let [_] = instruction(at, 0) {
-        return memory.write_unexecuted(at, instruction(at, 0));
+        return Ok(memory.write_unexecuted(at, instruction(at, 0))?);
     }
     let offset = (at.get() % 8) as usize;
     let word = CodeAddr::new(at.get() - offset as u64);
@@ -136,7 +136,7 @@ fn exchange(memory: &dyn LiveMemory, at: CodeAddr) -> Result<()> {
     for (to, from) in new.iter_mut().skip(offset).zip(instruction(at, first)) {
         *to = *from;
     }
-    memory.exchange(word, old, new)
+    Ok(memory.exchange(word, old, new)?)
 }
 
 #[cfg(test)]

@@ -164,13 +164,16 @@ fn define_handle(graph: &mut Graph<'_>) -> Result<(), Problem> {
 }
 
 /// Links with nothing to wait for.
-fn link_into<M: MemoryManager<Error = Error>>(
+fn link_into<M: MemoryManager>(
     memory: &M,
     graph: Graph<'_>,
     passes: &mut Passes<'_>,
     lookup: &impl Lookup<Error = image::Error>,
-) -> patchpoint::Result<image::Linked<M::Finalized>> {
-    image::at_once(image::link(graph, passes, memory, lookup))
+) -> patchpoint::Result<image::Linked<M::Finalized>>
+where
+    Error: From<M::Error>,
+{
+    Ok(image::at_once(image::link(graph, passes, memory, lookup))?)
 }
 
 /// Into this process, where it stays.

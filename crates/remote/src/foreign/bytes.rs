@@ -43,11 +43,11 @@ pub(super) struct ForeignMemory {
 }
 
 impl ForeignMemory {
-    fn check_within(&self, at: CodeAddr, len: usize) -> patchpoint::Result<()> {
+    fn check_within(&self, at: CodeAddr, len: usize) -> patchpoint::memory::Result<()> {
         let (len, memory) = (len as u64, self.range);
         match memory.contains_bytes(at, len) {
             true => Ok(()),
-            false => Err(patchpoint::Error::OutsideMemory { at, len, memory }),
+            false => Err(patchpoint::memory::Error::OutsideMemory { at, len, memory }),
         }
     }
 }
@@ -64,7 +64,7 @@ unsafe impl CodeMemory for ForeignMemory {
         self.range
     }
 
-    fn begin(&self, runs: &[PageRun], _: &Stopped) -> patchpoint::Result<()> {
+    fn begin(&self, runs: &[PageRun], _: &Stopped) -> patchpoint::memory::Result<()> {
         for run in runs {
             let at = run.range().start().max(self.range.start());
             let mut same = [0];
@@ -74,17 +74,17 @@ unsafe impl CodeMemory for ForeignMemory {
         Ok(())
     }
 
-    fn write(&self, at: CodeAddr, bytes: &[u8]) -> patchpoint::Result<()> {
+    fn write(&self, at: CodeAddr, bytes: &[u8]) -> patchpoint::memory::Result<()> {
         self.check_within(at, bytes.len())?;
         Ok(self.process.write(at, bytes)?)
     }
 
-    fn read(&self, at: CodeAddr, into: &mut [u8]) -> patchpoint::Result<()> {
+    fn read(&self, at: CodeAddr, into: &mut [u8]) -> patchpoint::memory::Result<()> {
         self.check_within(at, into.len())?;
         Ok(self.process.read(at, into)?)
     }
 
-    fn end(&self, _: &[PageRun]) -> patchpoint::Result<()> {
+    fn end(&self, _: &[PageRun]) -> patchpoint::memory::Result<()> {
         Ok(())
     }
 }

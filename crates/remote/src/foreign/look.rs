@@ -25,12 +25,14 @@ pub(super) fn check(process: &Shared, thread: i32, registers: &Registers, vacate
             .map(Vacated::range)
             .find(|range| range.contains(at));
         range.map_or(Ok(()), |range| {
-            Err(Error::Engine(patchpoint::Error::ThreadInside {
-                thread,
-                at,
-                range,
-                returns,
-            }))
+            Err(Error::Engine(patchpoint::Error::Publish(
+                patchpoint::publish::Error::ThreadInside {
+                    thread,
+                    at,
+                    range,
+                    returns,
+                },
+            )))
         })
     };
     inside(registers.pc, false)?;
@@ -62,9 +64,8 @@ fn stack(process: &Shared, thread: i32, sp: u64) -> Result<(u64, u64)> {
     let maps = process.maps()?;
     let mapping = maps.iter().find(|mapping| mapping.range.contains(pointer));
     let range = mapping.map(|mapping| mapping.range);
-    let range = range.ok_or(Error::Engine(patchpoint::Error::ThreadElsewhere {
-        thread,
-        sp: pointer,
-    }))?;
+    let range = range.ok_or(Error::Engine(patchpoint::Error::Publish(
+        patchpoint::publish::Error::ThreadElsewhere { thread, sp: pointer },
+    )))?;
     Ok((sp & !7, range.end().get()))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use patchpoint::addr::{CodeAddr, CodeRange};
-use patchpoint::memory::{MemoryFile, Mirror};
-use patchpoint::publish::{Level, Publication, Stopped, Vacated, World};
+use patchpoint::memory::{self, MemoryFile, Mirror};
+use patchpoint::publish::{self, Level, Publication, Stopped, Vacated, World};
 
 use super::threads::AllStopped;
 use super::{Shared, look, system};
@@ -36,7 +36,8 @@ impl ForeignWorld {
                 Ok(()) => return Ok(stopped),
                 Err(
                     inside @ Error::Engine(
-                        patchpoint::Error::ThreadInside { .. } | patchpoint::Error::ThreadElsewhere { .. },
+                        patchpoint::Error::Publish(publish::Error::ThreadInside { .. })
+                        | patchpoint::Error::Publish(publish::Error::ThreadElsewhere { .. }),
                     ),
                 ) => {
                     drop(stopped);
@@ -64,7 +65,7 @@ impl ForeignWorld {
 // are stopped, and were found outside of what is vacated: by what was promised when it was opened, of no other stack. Two
 // stops of this process's follow each other; of those of two processes the kernel refuses one.
 unsafe impl World for ForeignWorld {
-    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
+    fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> publish::Result<()> {
         let _turn = self.0.turn.lock();
         let _stopped = self.stop_outside(vacated)?;
         // SAFETY: as above; they are let go when the guard is dropped.
@@ -79,25 +80,25 @@ unsafe impl World for ForeignWorld {
 
 // SAFETY: nothing is ever mapped in the process.
 unsafe impl Mirror for Shared {
-    fn map_code(&self, _: CodeRange, _: MemoryFile) -> patchpoint::Result<bool> {
+    fn map_code(&self, _: CodeRange, _: MemoryFile) -> memory::Result<bool> {
         // protection: foreign-nothing-is-mapped
         Err(nothing_is_mapped())
     }
 
-    fn map_data(&self, _: CodeRange, _: MemoryFile) -> patchpoint::Result<bool> {
+    fn map_data(&self, _: CodeRange, _: MemoryFile) -> memory::Result<bool> {
         // protection: foreign-nothing-is-mapped (2)
         Err(nothing_is_mapped())
     }
 
-    fn set_writable(&self, _: CodeRange, _: bool) -> patchpoint::Result<()> {
+    fn set_writable(&self, _: CodeRange, _: bool) -> memory::Result<()> {
         Ok(())
     }
 
     fn unmap(&self, _: CodeRange) {}
 }
 
-fn nothing_is_mapped() -> patchpoint::Error {
-    patchpoint::Error::NotMirrored {
+fn nothing_is_mapped() -> memory::Error {
+    memory::Error::NotMirrored {
         what: "memory for loaded code, a stub or an exit stub",
         mend: "use quiescent modules of adopted code, and sequences without exits that fit in their sites",
     }
@@ -105,7 +106,7 @@ fn nothing_is_mapped() -> patchpoint::Error {
 
 // SAFETY: the kernel does it where it writes, and the threads are stopped: see the module's head. There are no traps.
 unsafe impl Publication for Shared {
-    fn check(&self, _: Level) -> patchpoint::Result<()> {
+    fn check(&self, _: Level) -> publish::Result<()> {
         Ok(self.check_alive()?)
     }
 
@@ -117,18 +118,18 @@ unsafe impl Publication for Shared {
         None
     }
 
-    fn set_trap(&self, _: CodeAddr, _: Option<CodeAddr>) -> patchpoint::Result<()> {
-        Err(patchpoint::Error::NotMirrored {
+    fn set_trap(&self, _: CodeAddr, _: Option<CodeAddr>) -> publish::Result<()> {
+        Err(publish::Error::Memory(memory::Error::NotMirrored {
             what: "a trap",
             mend: "register the module as quiescent",
-        })
+        }))
     }
 
-    fn maintain(&self, _: &[CodeRange]) -> patchpoint::Result<()> {
+    fn maintain(&self, _: &[CodeRange]) -> publish::Result<()> {
         Ok(())
     }
 
-    fn publish(&self, _: &[CodeRange], _: Level) -> patchpoint::Result<()> {
+    fn publish(&self, _: &[CodeRange], _: Level) -> publish::Result<()> {
         Ok(())
     }
 }

@@ -174,7 +174,12 @@ fn what_belongs_to_this_process_is_refused() {
     let setup = setup(Handlers::default(), true);
     let not_mirrored = |what: patchpoint::Result<()>| {
         assert!(
-            matches!(what, Err(patchpoint::Error::NotMirrored { .. })),
+            matches!(
+                what,
+                Err(patchpoint::Error::Memory(
+                    patchpoint::memory::Error::NotMirrored { .. }
+                ))
+            ),
             "{what:?}"
         );
     };

@@ -117,7 +117,11 @@ struct OneAtATime;
 
 // SAFETY: the tests call from one thread at a time, or use live modules; the work is done once.
 unsafe impl World for OneAtATime {
-    fn while_stopped(&self, _: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> patchpoint::Result<()> {
+    fn while_stopped(
+        &self,
+        _: &[Vacated],
+        work: &mut dyn FnMut(&Stopped),
+    ) -> patchpoint::publish::Result<()> {
         // SAFETY: as above.
         work(&unsafe { Stopped::promise() });
         Ok(())

@@ -274,7 +274,12 @@ fn what_cannot_be_had_is_refused() {
     assert!(unsafe { setup.engine.registration(taken()).live().register(shape) }.is_err());
     let here = setup.engine.adopt(adopted(setup.code), Ask::Auto).map(drop);
     assert!(
-        matches!(here, Err(patchpoint::Error::NotMirrored { .. })),
+        matches!(
+            here,
+            Err(patchpoint::Error::Memory(
+                patchpoint::memory::Error::NotMirrored { .. }
+            ))
+        ),
         "{here:?}"
     );
     // An engine whose world is this process.

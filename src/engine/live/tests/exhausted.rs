@@ -70,10 +70,10 @@ fn squeeze(engine: &Engine, module: &Module, attempt: impl Fn() -> Result<Receip
 fn is_no_memory(error: &Error) -> bool {
     matches!(
         error,
-        Error::SystemCall {
+        Error::Memory(crate::memory::Error::SystemCall {
             errno: Errno(libc::ENOMEM),
             ..
-        } | Error::NoAddressSpace { .. }
+        }) | Error::Memory(crate::memory::Error::NoAddressSpace { .. })
     )
 }
 

@@ -5,8 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::addr::{CodeAddr, CodeRange};
-use crate::error::Result;
-use crate::memory::{Alias, CodeMemory, LiveMemory, PageRun, Strategy};
+use crate::memory::{Alias, CodeMemory, LiveMemory, PageRun, Result, Strategy};
 use crate::publish::Stopped;
 
 /// What is done before a write; where it fails, nothing is written.

@@ -18,8 +18,8 @@ use crate::memory::testing::process::in_child;
 use crate::publish::{Attached, GracePeriod, NeverStopped, ThreadHandle};
 use crate::site::{Module, Site};
 
-fn injected(at: CodeAddr) -> Error {
-    Error::SystemCall {
+fn injected(at: CodeAddr) -> crate::memory::Error {
+    crate::memory::Error::SystemCall {
         call: "injected",
         at,
         len: 8,
@@ -102,7 +102,13 @@ fn resume_from_an_exit_that_was_rolled_back() -> bool {
         let freed = engine.reclaim_passed(&attached).unwrap();
         steps.wait();
         let found = thread.join().unwrap();
-        assert!(matches!(refused, Err(Error::SystemCall { .. })), "{refused:?}");
+        assert!(
+            matches!(
+                refused,
+                Err(Error::Memory(crate::memory::Error::SystemCall { .. }))
+            ),
+            "{refused:?}"
+        );
         assert!(is_patched && (stamped, freed) == (0, 0));
         // With the thread gone everything goes, the exit and what it leads to.
         assert!(engine.reclaim_passed(&attached).unwrap() >= 3);
@@ -133,7 +139,13 @@ fn what_a_retired_exit_resumes_to_outlives_its_module() {
     let mut invalidation = engine.transaction();
     invalidation.invalidate_site(&sites[0]).unwrap();
     let refused = invalidation.invalidate_site(&sites[1]).unwrap().commit();
-    assert!(matches!(refused, Err(Error::SystemCall { .. })), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(Error::Memory(crate::memory::Error::SystemCall { .. }))
+        ),
+        "{refused:?}"
+    );
     // Two exits; that of the first leads to its stub.
     assert_eq!((engine.retired().len(), engine.stub_stats().slots), (2, 3));
     // SAFETY: no thread executes the code.

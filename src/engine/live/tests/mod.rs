@@ -362,7 +362,13 @@ fn a_failure_while_arming_puts_every_byte_back() {
                 .live()
                 .register(|_| None::<CallShape>)
         };
-        assert!(matches!(refused, Err(Error::SystemCall { .. })), "{refused:?}");
+        assert!(
+            matches!(
+                refused,
+                Err(Error::Memory(crate::memory::Error::SystemCall { .. }))
+            ),
+            "{refused:?}"
+        );
         assert!(entries.memory.has_failed() && engine.modules().is_empty());
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe {
@@ -416,7 +422,13 @@ fn a_failed_exchange_takes_the_others_back() {
         let prepared = transaction.prepare().unwrap();
         entries.memory.fail_after(Call::Exchange, after);
         let failed = prepared.commit();
-        assert!(matches!(failed, Err(Error::SystemCall { .. })), "{failed:?}");
+        assert!(
+            matches!(
+                failed,
+                Err(Error::Memory(crate::memory::Error::SystemCall { .. }))
+            ),
+            "{failed:?}"
+        );
         assert!(entries.memory.has_failed());
         assert_eq!(bytes(&module), before);
         assert_eq!(engine.status(&sites[0]), Status::Patched);
@@ -452,7 +464,13 @@ fn a_failed_read_takes_every_exchange_back() {
             failed.unwrap();
             return assert!(after > 6, "{after} reads");
         }
-        assert!(matches!(failed, Err(Error::SystemCall { .. })), "{failed:?}");
+        assert!(
+            matches!(
+                failed,
+                Err(Error::Memory(crate::memory::Error::SystemCall { .. }))
+            ),
+            "{failed:?}"
+        );
         assert_eq!(bytes(&module), before, "{after}");
         assert!(sites.iter().all(|site| engine.status(site) == Status::Original));
     }
@@ -512,7 +530,10 @@ fn a_quiescent_site_in_a_world_that_never_stops_is_refused() {
     transaction.patch(100, &adding(3)).unwrap();
     let refused = transaction.patch(0, &returning::<1>()).unwrap().commit();
     assert!(
-        matches!(refused, Err(Error::WorldNotStopped { .. })),
+        matches!(
+            refused,
+            Err(Error::Publish(crate::publish::Error::WorldNotStopped { .. }))
+        ),
         "{refused:?}"
     );
     assert_eq!(bytes(&module), before);
@@ -556,8 +577,10 @@ fn without_a_barrier_invalidation_is_refused_before_a_byte_is_written() {
         engine.patch(100, &adding(2)).unwrap();
         engine.restore(100).unwrap();
         let kept = engine.reclaim_passed(&attached);
-        matches!(refused, Err(Error::NoBarrier { .. }))
-            && matches!(kept, Err(Error::NoBarrier { .. }))
+        matches!(
+            refused,
+            Err(Error::Publish(crate::publish::Error::NoBarrier { .. }))
+        ) && matches!(kept, Err(Error::Publish(crate::publish::Error::NoBarrier { .. })))
             && before.len() == 16
             && engine.status(&site(&engine, 100)) == Status::Original
     }));
@@ -574,7 +597,10 @@ fn without_a_barrier_no_patchable_jump_is_exchanged_at_once() {
         let mut patch = engine.transaction();
         patch.patch_site(&site, &returning::<40>()).unwrap();
         let refused = patch.immediate().commit();
-        matches!(refused, Err(Error::NoBarrier { .. })) && entries.memory.count(Call::Exchange) == before
+        matches!(
+            refused,
+            Err(Error::Publish(crate::publish::Error::NoBarrier { .. }))
+        ) && entries.memory.count(Call::Exchange) == before
     }));
 }
 
