@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 use super::live::{Arming, JumpExchange, out_of_reach};
 use super::prepare::Preparation;
 use super::state::{Status, Stub};
-use super::transaction::Change;
+use super::transaction::Request;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, calls};
@@ -109,7 +109,7 @@ pub(super) fn sequence(to: CodeAddr) -> Sequence {
 }
 
 /// Prepares the change of a call site.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence>) -> Result<Len> {
+pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequence>) -> Result<Len> {
     let site = preparation.site;
     let armed = preparation.state.lasting.live.as_ref();
     let branch = match armed.and_then(|armed| armed.gate.as_ref()) {
@@ -117,9 +117,9 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
         None => Branch::Call,
     };
     let original = Arc::clone(&preparation.state.lasting.original);
-    let (new, status, sequence) = match change {
-        Change::Restore => (original.to_vec(), Status::Original, None),
-        Change::Retarget(sequence) => {
+    let (new, status, sequence) = match request {
+        Request::Restore => (original.to_vec(), Status::Original, None),
+        Request::Retarget(sequence) => {
             let [Target::Addr(to)] = sequence.outline().targets() else {
                 return Err(Error::CallSiteOnly { site: site.name() });
             };
@@ -129,7 +129,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
         _ => return Err(Error::CallSiteOnly { site: site.name() }),
     };
     preparation.put(&new, &[]);
-    preparation.stand_for(status, sequence);
+    preparation.describe(status, sequence);
     let used = Len::new(new.len() as u32);
     let Some(armed) = preparation.state.lasting.live.as_ref() else {
         return Ok(used);
@@ -142,20 +142,20 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
     ) else {
         return Err(no_patchable_jump(site));
     };
-    let (memory, elsewhere) = match &branch {
-        Branch::Call => (Arc::clone(site.memory()?), None),
-        Branch::Gate(gate) => {
-            let memory = Arc::clone(&gate.memory);
-            (Arc::clone(&memory), Some((gate.range, memory)))
-        }
+    let memory = match &branch {
+        Branch::Call => Arc::clone(site.memory()?),
+        Branch::Gate(gate) => Arc::clone(&gate.memory),
     };
-    preparation.made.live = Some(JumpExchange::new(
+    preparation.exchange = Some(JumpExchange::new(
         memory,
         armed.patchable_jump.addr,
         (&old, &new),
         None,
     ));
-    preparation.made.elsewhere = elsewhere;
+    preparation.gate = match &branch {
+        Branch::Call => None,
+        Branch::Gate(gate) => Some(gate.range),
+    };
     Ok(used)
 }
 
@@ -177,7 +177,7 @@ fn lead(
     let mut stub = Stub::empty(slot, preparation.owner());
     // It jumps: its callee returns to the caller.
     (stub.code, stub.calls) = (code, false);
-    preparation.made.stub = Some(stub);
+    preparation.new.stub = Some(stub);
     branch
         .to(site, original, addr)?
         .ok_or_else(|| out_of_reach(site, addr))

@@ -1,25 +1,26 @@
 //! Committing what was prepared.
 //!
-//! One pass over the parts for each step: whether the sites are still as they were, the writes (see
+//! One pass over the changes for each step: whether the sites are still as they were, the writes (see
 //! `write` for quiescent sites and `live` for the others), the states. Nothing is derived here that
-//! could be when it was prepared; see `work`.
+//! could be when it was prepared; see `change`.
 
 use std::mem::{self, ManuallyDrop};
 use std::time::Instant;
 
+use super::change::{ChangeSet, OldStub, SiteChange};
 use super::fault::{self, Fault, Outcome};
 use super::live;
 use super::observe::{self, Boxed, Given, Owner};
 use super::retire::RetiredCode;
 use super::state::{ReturnOffsets, States, Status};
-use super::work::{OldStub, Part, Work};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
 use crate::error::{Error, Result};
+use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::fork::gate::{self, Writing};
 use crate::publish::{self, Level, Moment, Stopped, Vacated};
-use crate::site::{Module, Site};
+use crate::site::Site;
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but
 /// not yet reachable. Displayed, it shows each site with its slack and its disassembly before and
@@ -30,29 +31,29 @@ use crate::site::{Module, Site};
 pub struct Prepared<'e> {
     engine: &'e Engine,
     /// There is one until it has been committed.
-    work: Option<Box<Work>>,
+    set: Option<Box<ChangeSet>>,
 }
 
 impl<'e> Prepared<'e> {
-    pub(super) fn new(engine: &'e Engine, work: Box<Work>) -> Self {
-        let work = Some(work);
-        Self { engine, work }
+    pub(super) fn new(engine: &'e Engine, set: Box<ChangeSet>) -> Self {
+        let set = Some(set);
+        Self { engine, set }
     }
 
-    pub(super) fn work(&self) -> Option<&Work> {
-        self.work.as_deref()
+    pub(super) fn set(&self) -> Option<&ChangeSet> {
+        self.set.as_deref()
     }
 
     /// Sites of an ID that will be left as they are, as they have been invalidated.
     #[must_use]
     pub fn invalidated(&self) -> &[Site] {
-        self.work().map_or(&[], |work| &work.invalidated)
+        self.set().map_or(&[], |set| &set.invalidated)
     }
 
     /// Makes the commit wait for all threads. Where the world is stopped they wait for it already.
     pub(super) fn be_immediate(&mut self) {
-        if let Some(work) = self.work.as_deref_mut().filter(|work| work.is_live()) {
-            work.level = Level::Immediate;
+        if let Some(set) = self.set.as_deref_mut().filter(|set| set.is_live()) {
+            set.level = Level::Immediate;
         }
     }
 
@@ -72,11 +73,11 @@ impl<'e> Prepared<'e> {
     pub(super) fn commit_with(self, states: &mut States) -> Boxed<Receipt> {
         let engine = self.engine;
         // What is left has nothing to be dropped, which is then not asked behind the serialization.
-        match ManuallyDrop::new(self).work.take() {
-            Some(work) if !work.items.is_empty() => work.commit(&engine.shared, states),
-            Some(work) => Ok(Receipt {
+        match ManuallyDrop::new(self).set.take() {
+            Some(set) if !set.changes.is_empty() => set.commit(&engine.shared, states),
+            Some(set) => Ok(Receipt {
                 sites: 0,
-                invalidated: work.invalidated.len(),
+                invalidated: set.invalidated.len(),
             }),
             None => Ok(Receipt::default()),
         }
@@ -86,46 +87,46 @@ impl<'e> Prepared<'e> {
 impl Drop for Prepared<'_> {
     /// What is there was never committed: nothing leads to it, and nobody was told of it.
     fn drop(&mut self) {
-        if let Some(work) = &mut self.work {
+        if let Some(set) = &mut self.set {
             // protection: stubs-of-dropped-transactions-are-freed
-            work.release(&self.engine.shared);
+            set.release(&self.engine.shared);
         }
     }
 }
 
-impl Work {
+impl ChangeSet {
     #[inline]
     fn commit(self: Box<Self>, shared: &Shared, states: &mut States) -> Boxed<Receipt> {
-        let mut work = self;
+        let mut set = self;
         let since = shared.observers.now();
         // protection: barrier-is-checked-before-writing
-        let checked = shared.publisher.check(work.level);
+        let checked = shared.publisher.check(set.level);
         if let Err(error) = checked {
-            work.release(shared);
+            set.release(shared);
             return Err(shared.refused(states, error.into(), since).into());
         }
         if since.is_some() {
             // protection: code-is-told-before-it-is-reached
-            shared.tell_made(&work);
+            shared.tell_made(&set);
         }
         // From here on threads may go where it leads. If the world or a memory panics, nobody knows
         // which of the sites lead there: everything stays, for good.
-        let mut work = ManuallyDrop::new(work);
+        let mut set = ManuallyDrop::new(set);
         // protection: panics-free-nothing-in-use
-        if work.write_all(shared, states).is_err() {
-            let error = work.fail(shared, states, since);
-            let made = ManuallyDrop::into_inner(work).take_made();
+        if set.write_all(shared, states).is_err() {
+            let error = set.fail(shared, states, since);
+            let made = ManuallyDrop::into_inner(set).take_made();
             shared.give_back(made);
             return Err(shared.refused(states, error, since).into());
         }
         let receipt = Receipt {
-            sites: work.items.len(),
-            invalidated: work.invalidated.len(),
+            sites: set.changes.len(),
+            invalidated: set.invalidated.len(),
         };
         // protection: observers-are-told-of-what-is-final
-        work.install(states);
-        let replaced = work.has_code.then(|| work.settle(shared, states));
-        states.leave(ManuallyDrop::into_inner(work));
+        set.install(states);
+        let replaced = set.has_code.then(|| set.settle(shared, states));
+        states.leave(ManuallyDrop::into_inner(set));
         if let Some(replaced) = replaced {
             shared.give_back(replaced);
         }
@@ -137,8 +138,8 @@ impl Work {
 
     /// Gives back what was allocated for changes that were not made.
     pub(super) fn release(&mut self, shared: &Shared) {
-        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
-            shared.release(mem::take(&mut item.exit_stubs), part.take_stub());
+        for change in &mut self.changes {
+            shared.release(mem::take(&mut change.exit_stubs), change.take_stub());
         }
     }
 
@@ -146,24 +147,23 @@ impl Work {
     #[cold]
     fn take_made(&mut self) -> Given {
         let mut made = Given::new();
-        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
-            let exit_stubs = item
-                .exit_stubs
-                .drain(..)
-                .map(|exit_stub| (exit_stub.owner, exit_stub.slot));
-            made.extend(exit_stubs.chain(part.take_stub().map(|stub| (stub.owner, stub.slot))));
+        for change in &mut self.changes {
+            let stub = change.take_stub().map(|stub| (stub.owner, stub.slot));
+            let exit_stubs = change.exit_stubs.drain(..);
+            let exit_stubs = exit_stubs.map(|exit_stub| (exit_stub.owner, exit_stub.slot));
+            made.extend(exit_stubs.chain(stub));
         }
         made
     }
 
     #[inline]
     fn write_all(&mut self, shared: &Shared, states: &States) -> Outcome {
-        if self.has_traps {
+        if live::has_traps(self.live()) {
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
             // protection: trap-is-current-before-it-is-noted
             self.check_current(states)?;
             // protection: trap-is-noted-before-it-is-written
-            let noted = live::note_traps(&shared.publisher, &self.exchanges);
+            let noted = live::note_traps(&shared.publisher, self.live());
             self.found.check(noted)?;
         }
         match self.is_live() {
@@ -242,9 +242,7 @@ impl Work {
     /// return offsets would have had to be kept for that.
     fn check_current(&mut self, states: &States) -> Outcome {
         // protection: sites-still-current
-        let is_current = self.parts.iter().all(|part| is_current(part, states));
-        // protection: not-run-is-checked-at-commit
-        if is_current && !self.not_run.iter().any(Module::is_released) {
+        if self.changes.iter().all(|change| is_current(change, states)) {
             return Ok(());
         }
         let fault = self.why_not_current(states);
@@ -253,14 +251,10 @@ impl Work {
 
     #[cold]
     fn why_not_current(&self, states: &States) -> Fault {
-        let mut both = self.both().enumerate();
-        let stale = both.find(|(_, (item, part))| {
-            !is_current(part, states) || item.until_run && item.site.module().is_released()
-        });
-        // One was found already.
-        let (number, part) = stale.map_or((0, None), |(number, (_, part))| (number, Some(part)));
-        let state = part.and_then(|part| states.at(part.place));
-        match state.map(|state| state.installed.status) {
+        let mut changes = self.changes.iter().enumerate();
+        let stale = changes.find(|(_, change)| !is_current(change, states));
+        let (number, change) = stale.or_abort("one was found that is not current");
+        match states.at(change.index).map(|state| state.installed.status) {
             Some(Status::Lost) => Fault::Lost(number),
             _ => Fault::Stale(number),
         }
@@ -269,8 +263,8 @@ impl Work {
     /// The bytes in which no thread may be, or return to, while they change.
     #[inline(never)]
     fn vacated(&self, states: &States) -> Vec<Vacated> {
-        let parts = self.both().map(|(_, part)| part);
-        parts.flat_map(|part| vacated_by(part, states)).collect()
+        let changes = self.changes.iter();
+        changes.flat_map(|change| vacated_by(change, states)).collect()
     }
 
     /// Says in which site a thread is, where the world said at which address.
@@ -282,11 +276,12 @@ impl Work {
         else {
             return error.into();
         };
-        match self.items.iter().find(|item| item.site.range().contains(at)) {
-            Some(item) => Error::ThreadInSite {
-                site: item.site.name(),
+        let mut changes = self.changes.iter();
+        match changes.find(|change| change.site.range().contains(at)) {
+            Some(change) => Error::ThreadInSite {
+                site: change.site.name(),
                 thread,
-                offset: Len::new(at.distance_from(item.site.addr()) as u32),
+                offset: Len::new(at.distance_from(change.site.addr()) as u32),
                 returns,
             },
             None => error.into(),
@@ -298,8 +293,8 @@ impl Work {
     #[inline]
     fn install(&mut self, states: &mut States) {
         let version = states.next_version();
-        for part in &mut self.parts {
-            states.exchange(part.place, &mut part.installed, version);
+        for change in &mut self.changes {
+            states.exchange(change.index, &mut change.installed, version);
         }
     }
 
@@ -309,9 +304,9 @@ impl Work {
     fn settle(&mut self, shared: &Shared, states: &mut States) -> Given {
         let since = (Moment::now(), shared.observers.now());
         let mut replaced = Given::new();
-        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
-            states.keep_exit_stubs(part.place, &mut item.exit_stubs);
-            replaced.extend(part.settle(states, since));
+        for change in &mut self.changes {
+            states.keep_exit_stubs(change.index, &mut change.exit_stubs);
+            replaced.extend(change.settle(states, since));
         }
         replaced
     }
@@ -327,26 +322,29 @@ impl Work {
             // protection: live-stub-of-a-rolled-back-patchable-jump-is-retired
             true => live::retire(self, states, time),
             // protection: trap-of-a-refused-invalidation-is-forgotten
-            false => live::forget_traps(&shared.publisher, self),
+            false => live::forget_traps(&shared.publisher, self.live()),
         }
         error
     }
 
     /// Marks the sites that a failed roll-back has left in doubt.
     fn mark_lost(&mut self, states: &mut States) {
-        for (item, part) in self.items.iter_mut().zip(&mut self.parts) {
-            if item.fate.is_some() {
-                states.lose(part.place, &mut item.exit_stubs, part.take_stub());
+        for change in &mut self.changes {
+            if change.fate.is_some() {
+                let stub = change.take_stub();
+                states.lose(change.index, &mut change.exit_stubs, stub);
             }
         }
     }
 }
 
 #[inline]
-fn is_current(part: &Part, states: &States) -> bool {
+fn is_current(change: &SiteChange, states: &States) -> bool {
     states
-        .at(part.place)
-        .is_some_and(|state| state.is_still(part.version))
+        .at(change.index)
+        .is_some_and(|state| state.is_still(change.version))
+        // protection: not-run-is-checked-at-commit
+        && !(change.until_run && change.site.module().is_released())
 }
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's
@@ -354,13 +352,13 @@ fn is_current(part: &Part, states: &States) -> bool {
 /// bytes keep are left out. Calls return to no others than those of the bytes that stand there, and
 /// of those before them; what a call at the end returns to is behind the site. A stub that is given
 /// back at once must be left too; it does not call.
-fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
-    let old = states.at(part.place).map(|state| &state.installed);
+fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vacated> {
+    let old = states.at(change.index).map(|state| &state.installed);
     // Of a site that is gone, whose module was unregistered meanwhile, nothing is written: see
     // `check_current`.
     let return_offsets = old.map_or_else(ReturnOffsets::new, |old| old.all_return_offsets());
-    let (start, end) = (part.range.start(), part.range.len() as u32);
-    let kept = || part.installed.return_offsets.iter().copied();
+    let (start, end) = (change.range.start(), change.range.len() as u32);
+    let kept = || change.installed.return_offsets.iter().copied();
     let holes = std::iter::once(0).chain(kept()).map(|at| at + 1);
     let ends = kept().chain(std::iter::once(end));
     let parts = holes.zip(ends).filter_map(|(from, to)| {
@@ -378,13 +376,13 @@ fn vacated_by(part: &Part, states: &States) -> impl Iterator<Item = Vacated> {
     parts.chain(stub).collect::<Vec<_>>().into_iter()
 }
 
-impl Part {
+impl SiteChange {
     /// Finds a place for the stub of what it has replaced, or returns it if it can be given back.
     fn settle(&mut self, states: &mut States, since: (Moment, Option<Instant>)) -> Option<(Owner, StubSlot)> {
         let stub = self.take_stub()?;
         match self.old_stub {
             OldStub::Retired(until) => states.retired.retire(until, RetiredCode::stub(stub, since)),
-            OldStub::Kept => states.keep_stub(self.place, stub),
+            OldStub::Kept => states.keep_stub(self.index, stub),
             OldStub::Freed | OldStub::None => {
                 states.note_reclaimed(stub.owner.site, &stub.slot);
                 return Some((stub.owner, stub.slot));

@@ -4,21 +4,21 @@
 //! is therefore noted by number, in room that was made before, and told in full when the threads go
 //! on.
 
-use super::group::{Group, Held};
-use super::work::Work;
+use super::change::{ChangeSet, Side, SiteChange, Write};
+use crate::addr::CodeAddr;
 use crate::error::{Error, SiteName};
 use crate::invariant::OrAbort;
-use crate::memory::{CodeMemory, Pieces, Side, Write};
+use crate::memory;
 
 /// What went wrong.
 pub(super) enum Fault {
     /// A call was refused.
     Refused(Error),
-    /// The site of that item was changed since it was prepared.
+    /// The site of that change was changed since it was prepared.
     Stale(usize),
     /// And has been lost.
     Lost(usize),
-    /// The site of that item does not hold that side of it; what it does is in [`Found`].
+    /// The site of that change does not hold that side of it; what it does is in [`Found`].
     Changed(usize, Side),
 }
 
@@ -68,26 +68,20 @@ impl Found {
         }
     }
 
-    /// Compares the sites of a group with one of their sides, and notes what stands in the first
-    /// that has something else.
-    #[inline]
-    pub(super) fn compare<M: Held>(&mut self, group: &Group<M>, writes: &[Write], side: Side) -> Outcome {
-        match group.memory().first_unlike(group.pieces(writes, side)) {
-            Ok(None) => Ok(()),
-            Ok(Some(at)) => Err(self.changed(group, at, writes, side)),
-            Err(error) => Err(self.note(Fault::Refused(error.into()))),
-        }
-    }
-
-    // What it is told is what its caller has anyway, and need not keep.
+    /// Notes what a site holds that does not hold this side of its change.
     #[cold]
-    fn changed<M: Held>(&mut self, group: &Group<M>, at: usize, writes: &[Write], side: Side) -> Noted {
-        let mut pieces = group.pieces(writes, side).iter();
-        let (addr, expected) = pieces.nth(at).or_abort("it is one of these that is unlike");
-        let room = self.bytes.get_mut(..expected.len());
+    pub(super) fn note_changed(
+        &mut self,
+        writes: &[Write],
+        number: usize,
+        side: Side,
+        read: impl FnOnce(CodeAddr, &mut [u8]) -> memory::Result<()>,
+    ) -> Noted {
+        let write = writes.get(number).or_abort(ONE_OF_CHANGES);
+        let room = self.bytes.get_mut(..write.side(side).len());
         let room = room.or_abort("there is room for the longest site");
-        let read = group.memory().read(addr, room);
-        let changed = |()| Fault::Changed(group.numbers.start + at, side);
+        let read = read(write.at, room);
+        let changed = |()| Fault::Changed(number, side);
         self.note(read.map_or_else(|error| Fault::Refused(error.into()), changed))
     }
 }
@@ -95,20 +89,18 @@ impl Found {
 /// Tells what went wrong, with the sites that taking the transaction back has left in doubt. Bytes
 /// may have been written: who cannot tell of them must not go on.
 #[cold]
-pub(super) fn explain(work: &mut Work) -> Error {
-    let fault = work.found.fault.take().or_abort("whoever fails notes why");
-    let items = &work.items;
-    let name = |number: usize| items.get(number).or_abort(ONE_OF_ITEMS).site.name();
+pub(super) fn explain(set: &mut ChangeSet) -> Error {
+    let fault = set.found.fault.take().or_abort("whoever fails notes why");
+    let change = |number: usize| set.changes.get(number).or_abort(ONE_OF_CHANGES);
+    let name = |number| change(number).site.name();
     let cause = match fault {
         Fault::Refused(error) => error,
         Fault::Stale(number) => Error::SiteChanged { site: name(number) },
         Fault::Lost(number) => Error::SiteLost { site: name(number) },
-        Fault::Changed(number, side) => changed(work, number, side),
+        Fault::Changed(number, side) => changed(set, number, side),
     };
-    let sites: Vec<(SiteName, _)> = items
-        .iter()
-        .filter_map(|item| Some((*item.site.name(), item.fate?)))
-        .collect();
+    let in_doubt = |change: &SiteChange| Some((*change.site.name(), change.fate?));
+    let sites: Vec<(SiteName, _)> = set.changes.iter().filter_map(in_doubt).collect();
     if sites.is_empty() {
         return cause;
     }
@@ -118,15 +110,15 @@ pub(super) fn explain(work: &mut Work) -> Error {
     }
 }
 
-const ONE_OF_ITEMS: &str = "a fault is noted of one of the items";
+const ONE_OF_CHANGES: &str = "a fault is noted of one of the changes";
 
-fn changed(work: &Work, number: usize, side: Side) -> Error {
-    let item = work.items.get(number).or_abort(ONE_OF_ITEMS);
-    let mut pieces = Pieces::of(work.groups.writes(), side).iter();
-    let (_, expected) = pieces.nth(number).or_abort("every item has a write");
-    let found = work.found.bytes.get(..expected.len());
+fn changed(set: &ChangeSet, number: usize, side: Side) -> Error {
+    let both = set.changes.get(number).zip(set.writes.get(number));
+    let (change, write) = both.or_abort(ONE_OF_CHANGES);
+    let expected = write.side(side);
+    let found = set.found.bytes.get(..expected.len());
     Error::BytesChanged {
-        site: item.site.name(),
+        site: change.site.name(),
         expected: expected.to_vec(),
         found: found.or_abort("there is room for the longest site").to_vec(),
     }

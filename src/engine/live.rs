@@ -26,21 +26,21 @@ use std::time::Instant;
 use smallvec::SmallVec;
 
 pub(super) use arm::{Arming, arm};
-pub(super) use trap::{forget_trap, forget_traps, note_traps};
+pub(super) use trap::{forget_trap, forget_traps, has_traps, note_traps};
 
 use super::calls::Gate;
+use super::change::{ChangeSet, Side};
 use super::fault::{Fault, Outcome};
 use super::prepare::Preparation;
 use super::retire::{RetiredCode, Until};
 use super::state::{States, Status, Stub};
-use super::transaction::Change;
-use super::work::{Kind, Work};
+use super::transaction::Request;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
 use crate::error::{Error, Fate, Result};
 use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
-use crate::memory::{CodeMemory, Side, StubSlot};
+use crate::memory::{CodeMemory, StubSlot};
 use crate::publish::{Level, Moment, Publisher, Rest};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
@@ -64,8 +64,6 @@ pub(super) struct Armed {
 /// for a trap. The bytes lie in one quadword.
 pub(super) struct JumpExchange {
     memory: Arc<dyn CodeMemory>,
-    /// The number of the item.
-    item: usize,
     /// The quadword.
     word: CodeAddr,
     /// The bits that change; zeros elsewhere in `old` and `new`.
@@ -85,17 +83,17 @@ fn backend(site: &Site) -> &'static dyn Backend {
 // ---- preparing ----
 
 /// Prepares the change of a site of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence>) -> Result<Len> {
+pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequence>) -> Result<Len> {
     let Some(armed) = &preparation.state.lasting.live else {
-        return trap::change(preparation, change);
+        return trap::change(preparation, request);
     };
     let patchable_jump = armed.patchable_jump;
-    match change {
-        Change::Patch(sequence) => patch(preparation, patchable_jump, sequence, Status::Patched),
-        Change::Redirect(sequence) => patch(preparation, patchable_jump, sequence, Status::Redirected),
-        Change::Restore => restore(preparation, patchable_jump),
-        Change::Invalidate => invalidate(preparation, patchable_jump),
-        Change::Retarget(_) => Err(Error::CallSiteOnly {
+    match request {
+        Request::Patch(sequence) => patch(preparation, patchable_jump, sequence, Status::Patched),
+        Request::Redirect(sequence) => patch(preparation, patchable_jump, sequence, Status::Redirected),
+        Request::Restore => restore(preparation, patchable_jump),
+        Request::Invalidate => invalidate(preparation, patchable_jump),
+        Request::Retarget(_) => Err(Error::CallSiteOnly {
             site: preparation.site.name(),
         }),
     }
@@ -117,7 +115,7 @@ fn patch(
     let len = sequence::stub_len(sequence, &context, &environment)?;
     let slot = preparation.shared.stubs.alloc(len, site.range())?;
     let addr = slot.addr();
-    preparation.made.stub = Some(Stub::empty(slot, preparation.owner()));
+    preparation.new.stub = Some(Stub::empty(slot, preparation.owner()));
     let stage = latency::enter(Stage::Assemble);
     let body = sequence::assemble_stub(sequence, &context, &environment, addr)?;
     stage.end();
@@ -131,7 +129,7 @@ fn patch(
         holes: Vec::new(),
     };
     lead(preparation, patchable_jump, addr, assembled)?;
-    preparation.stand_for(status, Some(sequence));
+    preparation.describe(status, Some(sequence));
     finish(preparation, patchable_jump)
 }
 
@@ -155,7 +153,7 @@ fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) 
     };
     lead(preparation, patchable_jump, exit_stub, assembled)?;
     let installed = preparation.installed_sequence();
-    preparation.stand_for(Status::Invalidated, installed.as_ref());
+    preparation.describe(Status::Invalidated, installed.as_ref());
     finish(preparation, patchable_jump)
 }
 
@@ -163,7 +161,7 @@ fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) 
 fn restore(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
     let armed = &preparation.state.lasting.original;
     preparation.put(armed, &[]);
-    preparation.stand_for(Status::Original, None);
+    preparation.describe(Status::Original, None);
     finish(preparation, patchable_jump)
 }
 
@@ -210,7 +208,7 @@ fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> R
         ));
     }
     let memory = Arc::clone(site.memory()?);
-    preparation.made.live = Some(JumpExchange::new(memory, patchable_jump.addr, (&old, &new), None));
+    preparation.exchange = Some(JumpExchange::new(memory, patchable_jump.addr, (&old, &new), None));
     Ok(patchable_jump.end())
 }
 
@@ -224,28 +222,53 @@ fn refused(site: &Site, what: &'static str) -> Error {
 
 // ---- committing ----
 
-/// Exchanges the patchable jumps of the live sites, or none. What the new patchable jumps lead to
+/// Exchanges the patchable jumps of the live sites, or none. What the new patchable jumps branch to
 /// is in every instruction cache before they are.
 #[inline]
-pub(super) fn exchange(publisher: &Publisher, work: &mut Work) -> Outcome {
-    match work.kind {
-        Kind::Quiescent => Ok(()),
-        Kind::Live | Kind::Both => exchange_some(publisher, work),
+pub(super) fn exchange(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
+    match set.live().is_empty() {
+        true => Ok(()),
+        false => exchange_some(publisher, set),
     }
 }
 
 #[inline(never)]
-fn exchange_some(publisher: &Publisher, work: &mut Work) -> Outcome {
+fn exchange_some(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
     // protection: live-old-bytes-are-compared
-    work.compare_live(Side::Old)?;
-    work.found.check(publisher.maintain(&work.outside))?;
+    compare(set, Side::Old)?;
+    let maintained = publisher.maintain(set.outside());
+    set.found.check(maintained)?;
     let _stage = latency::enter(Stage::Write);
-    for (at, exchange) in work.exchanges.iter().enumerate() {
-        if let Err(cause) = exchange.make() {
-            let noted = work.found.note(Fault::Refused(cause));
-            // protection: live-failure-takes-the-others-back
-            undo_some(publisher, work, at, Level::Eventual);
-            return Err(noted);
+    let exchanges = set
+        .live()
+        .iter()
+        .map(|change| change.exchange.as_ref().or_abort(HAS_EXCHANGE));
+    let mut made = exchanges.map(|exchange| exchange.make()).enumerate();
+    let refused = made.find_map(|(at, made)| Some((at, made.err()?)));
+    let Some((at, cause)) = refused else {
+        return Ok(());
+    };
+    let noted = set.found.note(Fault::Refused(cause));
+    // protection: live-failure-takes-the-others-back
+    undo_some(publisher, set, at, Level::Eventual);
+    Err(noted)
+}
+
+const HAS_EXCHANGE: &str = "the change of a live site has an exchange";
+
+/// Compares the live sites with one of their sides.
+fn compare(set: &mut ChangeSet, side: Side) -> Outcome {
+    let (found, writes) = (&mut set.found, &set.writes);
+    let both = set.changes.iter().zip(writes).enumerate();
+    for (number, (change, write)) in both.skip(set.quiescent) {
+        let memory = &*change.exchange.as_ref().or_abort(HAS_EXCHANGE).memory;
+        match memory.holds(write.at, write.side(side)) {
+            Ok(true) => {}
+            Ok(false) => {
+                let read = |at, into: &mut [u8]| memory.read(at, into);
+                return Err(found.note_changed(writes, number, side, read));
+            }
+            Err(error) => return found.check(Err(error)),
         }
     }
     Ok(())
@@ -253,54 +276,53 @@ fn exchange_some(publisher: &Publisher, work: &mut Work) -> Outcome {
 
 /// Publishes what was exchanged, and compares the sites with what they have become.
 #[inline]
-pub(super) fn publish(publisher: &Publisher, work: &mut Work) -> Outcome {
-    let published = publisher.publish(&work.ranges, work.level);
-    work.found.check(published)?;
+pub(super) fn publish(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
+    let published = publisher.publish(&set.ranges, set.level);
+    set.found.check(published)?;
     // protection: live-exchange-is-read-back
-    work.compare_live(Side::New)
+    compare(set, Side::New)
 }
 
 /// Rolls back the exchanges of a transaction that has failed after them.
 #[cold]
-pub(super) fn undo(publisher: &Publisher, work: &mut Work) {
-    undo_some(publisher, work, work.exchanges.len(), work.level);
+pub(super) fn undo(publisher: &Publisher, set: &mut ChangeSet) {
+    undo_some(publisher, set, set.live().len(), set.level);
 }
 
 /// Rolls back the first so many exchanges. Sites whose patchable jump resists are given their fate.
 #[cold]
-fn undo_some(publisher: &Publisher, work: &mut Work, count: usize, level: Level) {
-    let done = work.exchanges.iter().take(count).rev();
-    for exchange in done.filter(|exchange| exchange.take_back().is_err()) {
-        let item = work.items.get_mut(exchange.item);
-        let both = item.zip(work.parts.get(exchange.item));
-        let (item, part) = both.or_abort("an exchange is of one of the items");
-        let new = &part.installed.bytes;
-        item.fate = Some(match exchange.memory.holds(part.range.start(), new) {
-            Ok(true) => Fate::New,
-            _ => Fate::Unknown,
-        });
+fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Level) {
+    for change in set.live_mut().iter_mut().take(count).rev() {
+        let exchange = change.exchange.as_ref().or_abort(HAS_EXCHANGE);
+        if exchange.undo().is_err() {
+            let new = &change.installed.bytes;
+            change.fate = Some(match exchange.memory.holds(change.range.start(), new) {
+                Ok(true) => Fate::New,
+                _ => Fate::Unknown,
+            });
+        }
     }
-    work.exposed = count > 0;
-    if work.exposed {
+    set.exposed = count > 0;
+    if set.exposed {
         // Where this fails, threads may for a bounded time go on as by the new patchable jump; what
-        // it leads to stays.
-        let _ = publisher.publish(&work.ranges, level);
+        // it branches to stays.
+        let _ = publisher.publish(&set.ranges, level);
     }
 }
 
 /// Retires what a transaction that was rolled back has made: threads may have gone there while it was
 /// reachable.
 #[cold]
-pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>) {
-    trap::keep_exit_stubs(work, states);
+pub(super) fn retire(set: &mut ChangeSet, states: &mut States, time: Option<Instant>) {
+    trap::keep_exit_stubs(set, states);
     let since = (Moment::now(), time);
-    let both = work.items.iter_mut().zip(&mut work.parts);
-    for (item, part) in both.filter(|(item, _)| item.is_live) {
-        let exit_stubs = item
+    for change in set.live_mut() {
+        let exit_stubs = change
             .exit_stubs
             .drain(..)
             .map(|exit_stub| RetiredCode::exit_stub(exit_stub, since));
-        let stub = part.take_stub().map(|stub| RetiredCode::stub(stub, since));
+        let stub = change.installed.stub.take();
+        let stub = stub.map(|stub| RetiredCode::stub(stub, since));
         for retired_code in exit_stubs.chain(stub) {
             states
                 .retired
@@ -316,7 +338,7 @@ impl JumpExchange {
         addr: CodeAddr,
         (old, new): (&[u8], &[u8]),
         trap: Option<CodeAddr>,
-    ) -> Self {
+    ) -> Box<Self> {
         let word = CodeAddr::new(addr.get() & !7);
         let into = addr.distance_from(word) as usize;
         assert!(
@@ -330,21 +352,15 @@ impl JumpExchange {
             part.zip(bytes).for_each(|(to, from)| *to = from);
             u64::from_ne_bytes(word)
         };
-        Self {
+        Box::new(Self {
             memory,
-            item: 0,
             word,
             mask: in_word(&mut old.iter().map(|_| 0xff)),
             old: in_word(&mut old.iter().copied()),
             new: in_word(&mut new.iter().copied()),
             range: CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses"),
             trap,
-        }
-    }
-
-    /// The same as part of a transaction, for the item of that number.
-    pub(super) fn of_item(self, item: usize) -> Self {
-        Self { item, ..self }
+        })
     }
 
     pub(super) fn is_trap(&self) -> bool {
@@ -355,7 +371,7 @@ impl JumpExchange {
         self.store(self.old, self.new)
     }
 
-    fn take_back(&self) -> Result<()> {
+    fn undo(&self) -> Result<()> {
         self.store(self.new, self.old)
     }
 

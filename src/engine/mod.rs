@@ -25,10 +25,10 @@
 
 mod builder;
 mod calls;
+mod change;
 mod commit;
 mod exits;
 mod fault;
-mod group;
 mod journal;
 mod live;
 mod load;
@@ -44,7 +44,6 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod work;
 mod write;
 
 use std::fmt;
@@ -76,7 +75,7 @@ use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use observe::Observers;
 use retire::{RetiredCode, Until};
 use state::{ExitStub, States, Stub};
-use transaction::{Change, IfInvalid};
+use transaction::{IfInvalid, Request};
 
 /// Patches the sites of registered modules. Cloning clones a handle.
 #[derive(Clone)]
@@ -182,7 +181,7 @@ impl Engine {
     fn patch_record(&self, id: RecordId, sequence: &Sequence) -> Result<Receipt> {
         let sites = self.sites_of(id)?.into_iter();
         // protection: every-site-of-an-id
-        self.change(sites.map(|site| (site, Change::Patch(sequence), IfInvalid::Leave)))
+        self.change(sites.map(|site| (site, Request::Patch(sequence), IfInvalid::Leave)))
     }
 
     /// Writes the sequence into one site.
@@ -192,7 +191,7 @@ impl Engine {
     pub fn patch_site(&self, site: &Site, sequence: &Sequence) -> Result<Receipt> {
         self.change(iter::once((
             site.clone(),
-            Change::Patch(sequence),
+            Request::Patch(sequence),
             IfInvalid::Refuse,
         )))
     }
@@ -201,7 +200,7 @@ impl Engine {
     /// them.
     fn change<'s>(
         &self,
-        changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
+        changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
     ) -> Result<Receipt> {
         // protection: one-lock-over-a-patch
         self.shared
@@ -224,7 +223,7 @@ impl Engine {
     /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
         let sites = self.sites_of(id.into())?.into_iter();
-        self.change(sites.map(|site| (site, Change::Restore, IfInvalid::Leave)))
+        self.change(sites.map(|site| (site, Request::Restore, IfInvalid::Leave)))
     }
 
     /// Puts the original bytes back into one site.
@@ -232,7 +231,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SiteInvalidated`], and as [`Transaction::commit`].
     pub fn restore_site(&self, site: &Site) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), Change::Restore, IfInvalid::Refuse)))
+        self.change(iter::once((site.clone(), Request::Restore, IfInvalid::Refuse)))
     }
 
     /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`],
@@ -266,7 +265,7 @@ impl Engine {
     /// # Errors
     /// As [`invalidate`](Self::invalidate).
     pub fn invalidate_site(&self, site: &Site) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), Change::Invalidate, IfInvalid::Refuse)))
+        self.change(iter::once((site.clone(), Request::Invalidate, IfInvalid::Refuse)))
     }
 
     /// The sites with that ID.
@@ -503,7 +502,8 @@ impl Engine {
 
 impl Shared {
     fn unregister(&self, states: &mut States, module: &Module, grace_period: &GracePeriod) -> Result<()> {
-        states.let_go();
+        // protection: room-holds-no-memory
+        states.file();
         let removed = self.change_table(|table| table.remove(module));
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.exits {

@@ -1,7 +1,7 @@
 //! What is asked of a module and done by its engine: sites do not know of engines, so these methods
 //! are here.
 
-use super::transaction::Change;
+use super::transaction::Request;
 use super::{Engine, IfInvalid, Receipt, Shared};
 use crate::addr::RecordId;
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ impl Module {
     pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
         let engine = self.engine()?;
         let sites = engine.sites_in(self, id.into())?.into_iter();
-        engine.change(sites.map(|site| (site, Change::Patch(sequence), IfInvalid::Leave)))
+        engine.change(sites.map(|site| (site, Request::Patch(sequence), IfInvalid::Leave)))
     }
 
     /// Puts the original bytes back into every valid site of this module with that ID; see
@@ -45,7 +45,7 @@ impl Module {
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
         let engine = self.engine()?;
         let sites = engine.sites_in(self, id.into())?.into_iter();
-        engine.change(sites.map(|site| (site, Change::Restore, IfInvalid::Leave)))
+        engine.change(sites.map(|site| (site, Request::Restore, IfInvalid::Leave)))
     }
 }
 

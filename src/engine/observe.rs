@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use super::change::ChangeSet;
 use super::state::{ExitStub, ExitStubKind, States, Status};
-use super::work::Work;
 use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
 use crate::arch::SiteKind;
@@ -433,14 +433,14 @@ impl Shared {
 
     /// Tells of the code that was made for a transaction. Nothing leads there yet.
     #[cold]
-    pub(super) fn tell_made(&self, work: &Work) {
-        for (item, part) in work.both() {
-            let site = &item.site;
-            if let Some(stub) = &part.installed.stub {
+    pub(super) fn tell_made(&self, set: &ChangeSet) {
+        for change in &set.changes {
+            let site = &change.site;
+            if let Some(stub) = &change.installed.stub {
                 let kind = CodeKind::at(site, CodeKind::Stub);
                 self.tell_placed(site, kind, stub.slot.range(), stub.owner.generation);
             }
-            for exit_stub in &item.exit_stubs {
+            for exit_stub in &change.exit_stubs {
                 let (kind, range) = (CodeKind::of(exit_stub), exit_stub.slot.range());
                 self.tell_code(site, kind, range, exit_stub.owner.generation, &exit_stub.stack);
             }
@@ -452,17 +452,17 @@ impl Shared {
 #[cold]
 pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
     let committed = since.elapsed();
-    let work = states.newest().or_abort("a commit has left what it was made of");
-    for (item, part) in work.both() {
+    let set = states.last().or_abort("a commit has left what it was made of");
+    for change in &set.changes {
         let state = states
-            .at(part.place)
+            .at(change.index)
             .or_abort("a site that was written has a state");
         shared.observers.tell(&Event::Changed(Changed {
-            site: &item.site,
+            site: &change.site,
             became: state.installed.status,
             generation: state.installed.generation,
-            sites: work.items.len(),
-            prepared: work.prepared,
+            sites: set.changes.len(),
+            prepared: set.prepared,
             committed,
         }));
     }

@@ -2,41 +2,34 @@
 
 use core::fmt;
 
+use super::change::{Side, SiteChange, Write};
 use super::commit::Prepared;
-use super::work::{Item, Part};
 use crate::addr::CodeAddr;
-use crate::memory::Side;
 use crate::verify::{self, Line};
 
 impl fmt::Debug for Prepared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items = self.work().into_iter().flat_map(|work| &work.items);
-        f.debug_list().entries(items.map(|item| &item.site)).finish()
+        let changes = self.set().into_iter().flat_map(|set| &set.changes);
+        f.debug_list()
+            .entries(changes.map(|change| &change.site))
+            .finish()
     }
 }
 
 /// Each site with its slack and its disassembly before and after.
 impl fmt::Display for Prepared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(work) = self.work() else {
+        let Some(set) = self.set() else {
             return Ok(());
         };
-        for site in &work.invalidated {
+        for site in &set.invalidated {
             writeln!(f, "{}: invalidated, stays as it is", site.name())?;
         }
-        for (number, ((item, part), write)) in work.both().zip(work.groups.writes()).enumerate() {
+        for (number, (change, write)) in set.changes.iter().zip(&set.writes).enumerate() {
             if number > 0 {
                 writeln!(f)?;
             }
-            show(
-                f,
-                item,
-                part,
-                [
-                    ("before", write.side(Side::Old)),
-                    ("after", write.side(Side::New)),
-                ],
-            )?;
+            show(f, change, write)?;
         }
         Ok(())
     }
@@ -44,27 +37,27 @@ impl fmt::Display for Prepared<'_> {
 
 /// One site: a line with its address, ID, reserved length and slack, then what stands there and
 /// what will.
-fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part, sides: [(&str, &[u8]); 2]) -> fmt::Result {
-    let (reserved, used) = (item.site.reserved().get(), item.used.get());
+fn show(f: &mut fmt::Formatter<'_>, change: &SiteChange, write: &Write) -> fmt::Result {
+    let (reserved, used) = (change.site.reserved().get(), change.used.get());
     let slack = reserved.saturating_sub(used);
     writeln!(
         f,
         "{}: {reserved} bytes reserved, {used} used, {slack} slack",
-        item.site.name()
+        change.site.name()
     )?;
-    for (title, bytes) in sides {
+    for (title, side) in [("before", Side::Old), ("after", Side::New)] {
         writeln!(f, "  {title}")?;
-        listing(f, item, part.range.start(), bytes)?;
+        listing(f, change, write.at, write.side(side))?;
     }
-    if let Some(stub) = &part.installed.stub {
+    if let Some(stub) = &change.installed.stub {
         writeln!(f, "  stub")?;
-        listing(f, item, stub.slot.addr(), &stub.code)?;
+        listing(f, change, stub.slot.addr(), &stub.code)?;
     }
     Ok(())
 }
 
-fn listing(f: &mut fmt::Formatter<'_>, item: &Item, addr: CodeAddr, bytes: &[u8]) -> fmt::Result {
-    for line in verify::disassemble(item.site.module().arch(), addr, bytes) {
+fn listing(f: &mut fmt::Formatter<'_>, change: &SiteChange, addr: CodeAddr, bytes: &[u8]) -> fmt::Result {
+    for line in verify::disassemble(change.site.module().arch(), addr, bytes) {
         writeln!(f, "    {}", Listed(&line))?;
     }
     Ok(())

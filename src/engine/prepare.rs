@@ -2,25 +2,23 @@
 //! refused is refused here; nothing that is executed is touched.
 
 use std::cell::RefCell;
-use std::mem;
-use std::sync::Arc;
 
+use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
 use super::live::{self, JumpExchange};
 use super::observe::{Boxed, Owner};
 use super::state::{
-    self, ExitStub, ExitStubKind, Installed, Place, ReturnOffsets, SiteState, States, Status, Stub,
+    self, ExitStub, ExitStubKind, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
 };
 use super::templates::Templates;
-use super::transaction::{Change, IfInvalid};
-use super::work::{Item, Memories, OldStub, Part, Work, push};
+use super::transaction::{IfInvalid, Request};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
-use crate::memory::{CodeMemory, short};
+use crate::memory::short;
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target, Variant};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
@@ -29,149 +27,74 @@ use crate::verify::{self, Chunk};
 pub(super) fn prepare<'e, 's>(
     engine: &'e Engine,
     states: &mut States,
-    changes: impl ExactSizeIterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
+    requests: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
     grace_period: bool,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
     let since = shared.observers.now();
-    states.file_unfiled();
-    states.retired.make_room(changes.len());
-    let mut work = states.room();
-    let collected = collect(&mut work, shared, states, changes, grace_period);
-    if let Err(error) = collected.and_then(|()| work.seal(states, shared.level)) {
+    states.file();
+    states.retired.make_room(requests.len());
+    let mut set = states.room();
+    set.changes.reserve(requests.len());
+    let collected = collect(&mut set, shared, states, requests, grace_period);
+    if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
-        work.release(shared);
+        set.release(shared);
         return Err(shared.refused(states, error, since).into());
     }
     if let Some(since) = since {
-        work.prepared = since.elapsed();
+        set.prepared = since.elapsed();
     }
-    Ok(Prepared::new(engine, work))
+    Ok(Prepared::new(engine, set))
 }
 
+/// Prepares each change.
 fn collect<'s>(
-    work: &mut Work,
+    set: &mut ChangeSet,
     shared: &Shared,
     states: &mut States,
-    changes: impl Iterator<Item = (Site, Change<&'s Sequence>, IfInvalid)>,
+    requests: impl Iterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
     grace_period: bool,
 ) -> Result<()> {
-    let mut memories = Memories::default();
     let mut unchanged = 0;
-    for (site, change, if_invalid) in changes {
-        let place = match states.known(&site) {
-            Some(place) => place,
+    for (site, request, if_invalid) in requests {
+        let index = match states.known(&site) {
+            Some(index) => index,
             None => {
                 shared.check_registered(&site)?;
-                states.place_of(&site)?
+                states.index_of(&site)?
             }
         };
-        let state = states.at(place).expect("a place that was just found has a state");
-        let own = memories.number(site.memory_at(state.lasting.range.start())?);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "without room of an earlier change it is made"
-        )]
-        let mut made = work.made.take().unwrap_or_default();
-        made.new = work.room.pop();
-        let mut preparation = Preparation::new(shared, states, state, &site, grace_period, &mut made);
-        match preparation.change(change) {
+        let room = states.installed_room();
+        let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
+        match preparation.change(request) {
             Ok(Some(used)) => {
-                let memory = match &made.elsewhere {
-                    Some((_, memory)) => memories.number(memory),
-                    None => own,
-                };
-                made.add_to(work, (place, state), (site, memory), used);
-                work.made = Some(made);
+                let change = preparation.finish(index, used);
+                set.changes.push(change);
             }
             Ok(None) => {
                 unchanged += 1;
-                shared.release(made.exit_stubs, made.stub);
+                preparation.release();
             }
             // protection: a-site-that-is-named-is-meant
             Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
-                shared.release(made.exit_stubs, made.stub);
-                work.invalidated.push(site);
+                preparation.release();
+                set.invalidated.push(site);
             }
             Err(error) => {
                 // protection: stubs-of-refused-changes-are-freed
-                shared.release(made.exit_stubs, made.stub);
+                preparation.release();
                 return Err(error);
             }
         }
     }
-    match work.invalidated.first() {
+    match set.invalidated.first() {
         // Nothing of what was asked for can be done.
         // protection: nothing-valid-is-an-error
-        Some(site) if work.items.is_empty() && unchanged == 0 => {
+        Some(site) if set.changes.is_empty() && unchanged == 0 => {
             Err(Error::SiteInvalidated { site: site.name() })
         }
         _ => Ok(()),
-    }
-}
-
-/// What a change of a site is made of. It stays where it is, also for the next: moving it takes
-/// longer than filling it.
-#[derive(Default)]
-pub(super) struct Made {
-    /// Offsets to which return addresses may point while the new bytes stand there.
-    return_offsets: ReturnOffsets,
-    /// Whether it would have been prepared otherwise, had its code been run.
-    until_run: bool,
-    pub(super) exit_stubs: Vec<ExitStub>,
-    pub(super) stub: Option<Box<Stub>>,
-    /// What is to stand in the site, or room for it.
-    new: Option<Box<Installed>>,
-    /// How it is written if its site is live.
-    pub(super) live: Option<JumpExchange>,
-    /// What is written in place of the site, and its memory.
-    pub(super) elsewhere: Option<(CodeRange, Arc<dyn CodeMemory>)>,
-}
-
-impl Made {
-    /// Adds the change to the transaction. What is left is as at the beginning, but for
-    /// `until_run`, which is said each time.
-    // A call of its own would have what stands in the site copied once more.
-    #[inline(always)]
-    fn add_to(
-        &mut self,
-        work: &mut Work,
-        (place, state): (Place, &SiteState),
-        (site, memory): (Site, usize),
-        used: Len,
-    ) {
-        let old = &state.installed;
-        let installed = self.new.take();
-        let mut installed = installed.expect("a change has put what is to stand in its site");
-        installed.return_offsets = mem::take(&mut self.return_offsets);
-        installed.stub = self.stub.take();
-        installed.generation = old.generation + 1;
-        let (is_live, status) = (self.live.is_some(), installed.status);
-        if let Some(live) = self.live.take() {
-            work.exchanges.push(live.of_item(work.items.len()));
-        }
-        let (range, elsewhere) = match self.elsewhere.take() {
-            Some((range, memory)) => (range, Some(memory)),
-            None => (state.lasting.range, None),
-        };
-        push(&mut work.parts, || Part {
-            range,
-            old_stub: OldStub::of(old, &installed, is_live),
-            place,
-            version: state.version(),
-            installed,
-        });
-        push(&mut work.items, || Item {
-            site,
-            status,
-            used,
-            exit_stubs: mem::take(&mut self.exit_stubs),
-            until_run: self.until_run,
-            is_live,
-            memory,
-            elsewhere,
-            fate: None,
-        });
     }
 }
 
@@ -181,7 +104,15 @@ pub(super) struct Preparation<'a> {
     pub(super) state: &'a SiteState,
     templates: &'a RefCell<Templates>,
     pub(super) site: &'a Site,
-    pub(super) made: &'a mut Made,
+    /// Whether it would have been prepared otherwise, had its code been run.
+    until_run: bool,
+    pub(super) exit_stubs: Vec<ExitStub>,
+    /// What is to be installed.
+    pub(super) new: Box<Installed>,
+    /// How it is written if its site is live.
+    pub(super) exchange: Option<Box<JumpExchange>>,
+    /// What is written in place of the site.
+    pub(super) gate: Option<CodeRange>,
 }
 
 impl<'a> Preparation<'a> {
@@ -189,50 +120,81 @@ impl<'a> Preparation<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         states: &'a States,
-        state: &'a SiteState,
+        index: StateIndex,
         site: &'a Site,
         grace_period: bool,
-        made: &'a mut Made,
+        mut new: Box<Installed>,
     ) -> Self {
+        let state = states.at(index);
+        let state = state.expect("the index of a state that was just found");
         let (is_released, old) = (site.module().is_released(), &state.installed);
         let has_return_offsets = !grace_period && old.has_return_offsets();
-        // While its code has not been run, none are in force yet.
-        made.until_run = has_return_offsets && !is_released;
-        if has_return_offsets && is_released {
+        new.return_offsets = match has_return_offsets && is_released {
             // protection: return-offsets-stay-in-force
-            made.return_offsets = old.all_return_offsets();
-        }
+            true => old.all_return_offsets(),
+            false => ReturnOffsets::new(),
+        };
+        new.generation = old.generation + 1;
         Self {
             shared,
             state,
             templates: &states.templates,
             site,
-            made,
+            // While its code has not been run, none are in force yet.
+            until_run: has_return_offsets && !is_released,
+            exit_stubs: Vec::new(),
+            new,
+            exchange: None,
+            gate: None,
         }
+    }
+
+    /// The change that was prepared, as a part of its transaction.
+    fn finish(self, index: StateIndex, used: Len) -> SiteChange {
+        let (old, installed) = (&self.state.installed, self.new);
+        SiteChange {
+            site: self.site.clone(),
+            index,
+            version: self.state.version(),
+            range: self.gate.unwrap_or(self.state.lasting.range),
+            old_stub: OldStub::of(old, &installed, self.exchange.is_some()),
+            status: installed.status,
+            installed,
+            used,
+            exit_stubs: self.exit_stubs,
+            until_run: self.until_run,
+            exchange: self.exchange,
+            fate: None,
+        }
+    }
+
+    /// Frees what was allocated for a change that is not made.
+    pub(super) fn release(self) {
+        self.shared.release(self.exit_stubs, self.new.stub);
     }
 
     /// Whose code that is which is made now.
     pub(super) fn owner(&self) -> Owner {
         Owner {
             site: self.site.key(),
-            generation: self.state.installed.generation + 1,
+            generation: self.new.generation,
         }
     }
 
     /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as
     /// asked for.
-    fn change(&mut self, change: Change<&Sequence>) -> Result<Option<Len>> {
+    fn change(&mut self, request: Request<&Sequence>) -> Result<Option<Len>> {
         let status = self.state.installed.status;
-        match change {
+        match request {
             // protection: invalidation-is-idempotent
-            Change::Invalidate if status == Status::Invalidated => return Ok(None),
-            Change::Restore if status == Status::Original => return Ok(None),
-            Change::Retarget(to) if status == Status::Patched => {
+            Request::Invalidate if status == Status::Invalidated => return Ok(None),
+            Request::Restore if status == Status::Original => return Ok(None),
+            Request::Retarget(to) if status == Status::Patched => {
                 if self.installed_sequence().as_ref() == Some(to) {
                     return Ok(None);
                 }
             }
-            Change::Redirect(to) if status == Status::Redirected => {
+            Request::Redirect(to) if status == Status::Redirected => {
                 if self.installed_sequence().as_ref() == Some(to) {
                     return Ok(None);
                 }
@@ -241,17 +203,17 @@ impl<'a> Preparation<'a> {
         }
         // protection: call-sites-are-only-led
         if self.state.lasting.is_call {
-            return calls::change(self, change).map(Some);
+            return calls::change(self, request).map(Some);
         }
         if self.site.module().is_live() {
-            return live::change(self, change).map(Some);
+            return live::change(self, request).map(Some);
         }
-        match change {
-            Change::Patch(sequence) => self.patch(sequence, Status::Patched).map(Some),
-            Change::Redirect(sequence) => self.patch(sequence, Status::Redirected).map(Some),
-            Change::Restore => self.restore().map(Some),
-            Change::Invalidate => self.invalidate().map(Some),
-            Change::Retarget(_) => Err(Error::CallSiteOnly {
+        match request {
+            Request::Patch(sequence) => self.patch(sequence, Status::Patched).map(Some),
+            Request::Redirect(sequence) => self.patch(sequence, Status::Redirected).map(Some),
+            Request::Restore => self.restore().map(Some),
+            Request::Invalidate => self.invalidate().map(Some),
+            Request::Retarget(_) => Err(Error::CallSiteOnly {
                 site: self.site.name(),
             }),
         }
@@ -263,7 +225,7 @@ impl<'a> Preparation<'a> {
         let kind = self.kind().filter(|_| sequence.outline().is_whole());
         if let Some(kind) = kind {
             let (site, templates) = (self.site, self.templates.borrow());
-            let new = self.made.new.get_or_insert_default();
+            let new = &mut self.new;
             let asked = sequence.outline();
             let filled = templates.fill(
                 (kind, asked, &self.state.lasting.template),
@@ -275,7 +237,7 @@ impl<'a> Preparation<'a> {
             if let Some(filled) = filled {
                 new.returns.clear();
                 new.returns.extend(filled.returns);
-                new.stand_like(status, filled.like, sequence.outline());
+                new.describe_like(status, filled.like, sequence.outline());
                 return Ok(filled.used);
             }
         }
@@ -287,33 +249,31 @@ impl<'a> Preparation<'a> {
         };
         let assembled = self.assemble(assemble, sequence, &environment)?;
         let _stage = latency::enter(Stage::Assemble);
-        if let Some(kind) = kind.filter(|_| self.made.stub.is_none()) {
+        if let Some(kind) = kind.filter(|_| self.new.stub.is_none()) {
             let mut templates = self.templates.borrow_mut();
             templates.keep((kind, sequence), self.site, &environment, &assembled);
         }
         self.put(&assembled.code, &assembled.return_offsets);
-        self.stand_for(status, Some(sequence));
+        self.describe(status, Some(sequence));
         Ok(assembled.used)
     }
 
     /// Puts what is to stand in the site, and the offsets to which calls of it return.
     pub(super) fn put(&mut self, bytes: &[u8], returns: &[u32]) {
-        let new = self.made.new.get_or_insert_default();
+        let new = &mut self.new;
         new.bytes = short::of(bytes);
         new.returns = returns.to_vec();
     }
 
     /// What is [put](Self::put) there stands for a sequence, or for what was there.
-    pub(super) fn stand_for(&mut self, status: Status, sequence: Option<&Sequence>) {
-        let new = self.made.new.get_or_insert_default();
-        new.stand_for(status, sequence.map(Variant::from));
+    pub(super) fn describe(&mut self, status: Status, sequence: Option<&Sequence>) {
+        let new = &mut self.new;
+        new.describe(status, sequence.map(Variant::from));
     }
 
     /// What stands in the site, and what has been put to stand there.
     pub(super) fn sides(&self) -> (&[u8], &[u8]) {
-        let new = self.made.new.as_ref();
-        let new = new.expect("a change compares what it has put");
-        (&self.state.installed.bytes, &new.bytes)
+        (&self.state.installed.bytes, &self.new.bytes)
     }
 
     /// The sequence that stands in the site now.
@@ -323,7 +283,7 @@ impl<'a> Preparation<'a> {
 
     /// The kind of site for which there may be templates.
     fn kind(&self) -> Option<u32> {
-        if !self.made.return_offsets.is_empty() {
+        if !self.new.return_offsets.is_empty() {
             return None;
         }
         let kind = &self.state.lasting.kind;
@@ -337,7 +297,7 @@ impl<'a> Preparation<'a> {
         let assembled = self.assemble(sequence::assemble, &sequence, &environment)?;
         self.put(&assembled.code, &assembled.return_offsets);
         let installed = self.installed_sequence();
-        self.stand_for(Status::Invalidated, installed.as_ref());
+        self.describe(Status::Invalidated, installed.as_ref());
         Ok(assembled.used)
     }
 
@@ -347,9 +307,9 @@ impl<'a> Preparation<'a> {
         let lasting = &self.state.lasting;
         let returns = state::returns_of(self.site, &lasting.displaced)?;
         // protection: restore-keeps-return-offsets
-        state::check_keeps_return_offsets(self.site, &lasting.original, &returns, &self.made.return_offsets)?;
+        state::check_keeps_return_offsets(self.site, &lasting.original, &returns, &self.new.return_offsets)?;
         self.put(&lasting.original, &returns);
-        self.stand_for(Status::Original, None);
+        self.describe(Status::Original, None);
         Ok(self.site.reserved())
     }
 
@@ -360,7 +320,7 @@ impl<'a> Preparation<'a> {
         environment: &Environment,
     ) -> Result<Assembled> {
         // Cloning them lets the stub be recorded while the context borrows them.
-        let (site, return_offsets) = (self.site, self.made.return_offsets.clone());
+        let (site, return_offsets) = (self.site, self.new.return_offsets.clone());
         let context = site.context(&return_offsets);
         let stage = latency::enter(Stage::Assemble);
         let assembled = match assemble(sequence, &context, environment)? {
@@ -368,7 +328,7 @@ impl<'a> Preparation<'a> {
             Fit::OutOfLine { stub_len } => {
                 let slot = self.shared.stubs.alloc(stub_len, self.state.lasting.range)?;
                 let addr = slot.addr();
-                self.made.stub = Some(Stub::empty(slot, self.owner()));
+                self.new.stub = Some(Stub::empty(slot, self.owner()));
                 sequence::assemble_out_of_line(sequence, &context, environment, addr)?
             }
         };
@@ -393,7 +353,7 @@ impl<'a> Preparation<'a> {
         // Of what the bytes do, the checker is believed.
         assembled.return_offsets = checked.return_offsets;
         if let Some(code) = assembled.stub.take() {
-            let stub = self.made.stub.as_mut();
+            let stub = self.new.stub.as_mut();
             let stub = stub.expect("whoever assembles a stub has a slot for it");
             stub.calls = assembled
                 .declared
@@ -447,9 +407,9 @@ impl<'a> Preparation<'a> {
             None => self.copy_out_of_line(&sequence)?,
         };
         let exit_stub = self.exit_stub(ExitStubKind::Invalidated, Resumption::At(addr))?;
-        let stub = self.state.installed.stub.as_ref().or(self.made.stub.as_ref());
+        let stub = self.state.installed.stub.as_ref().or(self.new.stub.as_ref());
         let leads_to = stub.map(|stub| stub.leads_to());
-        let mut made = self.made.exit_stubs.iter_mut();
+        let mut made = self.exit_stubs.iter_mut();
         if let Some(made) = made.find(|made| made.slot.addr() == exit_stub) {
             // protection: what-an-exit-resumes-to-stays
             made.resumes_in = leads_to;
@@ -467,7 +427,7 @@ impl<'a> Preparation<'a> {
         let len = sequence::stub_len(sequence, &context, &environment)?;
         let slot = self.shared.stubs.alloc(len, self.state.lasting.range)?;
         let addr = slot.addr();
-        self.made.stub = Some(Stub::empty(slot, self.owner()));
+        self.new.stub = Some(Stub::empty(slot, self.owner()));
         let assembled = sequence::assemble_out_of_line(sequence, &context, &environment, addr)?;
         self.check_and_fill(&context, assembled)?;
         Ok(addr)
@@ -476,7 +436,6 @@ impl<'a> Preparation<'a> {
     /// The exit stub of that kind, made if the site has none yet.
     fn exit_stub(&mut self, kind: ExitStubKind, resumption: Resumption<'_>) -> Result<CodeAddr> {
         let made = self
-            .made
             .exit_stubs
             .iter()
             .find(|exit_stub| exit_stub.kind == kind)
@@ -511,7 +470,7 @@ impl<'a> Preparation<'a> {
         });
         match made {
             Ok(ExitCode { keep, stack, .. }) => {
-                self.made.exit_stubs.push(ExitStub {
+                self.exit_stubs.push(ExitStub {
                     kind,
                     slot,
                     owner: self.owner(),

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
+use super::change::{ChangeSet, FEW};
 use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
 use super::observe::Owner;
 use super::retire::{RetireList, RetiredCode};
 use super::templates::Templates;
-use super::work::Work;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
 use crate::error::{Error, Result};
@@ -165,14 +165,14 @@ impl Default for Installed {
 
 impl Installed {
     /// Says what its bytes are, and for which sequence they stand.
-    pub(super) fn stand_for(&mut self, status: Status, sequence: Option<Variant>) {
+    pub(super) fn describe(&mut self, status: Status, sequence: Option<Variant>) {
         self.status = status;
         self.sequence = sequence;
     }
 
     /// The same, for the sequence of that outline; the words of `like` are the same.
     #[inline]
-    pub(super) fn stand_like(&mut self, status: Status, like: &Sequence, outline: &Outline) {
+    pub(super) fn describe_like(&mut self, status: Status, like: &Sequence, outline: &Outline) {
         self.status = status;
         match &mut self.sequence {
             Some(before) => before.become_like(like, outline),
@@ -322,15 +322,15 @@ pub(super) struct SitesCode {
 
 /// The number of a site's place in [`States`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(usize);
+pub(super) struct StateIndex(usize);
 
 /// The states of all sites that have one.
 #[derive(Default)]
 pub(super) struct States {
     /// Side by side, so that a commit finds those of its sites without a search.
     places: Vec<Option<SiteState>>,
-    free: Vec<Place>,
-    by_site: HashMap<SiteKey, Place, RandomState>,
+    free: Vec<StateIndex>,
+    by_site: HashMap<SiteKey, StateIndex, RandomState>,
     /// Counts what gives states their versions.
     versions: u64,
     /// Stubs that no site leads to any more, but into which a callee could still return.
@@ -338,10 +338,13 @@ pub(super) struct States {
     pub(super) journal: Journal,
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
-    /// What commits were made of that is not in the journal yet, newest first.
-    unfiled: Option<Box<Work>>,
-    /// The room that one of them took, for the next. It holds the memories of registered modules.
-    spare: Option<Box<Work>>,
+    /// What commits were made of that is not in the journal yet.
+    unfiled: Vec<Box<ChangeSet>>,
+    /// The room that one before took, for the next.
+    spare: Option<Box<ChangeSet>>,
+    /// What was installed in sites once: room for what is to be installed in others.
+    #[allow(clippy::vec_box, reason = "the boxes are the room")]
+    installed: Vec<Box<Installed>>,
 }
 
 impl States {
@@ -352,10 +355,10 @@ impl States {
     }
 
     /// Gives a site its state.
-    pub(super) fn insert(&mut self, key: SiteKey, mut state: SiteState) -> Place {
+    pub(super) fn insert(&mut self, key: SiteKey, mut state: SiteState) -> StateIndex {
         // protection: state-of-the-successor
         state.version = self.next_version();
-        let place = match self.free.pop() {
+        let index = match self.free.pop() {
             Some(given_up) => {
                 let empty = self.places.get_mut(given_up.0);
                 *empty.expect("a place that was given up is still there") = Some(state);
@@ -363,18 +366,18 @@ impl States {
             }
             None => {
                 self.places.push(Some(state));
-                Place(self.places.len() - 1)
+                StateIndex(self.places.len() - 1)
             }
         };
-        self.by_site.insert(key, place);
-        place
+        self.by_site.insert(key, index);
+        index
     }
 
     /// The place of a registered site. Its state is made from what the site held at its
     /// registration the first time.
-    pub(super) fn place_of(&mut self, site: &Site) -> Result<Place> {
+    pub(super) fn index_of(&mut self, site: &Site) -> Result<StateIndex> {
         match self.known(site) {
-            Some(place) => Ok(place),
+            Some(index) => Ok(index),
             None => Ok(self.insert(site.key(), SiteState::unchanged(site)?)),
         }
     }
@@ -382,12 +385,12 @@ impl States {
     /// The place of a site, if it has one. Its module is registered then: states go with their
     /// modules. One that is of another engine, or was registered once, may have the same key, but
     /// is not the same module.
-    pub(super) fn known(&self, site: &Site) -> Option<Place> {
-        let place = *self.by_site.get(&site.key())?;
-        let state = self.at(place).expect("a listed site has a state");
+    pub(super) fn known(&self, site: &Site) -> Option<StateIndex> {
+        let index = *self.by_site.get(&site.key())?;
+        let state = self.at(index).expect("a listed site has a state");
         let module = &state.lasting.module;
         // protection: state-of-another-engine
-        module.is_same(site.module()).then_some(place)
+        module.is_same(site.module()).then_some(index)
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.
@@ -405,23 +408,28 @@ impl States {
     }
 
     pub(super) fn of_mut(&mut self, key: SiteKey) -> Option<&mut SiteState> {
-        let place = *self.by_site.get(&key)?;
-        let state = self.places.get_mut(place.0).and_then(Option::as_mut);
+        let index = *self.by_site.get(&key)?;
+        let state = self.places.get_mut(index.0).and_then(Option::as_mut);
         Some(state.expect("a listed site has a state"))
     }
 
     /// The state in a place. There is none any more where the module was unregistered after a
     /// change was prepared.
     #[inline]
-    pub(super) fn at(&self, place: Place) -> Option<&SiteState> {
-        self.places.get(place.0)?.as_ref()
+    pub(super) fn at(&self, index: StateIndex) -> Option<&SiteState> {
+        self.places.get(index.0)?.as_ref()
     }
 
     /// Marks a site as left in doubt. What its new bytes may lead to is kept with it until its
     /// module goes.
-    pub(super) fn lose(&mut self, place: Place, exit_stubs: &mut Vec<ExitStub>, stub: Option<Box<Stub>>) {
+    pub(super) fn lose(
+        &mut self,
+        index: StateIndex,
+        exit_stubs: &mut Vec<ExitStub>,
+        stub: Option<Box<Stub>>,
+    ) {
         let version = self.next_version();
-        let state = self.written(place);
+        let state = self.written(index);
         // protection: prepared-before-a-loss
         state.version = version;
         state.installed.status = Status::Lost;
@@ -432,8 +440,8 @@ impl States {
     }
 
     /// Adds exit stubs to those of a site.
-    pub(super) fn keep_exit_stubs(&mut self, place: Place, exit_stubs: &mut Vec<ExitStub>) {
-        self.written(place).lasting.exit_stubs.append(exit_stubs);
+    pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut Vec<ExitStub>) {
+        self.written(index).lasting.exit_stubs.append(exit_stubs);
     }
 
     /// Notes that a stub or exit stub of a site is given back. A site that is gone counts nothing.
@@ -445,16 +453,16 @@ impl States {
 
     /// Lets a site keep the stub of what has just been replaced.
     #[cold]
-    pub(super) fn keep_stub(&mut self, place: Place, stub: Box<Stub>) {
-        self.written(place).installed.stub = Some(stub);
+    pub(super) fn keep_stub(&mut self, index: StateIndex, stub: Box<Stub>) {
+        self.written(index).installed.stub = Some(stub);
     }
 
     /// Puts what stands in a site from now on into its state, under a version that was never there,
     /// and what stood there into its place.
     #[inline]
-    pub(super) fn exchange(&mut self, place: Place, installed: &mut Box<Installed>, version: u64) {
+    pub(super) fn exchange(&mut self, index: StateIndex, installed: &mut Box<Installed>, version: u64) {
         // protection: what-was-written-has-a-state
-        let state = self.written(place);
+        let state = self.written(index);
         state.version = version;
         std::mem::swap(&mut state.installed, installed);
     }
@@ -462,8 +470,8 @@ impl States {
     /// The state of a site that a commit has written. It was found current under the same lock;
     /// without it, nobody would know what the site holds now.
     #[inline]
-    fn written(&mut self, place: Place) -> &mut SiteState {
-        let state = self.places.get_mut(place.0).and_then(Option::as_mut);
+    fn written(&mut self, index: StateIndex) -> &mut SiteState {
+        let state = self.places.get_mut(index.0).and_then(Option::as_mut);
         state.or_abort("a site that was written has a state")
     }
 
@@ -474,54 +482,26 @@ impl States {
         self.versions
     }
 
-    /// Keeps what a commit was made of. It was allocated already, so there is always room for it.
+    /// Keeps what a commit was made of until it is filed.
     #[inline]
-    pub(super) fn leave(&mut self, mut work: Box<Work>) {
-        work.next = self.unfiled.take();
-        self.unfiled = Some(work);
+    pub(super) fn leave(&mut self, set: Box<ChangeSet>) {
+        self.unfiled.push(set);
     }
 
     /// What the last commit was made of.
-    pub(super) fn newest(&self) -> Option<&Work> {
-        self.unfiled.as_deref()
+    pub(super) fn last(&self) -> Option<&ChangeSet> {
+        self.unfiled.last().map(|set| &**set)
     }
 
-    /// Lets go of what commits were made of: they hold modules and memories.
-    pub(super) fn let_go(&mut self) {
-        self.file_unfiled();
-        // protection: room-holds-no-memory
-        self.spare = None;
-    }
-
-    /// Writes what commits were made of into the journal, and frees the rest of it.
-    pub(super) fn file_unfiled(&mut self) {
-        match self.unfiled.take() {
-            Some(work) if work.next.is_none() => self.file(work),
-            Some(work) => self.file_all(work),
-            None => {}
-        }
-    }
-
-    fn file_all(&mut self, newest: Box<Work>) {
-        let mut newest = Some(newest);
-        let mut oldest: Option<Box<Work>> = None;
-        while let Some(mut work) = newest {
-            newest = work.next.take();
-            work.next = oldest;
-            oldest = Some(work);
-        }
-        while let Some(mut work) = oldest {
-            oldest = work.next.take();
-            self.file(work);
-        }
-    }
-
-    #[inline]
-    fn file(&mut self, mut work: Box<Work>) {
-        work.file(&mut self.journal);
-        if work.is_small() {
-            work.clear();
-            self.spare = Some(work);
+    /// Writes what commits were made of into the journal, and lets go of it: it holds modules and
+    /// memories.
+    pub(super) fn file(&mut self) {
+        for mut set in self.unfiled.drain(..) {
+            set.file(&mut self.journal);
+            if set.changes.len() <= FEW {
+                set.clear(&mut self.installed);
+                self.spare = Some(set);
+            }
         }
     }
 
@@ -530,31 +510,32 @@ impl States {
         clippy::disallowed_methods,
         reason = "without room of an earlier one it is made"
     )]
-    pub(super) fn room(&mut self) -> Box<Work> {
+    pub(super) fn room(&mut self) -> Box<ChangeSet> {
         self.spare.take().unwrap_or_default()
+    }
+
+    /// Room for what is to be installed in a site.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "without room of an earlier change it is made"
+    )]
+    pub(super) fn installed_room(&mut self) -> Box<Installed> {
+        self.installed.pop().unwrap_or_default()
     }
 
     /// What the journal has of all commits.
     pub(super) fn journal_entries(&mut self) -> Vec<JournalEntry> {
-        self.file_unfiled();
+        self.file();
         self.journal.entries()
     }
 
     /// Forgets a site, and returns everything outside of it that belongs to it, if it has a state.
     pub(super) fn remove(&mut self, key: SiteKey) -> Option<SitesCode> {
-        let place = self.by_site.remove(&key)?;
-        self.free.push(place);
-        let state = self.places.get_mut(place.0).and_then(Option::take);
+        let index = self.by_site.remove(&key)?;
+        self.free.push(index);
+        let state = self.places.get_mut(index.0).and_then(Option::take);
         let state = state.expect("a listed site has a state");
         Some(state.into_code(key))
-    }
-}
-
-impl Drop for States {
-    /// Freeing a list by its first member recurs, as often as it is long.
-    fn drop(&mut self) {
-        // protection: unfiled-work-is-freed-one-by-one
-        self.file_unfiled();
     }
 }
 
@@ -625,7 +606,7 @@ mod tests {
     fn what_was_written_is_not_forgotten_where_its_state_is_gone() {
         let words = crate::invariant::tests::last_words(|| {
             let mut installed = Box::default();
-            States::new(1).exchange(Place(0), &mut installed, 1);
+            States::new(1).exchange(StateIndex(0), &mut installed, 1);
         });
         assert!(words.contains("a site that was written has a state"), "{words}");
     }

@@ -1,7 +1,7 @@
 //! Stubs that the runtime publishes for a site, for sequences of the site to lead to.
 
 use super::observe::{CodeKind, Owner};
-use super::prepare::{Made, Preparation};
+use super::prepare::Preparation;
 use super::state::{ExitStub, States};
 use super::{Engine, Shared, state};
 use crate::addr::CodeAddr;
@@ -31,13 +31,11 @@ impl Engine {
 }
 
 fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
-    let place = states.place_of(site)?;
-    let state = states.at(place).expect("a place that was just found has a state");
-    let mut made = Made::default();
-    let mut preparation = Preparation::new(shared, states, state, site, false, &mut made);
+    let index = states.index_of(site)?;
+    let mut preparation = Preparation::new(shared, states, index, site, false, Box::default());
     let placed = state::check_changeable(site, preparation.state.installed.status)
         .and_then(|()| preparation.copy_out_of_line(sequence));
-    let (exit_stubs, stub) = (made.exit_stubs, made.stub);
+    let (exit_stubs, stub) = (preparation.exit_stubs, preparation.new.stub);
     let published = placed.and_then(|addr| {
         let stub = stub.as_ref().expect("what was copied is in a stub");
         let range = stub.slot.range();
@@ -69,7 +67,7 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
         ..exit_stub
     };
     let state = states.of_mut(site.key());
-    let state = state.expect("a place that was just found has a state");
+    let state = state.expect("a site whose index was found has a state");
     state
         .lasting
         .exit_stubs

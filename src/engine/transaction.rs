@@ -25,7 +25,7 @@ use crate::site::{Function, Site, SiteKey};
 const FEW: usize = 8;
 
 /// The sites of a transaction, each with what is to become of it.
-pub(super) type Changes = SmallVec<[(Site, Change, IfInvalid); 1]>;
+pub(super) type Requests = SmallVec<[(Site, Request, IfInvalid); 1]>;
 
 /// What becomes of a change of a site that has been invalidated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) enum IfInvalid {
 /// What is to become of a site. A transaction has sequences of its own; whoever makes a change at
 /// once lends them.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change<S = Sequence> {
+pub(super) enum Request<S = Sequence> {
     /// It gets this sequence.
     Patch(S),
     /// It gets its original bytes back.
@@ -52,16 +52,16 @@ pub(super) enum Change<S = Sequence> {
     Retarget(S),
 }
 
-impl<S: Borrow<Sequence>> Change<S> {
+impl<S: Borrow<Sequence>> Request<S> {
     /// The same, lent.
     #[inline]
-    pub(super) fn lend(&self) -> Change<&Sequence> {
+    pub(super) fn lend(&self) -> Request<&Sequence> {
         match self {
-            Self::Patch(sequence) => Change::Patch(sequence.borrow()),
-            Self::Restore => Change::Restore,
-            Self::Invalidate => Change::Invalidate,
-            Self::Redirect(sequence) => Change::Redirect(sequence.borrow()),
-            Self::Retarget(sequence) => Change::Retarget(sequence.borrow()),
+            Self::Patch(sequence) => Request::Patch(sequence.borrow()),
+            Self::Restore => Request::Restore,
+            Self::Invalidate => Request::Invalidate,
+            Self::Redirect(sequence) => Request::Redirect(sequence.borrow()),
+            Self::Retarget(sequence) => Request::Retarget(sequence.borrow()),
         }
     }
 }
@@ -85,7 +85,7 @@ impl<S: Borrow<Sequence>> Change<S> {
 #[must_use = "a transaction changes nothing until it is committed"]
 pub struct Transaction<'e> {
     engine: &'e Engine,
-    changes: Changes,
+    changes: Requests,
     /// The keys of its sites, once there are more than [`FEW`].
     sites: HashSet<SiteKey, RandomState>,
     grace_period: Option<GracePeriod>,
@@ -112,7 +112,7 @@ impl<'e> Transaction<'e> {
     /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
     pub fn patch(&mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<&mut Self> {
         let sites = self.engine.sites(id)?;
-        self.add_all(sites, || Change::Patch(sequence.clone()), IfInvalid::Leave)
+        self.add_all(sites, || Request::Patch(sequence.clone()), IfInvalid::Leave)
     }
 
     /// The site gets the sequence.
@@ -120,7 +120,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn patch_site(&mut self, site: &Site, sequence: &Sequence) -> Result<&mut Self> {
-        self.add(site.clone(), Change::Patch(sequence.clone()), IfInvalid::Refuse)?;
+        self.add(site.clone(), Request::Patch(sequence.clone()), IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -129,7 +129,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn restore(&mut self, site: &Site) -> Result<&mut Self> {
-        self.add(site.clone(), Change::Restore, IfInvalid::Refuse)?;
+        self.add(site.clone(), Request::Restore, IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -140,7 +140,7 @@ impl<'e> Transaction<'e> {
     pub fn invalidate(&mut self, function: &Function) -> Result<&mut Self> {
         let before = self.changes.len();
         let sites = function.sites().filter(Site::is_recorded);
-        self.add_all(sites, || Change::Invalidate, IfInvalid::Refuse)?;
+        self.add_all(sites, || Request::Invalidate, IfInvalid::Refuse)?;
         // protection: an-invalidation-of-nothing-is-refused
         match self.changes.len() == before {
             true => Err(Error::NothingToInvalidate {
@@ -156,7 +156,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn invalidate_site(&mut self, site: &Site) -> Result<&mut Self> {
-        self.add(site.clone(), Change::Invalidate, IfInvalid::Refuse)?;
+        self.add(site.clone(), Request::Invalidate, IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -185,7 +185,7 @@ impl<'e> Transaction<'e> {
                 addr: function.addr(),
             });
         }
-        self.add_all(entries, || Change::Redirect(sequence.clone()), IfInvalid::Refuse)
+        self.add_all(entries, || Request::Redirect(sequence.clone()), IfInvalid::Refuse)
     }
 
     /// Every recorded call of `function`, in all modules, goes to `to`. What is called there finds
@@ -206,7 +206,7 @@ impl<'e> Transaction<'e> {
     pub unsafe fn retarget(&mut self, function: &str, to: CodeAddr) -> Result<&mut Self> {
         let sequence = calls::sequence(to);
         let calls = self.engine.calls_of(function)?;
-        self.add_all(calls, || Change::Retarget(sequence.clone()), IfInvalid::Refuse)
+        self.add_all(calls, || Request::Retarget(sequence.clone()), IfInvalid::Refuse)
     }
 
     /// Every recorded call of `function`, in all modules, goes where it was linked to.
@@ -215,7 +215,7 @@ impl<'e> Transaction<'e> {
     /// [`Error::NoCallSite`], [`Error::SiteTwice`].
     pub fn restore_calls(&mut self, function: &str) -> Result<&mut Self> {
         let calls = self.engine.calls_of(function)?;
-        self.add_all(calls, || Change::Restore, IfInvalid::Refuse)
+        self.add_all(calls, || Request::Restore, IfInvalid::Refuse)
     }
 
     /// No return address points into the sites of this transaction: their return offsets need not
@@ -246,7 +246,7 @@ impl<'e> Transaction<'e> {
     fn add_all(
         &mut self,
         sites: impl IntoIterator<Item = Site>,
-        change: impl Fn() -> Change,
+        change: impl Fn() -> Request,
         if_invalid: IfInvalid,
     ) -> Result<&mut Self> {
         let before = self.changes.len();
@@ -262,7 +262,7 @@ impl<'e> Transaction<'e> {
         Ok(self)
     }
 
-    fn add(&mut self, site: Site, change: Change, if_invalid: IfInvalid) -> Result<()> {
+    fn add(&mut self, site: Site, change: Request, if_invalid: IfInvalid) -> Result<()> {
         let key = site.key();
         let is_new = match self.changes.len() {
             0..FEW => self.changes.iter().all(|(other, ..)| other.key() != key),

@@ -14,7 +14,7 @@ use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::chunk::DoubleMapping;
-use super::{CodeMemory, LiveMemory, PageRun, Pieces, Strategy, check_within, raw};
+use super::{CodeMemory, LiveMemory, PageRun, Strategy, check_within, raw};
 
 /// Code memory of an [`Arena`](super::Arena), written through its second mapping.
 ///
@@ -27,12 +27,6 @@ pub struct Alias {
 impl Alias {
     pub(super) fn new(mapping: Arc<DoubleMapping>) -> Self {
         Self { mapping }
-    }
-
-    /// Whether it is a clone of this.
-    #[inline]
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
     /// How many clones there are, and others who keep the mappings.
@@ -57,6 +51,15 @@ impl Alias {
         Ok(self.mapping.writable(at))
     }
 
+    /// Writes bytes, for who has [begun](CodeMemory::begin) to write: this is no fork's child then.
+    #[inline]
+    pub(crate) fn write_here(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        let to = self.writable_here(at, bytes.len())?;
+        // SAFETY: as for `write`.
+        unsafe { raw::store(to, bytes) };
+        Ok(())
+    }
+
     /// Makes the instruction cache agree with what was written, at the executed addresses. Code
     /// that is executed in a mirror is maintained there, by who publishes it.
     pub(super) fn maintain(&self, range: CodeRange) {
@@ -74,9 +77,10 @@ impl Alias {
         }
     }
 
-    /// Whether the bytes are these, in a process that can read the code.
+    /// Whether the bytes are these, for who knows that it is not in a fork's child: asking again for
+    /// each site is an eighth of a batch.
     #[inline]
-    fn holds_here(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
+    pub(crate) fn holds_here(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
         check_within(self.mapping.rx(), at, expected.len())?;
         // SAFETY: as for `read`.
         Ok(unsafe { raw::holds(at.get(), expected) })
@@ -146,29 +150,6 @@ unsafe impl CodeMemory for Alias {
     fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
         self.check_readable()?;
         self.holds_here(at, expected)
-    }
-
-    #[inline]
-    fn write_all(&self, pieces: Pieces<'_>) -> Result<()> {
-        self.check_here()?;
-        for (at, bytes) in pieces.iter() {
-            let to = self.writable_here(at, bytes.len())?;
-            // SAFETY: as for `write`.
-            unsafe { raw::store(to, bytes) };
-        }
-        Ok(())
-    }
-
-    // Only transactions ask this, which the engine has refused in a fork's child: asking again for
-    // each site is an eighth of a batch.
-    #[inline(always)] // It is all of a comparison; called, it takes a third more.
-    fn first_unlike(&self, pieces: Pieces<'_>) -> Result<Option<usize>> {
-        for (number, (at, bytes)) in pieces.iter().enumerate() {
-            if !self.holds_here(at, bytes)? {
-                return Ok(Some(number));
-            }
-        }
-        Ok(None)
     }
 
     #[inline]

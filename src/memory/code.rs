@@ -9,7 +9,7 @@ use crate::invariant::OrAbort;
 use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
-use super::{Alias, PageRun, Pieces};
+use super::{Alias, PageRun};
 
 /// How bytes get into code memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,36 +123,6 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
             offset += expected.len() as u64;
         }
         Ok(true)
-    }
-
-    /// Writes several pieces, as [`write`](Self::write) does one. A transaction has one call for
-    /// all that it writes in a memory; there is no need to implement it.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write); the pieces before have been written then.
-    #[inline]
-    fn write_all(&self, pieces: Pieces<'_>) -> Result<()> {
-        for (at, bytes) in pieces.iter() {
-            self.write(at, bytes)?;
-        }
-        Ok(())
-    }
-
-    /// The number of the first piece that is not what the memory [holds](Self::holds). There is no
-    /// need to implement it either.
-    ///
-    /// # Errors
-    ///
-    /// As [`holds`](Self::holds).
-    #[inline(always)] // It is all of a comparison; called, it takes a third more.
-    fn first_unlike(&self, pieces: Pieces<'_>) -> Result<Option<usize>> {
-        for (number, (at, bytes)) in pieces.iter().enumerate() {
-            if !self.holds(at, bytes)? {
-                return Ok(Some(number));
-            }
-        }
-        Ok(None)
     }
 
     /// Makes room for what `begin` and `end` note of that many runs. Called before the world is

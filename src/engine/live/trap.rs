@@ -10,22 +10,21 @@
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its
 //! module goes, also when it has been rolled back: a thread may have executed it in between.
 
+use super::super::change::{ChangeSet, SiteChange};
 use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
-use super::super::transaction::Change;
-use super::super::work::Work;
+use super::super::transaction::Request;
 use super::{CodeAddr, Error, JumpExchange, Len, Result, Sequence, Site};
 use crate::arch::exchange;
-use crate::invariant::OrAbort;
 use crate::publish::Publisher;
 use crate::verify;
 
 /// Prepares the change of a shadow of a live module.
-pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence>) -> Result<Len> {
-    match change {
-        Change::Invalidate => invalidate(preparation),
+pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequence>) -> Result<Len> {
+    match request {
+        Request::Invalidate => invalidate(preparation),
         // protection: shadow-is-invalidated-only
-        Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(_) => {
+        Request::Patch(_) | Request::Restore | Request::Redirect(_) | Request::Retarget(_) => {
             Err(Error::ShadowNotArmed {
                 site: preparation.site.name(),
             })
@@ -47,9 +46,9 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     verify::check_trap(&site.context(&[]), &preparation.state.lasting.original, &new)?;
     let len = Len::new(trap.len() as u32);
     preparation.put(&new, &[]);
-    preparation.stand_for(Status::Invalidated, None);
+    preparation.describe(Status::Invalidated, None);
     let memory = super::arm::exchangeable_memory(site)?;
-    preparation.made.live = Some(JumpExchange::new(
+    preparation.exchange = Some(JumpExchange::new(
         memory,
         site.addr(),
         (&old, trap),
@@ -66,42 +65,41 @@ fn too_short(site: &Site, trap: &[u8]) -> Error {
     }
 }
 
-fn traps(exchanges: &[JumpExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
-    let traps = exchanges.iter();
-    traps.filter_map(|exchange| Some((exchange.range.start(), exchange.trap?)))
+/// The traps among the changes of live sites: each with its address and its exit stub.
+fn traps(live: &[SiteChange]) -> impl Iterator<Item = (&SiteChange, CodeAddr, CodeAddr)> {
+    let trap = |change: &SiteChange| change.exchange.as_ref().and_then(|exchange| exchange.trap);
+    live.iter()
+        .filter_map(move |change| Some((change, change.range.start(), trap(change)?)))
+}
+
+/// Whether there are any.
+pub(in crate::engine) fn has_traps(live: &[SiteChange]) -> bool {
+    traps(live).next().is_some()
 }
 
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The
 /// transaction is known to be current: the note of another that was committed is not overwritten.
-pub(in crate::engine) fn note_traps(publisher: &Publisher, exchanges: &[JumpExchange]) -> Result<()> {
-    traps(exchanges).try_for_each(|(site, exit_stub)| match publisher.publication() {
+pub(in crate::engine) fn note_traps(publisher: &Publisher, live: &[SiteChange]) -> Result<()> {
+    traps(live).try_for_each(|(_, site, exit_stub)| match publisher.publication() {
         Some(publication) => Ok(publication.set_trap(site, Some(exit_stub))?),
         None => table::note(site, exit_stub),
     })
 }
 
-/// Forgets the traps of a transaction none of whose bytes has been written: those that lead to its
-/// own exit stubs. A trap that leads to an exit stub which the site has had before is one that was
+/// Forgets the traps of a transaction none of whose bytes has been written: those that go to its
+/// own exit stubs. A trap that goes to an exit stub which the site has had before is one that was
 /// rolled back, of which a thread may have to ask still.
-pub(in crate::engine) fn forget_traps(publisher: &Publisher, work: &Work) {
-    let leads_to = |site| match publisher.publication() {
+pub(in crate::engine) fn forget_traps(publisher: &Publisher, live: &[SiteChange]) {
+    let noted = |site| match publisher.publication() {
         Some(publication) => publication.trap(site),
         None => table::exit_stub(site),
     };
-    for exchange in &work.exchanges {
-        let site = exchange.range.start();
-        let exit_stubs = work
-            .items
-            .get(exchange.item)
-            .map(|item| item.exit_stubs.as_slice());
-        let is_own =
-            |exit_stub| exit_stubs.is_some_and(|own| own.iter().any(|own| own.slot.addr() == exit_stub));
+    for (change, site, exit_stub) in traps(live) {
+        let mut own = change.exit_stubs.iter();
         // protection: trap-of-another-is-kept
-        let noted = exchange
-            .trap
-            .filter(|exit_stub| leads_to(site) == Some(*exit_stub));
+        let is_noted = noted(site) == Some(exit_stub);
         // protection: trap-that-was-seen-is-kept
-        if noted.is_some_and(is_own) {
+        if is_noted && own.any(|own| own.slot.addr() == exit_stub) {
             forget(publisher, site);
         }
     }
@@ -125,12 +123,10 @@ fn forget(publisher: &Publisher, site: CodeAddr) {
 
 /// Keeps the exit stubs of traps that were rolled back with their sites: a thread may still be on
 /// its way there.
-pub(super) fn keep_exit_stubs(work: &mut Work, states: &mut States) {
-    let trapped = work.exchanges.iter().filter(|exchange| exchange.is_trap());
-    for number in trapped.map(|exchange| exchange.item) {
-        let both = work.items.get_mut(number).zip(work.parts.get(number));
-        let (item, part) = both.or_abort("an exchange is of one of the items");
-        states.keep_exit_stubs(part.place, &mut item.exit_stubs);
+pub(super) fn keep_exit_stubs(set: &mut ChangeSet, states: &mut States) {
+    let is_trap = |change: &&mut SiteChange| change.exchange.as_deref().is_some_and(JumpExchange::is_trap);
+    for change in set.live_mut().iter_mut().filter(is_trap) {
+        states.keep_exit_stubs(change.index, &mut change.exit_stubs);
     }
 }
 

@@ -1,0 +1,475 @@
+//! The changes of a transaction, one for each site: made when it is prepared, applied when it is
+//! committed.
+//!
+//! Problem: the interesting part of a commit runs while the world is stopped and behind a
+//! serialization of the processor. Whatever is in no cache there, is allocated or freed, or is
+//! decided anew, costs more than the stores themselves. Approach: everything that can be known is
+//! known when the transaction is prepared, down to the [`Installed`] that becomes the site's state.
+//! A commit walks over one list of [`SiteChange`], which holds the bytes before and after in place,
+//! and only exchanges a pointer for each site. What it replaces takes the place of what it has
+//! installed. The next transaction files the list in the journal (see [`super::journal`]) and
+//! reuses its room, so that most transactions allocate nothing.
+//!
+//! Invariants: quiescent sites come first, by address, then live ones; a commit writes only if the
+//! state of each site still has the version for which its change was prepared, so what was derived
+//! from the state is true then.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::fault::Found;
+use super::journal::{Journal, Record};
+use super::live::JumpExchange;
+use super::retire::Until;
+use super::state::{ExitStub, Installed, StateIndex, States, Status, Stub};
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::error::{Fate, Result};
+use crate::invariant::OrAbort;
+use crate::memory::short::{self, Bytes};
+use crate::memory::{self, Alias, CodeMemory, PageRun};
+use crate::publish::{CoarseTime, Level, Rest, Stopped};
+use crate::site::Site;
+
+/// Which of the two states of a changed site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Old,
+    New,
+}
+
+/// What is written of a site: the bytes at an address before and after. They lie beside each other,
+/// and those of one site beside those of the next, so that comparing and writing a transaction reads
+/// memory in its order: as parts of [`SiteChange`], a batch takes two fifths longer.
+pub(super) struct Write {
+    pub(super) at: CodeAddr,
+    old: Bytes,
+    new: Bytes,
+}
+
+impl Write {
+    #[inline]
+    pub(super) fn side(&self, side: Side) -> &[u8] {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+}
+
+/// The change of one site.
+pub(super) struct SiteChange {
+    pub(super) site: Site,
+    /// Where the site's state is.
+    pub(super) index: StateIndex,
+    /// The version of the state for which this was prepared.
+    pub(super) version: u64,
+    /// What is written: the site, or the gate of a call.
+    pub(super) range: CodeRange,
+    /// What is to be installed; once the change is made, what was.
+    pub(super) installed: Box<Installed>,
+    pub(super) old_stub: OldStub,
+    /// What the site becomes.
+    pub(super) status: Status,
+    /// Bytes of code, the rest being nops.
+    pub(super) used: Len,
+    pub(super) exit_stubs: Vec<ExitStub>,
+    /// Whether it would have been prepared otherwise, had its code been run.
+    pub(super) until_run: bool,
+    /// How a live site is written, and where.
+    pub(super) exchange: Option<Box<JumpExchange>>,
+    /// What the site is if a commit has failed and left it in doubt.
+    pub(super) fate: Option<Fate>,
+}
+
+impl SiteChange {
+    /// What orders the changes of a transaction.
+    fn order(&self) -> (bool, CodeAddr) {
+        (self.exchange.is_some(), self.range.start())
+    }
+
+    /// Takes out the stub that was made for a change which was not made, or was in force before one
+    /// that was.
+    pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
+        self.installed.stub.take()
+    }
+}
+
+/// What becomes of the stub of what is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OldStub {
+    /// There is none.
+    None,
+    /// It stays: a thread that resumes from an invalidated site goes on in the stub that it had.
+    Kept,
+    /// It is freed: the world was stopped outside of it, and nothing branches there any more.
+    Freed,
+    /// It is reclaimed when threads have left it.
+    Retired(Until),
+}
+
+impl OldStub {
+    /// What becomes of the stub of `old` when `new` takes its place.
+    pub(super) fn of(old: &Installed, new: &Installed, is_live: bool) -> Self {
+        match &old.stub {
+            None => Self::None,
+            // protection: stub-of-an-invalidated-site-is-kept
+            Some(_) if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
+            // Threads that execute quiescent modules need not report.
+            // protection: reports-are-of-live-modules
+            Some(stub) if !is_live && (stub.calls || stub.is_led_to()) => Self::Retired(Until::GracePeriod),
+            Some(_) if !is_live => Self::Freed,
+            // protection: stub-that-calls-waits-for-quiescence
+            Some(stub) if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
+            // protection: live-replaced-stub-is-retired
+            Some(_) => Self::Retired(Until::Reported(Rest::Checkpoint)),
+        }
+    }
+}
+
+/// Quiescent sites, next to each other in the list of changes, that are in one memory: its pages
+/// are opened and closed together.
+pub(super) struct SameMemory {
+    memory: HeldMemory,
+    /// The pages that are written.
+    pub(super) runs: SmallVec<[PageRun; 1]>,
+    /// Which changes they are.
+    pub(super) changes: Range<usize>,
+    /// Whether its pages are as they should be at this point of a roll-back.
+    pub(super) good: bool,
+}
+
+/// A memory. The engine's own is called directly: calls through a table were a third of a commit's
+/// instructions.
+enum HeldMemory {
+    Own(Alias),
+    Other(Arc<dyn CodeMemory>),
+}
+
+impl SameMemory {
+    fn of(memory: &Arc<dyn CodeMemory>, changes: Range<usize>) -> Self {
+        Self {
+            memory: match memory.as_alias() {
+                Some(alias) => HeldMemory::Own(alias.clone()),
+                None => HeldMemory::Other(Arc::clone(memory)),
+            },
+            runs: SmallVec::new(),
+            changes,
+            good: true,
+        }
+    }
+
+    /// Notes the pages of its changes, and makes room for them. Memory of the engine's own has no
+    /// pages to open.
+    fn cover(&mut self, changes: &[SiteChange]) -> Result<()> {
+        if let HeldMemory::Other(memory) = &self.memory {
+            let own = self.of_all(changes).iter();
+            let mut ranges: SmallVec<[CodeRange; 8]> = own.map(|change| change.range).collect();
+            self.runs = PageRun::cover(&mut ranges)?;
+            memory.make_room(self.runs.len());
+        }
+        Ok(())
+    }
+
+    /// What is its own of a list that has one member for each change.
+    #[inline]
+    pub(super) fn of_all<'c, T>(&self, all: &'c [T]) -> &'c [T] {
+        let own = all.get(self.changes.clone());
+        own.or_abort("a memory's changes are some of the transaction's")
+    }
+
+    /// Its changes, to be given their fate.
+    pub(super) fn of_all_mut<'c>(&self, changes: &'c mut [SiteChange]) -> &'c mut [SiteChange] {
+        let own = changes.get_mut(self.changes.clone());
+        own.or_abort("a memory's changes are some of the transaction's")
+    }
+
+    #[inline]
+    pub(super) fn begin(&self, stopped: &Stopped) -> memory::Result<()> {
+        match &self.memory {
+            HeldMemory::Own(alias) => alias.begin(&self.runs, stopped),
+            HeldMemory::Other(memory) => memory.begin(&self.runs, stopped),
+        }
+    }
+
+    /// The number of the first of its changes whose site does not hold this side.
+    #[inline]
+    pub(super) fn first_unlike(&self, writes: &[Write], side: Side) -> memory::Result<Option<usize>> {
+        let own = self.of_all(writes);
+        let unlike = match &self.memory {
+            // The engine has refused the transaction in a fork's child.
+            HeldMemory::Own(alias) => first_unlike(own, side, |at, bytes| alias.holds_here(at, bytes)),
+            HeldMemory::Other(memory) => first_unlike(own, side, |at, bytes| memory.holds(at, bytes)),
+        };
+        Ok(unlike?.map(|number| self.changes.start + number))
+    }
+
+    /// Writes the new side of its changes.
+    ///
+    /// # Errors
+    /// The memory refuses one; those before have been written then.
+    #[inline]
+    pub(super) fn write_all(&self, writes: &[Write]) -> memory::Result<()> {
+        let mut own = self.of_all(writes).iter();
+        match &self.memory {
+            HeldMemory::Own(alias) => own.try_for_each(|write| alias.write_here(write.at, &write.new)),
+            HeldMemory::Other(memory) => own.try_for_each(|write| memory.write(write.at, &write.new)),
+        }
+    }
+
+    /// Writes bytes at an address of one of its sites.
+    pub(super) fn write(&self, at: CodeAddr, bytes: &[u8]) -> memory::Result<()> {
+        self.get().write(at, bytes)
+    }
+
+    /// Reads bytes at an address of one of its sites.
+    pub(super) fn read(&self, at: CodeAddr, into: &mut [u8]) -> memory::Result<()> {
+        self.get().read(at, into)
+    }
+
+    fn get(&self) -> &dyn CodeMemory {
+        match &self.memory {
+            HeldMemory::Own(alias) => alias,
+            HeldMemory::Other(memory) => &**memory,
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&self) -> memory::Result<()> {
+        match &self.memory {
+            HeldMemory::Own(alias) => alias.end(&self.runs),
+            HeldMemory::Other(memory) => memory.end(&self.runs),
+        }
+    }
+
+    /// What a site is after its roll-back, unless that is what it should be.
+    pub(super) fn fate(&self, write: &Write) -> Option<Fate> {
+        let holds = |side| self.get().holds(write.at, write.side(side)) == Ok(true);
+        match (holds(Side::Old), self.good) {
+            (true, true) => None,
+            (true, false) => Some(Fate::OldNotExecutable),
+            // protection: fates-are-looked-up
+            (false, _) if holds(Side::New) => Some(Fate::New),
+            (false, _) => Some(Fate::Unknown),
+        }
+    }
+}
+
+/// The number of the first write whose site does not hold this side.
+#[inline]
+fn first_unlike(
+    writes: &[Write],
+    side: Side,
+    holds: impl Fn(CodeAddr, &[u8]) -> memory::Result<bool>,
+) -> memory::Result<Option<usize>> {
+    for (number, write) in writes.iter().enumerate() {
+        if !holds(write.at, write.side(side))? {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
+}
+
+/// The changes of a transaction, and what they are together.
+pub(super) struct ChangeSet {
+    pub(super) changes: Vec<SiteChange>,
+    /// What is written of each.
+    pub(super) writes: Vec<Write>,
+    /// How many of them are of quiescent sites: the first.
+    pub(super) quiescent: usize,
+    /// The memories of quiescent sites.
+    pub(super) memories: SmallVec<[SameMemory; 1]>,
+    /// What is published: the sites, or the patchable jumps of live ones, and then stubs.
+    pub(super) ranges: Vec<CodeRange>,
+    /// How many of these are of sites.
+    pub(super) of_sites: usize,
+    pub(super) level: Level,
+    /// Whether there are exit stubs or stubs to be kept, retired or freed when the changes are
+    /// made.
+    pub(super) has_code: bool,
+    /// Sites that were left as they are, as they have been invalidated.
+    pub(super) invalidated: Vec<Site>,
+    pub(super) found: Found,
+    /// Whether a commit that has failed had exchanged patchable jumps before: threads may be where
+    /// they branched to.
+    pub(super) exposed: bool,
+    /// When it was committed.
+    pub(super) time: CoarseTime,
+    /// How long it was prepared, where there are observers.
+    pub(super) prepared: Duration,
+}
+
+/// The room of a transaction of so many sites is used again.
+pub(super) const FEW: usize = 8;
+
+impl Default for ChangeSet {
+    fn default() -> Self {
+        Self {
+            changes: Vec::new(),
+            writes: Vec::new(),
+            quiescent: 0,
+            memories: SmallVec::new(),
+            ranges: Vec::new(),
+            of_sites: 0,
+            level: Level::Immediate,
+            has_code: false,
+            invalidated: Vec::new(),
+            found: Found::default(),
+            exposed: false,
+            time: CoarseTime::default(),
+            prepared: Duration::ZERO,
+        }
+    }
+}
+
+impl ChangeSet {
+    /// Brings the changes into their order and finds what they are together. `stopped` is how
+    /// threads learn of changes for which the world is stopped.
+    ///
+    /// # Errors
+    /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
+    pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
+        if !self.changes.is_sorted_by_key(SiteChange::order) {
+            self.changes.sort_by_key(SiteChange::order);
+        }
+        self.quiescent = self.changes.partition_point(|change| change.exchange.is_none());
+        let (mut longest, mut ends) = (0, false);
+        for change in &self.changes {
+            let state = states.at(change.index);
+            let state = state.expect("nobody has unregistered the site of a change that is being prepared");
+            let (old, new) = (&state.installed.bytes, &change.installed.bytes);
+            assert_eq!(
+                old.len(),
+                new.len(),
+                "the checker has seen to it that a site keeps its length"
+            );
+            longest = longest.max(new.len());
+            self.writes.push(Write {
+                at: change.range.start(),
+                old: short::of(old),
+                new: short::of(new),
+            });
+            // Whether code is given up, which nobody may execute afterwards.
+            ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
+            self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
+            self.ranges.push(match &change.exchange {
+                Some(exchange) => exchange.range(),
+                None => change.range,
+            });
+        }
+        self.found.make_room(longest);
+        self.of_sites = self.ranges.len();
+        for change in &self.changes {
+            let exit_stubs = change.exit_stubs.iter().map(|exit_stub| exit_stub.slot.range());
+            let stub = change.installed.stub.iter().map(|stub| stub.slot.range());
+            self.ranges.extend(exit_stubs.chain(stub));
+        }
+        self.level = match (self.is_live(), ends) {
+            // protection: invalidation-is-immediate
+            (true, true) => Level::Immediate,
+            (true, false) => Level::Eventual,
+            (false, _) => stopped,
+        };
+        self.hold_memories()
+    }
+
+    /// Finds the memories of the quiescent sites.
+    fn hold_memories(&mut self) -> Result<()> {
+        let quiescent = self.changes.iter().take(self.quiescent);
+        let mut before: Option<&Arc<dyn CodeMemory>> = None;
+        for (number, change) in quiescent.enumerate() {
+            let memory = change.site.memory_at(change.range.start())?;
+            match self.memories.last_mut() {
+                Some(last) if before.is_some_and(|before| Arc::ptr_eq(before, memory)) => {
+                    last.changes.end += 1
+                }
+                _ => self.memories.push(SameMemory::of(memory, number..number + 1)),
+            }
+            before = Some(memory);
+        }
+        let mut memories = self.memories.iter_mut();
+        memories.try_for_each(|memory| memory.cover(&self.changes))
+    }
+
+    /// The changes of live sites, to be undone or retired.
+    pub(super) fn live_mut(&mut self) -> &mut [SiteChange] {
+        let live = self.changes.get_mut(self.quiescent..);
+        live.or_abort("quiescent changes are some of all")
+    }
+
+    /// The changes of live sites.
+    #[inline]
+    pub(super) fn live(&self) -> &[SiteChange] {
+        let live = self.changes.get(self.quiescent..);
+        live.or_abort("quiescent changes are some of all")
+    }
+
+    /// What is published of stubs and exit stubs.
+    pub(super) fn outside(&self) -> &[CodeRange] {
+        let outside = self.ranges.get(self.of_sites..);
+        outside.or_abort("the ranges of sites are some of all")
+    }
+
+    /// Whether there are changes, all of them of live sites, so that no thread has to be stopped.
+    #[inline]
+    pub(super) fn is_live(&self) -> bool {
+        self.quiescent == 0 && !self.changes.is_empty()
+    }
+
+    /// Puts what was committed into the journal.
+    pub(super) fn file(&self, journal: &mut Journal) {
+        let mut chapter = journal.chapter(self.changes.len(), self.time);
+        for (change, write) in self.changes.iter().zip(&self.writes) {
+            chapter.add(&Record {
+                site: change.site.key(),
+                addr: write.at,
+                // What has been replaced is in its place.
+                // protection: journal-has-both-sides
+                generation: change.installed.generation + 1,
+                became: change.status,
+                before: &write.old,
+                after: &write.new,
+            });
+        }
+    }
+
+    /// Gives up all that it refers to, and keeps the room; what was installed is room for what is
+    /// to be, if that is not too much.
+    #[allow(clippy::vec_box, reason = "the boxes are the room")]
+    pub(super) fn clear(&mut self, room: &mut Vec<Box<Installed>>) {
+        // protection: room-has-no-changes
+        for change in self.changes.drain(..) {
+            room.push(change.installed);
+        }
+        room.truncate(FEW);
+        self.writes.clear();
+        self.memories.clear();
+        self.ranges.clear();
+        self.invalidated.clear();
+        self.found.clear();
+        (self.has_code, self.exposed) = (false, false);
+        self.prepared = Duration::ZERO;
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use crate::invariant::tests::last_words;
+
+    #[test]
+    fn a_commit_that_has_lost_count_of_its_writes_writes_nothing_and_ends() {
+        let set = ChangeSet {
+            quiescent: 1,
+            of_sites: 1,
+            ..ChangeSet::default()
+        };
+        let words = last_words(|| assert!(set.live().is_empty()));
+        assert!(words.contains("quiescent changes are some of all"), "{words}");
+        let words = last_words(|| assert!(set.outside().is_empty()));
+        assert!(words.contains("the ranges of sites are some of all"), "{words}");
+    }
+}
