@@ -17,5 +17,5 @@ pub use patchpoint_asm::sequence::{
     TargetAddr, arg, assemble, assemble_out_of_line, assemble_stub, assemble_template, float_arg,
     float_result, live, location, reg, result, stub_len, temp, text,
 };
-pub(crate) use patchpoint_asm::sequence::{Outline, Variant, class, is_single};
+pub(crate) use patchpoint_asm::sequence::{Outline, class, is_single};
 pub use patchpoint_asm::{Cond, Error, ErrorKind, Extension, Label, Width};

@@ -19,7 +19,7 @@ use crate::arch::{OnReturn, SiteContext};
 use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
 use crate::memory::short;
-use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target, Variant};
+use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 
@@ -237,7 +237,8 @@ impl<'a> Preparation<'a> {
             if let Some(filled) = filled {
                 new.returns.clear();
                 new.returns.extend(filled.returns);
-                new.describe_like(status, filled.like, sequence.outline());
+                // protection: the-installed-sequence-is-the-one-asked-for
+                new.describe(status, Some(sequence.clone()));
                 return Ok(filled.used);
             }
         }
@@ -268,7 +269,7 @@ impl<'a> Preparation<'a> {
     /// What is [put](Self::put) there stands for a sequence, or for what was there.
     pub(super) fn describe(&mut self, status: Status, sequence: Option<&Sequence>) {
         let new = &mut self.new;
-        new.describe(status, sequence.map(Variant::from));
+        new.describe(status, sequence.cloned());
     }
 
     /// What stands in the site, and what has been put to stand there.
@@ -278,7 +279,7 @@ impl<'a> Preparation<'a> {
 
     /// The sequence that stands in the site now.
     pub(super) fn installed_sequence(&self) -> Option<Sequence> {
-        self.state.installed.sequence.as_ref().map(Variant::sequence)
+        self.state.installed.sequence.clone()
     }
 
     /// The kind of site for which there may be templates.

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
-use crate::sequence::{Outline, Sequence, Variant};
+use crate::sequence::Sequence;
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
 
@@ -77,7 +77,7 @@ pub(super) struct Installed {
     /// Offsets to which calls of the bytes return. Ascending.
     pub(super) returns: ReturnOffsets,
     /// The sequence that stands there now, or stood there when it was invalidated.
-    pub(super) sequence: Option<Variant>,
+    pub(super) sequence: Option<Sequence>,
     pub(super) stub: Option<Box<Stub>>,
     /// Counts the changes.
     pub(super) generation: u64,
@@ -165,19 +165,9 @@ impl Default for Installed {
 
 impl Installed {
     /// Says what its bytes are, and for which sequence they stand.
-    pub(super) fn describe(&mut self, status: Status, sequence: Option<Variant>) {
+    pub(super) fn describe(&mut self, status: Status, sequence: Option<Sequence>) {
         self.status = status;
         self.sequence = sequence;
-    }
-
-    /// The same, for the sequence of that outline; the words of `like` are the same.
-    #[inline]
-    pub(super) fn describe_like(&mut self, status: Status, like: &Sequence, outline: &Outline) {
-        self.status = status;
-        match &mut self.sequence {
-            Some(before) => before.become_like(like, outline),
-            none => *none = Some(Variant::of(like, outline)),
-        }
     }
 
     /// What stands in a site that has not been changed.
@@ -339,6 +329,7 @@ pub(super) struct States {
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
     /// What commits were made of that is not in the journal yet.
+    #[allow(clippy::vec_box, reason = "a commit hands over a pointer")]
     unfiled: Vec<Box<ChangeSet>>,
     /// The room that one before took, for the next.
     spare: Option<Box<ChangeSet>>,
@@ -349,9 +340,10 @@ pub(super) struct States {
 
 impl States {
     pub(super) fn new(journal: usize) -> Self {
-        let mut states = Self::default();
-        states.journal = Journal::new(journal);
-        states
+        Self {
+            journal: Journal::new(journal),
+            ..Self::default()
+        }
     }
 
     /// Gives a site its state.

@@ -95,8 +95,6 @@ enum FilledFrom {
 
 /// Code that was filled and admitted.
 pub(super) struct Filled<'t> {
-    /// A sequence of the same outline but for the values and targets.
-    pub(super) like: &'t Sequence,
     pub(super) returns: &'t [u32],
     pub(super) used: Len,
 }
@@ -181,7 +179,6 @@ impl Templates {
             return Err(verify::Error::Filled { site: name() }.into());
         }
         Ok(Some(Filled {
-            like: &template.sequence,
             returns: &template.returns,
             used: template.used,
         }))

@@ -108,7 +108,7 @@ fn environment(engine: &Engine, site: &Site) -> Environment {
 fn installed(engine: &Engine, site: &Site) -> Sequence {
     let states = engine.shared.states.lock();
     let installed = &states.of(site.key()).unwrap().installed;
-    installed.sequence.as_ref().unwrap().sequence()
+    installed.sequence.clone().unwrap()
 }
 
 #[test]

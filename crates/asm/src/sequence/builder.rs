@@ -157,13 +157,6 @@ impl Sequence {
         &self.body.outline
     }
 
-    /// One with other operations.
-    pub(super) fn with_operations(&self, operations: impl IntoIterator<Item = Operation>) -> Self {
-        let mut sequence = Self::new();
-        sequence.set_in_place_only(self.is_in_place_only());
-        operations.into_iter().fold(sequence, Self::push)
-    }
-
     /// A sequence that does nothing: only nops.
     #[must_use]
     pub fn new() -> Self {

@@ -36,7 +36,6 @@ mod scratch;
 #[cfg(test)]
 mod tests;
 pub mod text;
-mod variant;
 
 pub use assemble::{
     Assembled, Environment, Fit, Stub, StubCode, assemble, assemble_out_of_line, assemble_stub,
@@ -49,4 +48,3 @@ pub use operand::{
     result, temp,
 };
 pub use outline::{Outline, class, is_single};
-pub use variant::Variant;

@@ -12,7 +12,7 @@
 //! a value is a signed or an unsigned number, and of their own 0, 1 and -1, for which there are
 //! shorter instructions.
 
-use smallvec::{Array, SmallVec, smallvec};
+use smallvec::{SmallVec, smallvec};
 
 use patchpoint_isa::OnReturn;
 
@@ -33,17 +33,6 @@ pub struct Outline {
     pub(super) targets: SmallVec<[Target; 2]>,
     /// Whether the code depends on more than is here: bytes of its own, fixed addresses of data.
     lacks: bool,
-}
-
-/// Gives a list the items of another, in its place if there are as many: a list that is made
-/// elsewhere is moved.
-#[inline]
-pub(super) fn assign<A: Array<Item: Copy>>(list: &mut SmallVec<A>, items: &[A::Item]) {
-    match list.len() == items.len() {
-        // protection: lists-are-assigned-whole
-        true => list.copy_from_slice(items),
-        false => *list = SmallVec::from_slice(items),
-    }
 }
 
 /// Values of a sequence, in their order.
@@ -284,6 +273,8 @@ fn wide(width: Width, extension: Extension) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use llvm_stackmaps::addr::CodeAddr;
+
     use super::super::builder::Sequence;
     use super::super::operand::{Field, arg, result};
     use super::*;
@@ -293,6 +284,44 @@ mod tests {
             .guard_eq(u32::at(arg(0), 4), shape, Target::Miss)
             .load(result(), u64::at(arg(0), at))
             .and(result(), shape)
+    }
+
+    /// Every operation that has values or targets.
+    fn all(n: u64) -> Sequence {
+        let (disp, addr) = (n as i32, CodeAddr::new(0x1_0000 + n));
+        Sequence::new()
+            .guard_eq(u32::at(arg(0), 4 + disp), 0x1234 + n, Target::Miss)
+            .guard_ne(u32::of(arg(0)), 0x2234 + n, Target::to(addr))
+            .load(result(), u64::at(arg(0), 8 + disp))
+            .mov(result(), 0x3234 + n)
+            .and(result(), 0x4234 + n)
+            .add(result(), 0x55u64 + n)
+            .shift_left(result(), 3)
+            .store(u16::at(arg(0), 12 + disp), 0x65u64 + n)
+            .atomic_add(u64::at(arg(0), 16 + disp), 0x75u64 + n)
+            .call_to(CodeAddr::new(0x2_0000 + n), OnReturn::PreservesAll)
+            .jump(Target::to(addr))
+    }
+
+    #[test]
+    fn what_varies_of_each_operation_is_in_the_values_and_targets() {
+        let (one, other) = (all(0), all(1));
+        let (one, other) = (one.outline(), other.outline());
+        assert_eq!(one.words, other.words);
+        // Two guards of two values or one, a load, a constant, a mask, an addend, two stores of two.
+        assert_eq!((one.values.len(), one.targets.len()), (11, 3));
+        let differ = one
+            .values
+            .iter()
+            .zip(&other.values)
+            .filter(|(one, other)| one != other);
+        assert_eq!(differ.count(), 11);
+        let differ = one
+            .targets
+            .iter()
+            .zip(&other.targets)
+            .filter(|(one, other)| one != other);
+        assert_eq!(differ.count(), 2);
     }
 
     #[test]
