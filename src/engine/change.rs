@@ -21,7 +21,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::fault::Found;
-use super::journal::{Journal, Record};
+use super::journal::Record;
 use super::live::JumpExchange;
 use super::retire::Until;
 use super::state::{ExitStub, Installed, StateIndex, States, Status, Stub};
@@ -418,21 +418,19 @@ impl ChangeSet {
         self.quiescent == 0 && !self.changes.is_empty()
     }
 
-    /// Puts what was committed into the journal.
-    pub(super) fn file(&self, journal: &mut Journal) {
-        let mut chapter = journal.chapter(self.changes.len(), self.time);
-        for (change, write) in self.changes.iter().zip(&self.writes) {
-            chapter.add(&Record {
-                site: change.site.key(),
-                addr: write.at,
-                // What has been replaced is in its place.
-                // protection: journal-has-both-sides
-                generation: change.installed.generation + 1,
-                became: change.status,
-                before: &write.old,
-                after: &write.new,
-            });
-        }
+    /// What was committed, for the journal.
+    pub(super) fn records(&self) -> impl ExactSizeIterator<Item = Record<'_>> {
+        let both = self.changes.iter().zip(&self.writes);
+        both.map(|(change, write)| Record {
+            site: change.site.key(),
+            addr: write.at,
+            // What has been replaced is in its place.
+            // protection: journal-has-both-sides
+            generation: change.installed.generation + 1,
+            became: change.status,
+            before: &write.old,
+            after: &write.new,
+        })
     }
 
     /// Gives up all that it refers to, and keeps the room; what was installed is room for what is

@@ -113,7 +113,7 @@ impl ChangeSet {
         // which of the sites lead there: everything stays, for good.
         let mut set = ManuallyDrop::new(set);
         // protection: panics-free-nothing-in-use
-        if set.write_all(shared, states).is_err() {
+        if set.apply(shared, states).is_err() {
             let error = set.fail(shared, states, since);
             let made = ManuallyDrop::into_inner(set).take_made();
             shared.give_back(made);
@@ -123,17 +123,25 @@ impl ChangeSet {
             sites: set.changes.len(),
             invalidated: set.invalidated.len(),
         };
+        ManuallyDrop::into_inner(set).record(shared, states, since);
+        Ok(receipt)
+    }
+
+    /// Makes what was written the state of the sites, and tells of it. The journal has it when the
+    /// next transaction is prepared: see [`super::journal`].
+    #[inline]
+    fn record(self: Box<Self>, shared: &Shared, states: &mut States, since: Option<Instant>) {
+        let mut set = self;
         // protection: observers-are-told-of-what-is-final
         set.install(states);
         let replaced = set.has_code.then(|| set.settle(shared, states));
-        states.leave(ManuallyDrop::into_inner(set));
+        states.leave(set);
         if let Some(replaced) = replaced {
             shared.give_back(replaced);
         }
         if let Some(since) = since {
             observe::committed(shared, states, since);
         }
-        Ok(receipt)
     }
 
     /// Gives back what was allocated for changes that were not made.
@@ -156,8 +164,9 @@ impl ChangeSet {
         made
     }
 
+    /// Compares the sites, writes them, publishes and reads back: all of them, or none.
     #[inline]
-    fn write_all(&mut self, shared: &Shared, states: &States) -> Outcome {
+    fn apply(&mut self, shared: &Shared, states: &States) -> Outcome {
         if live::has_traps(self.live()) {
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
             // protection: trap-is-current-before-it-is-noted
@@ -167,13 +176,13 @@ impl ChangeSet {
             self.found.check(noted)?;
         }
         match self.is_live() {
-            true => self.write_live(shared, states),
-            false => self.write_stopped(shared, states),
+            true => self.apply_live(shared, states),
+            false => self.apply_stopped(shared, states),
         }
     }
 
     /// Exchanges the patchable jumps of a transaction that has only live sites, and publishes once.
-    fn write_live(&mut self, shared: &Shared, states: &States) -> Outcome {
+    fn apply_live(&mut self, shared: &Shared, states: &States) -> Outcome {
         // protection: live-current-before-the-exchange
         self.check_current(states)?;
         self.time.take();
@@ -191,7 +200,7 @@ impl ChangeSet {
     /// Writes the quiescent sites while the world is stopped, and exchanges the patchable jumps of
     /// live ones among them.
     #[inline]
-    fn write_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
+    fn apply_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
         let mut vacated = Vec::new();
         if shared.stops_anywhere {
             vacated = self.vacated(states);
@@ -205,7 +214,7 @@ impl ChangeSet {
                     false => Writing::try_enter(),
                 };
                 match entered {
-                    Some(_writing) => written = self.write_while(shared, states, stopped),
+                    Some(_writing) => written = self.apply_while(shared, states, stopped),
                     None => forks = true,
                 }
             });
@@ -222,14 +231,16 @@ impl ChangeSet {
 
     /// What happens while the world is stopped. It neither allocates nor frees: see
     /// [`super::fault`].
-    fn write_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Outcome {
+    fn apply_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Outcome {
         // Not before: only now does no thread start to run code that had not been run.
         // protection: stopped-before-the-check
         self.check_current(states)?;
         // Here, as behind the serialization nothing else goes on beside it.
         self.time.take();
         let publisher = &shared.publisher;
-        live::exchange(publisher, self)?;
+        if !self.live().is_empty() {
+            live::exchange(publisher, self)?;
+        }
         let written = self.write(stopped, publisher);
         if written.is_err() {
             // protection: live-goes-back-with-the-quiescent

@@ -89,64 +89,33 @@ impl Journal {
         }
     }
 
-    /// So many changes were made then, which are to be added: of many, as many of the last as the
+    /// Adds the changes of a transaction, which were made then: of many, as many of the last as the
     /// ring can hold.
-    pub(super) fn chapter(&mut self, changes: usize, time: CoarseTime) -> Chapter<'_> {
-        let number = self.recorded;
-        self.recorded += changes as u64;
-        Chapter {
-            over: changes.saturating_sub(self.capacity),
-            journal: self,
-            number,
-            time,
+    pub(super) fn add<'r>(&mut self, time: CoarseTime, changes: impl ExactSizeIterator<Item = Record<'r>>) {
+        let first = self.recorded + 1;
+        self.recorded += changes.len() as u64;
+        let too_many = changes.len().saturating_sub(self.capacity);
+        for (number, record) in (first..).zip(changes).skip(too_many) {
+            // protection: journal-is-bounded
+            if self.ring.len() < self.capacity {
+                self.ring.push(Kept::of(number, time, &record));
+                continue;
+            }
+            // Of a ring that can hold none, all changes are too many.
+            let oldest = self.ring.get_mut(self.oldest);
+            let oldest = oldest.expect("a full ring has an oldest change");
+            oldest.become_that_of(number, time, &record);
+            self.oldest = match self.oldest + 1 {
+                end if end >= self.capacity => 0,
+                next => next,
+            };
         }
-    }
-
-    /// Keeps a change, in the place of the oldest if the ring is full.
-    #[inline]
-    fn keep(&mut self, (number, time): (u64, CoarseTime), record: &Record<'_>) {
-        // protection: journal-is-bounded
-        if self.ring.len() < self.capacity {
-            self.ring.push(Kept::of(number, time, record));
-            return;
-        }
-        // Of a ring that can hold none, all changes are too many: see `chapter`.
-        let oldest = self.ring.get_mut(self.oldest);
-        let oldest = oldest.expect("a full ring has an oldest change");
-        oldest.become_that_of(number, time, record);
-        self.oldest = match self.oldest + 1 {
-            end if end >= self.capacity => 0,
-            next => next,
-        };
     }
 
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
         let both = self.ring.split_at_checked(self.oldest);
         let (newer, older) = both.expect("the oldest change is in the ring");
         older.iter().chain(newer).map(Kept::entry).collect()
-    }
-}
-
-/// The changes of a transaction on their way into the journal.
-pub(super) struct Chapter<'j> {
-    journal: &'j mut Journal,
-    /// That of the last change that was added.
-    number: u64,
-    time: CoarseTime,
-    /// How many of the next are too many.
-    over: usize,
-}
-
-impl Chapter<'_> {
-    /// Adds the next change.
-    #[inline]
-    pub(super) fn add(&mut self, record: &Record<'_>) {
-        self.number += 1;
-        if self.over > 0 {
-            self.over -= 1;
-            return;
-        }
-        self.journal.keep((self.number, self.time), record);
     }
 }
 
@@ -218,8 +187,7 @@ mod tests {
     }
 
     fn change(journal: &mut Journal, addrs: &[u64]) {
-        let mut chapter = journal.chapter(addrs.len(), CoarseTime::now());
-        addrs.iter().for_each(|addr| chapter.add(&record(*addr)));
+        journal.add(CoarseTime::now(), addrs.iter().map(|addr| record(*addr)));
     }
 
     fn kept(journal: &Journal) -> Vec<(u64, u64)> {
@@ -262,7 +230,7 @@ mod tests {
                 after,
                 ..record(before.len() as u64)
             };
-            journal.chapter(1, CoarseTime::now()).add(&one);
+            journal.add(CoarseTime::now(), std::iter::once(one));
             let entry = journal.entries().remove(0);
             assert_eq!((&*entry.before, &*entry.after), (before, after));
             assert_eq!(entry.generation, entry.addr.get());

@@ -224,16 +224,8 @@ fn refused(site: &Site, what: &'static str) -> Error {
 
 /// Exchanges the patchable jumps of the live sites, or none. What the new patchable jumps branch to
 /// is in every instruction cache before they are.
-#[inline]
+#[inline(never)] // Most transactions have none.
 pub(super) fn exchange(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
-    match set.live().is_empty() {
-        true => Ok(()),
-        false => exchange_some(publisher, set),
-    }
-}
-
-#[inline(never)]
-fn exchange_some(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
     // protection: live-old-bytes-are-compared
     compare(set, Side::Old)?;
     let maintained = publisher.maintain(set.outside());

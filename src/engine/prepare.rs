@@ -219,44 +219,70 @@ impl<'a> Preparation<'a> {
         }
     }
 
+    /// The site gets the sequence: by a template that is filled with its values, or assembled and
+    /// checked.
     fn patch(&mut self, sequence: &Sequence, status: Status) -> Result<Len> {
         let environment = self.environment(sequence, None)?;
-        let stage = latency::enter(Stage::Assemble);
         let kind = self.kind().filter(|_| sequence.outline().is_whole());
         if let Some(kind) = kind {
-            let (site, templates) = (self.site, self.templates.borrow());
-            let new = &mut self.new;
-            let asked = sequence.outline();
-            let filled = templates.fill(
-                (kind, asked, &self.state.lasting.template),
-                self.state.lasting.range,
-                &environment,
-                &mut new.bytes,
-                || site.name(),
-            )?;
-            if let Some(filled) = filled {
-                new.returns.clear();
-                new.returns.extend(filled.returns);
-                // protection: the-installed-sequence-is-the-one-asked-for
-                new.describe(status, Some(sequence.clone()));
-                return Ok(filled.used);
+            if let Some(used) = self.fill(kind, sequence, &environment, status)? {
+                return Ok(used);
             }
         }
-        stage.end();
+        let assembled = self.lower(kind, sequence, &environment)?;
+        self.put(&assembled.code, &assembled.return_offsets);
+        self.describe(status, Some(sequence));
+        Ok(assembled.used)
+    }
+
+    /// Fills the template of the sequence for this kind of site. `None` if there is none, or it
+    /// cannot hold the values.
+    fn fill(
+        &mut self,
+        kind: u32,
+        sequence: &Sequence,
+        environment: &Environment,
+        status: Status,
+    ) -> Result<Option<Len>> {
+        let _stage = latency::enter(Stage::Assemble);
+        let (site, new, templates) = (self.site, &mut self.new, self.templates.borrow());
+        let filled = templates.fill(
+            (kind, sequence.outline(), &self.state.lasting.template),
+            self.state.lasting.range,
+            environment,
+            &mut new.bytes,
+            || site.name(),
+        )?;
+        let Some(filled) = filled else {
+            return Ok(None);
+        };
+        new.returns.clear();
+        new.returns.extend(filled.returns);
+        // protection: the-installed-sequence-is-the-one-asked-for
+        new.describe(status, Some(sequence.clone()));
+        Ok(Some(filled.used))
+    }
+
+    /// Assembles the sequence and checks it. The second time that one like it is asked for at this
+    /// kind of site, it is kept as a template.
+    fn lower(
+        &mut self,
+        kind: Option<u32>,
+        sequence: &Sequence,
+        environment: &Environment,
+    ) -> Result<Assembled> {
         let kind = kind.filter(|kind| self.templates.borrow_mut().note(*kind, sequence.outline()));
         let assemble = match kind {
             Some(_) => sequence::assemble_template,
             None => sequence::assemble,
         };
-        let assembled = self.assemble(assemble, sequence, &environment)?;
+        let assembled = self.assemble(assemble, sequence, environment)?;
         let _stage = latency::enter(Stage::Assemble);
         if let Some(kind) = kind.filter(|_| self.new.stub.is_none()) {
             let mut templates = self.templates.borrow_mut();
-            templates.keep((kind, sequence), self.site, &environment, &assembled);
+            templates.keep((kind, sequence), self.site, environment, &assembled);
         }
-        self.put(&assembled.code, &assembled.return_offsets);
-        self.describe(status, Some(sequence));
-        Ok(assembled.used)
+        Ok(assembled)
     }
 
     /// Puts what is to stand in the site, and the offsets to which calls of it return.

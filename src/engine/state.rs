@@ -489,7 +489,7 @@ impl States {
     /// memories.
     pub(super) fn file(&mut self) {
         for mut set in self.unfiled.drain(..) {
-            set.file(&mut self.journal);
+            self.journal.add(set.time, set.records());
             if set.changes.len() <= FEW {
                 set.clear(&mut self.installed);
                 self.spare = Some(set);
