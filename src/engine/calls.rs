@@ -1,4 +1,4 @@
-//! Call sites: led to another function, and back.
+//! Call sites: made to call another function, and the first one again.
 //!
 //! Problem: every call of a function is to go to another one, while threads make those calls; an
 //! instruction of a compiler's is where it is, and reaches as far as it reaches. Approach: the call
@@ -7,11 +7,11 @@
 //! first instruction of a function, as linkers' stubs do.
 //!
 //! Under execution, a distance that lies in one naturally aligned word is exchanged by one store.
-//! Other calls are led, once, when the module is armed, to a *gate* of their own: a stub near the
-//! code that is a jump where a patchable jump would stand. From then on the call never changes, and
+//! Other calls get, once, when the module is armed, a *gate* of their own as their target: a stub near the
+//! code that is a jump at a place where a patchable jump can be. From then on the call never changes, and
 //! the gate's jump is exchanged as patchable jumps are. It costs such a call one jump.
 //!
-//! On PowerPC every call that may be led elsewhere goes to a stub that saves the caller's TOC
+//! On PowerPC every call that may be retargeted goes to a stub that saves the caller's TOC
 //! pointer, as the linker's do: the function may have another, and the caller restores its own
 //! behind the call.
 //!
@@ -43,10 +43,10 @@ use patchpoint_asm::backend_of;
 use patchpoint_asm::live::PatchableJump;
 use patchpoint_link::stubs;
 
-/// The room for a gate: a jump, and what brings it to where a patchable jump can stand.
+/// The room for a gate: a jump, and what brings it to where a patchable jump can be.
 const GATE: Len = Len::new(16);
 
-/// The jump of its own that a call leads to.
+/// The jump of its own that is a call's target.
 pub(super) struct Gate {
     /// All bytes of it.
     range: CodeRange,
@@ -102,7 +102,7 @@ impl Engine {
     }
 }
 
-/// What leads a call to a function.
+/// What makes a call one of that function.
 pub(super) fn sequence(to: CodeAddr) -> Sequence {
     // SAFETY: `retarget` is unsafe, and demands of `to` that it can be called there; nobody else has such sites changed.
     Sequence::new().jump(unsafe { Target::addr(to) })
@@ -123,7 +123,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
             let [Target::Addr(to)] = sequence.outline().targets() else {
                 return Err(Error::CallSiteOnly { site: site.name() });
             };
-            let new = lead(preparation, &branch, &original, to.get())?;
+            let new = branch_to(preparation, &branch, &original, to.get())?;
             (new, Status::Patched, Some(sequence))
         }
         _ => return Err(Error::CallSiteOnly { site: site.name() }),
@@ -159,8 +159,8 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
     Ok(used)
 }
 
-/// The bytes of the branch that leads to a function, by a stub if it has to.
-fn lead(
+/// The bytes of the branch to a function, by a stub if it has to.
+fn branch_to(
     preparation: &mut Preparation<'_>,
     branch: &Branch<'_>,
     original: &[u8],
@@ -199,7 +199,7 @@ impl Branch<'_> {
         }
     }
 
-    /// Its bytes, checked, when it leads to an address; `None` if it does not reach.
+    /// Its bytes, checked, when it goes to an address; `None` if it does not reach.
     fn to(&self, site: &Site, original: &[u8], to: CodeAddr) -> Result<Option<Vec<u8>>> {
         let arch = site.module().arch();
         let context = self.context(site);
@@ -328,7 +328,7 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
     }
 }
 
-/// Makes a gate that leads where the call does, and leads the call there.
+/// Makes a gate with the target of the call, and makes the call go to the gate.
 fn put_gate(shared: &Shared, arming: &mut Arming) -> Result<()> {
     let site = arming.site.clone();
     let arch = site.module().arch();

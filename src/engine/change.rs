@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::fault::Found;
+use super::fault::FirstFault;
 use super::journal::Record;
 use super::live::JumpExchange;
 use super::retire::Until;
@@ -43,13 +43,13 @@ pub(super) enum Side {
 /// What is written of a site: the bytes at an address before and after. They lie beside each other,
 /// and those of one site beside those of the next, so that comparing and writing a transaction reads
 /// memory in its order: as parts of [`SiteChange`], a batch takes two fifths longer.
-pub(super) struct Write {
+pub(super) struct SiteWrite {
     pub(super) at: CodeAddr,
     old: Bytes,
     new: Bytes,
 }
 
-impl Write {
+impl SiteWrite {
     #[inline]
     pub(super) fn side(&self, side: Side) -> &[u8] {
         match side {
@@ -119,7 +119,9 @@ impl OldStub {
             Some(_) if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
             // Threads that execute quiescent modules need not report.
             // protection: reports-are-of-live-modules
-            Some(stub) if !is_live && (stub.calls || stub.is_led_to()) => Self::Retired(Until::GracePeriod),
+            Some(stub) if !is_live && (stub.calls || stub.is_referenced()) => {
+                Self::Retired(Until::GracePeriod)
+            }
             Some(_) if !is_live => Self::Freed,
             // protection: stub-that-calls-waits-for-quiescence
             Some(stub) if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
@@ -196,7 +198,7 @@ impl SameMemory {
 
     /// The number of the first of its changes whose site does not hold this side.
     #[inline]
-    pub(super) fn first_unlike(&self, writes: &[Write], side: Side) -> memory::Result<Option<usize>> {
+    pub(super) fn first_unlike(&self, writes: &[SiteWrite], side: Side) -> memory::Result<Option<usize>> {
         let own = self.of_all(writes);
         let unlike = match &self.memory {
             // The engine has refused the transaction in a fork's child.
@@ -211,7 +213,7 @@ impl SameMemory {
     /// # Errors
     /// The memory refuses one; those before have been written then.
     #[inline]
-    pub(super) fn write_all(&self, writes: &[Write]) -> memory::Result<()> {
+    pub(super) fn write_all(&self, writes: &[SiteWrite]) -> memory::Result<()> {
         let mut own = self.of_all(writes).iter();
         match &self.memory {
             HeldMemory::Own(alias) => own.try_for_each(|write| alias.write_here(write.at, &write.new)),
@@ -245,7 +247,7 @@ impl SameMemory {
     }
 
     /// What a site is after its roll-back, unless that is what it should be.
-    pub(super) fn fate(&self, write: &Write) -> Option<Fate> {
+    pub(super) fn fate(&self, write: &SiteWrite) -> Option<Fate> {
         let holds = |side| self.get().holds(write.at, write.side(side)) == Ok(true);
         match (holds(Side::Old), self.good) {
             (true, true) => None,
@@ -260,7 +262,7 @@ impl SameMemory {
 /// The number of the first write whose site does not hold this side.
 #[inline]
 fn first_unlike(
-    writes: &[Write],
+    writes: &[SiteWrite],
     side: Side,
     holds: impl Fn(CodeAddr, &[u8]) -> memory::Result<bool>,
 ) -> memory::Result<Option<usize>> {
@@ -276,7 +278,7 @@ fn first_unlike(
 pub(super) struct ChangeSet {
     pub(super) changes: Vec<SiteChange>,
     /// What is written of each.
-    pub(super) writes: Vec<Write>,
+    pub(super) writes: Vec<SiteWrite>,
     /// How many of them are of quiescent sites: the first.
     pub(super) quiescent: usize,
     /// The memories of quiescent sites.
@@ -291,7 +293,7 @@ pub(super) struct ChangeSet {
     pub(super) has_code: bool,
     /// Sites that were left as they are, as they have been invalidated.
     pub(super) invalidated: Vec<Site>,
-    pub(super) found: Found,
+    pub(super) found: FirstFault,
     /// Whether a commit that has failed had exchanged patchable jumps before: threads may be where
     /// they branched to.
     pub(super) exposed: bool,
@@ -316,7 +318,7 @@ impl Default for ChangeSet {
             level: Level::Immediate,
             has_code: false,
             invalidated: Vec::new(),
-            found: Found::default(),
+            found: FirstFault::default(),
             exposed: false,
             time: CoarseTime::default(),
             prepared: Duration::ZERO,
@@ -346,7 +348,7 @@ impl ChangeSet {
                 "the checker has seen to it that a site keeps its length"
             );
             longest = longest.max(new.len());
-            self.writes.push(Write {
+            self.writes.push(SiteWrite {
                 at: change.range.start(),
                 old: short::of(old),
                 new: short::of(new),

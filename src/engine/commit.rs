@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::fault::{self, Fault, Outcome};
 use super::live;
-use super::observe::{self, Boxed, Given, Owner};
+use super::observe::{self, Boxed, CodeOwner, FreedCode};
 use super::retire::RetiredCode;
 use super::state::{ReturnOffsets, States, Status};
 use super::{Engine, Receipt, Shared};
@@ -57,7 +57,7 @@ impl<'e> Prepared<'e> {
         }
     }
 
-    /// Stops the world, compares what stands in the sites with what should, writes, publishes and
+    /// Stops the world, compares what the sites hold with what they should, writes, publishes and
     /// reads back.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<'e> Prepared<'e> {
 }
 
 impl Drop for Prepared<'_> {
-    /// What is there was never committed: nothing leads to it, and nobody was told of it.
+    /// What is there was never committed: nothing branches to it, and nobody was told of it.
     fn drop(&mut self) {
         if let Some(set) = &mut self.set {
             // protection: stubs-of-dropped-transactions-are-freed
@@ -109,14 +109,14 @@ impl ChangeSet {
             // protection: code-is-told-before-it-is-reached
             shared.tell_made(&set);
         }
-        // From here on threads may go where it leads. If the world or a memory panics, nobody knows
-        // which of the sites lead there: everything stays, for good.
+        // From here on threads may go to its stubs. If the world or a memory panics, nobody knows
+        // which of the sites branch there: everything stays, for good.
         let mut set = ManuallyDrop::new(set);
         // protection: panics-free-nothing-in-use
         if set.apply(shared, states).is_err() {
             let error = set.fail(shared, states, since);
             let made = ManuallyDrop::into_inner(set).take_made();
-            shared.give_back(made);
+            shared.free_code(made);
             return Err(shared.refused(states, error, since).into());
         }
         let receipt = Receipt {
@@ -137,7 +137,7 @@ impl ChangeSet {
         let replaced = set.has_code.then(|| set.settle(shared, states));
         states.leave(set);
         if let Some(replaced) = replaced {
-            shared.give_back(replaced);
+            shared.free_code(replaced);
         }
         if let Some(since) = since {
             observe::committed(shared, states, since);
@@ -153,8 +153,8 @@ impl ChangeSet {
 
     /// What was allocated for changes that were not made, and is kept by nobody.
     #[cold]
-    fn take_made(&mut self) -> Given {
-        let mut made = Given::new();
+    fn take_made(&mut self) -> FreedCode {
+        let mut made = FreedCode::new();
         for change in &mut self.changes {
             let stub = change.take_stub().map(|stub| (stub.owner, stub.slot));
             let exit_stubs = change.exit_stubs.drain(..);
@@ -312,9 +312,9 @@ impl ChangeSet {
     /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced.
     /// Runs no code of others. Returns the stubs in which no thread is.
     #[inline(never)]
-    fn settle(&mut self, shared: &Shared, states: &mut States) -> Given {
+    fn settle(&mut self, shared: &Shared, states: &mut States) -> FreedCode {
         let since = (Moment::now(), shared.observers.now());
-        let mut replaced = Given::new();
+        let mut replaced = FreedCode::new();
         for change in &mut self.changes {
             states.keep_exit_stubs(change.index, &mut change.exit_stubs);
             replaced.extend(change.settle(states, since));
@@ -360,7 +360,7 @@ fn is_current(change: &SiteChange, states: &States) -> bool {
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's
 /// first byte a thread executes the new bytes from their start; the return offsets that the new
-/// bytes keep are left out. Calls return to no others than those of the bytes that stand there, and
+/// bytes keep are left out. Calls return to no others than those of the bytes that are installed, and
 /// of those before them; what a call at the end returns to is behind the site. A stub that is given
 /// back at once must be left too; it does not call.
 fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vacated> {
@@ -388,8 +388,12 @@ fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vaca
 }
 
 impl SiteChange {
-    /// Finds a place for the stub of what it has replaced, or returns it if it can be given back.
-    fn settle(&mut self, states: &mut States, since: (Moment, Option<Instant>)) -> Option<(Owner, StubSlot)> {
+    /// Finds a place for the stub of what it has replaced, or returns it if it can be freed.
+    fn settle(
+        &mut self,
+        states: &mut States,
+        since: (Moment, Option<Instant>),
+    ) -> Option<(CodeOwner, StubSlot)> {
         let stub = self.take_stub()?;
         match self.old_stub {
             OldStub::Retired(until) => states.retired.retire(until, RetiredCode::stub(stub, since)),

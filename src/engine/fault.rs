@@ -4,7 +4,7 @@
 //! is therefore noted by number, in room that was made before, and told in full when the threads go
 //! on.
 
-use super::change::{ChangeSet, Side, SiteChange, Write};
+use super::change::{ChangeSet, Side, SiteChange, SiteWrite};
 use crate::addr::CodeAddr;
 use crate::error::{Error, SiteName};
 use crate::invariant::OrAbort;
@@ -18,7 +18,7 @@ pub(super) enum Fault {
     Stale(usize),
     /// And has been lost.
     Lost(usize),
-    /// The site of that change does not hold that side of it; what it does is in [`Found`].
+    /// The site of that change does not hold that side of it; what it does is in [`FirstFault`].
     Changed(usize, Side),
 }
 
@@ -31,13 +31,13 @@ pub(super) type Outcome = core::result::Result<(), Noted>;
 
 /// What went wrong first, with room for the bytes of a site that was found changed.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FirstFault {
     fault: Option<Fault>,
     /// As long as the longest site, at least.
     bytes: Vec<u8>,
 }
 
-impl Found {
+impl FirstFault {
     /// Makes room for sites of that length.
     #[inline]
     pub(super) fn make_room(&mut self, len: usize) {
@@ -72,7 +72,7 @@ impl Found {
     #[cold]
     pub(super) fn note_changed(
         &mut self,
-        writes: &[Write],
+        writes: &[SiteWrite],
         number: usize,
         side: Side,
         read: impl FnOnce(CodeAddr, &mut [u8]) -> memory::Result<()>,

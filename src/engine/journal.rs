@@ -59,7 +59,7 @@ pub(super) struct Record<'a> {
 }
 
 /// The same in the ring.
-struct Kept {
+struct RingEntry {
     number: u64,
     generation: u64,
     site: SiteKey,
@@ -73,7 +73,7 @@ struct Kept {
 /// The ring.
 pub(super) struct Journal {
     /// Those before `oldest` are newer than the others.
-    ring: Vec<Kept>,
+    ring: Vec<RingEntry>,
     oldest: usize,
     capacity: usize,
     recorded: u64,
@@ -98,7 +98,7 @@ impl Journal {
         for (number, record) in (first..).zip(changes).skip(too_many) {
             // protection: journal-is-bounded
             if self.ring.len() < self.capacity {
-                self.ring.push(Kept::of(number, time, &record));
+                self.ring.push(RingEntry::of(number, time, &record));
                 continue;
             }
             // Of a ring that can hold none, all changes are too many.
@@ -115,11 +115,11 @@ impl Journal {
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
         let both = self.ring.split_at_checked(self.oldest);
         let (newer, older) = both.expect("the oldest change is in the ring");
-        older.iter().chain(newer).map(Kept::entry).collect()
+        older.iter().chain(newer).map(RingEntry::entry).collect()
     }
 }
 
-impl Kept {
+impl RingEntry {
     fn of(number: u64, time: CoarseTime, record: &Record<'_>) -> Self {
         Self {
             number,

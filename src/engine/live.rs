@@ -2,16 +2,16 @@
 //!
 //! Problem: threads execute a site while it is changed, and none is to be stopped. Approach: arming
 //! rewrites the site once, while nobody can execute it, as nops, one patchable jump, nops.
-//! Afterwards a sequence always stands in a stub; a patch fills a fresh stub, publishes it, and
+//! Afterwards a sequence is always in a stub; a patch fills a fresh stub, publishes it, and
 //! exchanges the patchable jump by one aligned store.
 //!
 //! Invariants: after arming, the bytes of a site change only in its patchable jump, and only
 //! between instructions that the architecture lets be exchanged (checked by
 //! `verify::check_exchange`, which knows nothing of this module); a stub is complete before a
-//! patchable jump leads to it and is retired, not freed, when it does no more; no call stands in a
+//! patchable jump goes to it and is retired, not freed, when it does no more; no call is in a
 //! live site, so no return address points into one.
 //!
-//! Call sites are exchanged in their operand, or have a patchable jump elsewhere: see
+//! Call sites are exchanged in their operand, or have a patchable jump outside of the site: see
 //! [`super::calls`].
 //!
 //! Shadows of a live module hold the function's own instructions and are not armed: they can only
@@ -51,12 +51,12 @@ use patchpoint_asm::live::{JumpBytes, PatchableJump};
 
 /// What arming has made of a site.
 pub(super) struct Armed {
-    /// What is exchanged: it stands in the site, or in its gate.
+    /// What is exchanged: it is in the site, or in its gate.
     pub(super) patchable_jump: PatchableJump,
     /// Of a call whose distance cannot be exchanged.
     pub(super) gate: Option<Gate>,
-    /// The code that stood in the site, where that was more than nops; gates, and what they lead
-    /// through.
+    /// The code that the site held, where that was more than nops; gates, and the stubs by which
+    /// they reach their targets.
     pub(super) stubs: SmallVec<[StubSlot; 1]>,
 }
 
@@ -66,12 +66,12 @@ pub(super) struct JumpExchange {
     memory: Arc<dyn CodeMemory>,
     /// The quadword.
     word: CodeAddr,
-    /// The bits that change; zeros elsewhere in `old` and `new`.
+    /// The bits that change; the other bits of `old` and `new` are zeros.
     mask: u64,
     old: u64,
     new: u64,
     range: CodeRange,
-    /// Where the trap leads, if it is one.
+    /// Where the trap's handler continues, if it is one.
     trap: Option<CodeAddr>,
 }
 
@@ -128,7 +128,7 @@ fn patch(
         used: patchable_jump.end(),
         holes: Vec::new(),
     };
-    lead(preparation, patchable_jump, addr, assembled)?;
+    put_jump(preparation, patchable_jump, addr, assembled)?;
     preparation.describe(status, Some(sequence));
     finish(preparation, patchable_jump)
 }
@@ -151,7 +151,7 @@ fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) 
         used: patchable_jump.end(),
         holes: Vec::new(),
     };
-    lead(preparation, patchable_jump, exit_stub, assembled)?;
+    put_jump(preparation, patchable_jump, exit_stub, assembled)?;
     let installed = preparation.installed_sequence();
     preparation.describe(Status::Invalidated, installed.as_ref());
     finish(preparation, patchable_jump)
@@ -177,8 +177,8 @@ pub(super) fn out_of_reach(site: &Site, stub: CodeAddr) -> Error {
     sequence::Error::StubOutOfReach { site, stub }.into()
 }
 
-/// Puts what is to stand in the site, whose patchable jump jumps to `to`.
-fn lead(
+/// Says which bytes the site gets, whose patchable jump goes to `to`.
+fn put_jump(
     preparation: &mut Preparation<'_>,
     patchable_jump: PatchableJump,
     to: CodeAddr,
@@ -367,14 +367,18 @@ impl JumpExchange {
         self.store(self.new, self.old)
     }
 
-    /// One aligned store. The rest of the quadword is what stands there: neighbours under the same
+    /// One aligned store. The rest of the quadword is what it holds: neighbours under the same
     /// lock.
     fn store(&self, old: u64, new: u64) -> Result<()> {
         let memory = self.memory.live().ok_or_else(|| self.no_store())?;
         let mut word = [0; 8];
         memory.read(self.word, &mut word)?;
-        let rest = u64::from_ne_bytes(word) & !self.mask;
-        Ok(memory.exchange(self.word, (rest | old).to_ne_bytes(), (rest | new).to_ne_bytes())?)
+        let others = u64::from_ne_bytes(word) & !self.mask;
+        Ok(memory.exchange(
+            self.word,
+            (others | old).to_ne_bytes(),
+            (others | new).to_ne_bytes(),
+        )?)
     }
 
     #[cold]

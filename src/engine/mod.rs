@@ -419,7 +419,7 @@ impl Engine {
                 states.retired.stamp(shared.epochs.advance());
             }
             let passed = states.retired.take_passed(shared.epochs.passed());
-            shared.let_go(states, &passed);
+            shared.announce_reclaimed(states, &passed);
             let count = passed.len();
             for retired_code in passed {
                 shared.stubs.discard(retired_code.into_slot());
@@ -454,7 +454,7 @@ impl Engine {
         let shared = &self.shared;
         shared.with_states(|states| {
             let retired = states.retired.take_where(is_covered_by);
-            shared.let_go(states, &retired);
+            shared.announce_reclaimed(states, &retired);
             let count = retired.len();
             retired
                 .into_iter()
@@ -524,7 +524,7 @@ impl Shared {
             slots.extend(code.slots);
             for stub in code.stubs {
                 // protection: what-an-exit-resumes-to-outlives-its-module
-                match stub.is_led_to() {
+                match stub.is_referenced() {
                     // By an exit that is retired: it goes with that.
                     true => {
                         let until = Until::Reported(Rest::Quiescent);
@@ -548,7 +548,7 @@ impl Shared {
     }
 
     /// Notes and tells that retired code is about to be given back.
-    fn let_go(&self, states: &mut States, retired: &[RetiredCode]) {
+    fn announce_reclaimed(&self, states: &mut States, retired: &[RetiredCode]) {
         for retired_code in retired {
             states.note_reclaimed(retired_code.owner().site, retired_code.slot());
         }

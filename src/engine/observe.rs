@@ -1,6 +1,6 @@
 //! Who wants to know what the engine does: an [`Observer`] is told of each event as it happens.
 //!
-//! Problem: profilers, debuggers and logs have to know where stubs stand and what was changed when,
+//! Problem: profilers, debuggers and logs have to know where stubs are and what was changed when,
 //! and an engine that nobody watches is not to pay for it; and they are code of others, which may
 //! panic or call the engine again. Approach: the engine tells its observers before a change is
 //! begun and when it is complete, with its books in order, never in between. A panic of an observer
@@ -8,7 +8,7 @@
 //! goes on in whoever made the change when that is whole and the lock free. The clock is read only
 //! where there is an observer.
 //!
-//! Invariants: the address of code is told ([`Event::Placed`]) before the change that leads there,
+//! Invariants: the address of code is told ([`Event::Placed`]) before the change that branches there,
 //! and its return ([`Event::Reclaimed`]) before its bytes are given to anyone else. Observers are
 //! told by the thread that holds the engine's lock, so that one that calls the engine again can be
 //! told from a thread that only has to wait.
@@ -68,14 +68,14 @@ pub enum Event<'a> {
         /// The module.
         module: &'a Module,
     },
-    /// Out-of-line code of a site is in place, and nothing leads there yet. Where the change is not
+    /// Out-of-line code of a site is in place, and nothing branches there yet. Where the change is not
     /// made after all, it is told as reclaimed.
     Placed(Placed<'a>),
     /// A site was patched, restored, invalidated or redirected.
     Changed(Changed<'a>),
     /// A transaction was refused, or has failed.
     Refused(Refused<'a>),
-    /// Out-of-line code is given back: no thread is in it.
+    /// Out-of-line code is reclaimed: no thread is in it.
     Reclaimed(Reclaimed),
 }
 
@@ -87,7 +87,7 @@ pub struct Placed<'a> {
     pub site: &'a Site,
     /// What the code is.
     pub kind: CodeKind,
-    /// Where it stands.
+    /// Where it is.
     pub range: CodeRange,
     /// The change of the site that it was made for; 0 if for none.
     pub generation: u64,
@@ -198,7 +198,7 @@ pub struct Refused<'a> {
     pub after: Duration,
 }
 
-/// Out-of-line code that is given back.
+/// Out-of-line code that is reclaimed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reclaimed {
@@ -206,19 +206,19 @@ pub struct Reclaimed {
     pub site: SiteKey,
     /// The change of the site that it was made for; 0 if for none.
     pub generation: u64,
-    /// Where it stood.
+    /// Where it was.
     pub range: CodeRange,
-    /// How long it waited until no thread was in it, since nothing led there any more. `None` if it
+    /// How long it waited until no thread was in it, since nothing branched there any more. `None` if it
     /// did not have to.
     pub waited: Option<Duration>,
 }
 
-/// Out-of-line code to be given back. Mostly there is one piece, if any.
-pub(super) type Given = SmallVec<[(Owner, StubSlot); 1]>;
+/// Out-of-line code to be freed. Mostly there is one piece, if any.
+pub(super) type FreedCode = SmallVec<[(CodeOwner, StubSlot); 1]>;
 
 /// Whose out-of-line code is.
 #[derive(Clone, Copy)]
-pub(super) struct Owner {
+pub(super) struct CodeOwner {
     pub(super) site: SiteKey,
     pub(super) generation: u64,
 }
@@ -294,8 +294,8 @@ impl Observers {
         self.panic.lock().take()
     }
 
-    /// Code is about to be given back.
-    pub(super) fn reclaimed(&self, owner: Owner, slot: &StubSlot, waited: Option<Duration>) {
+    /// Code is about to be reclaimed.
+    pub(super) fn reclaimed(&self, owner: CodeOwner, slot: &StubSlot, waited: Option<Duration>) {
         if self.any() {
             self.tell(&Event::Reclaimed(Reclaimed {
                 site: owner.site,
@@ -362,9 +362,9 @@ impl Shared {
         }
     }
 
-    /// Gives out-of-line code back to which nothing leads, and in which no thread is: tells of it,
+    /// Frees out-of-line code to which nothing branches, and in which no thread is: tells of it,
     /// then frees it.
-    pub(super) fn give_back(&self, given: Given) {
+    pub(super) fn free_code(&self, given: FreedCode) {
         for (owner, slot) in &given {
             self.observers.reclaimed(*owner, slot, None);
         }
@@ -431,7 +431,7 @@ impl Shared {
         }));
     }
 
-    /// Tells of the code that was made for a transaction. Nothing leads there yet.
+    /// Tells of the code that was made for a transaction. Nothing branches there yet.
     #[cold]
     pub(super) fn tell_made(&self, set: &ChangeSet) {
         for change in &set.changes {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::change::{Side, SiteChange, Write};
+use super::change::{Side, SiteChange, SiteWrite};
 use super::commit::Prepared;
 use crate::addr::CodeAddr;
 use crate::verify::{self, Line};
@@ -37,7 +37,7 @@ impl fmt::Display for Prepared<'_> {
 
 /// One site: a line with its address, ID, reserved length and slack, then what stands there and
 /// what will.
-fn show(f: &mut fmt::Formatter<'_>, change: &SiteChange, write: &Write) -> fmt::Result {
+fn show(f: &mut fmt::Formatter<'_>, change: &SiteChange, write: &SiteWrite) -> fmt::Result {
     let (reserved, used) = (change.site.reserved().get(), change.used.get());
     let slack = reserved.saturating_sub(used);
     writeln!(

@@ -7,7 +7,7 @@ use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, Resumption, Role};
 use super::live::{self, JumpExchange};
-use super::observe::{Boxed, Owner};
+use super::observe::{Boxed, CodeOwner};
 use super::state::{
     self, ExitStub, ExitStubKind, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
 };
@@ -174,8 +174,8 @@ impl<'a> Preparation<'a> {
     }
 
     /// Whose code that is which is made now.
-    pub(super) fn owner(&self) -> Owner {
-        Owner {
+    pub(super) fn owner(&self) -> CodeOwner {
+        CodeOwner {
             site: self.site.key(),
             generation: self.new.generation,
         }
@@ -201,7 +201,7 @@ impl<'a> Preparation<'a> {
             }
             _ => state::check_changeable(self.site, status)?,
         }
-        // protection: call-sites-are-only-led
+        // protection: call-sites-are-only-retargeted
         if self.state.lasting.is_call {
             return calls::change(self, request).map(Some);
         }
@@ -285,25 +285,25 @@ impl<'a> Preparation<'a> {
         Ok(assembled)
     }
 
-    /// Puts what is to stand in the site, and the offsets to which calls of it return.
+    /// Says which bytes are to be installed, and the offsets to which calls of them return.
     pub(super) fn put(&mut self, bytes: &[u8], returns: &[u32]) {
         let new = &mut self.new;
         new.bytes = short::of(bytes);
         new.returns = returns.to_vec();
     }
 
-    /// What is [put](Self::put) there stands for a sequence, or for what was there.
+    /// Says what the bytes that were [put](Self::put) are, and of which sequence.
     pub(super) fn describe(&mut self, status: Status, sequence: Option<&Sequence>) {
         let new = &mut self.new;
         new.describe(status, sequence.cloned());
     }
 
-    /// What stands in the site, and what has been put to stand there.
+    /// The bytes that are installed, and those that are to be.
     pub(super) fn sides(&self) -> (&[u8], &[u8]) {
         (&self.state.installed.bytes, &self.new.bytes)
     }
 
-    /// The sequence that stands in the site now.
+    /// The sequence that is installed now.
     pub(super) fn installed_sequence(&self) -> Option<Sequence> {
         self.state.installed.sequence.clone()
     }
@@ -435,17 +435,16 @@ impl<'a> Preparation<'a> {
         };
         let exit_stub = self.exit_stub(ExitStubKind::Invalidated, Resumption::At(addr))?;
         let stub = self.state.installed.stub.as_ref().or(self.new.stub.as_ref());
-        let leads_to = stub.map(|stub| stub.leads_to());
+        let reference = stub.map(|stub| stub.reference());
         let mut made = self.exit_stubs.iter_mut();
         if let Some(made) = made.find(|made| made.slot.addr() == exit_stub) {
             // protection: what-an-exit-resumes-to-stays
-            made.resumes_in = leads_to;
+            made.resumes_in = reference;
         }
         Ok(exit_stub)
     }
 
-    /// The sequence that stands in the site, in a stub: also one that was to stand in place only,
-    /// and did.
+    /// Puts the installed sequence into a stub, also one that was to be in place only, and was.
     pub(super) fn copy_out_of_line(&mut self, sequence: &Sequence) -> Result<CodeAddr> {
         let sequence = &sequence.anywhere();
         let environment = self.environment(sequence, None)?;

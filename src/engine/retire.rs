@@ -1,7 +1,7 @@
-//! Stubs that nothing leads to any more, until no thread is in them.
+//! Stubs that nothing branches to any more, until no thread is in them.
 //!
-//! The life of a stub: it is filled and published; a patchable jump comes to lead to it; the
-//! patchable jump leads elsewhere and it is retired; every core is made to serialize, so that none
+//! The life of a stub: it is filled and published; a patchable jump comes to go to it; the
+//! patchable jump gets another target and it is retired; every core is made to serialize, so that none
 //! goes on with the old patchable jump, and it is stamped with the epoch that begins then; every
 //! attached thread reports that epoch or a later one; it is freed. A rolled-back exchange ends the
 //! same way: threads may have gone through it.
@@ -9,13 +9,13 @@
 //! Reports are those of threads that execute live modules: [`Attached`](crate::publish::Attached)
 //! says nothing of others. A stub of a quiescent module is freed by a grace period only.
 //!
-//! Sites are not all that leads to stubs: an exit leads to the stub in which a thread resumes from
-//! it. A stub is freed only when every exit is that leads there, whatever else has passed: a thread
+//! Sites are not all that refers to stubs: an exit refers to the stub in which a thread resumes from
+//! it. A stub is freed only when every exit is that refers to it, whatever else has passed: a thread
 //! that is in the exit's handler may have reported what the stub alone would need.
 
 use std::time::Instant;
 
-use super::observe::{Observers, Owner};
+use super::observe::{CodeOwner, Observers};
 use super::state::{ExitStub, Stub};
 use crate::memory::StubSlot;
 use crate::publish::{GracePeriod, Moment, Passed, Rest};
@@ -23,13 +23,13 @@ use crate::publish::{GracePeriod, Moment, Passed, Rest};
 /// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees
 /// the stub.
 pub(super) struct RetiredCode {
-    code: Code,
+    code: RetiredStub,
     since: Moment,
     /// The same as a time, where there are observers.
     time: Option<Instant>,
 }
 
-enum Code {
+enum RetiredStub {
     Stub(Box<Stub>),
     /// What an exit stub's code refers to lives as long as it does.
     ExitStub(Box<ExitStub>),
@@ -49,70 +49,70 @@ pub(super) enum Until {
 
 /// What can be retired.
 pub(super) trait Retirable {
-    /// Whether other out-of-line code leads there.
-    fn is_led_to(&self) -> bool {
+    /// Whether other out-of-line code refers to it.
+    fn is_referenced(&self) -> bool {
         false
     }
 
-    /// It is given back: what it has led to is led to by one less.
-    fn let_go(&mut self) {}
+    /// It is reclaimed: what it has referred to is referred to by one less.
+    fn drop_references(&mut self) {}
 }
 
 impl Retirable for RetiredCode {
-    fn is_led_to(&self) -> bool {
+    fn is_referenced(&self) -> bool {
         match &self.code {
-            Code::Stub(stub) => stub.is_led_to(),
-            Code::ExitStub(_) => false,
+            RetiredStub::Stub(stub) => stub.is_referenced(),
+            RetiredStub::ExitStub(_) => false,
         }
     }
 
-    fn let_go(&mut self) {
+    fn drop_references(&mut self) {
         match &mut self.code {
-            Code::Stub(_) => {}
-            Code::ExitStub(exit_stub) => exit_stub.resumes_in = None,
+            RetiredStub::Stub(_) => {}
+            RetiredStub::ExitStub(exit_stub) => exit_stub.resumes_in = None,
         }
     }
 }
 
 impl RetiredCode {
-    /// A stub to which nothing has led since then.
+    /// A stub to which nothing has branched since then.
     pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
-        let code = Code::Stub(stub);
+        let code = RetiredStub::Stub(stub);
         Self { code, since, time }
     }
 
-    /// An exit stub to which nothing has led since then.
+    /// An exit stub to which nothing has branched since then.
     pub(super) fn exit_stub(exit_stub: ExitStub, (since, time): (Moment, Option<Instant>)) -> Self {
-        let code = Code::ExitStub(Box::new(exit_stub));
+        let code = RetiredStub::ExitStub(Box::new(exit_stub));
         Self { code, since, time }
     }
 
     pub(super) fn slot(&self) -> &StubSlot {
         match &self.code {
-            Code::Stub(stub) => &stub.slot,
-            Code::ExitStub(exit_stub) => &exit_stub.slot,
+            RetiredStub::Stub(stub) => &stub.slot,
+            RetiredStub::ExitStub(exit_stub) => &exit_stub.slot,
         }
     }
 
     /// Whose it was.
-    pub(super) fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> CodeOwner {
         match &self.code {
-            Code::Stub(stub) => stub.owner,
-            Code::ExitStub(exit_stub) => exit_stub.owner,
+            RetiredStub::Stub(stub) => stub.owner,
+            RetiredStub::ExitStub(exit_stub) => exit_stub.owner,
         }
     }
 
-    /// Tells that it is about to be given back.
+    /// Tells that it is about to be reclaimed.
     pub(super) fn tell(&self, observers: &Observers) {
         let waited = self.time.map(|time| time.elapsed());
         observers.reclaimed(self.owner(), self.slot(), waited);
     }
 
-    /// Its code memory, which knows since when nothing leads there.
+    /// Its code memory, which knows since when nothing branches there.
     pub(super) fn into_slot(self) -> StubSlot {
         let slot = match self.code {
-            Code::Stub(stub) => stub.slot,
-            Code::ExitStub(exit_stub) => exit_stub.slot,
+            RetiredStub::Stub(stub) => stub.slot,
+            RetiredStub::ExitStub(exit_stub) => exit_stub.slot,
         };
         slot.retired_at(self.since)
     }
@@ -124,9 +124,9 @@ impl RetiredCode {
 }
 
 /// What is retired and cannot be freed yet.
-pub(super) struct RetireList<T>(Vec<Waiting<T>>);
+pub(super) struct RetireList<T>(Vec<WaitingItem<T>>);
 
-struct Waiting<T> {
+struct WaitingItem<T> {
     until: Until,
     item: T,
 }
@@ -138,10 +138,10 @@ impl<T> Default for RetireList<T> {
 }
 
 impl<T: Retirable> RetireList<T> {
-    /// No site leads to the item any more; it is freed when what it waits for has come, and nothing
-    /// else leads there.
+    /// No site branches to the item any more; it is freed when what it waits for has come, and
+    /// nothing else refers to it.
     pub(super) fn retire(&mut self, until: Until, item: T) {
-        self.0.push(Waiting { until, item });
+        self.0.push(WaitingItem { until, item });
     }
 
     /// Makes room for so many.
@@ -179,20 +179,20 @@ impl<T: Retirable> RetireList<T> {
         self.take(|one| is_left(&one.item))
     }
 
-    /// Takes out what is left and nothing leads to, until there is no more: what is taken has led
-    /// to other items.
-    fn take(&mut self, is_left: impl Fn(&Waiting<T>) -> bool) -> Vec<T> {
+    /// Takes out what is left and nothing refers to, until there is no more: what is taken has
+    /// referred to other items.
+    fn take(&mut self, is_left: impl Fn(&WaitingItem<T>) -> bool) -> Vec<T> {
         let mut taken = Vec::new();
         loop {
-            let may_go = |one: &Waiting<T>| !one.item.is_led_to() && is_left(one);
+            let may_go = |one: &WaitingItem<T>| !one.item.is_referenced() && is_left(one);
             let (free, stay): (Vec<_>, Vec<_>) = self.0.drain(..).partition(may_go);
             self.0.extend(stay);
             if free.is_empty() {
                 return taken;
             }
             taken.extend(free.into_iter().map(|mut one| {
-                // protection: exits-go-with-what-they-lead-to
-                one.item.let_go();
+                // protection: exits-go-with-what-they-refer-to
+                one.item.drop_references();
                 one.item
             }));
         }

@@ -13,7 +13,7 @@ use super::change::{ChangeSet, FEW};
 use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
 use super::live::Armed;
-use super::observe::Owner;
+use super::observe::CodeOwner;
 use super::retire::{RetireList, RetiredCode};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -26,11 +26,11 @@ use crate::sequence::Sequence;
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
 
-/// What stands in a site.
+/// What a site holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
-    /// The bytes that stood there when it was registered.
+    /// The bytes that it held when it was registered.
     Original,
     /// A sequence.
     Patched,
@@ -57,10 +57,10 @@ pub(super) enum ExitStubKind {
 pub(super) struct ExitStub {
     pub(super) kind: ExitStubKind,
     pub(super) slot: StubSlot,
-    pub(super) owner: Owner,
+    pub(super) owner: CodeOwner,
     pub(super) stack: Box<[StackAt]>,
     /// Of the stub in which a thread that leaves it goes on, if it is one.
-    pub(super) resumes_in: Option<LeadsTo>,
+    pub(super) resumes_in: Option<StubReference>,
     /// What the code refers to.
     pub(super) _keep: Box<dyn Any + Send + Sync>,
 }
@@ -68,7 +68,7 @@ pub(super) struct ExitStub {
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
 pub(super) type ReturnOffsets = Vec<u32>;
 
-/// What stands in a site, and what is known of it: what a commit exchanges, by its pointer.
+/// What is installed in a site, and what is known of it: what a commit exchanges, by its pointer.
 pub(super) struct Installed {
     pub(super) status: Status,
     pub(super) bytes: Bytes,
@@ -76,7 +76,7 @@ pub(super) struct Installed {
     pub(super) return_offsets: ReturnOffsets,
     /// Offsets to which calls of the bytes return. Ascending.
     pub(super) returns: ReturnOffsets,
-    /// The sequence that stands there now, or stood there when it was invalidated.
+    /// The sequence that is installed now, or was when the site was invalidated.
     pub(super) sequence: Option<Sequence>,
     pub(super) stub: Option<Box<Stub>>,
     /// Counts the changes.
@@ -93,7 +93,7 @@ pub(super) struct SiteState {
     pub(super) lasting: Box<Lasting>,
 }
 
-/// What stays with a site whatever stands there.
+/// What stays with a site whatever is installed.
 pub(super) struct Lasting {
     /// The site's module, which is registered as long as this is here.
     module: Module,
@@ -108,7 +108,7 @@ pub(super) struct Lasting {
     /// Stubs that the runtime has published for it.
     pub(super) published: Vec<StubSlot>,
     pub(super) exit_stubs: Vec<ExitStub>,
-    /// Bytes of its stubs and exit stubs that have been given back.
+    /// Bytes of its stubs and exit stubs that have been reclaimed.
     pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
@@ -123,20 +123,20 @@ pub(super) struct Lasting {
 /// Out-of-line code of a sequence.
 pub(super) struct Stub {
     pub(super) slot: StubSlot,
-    pub(super) owner: Owner,
+    pub(super) owner: CodeOwner,
     pub(super) code: Vec<u8>,
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
     /// One more than there are exits that resume in it, if there ever was one.
-    exits: OnceCell<LeadsTo>,
+    exits: OnceCell<StubReference>,
 }
 
 /// Held by an exit that resumes in a stub, which is not freed before.
-pub(super) type LeadsTo = Arc<()>;
+pub(super) type StubReference = Arc<()>;
 
 impl Stub {
     /// One whose code is not there yet.
-    pub(super) fn empty(slot: StubSlot, owner: Owner) -> Box<Self> {
+    pub(super) fn empty(slot: StubSlot, owner: CodeOwner) -> Box<Self> {
         Box::new(Self {
             slot,
             owner,
@@ -147,12 +147,12 @@ impl Stub {
     }
 
     /// For an exit that resumes in it.
-    pub(super) fn leads_to(&self) -> LeadsTo {
-        Arc::clone(self.exits.get_or_init(LeadsTo::default))
+    pub(super) fn reference(&self) -> StubReference {
+        Arc::clone(self.exits.get_or_init(StubReference::default))
     }
 
     /// Whether there is an exit that resumes in it.
-    pub(super) fn is_led_to(&self) -> bool {
+    pub(super) fn is_referenced(&self) -> bool {
         self.exits.get().is_some_and(|exits| Arc::strong_count(exits) > 1)
     }
 }
@@ -164,13 +164,13 @@ impl Default for Installed {
 }
 
 impl Installed {
-    /// Says what its bytes are, and for which sequence they stand.
+    /// Says what its bytes are, and of which sequence.
     pub(super) fn describe(&mut self, status: Status, sequence: Option<Sequence>) {
         self.status = status;
         self.sequence = sequence;
     }
 
-    /// What stands in a site that has not been changed.
+    /// What is installed in a site that has not been changed.
     pub(super) fn original(bytes: &[u8], returns: &[u32]) -> Self {
         Self {
             status: Status::Original,
@@ -255,7 +255,7 @@ impl SiteState {
     }
 
     /// Everything outside the site, which has that key, that belongs to it. What is retired may
-    /// lead to the stubs.
+    /// refer to the stubs.
     fn into_code(self, site: SiteKey) -> SitesCode {
         let Lasting {
             doubtful,
@@ -264,7 +264,7 @@ impl SiteState {
             live,
             ..
         } = *self.lasting;
-        let of_no_change = Owner { site, generation: 0 };
+        let of_no_change = CodeOwner { site, generation: 0 };
         let armed = live.into_iter().flat_map(|armed| armed.stubs);
         let others = armed.chain(published).map(|slot| (of_no_change, slot));
         let exit_stubs = exit_stubs
@@ -306,7 +306,7 @@ impl SiteState {
 /// The out-of-line code of a site that is forgotten.
 pub(super) struct SitesCode {
     /// Exits, whatever arming has made, and what the runtime has published.
-    pub(super) slots: Vec<(Owner, StubSlot)>,
+    pub(super) slots: Vec<(CodeOwner, StubSlot)>,
     pub(super) stubs: SmallVec<[Box<Stub>; 1]>,
 }
 
@@ -323,7 +323,7 @@ pub(super) struct States {
     by_site: HashMap<SiteKey, StateIndex, RandomState>,
     /// Counts what gives states their versions.
     versions: u64,
-    /// Stubs that no site leads to any more, but into which a callee could still return.
+    /// Stubs that no site branches to any more, but into which a callee could still return.
     pub(super) retired: RetireList<RetiredCode>,
     pub(super) journal: Journal,
     /// What is known of sequences, for whoever prepares a change.
@@ -353,7 +353,7 @@ impl States {
         let index = match self.free.pop() {
             Some(given_up) => {
                 let empty = self.places.get_mut(given_up.0);
-                *empty.expect("a place that was given up is still there") = Some(state);
+                *empty.expect("a place that became free is still there") = Some(state);
                 given_up
             }
             None => {
@@ -412,7 +412,7 @@ impl States {
         self.places.get(index.0)?.as_ref()
     }
 
-    /// Marks a site as left in doubt. What its new bytes may lead to is kept with it until its
+    /// Marks a site as left in doubt. What its new bytes may branch to is kept with it until its
     /// module goes.
     pub(super) fn lose(
         &mut self,
@@ -436,7 +436,7 @@ impl States {
         self.written(index).lasting.exit_stubs.append(exit_stubs);
     }
 
-    /// Notes that a stub or exit stub of a site is given back. A site that is gone counts nothing.
+    /// Notes that a stub or exit stub of a site is reclaimed. A site that is gone counts nothing.
     pub(super) fn note_reclaimed(&mut self, site: SiteKey, slot: &StubSlot) {
         if let Some(state) = self.of_mut(site) {
             state.lasting.reclaimed += slot.range().len();
@@ -449,8 +449,8 @@ impl States {
         self.written(index).installed.stub = Some(stub);
     }
 
-    /// Puts what stands in a site from now on into its state, under a version that was never there,
-    /// and what stood there into its place.
+    /// Puts what is installed in a site from now on into its state, under a version that was never
+    /// there, and what was installed into its place.
     #[inline]
     pub(super) fn exchange(&mut self, index: StateIndex, installed: &mut Box<Installed>, version: u64) {
         // protection: what-was-written-has-a-state

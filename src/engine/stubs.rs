@@ -1,6 +1,6 @@
 //! Stubs that the runtime publishes for a site, for sequences of the site to lead to.
 
-use super::observe::{CodeKind, Owner};
+use super::observe::{CodeKind, CodeOwner};
 use super::prepare::Preparation;
 use super::state::{ExitStub, States};
 use super::{Engine, Shared, state};
@@ -60,7 +60,7 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
         .chain([(CodeKind::Published, range, Box::default())])
         .collect();
     let of_no_change = |exit_stub: ExitStub| ExitStub {
-        owner: Owner {
+        owner: CodeOwner {
             site: site.key(),
             generation: 0,
         },

@@ -46,7 +46,7 @@ pub(super) struct Templates {
     /// The kinds of sites, by their words.
     sites: HashMap<Box<[u64]>, u32, RandomState>,
     /// Of each kind, what is known of sequences, by the words of their outlines.
-    known: Vec<HashMap<Box<[u64]>, Known, RandomState>>,
+    known: Vec<HashMap<Box<[u64]>, KnownSequence, RandomState>>,
     templates: Vec<Template>,
     /// How many sequences are known.
     len: usize,
@@ -58,7 +58,7 @@ pub(super) struct Templates {
 }
 
 /// What is known of a sequence at a kind of site.
-enum Known {
+enum KnownSequence {
     /// It was assembled once. To make its template then would be a third of a patch that may be the
     /// only one: 1.1 us of 3.0.
     Noted,
@@ -94,7 +94,7 @@ enum FilledFrom {
 }
 
 /// Code that was filled and admitted.
-pub(super) struct Filled<'t> {
+pub(super) struct FilledCode<'t> {
     pub(super) returns: &'t [u32],
     pub(super) used: Len,
 }
@@ -137,7 +137,7 @@ impl Templates {
     #[inline(never)]
     fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
         let known = self.known.get(kind as usize)?.get(outline.words())?;
-        let Known::Template(number) = *known else {
+        let KnownSequence::Template(number) = *known else {
             return None;
         };
         last.set(number);
@@ -157,14 +157,14 @@ impl Templates {
         environment: &Environment,
         into: &mut Bytes,
         name: impl Fn() -> Box<SiteName>,
-    ) -> Result<Option<Filled<'_>>> {
+    ) -> Result<Option<FilledCode<'_>>> {
         let Some(template) = self.template((kind, outline), last) else {
             return Ok(None);
         };
         if outline.targets().len() > 1 && !are_apart(outline.targets(), environment) {
             return Ok(None);
         }
-        let asked = Wanted {
+        let asked = WantedContents {
             values: outline.values(),
             targets: outline.targets(),
             environment,
@@ -178,7 +178,7 @@ impl Templates {
         if !template.admits(range, into, asked) {
             return Err(verify::Error::Filled { site: name() }.into());
         }
-        Ok(Some(Filled {
+        Ok(Some(FilledCode {
             returns: &template.returns,
             used: template.used,
         }))
@@ -200,7 +200,7 @@ impl Templates {
             .get(kind as usize)
             .and_then(|known| known.get(outline.words()));
         if let Some(known) = known {
-            return matches!(known, Known::Noted);
+            return matches!(known, KnownSequence::Noted);
         }
         if self.len >= SEQUENCES {
             self.len = 0;
@@ -209,7 +209,7 @@ impl Templates {
         }
         if let Some(of_kind) = self.known.get_mut(kind as usize) {
             self.len += 1;
-            of_kind.insert(outline.words().into(), Known::Noted);
+            of_kind.insert(outline.words().into(), KnownSequence::Noted);
         }
         false
     }
@@ -236,9 +236,9 @@ impl Templates {
         *known = match Template::of((kind, sequence), &site.context(&[]), environment, assembled) {
             Some(template) => {
                 self.templates.push(template);
-                Known::Template(self.templates.len() as u32 - 1)
+                KnownSequence::Template(self.templates.len() as u32 - 1)
             }
-            None => Known::Varies,
+            None => KnownSequence::Varies,
         };
     }
 
@@ -263,13 +263,13 @@ impl Templates {
 
 /// The values and targets of a sequence.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct WantedContents<'a> {
     values: &'a [u64],
     targets: &'a [Target],
     environment: &'a Environment,
 }
 
-impl Wanted<'_> {
+impl WantedContents<'_> {
     /// What has to be in a hole.
     #[inline]
     fn content(self, source: FilledFrom) -> Option<Content> {
@@ -342,14 +342,14 @@ impl Template {
 
     /// Whether the code may be written, and is what was asked for: see [`Template::admits`].
     #[inline]
-    fn admits(&self, site: CodeRange, code: &[u8], asked: Wanted<'_>) -> bool {
+    fn admits(&self, site: CodeRange, code: &[u8], asked: WantedContents<'_>) -> bool {
         let contents = self.sources.iter().map(|source| asked.content(*source));
         self.checked.admits(site, code, contents)
     }
 
     /// Makes the code for a site at that address; `None` if a hole cannot hold what has to be
     /// there, or is not in the code.
-    fn fill(&self, at: CodeAddr, asked: Wanted<'_>, code: &mut Bytes) -> Option<()> {
+    fn fill(&self, at: CodeAddr, asked: WantedContents<'_>, code: &mut Bytes) -> Option<()> {
         short::assign(code, self.checked.code());
         for (field, source) in self.checked.fields().iter().zip(&self.sources) {
             match asked.content(*source)? {

@@ -46,9 +46,9 @@ pub(super) enum Request<S = Sequence> {
     Restore,
     /// It gets a way to its exit stub, for good.
     Invalidate,
-    /// It gets this sequence, which leads elsewhere, and from now on no other but of that kind.
+    /// It gets this sequence, which jumps away, and from now on no other but of that kind.
     Redirect(S),
-    /// It calls the function to which this sequence leads.
+    /// It calls the function to which this sequence jumps.
     Retarget(S),
 }
 
@@ -133,7 +133,7 @@ impl<'e> Transaction<'e> {
         Ok(self)
     }
 
-    /// Every patchpoint and shadow of the function leads to its exit stub from now on.
+    /// Every patchpoint and shadow of the function goes to its exit stub from now on.
     ///
     /// # Errors
     /// [`Error::NothingToInvalidate`]: the function has neither; [`Error::SiteTwice`].
@@ -151,7 +151,7 @@ impl<'e> Transaction<'e> {
         }
     }
 
-    /// The site leads to its exit stub from now on.
+    /// The site goes to its exit stub from now on.
     ///
     /// # Errors
     /// [`Error::SiteTwice`].
@@ -160,7 +160,7 @@ impl<'e> Transaction<'e> {
         Ok(self)
     }
 
-    /// The function's entry sites lead to `to` from now on: nobody enters its code any more. `to`
+    /// The function's entry sites jump to `to` from now on: nobody enters its code any more. `to`
     /// finds registers and stack as they are at the entry of the function. It can be redirected
     /// again, but not patched or restored.
     ///
@@ -235,7 +235,7 @@ impl<'e> Transaction<'e> {
         self
     }
 
-    /// When the commit returns, no thread begins to execute what stood in the sites before, of live
+    /// When the commit returns, no thread begins to execute what the sites held before, of live
     /// ones too: as after an invalidation. One that is inside of a stub goes on there.
     pub fn immediate(&mut self) -> &mut Self {
         self.immediate = true;
@@ -302,7 +302,7 @@ impl<'e> Transaction<'e> {
         if self.quiescent && !self.engine.shared.stops_anywhere {
             return Err(Error::WorldDoesNotLook.into());
         }
-        // A proof that was found out holds for what nothing leads to; something leads to sites.
+        // A proof that was found out holds for what is unreachable; sites are reachable.
         // protection: a-proof-is-used-up
         let promised = self
             .grace_period

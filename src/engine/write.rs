@@ -9,8 +9,8 @@
 //! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is
 //! needed.
 
-use super::change::{ChangeSet, SameMemory, Side, SiteChange, Write};
-use super::fault::{Found, Outcome};
+use super::change::{ChangeSet, SameMemory, Side, SiteChange, SiteWrite};
+use super::fault::{FirstFault, Outcome};
 use crate::addr::CodeRange;
 use crate::error::Fate;
 use crate::latency::{self, Stage};
@@ -53,10 +53,10 @@ impl ChangeSet {
 struct Writing<'a> {
     memories: &'a mut [SameMemory],
     changes: &'a mut [SiteChange],
-    writes: &'a [Write],
+    writes: &'a [SiteWrite],
     ranges: &'a [CodeRange],
     level: Level,
-    found: &'a mut Found,
+    found: &'a mut FirstFault,
     stopped: &'a Stopped,
     publisher: &'a Publisher,
 }

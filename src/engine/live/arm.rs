@@ -36,7 +36,7 @@ pub(in crate::engine) struct Arming {
 }
 
 impl Arming {
-    /// Gives back what was made for it: nothing leads there.
+    /// Frees what was made for it: nothing branches there.
     pub(in crate::engine) fn discard(&mut self, shared: &Shared) {
         self.stubs.drain(..).for_each(|slot| shared.stubs.discard(slot));
     }
@@ -59,12 +59,12 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
         let ranges: Vec<CodeRange> = sites.chain(stubs.map(StubSlot::range)).collect();
         // No thread has executed these bytes, so none can have fetched others.
         let published = shared.publisher.publish(&ranges, Level::Eventual);
-        published.map_err(|cause| take_back(arming.iter(), cause.into()))
+        published.map_err(|cause| undo(arming.iter(), cause.into()))
     });
     if let Err(error) = done {
-        // A site that did not get its bytes back leads to its stubs still: they stay, for good.
+        // A site that did not get its bytes back branches to its stubs still: they stay, for good.
         if !matches!(error, Error::RollBackFailed { .. }) {
-            // protection: arming-gives-back-its-stubs
+            // protection: arming-frees-its-stubs
             arming.iter_mut().for_each(|arming| arming.discard(shared));
         }
         return Err(error);
@@ -146,8 +146,8 @@ fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<
         .map_err(|error| refused(error.to_string()))
 }
 
-/// Puts the instructions of a site into a stub, and returns it with the patchable jump that leads
-/// there.
+/// Puts the instructions of a site into a stub, and returns it with the patchable jump that
+/// goes there.
 fn displace(
     shared: &Shared,
     site: &Site,
@@ -177,15 +177,15 @@ fn displace(
 fn write(arming: &[Arming]) -> Result<()> {
     for (at, one) in arming.iter().enumerate() {
         if let Err(cause) = write_one(one, &one.armed) {
-            return Err(take_back(arming.iter().take(at + 1), cause));
+            return Err(undo(arming.iter().take(at + 1), cause));
         }
     }
     Ok(())
 }
 
-/// Gives sites their original bytes back, and returns why, with those that did not get them.
+/// Restores the original bytes of sites, and returns why, with those that did not get them.
 #[cold]
-fn take_back<'a>(written: impl Iterator<Item = &'a Arming>, cause: Error) -> Error {
+fn undo<'a>(written: impl Iterator<Item = &'a Arming>, cause: Error) -> Error {
     let lost: Vec<_> = written
         // protection: arming-fails-whole
         .filter(|done| write_one(done, &done.original).is_err())
