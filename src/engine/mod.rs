@@ -7,6 +7,20 @@
 //! checks, so that everything that can be refused has been; [`Prepared::commit`] stops the world,
 //! compares, writes, publishes and reads back.
 //!
+//! Every change takes the same six steps, whatever kind of site it is of:
+//!
+//! | step | what it does | where |
+//! |---|---|---|
+//! | look up | finds the sites of an ID, or of a function | `site`'s table |
+//! | lower | finds the template of the sequence for this kind of site, or assembles it | `prepare`, `templates`; `live`, `calls` |
+//! | check | decodes what was assembled; of a template once, its holes open | `prepare`, by [`verify`](crate::verify) |
+//! | fill | puts the values into the holes, each within the range of its hole | `templates` |
+//! | apply | compares, writes or exchanges, publishes, reads back, or rolls back | `commit`, `write`, `live` |
+//! | record | makes it the state of the sites, tells observers, fills the journal | `commit`, `state`, `journal` |
+//!
+//! Between the fourth and the fifth there is one list: what is to become of each site, and which
+//! bytes are written for that, see `change`.
+//!
 //! Invariants: what the engine believes to stand in a site is compared with what does before it is
 //! overwritten; a site that is invalidated stays so; offsets to which a return address may point
 //! stay instruction boundaries followed by nops only; a stub is given back only when nothing leads
