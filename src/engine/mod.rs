@@ -32,7 +32,7 @@
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
 //! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
 //!
-//! In a fork's child every change is refused by [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) before the lock is taken,
+//! In a fork's child every change is refused by [`memory::Error::EngineForked`] before the lock is taken,
 //! which a thread of the parent may have there for ever. Sites, functions and modules are found as
 //! ever; what is asked of their state is answered unless the lock was held when the child was made
 //! (see the methods).
@@ -483,7 +483,7 @@ impl Engine {
     /// when the last handle of the module, a site or a function of it is gone.
     ///
     /// # Errors
-    /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`](crate::memory::Error::NoGracePeriod) for a proof that was found
+    /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`] for a proof that was found
     /// by asking threads rather than promised.
     pub fn unregister(&self, module: Module, grace_period: &GracePeriod) -> Result<()> {
         // What was found out about some ranges says nothing of a module, to which its functions still lead.
