@@ -111,22 +111,19 @@ pub(super) enum OldStub {
 }
 
 impl OldStub {
-    /// What becomes of the stub of `old` when `new` takes its place.
-    pub(super) fn of(old: &Installed, new: &Installed, is_live: bool) -> Self {
-        match &old.stub {
-            None => Self::None,
+    /// What becomes of a stub when `new` takes the place of what it belonged to.
+    pub(super) fn of(stub: &Stub, new: &Installed, is_live: bool) -> Self {
+        match stub {
             // protection: stub-of-an-invalidated-site-is-kept
-            Some(_) if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
+            _ if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
             // Threads that execute quiescent modules need not report.
             // protection: reports-are-of-live-modules
-            Some(stub) if !is_live && (stub.calls || stub.is_referenced()) => {
-                Self::Retired(Until::GracePeriod)
-            }
-            Some(_) if !is_live => Self::Freed,
+            _ if !is_live && (stub.calls || stub.is_referenced()) => Self::Retired(Until::GracePeriod),
+            _ if !is_live => Self::Freed,
             // protection: stub-that-calls-waits-for-quiescence
-            Some(stub) if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
+            _ if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
             // protection: live-replaced-stub-is-retired
-            Some(_) => Self::Retired(Until::Reported(Rest::Checkpoint)),
+            _ => Self::Retired(Until::Reported(Rest::Checkpoint)),
         }
     }
 }

@@ -157,7 +157,10 @@ impl<'a> Preparation<'a> {
             index,
             version: self.state.version(),
             range: self.gate.unwrap_or(self.state.lasting.range),
-            old_stub: OldStub::of(old, &installed, self.exchange.is_some()),
+            old_stub: match &old.stub {
+                None => OldStub::None,
+                Some(stub) => OldStub::of(stub, &installed, self.exchange.is_some()),
+            },
             status: installed.status,
             installed,
             used,
@@ -223,7 +226,9 @@ impl<'a> Preparation<'a> {
     /// checked.
     fn patch(&mut self, sequence: &Sequence, status: Status) -> Result<Len> {
         let environment = self.environment(sequence, None)?;
-        let kind = self.kind().filter(|_| sequence.outline().is_whole());
+        let kind = self.state.lasting.kind;
+        // Templates know of no return offsets to keep.
+        let kind = kind.filter(|_| self.new.return_offsets.is_empty() && sequence.outline().is_whole());
         if let Some(kind) = kind {
             if let Some(used) = self.fill(kind, sequence, &environment, status)? {
                 return Ok(used);
@@ -306,15 +311,6 @@ impl<'a> Preparation<'a> {
     /// The sequence that is installed now.
     pub(super) fn installed_sequence(&self) -> Option<Sequence> {
         self.state.installed.sequence.clone()
-    }
-
-    /// The kind of site for which there may be templates.
-    fn kind(&self) -> Option<u32> {
-        if !self.new.return_offsets.is_empty() {
-            return None;
-        }
-        let kind = &self.state.lasting.kind;
-        *kind.get_or_init(|| self.templates.borrow_mut().site(&self.site.context(&[])))
     }
 
     fn invalidate(&mut self) -> Result<Len> {

@@ -115,7 +115,7 @@ pub(super) struct Lasting {
     /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
     /// The number of its kind, if it has one: see [`super::templates`].
-    pub(super) kind: OnceCell<Option<u32>>,
+    pub(super) kind: Option<u32>,
     /// The number of the template that was filled last for it.
     pub(super) template: Cell<u32>,
 }
@@ -237,7 +237,7 @@ impl SiteState {
                 reclaimed: 0,
                 live,
                 is_call: site.shape().kind() == SiteKind::Call,
-                kind: OnceCell::new(),
+                kind: None,
                 template: Cell::default(),
             }),
         }
@@ -370,7 +370,13 @@ impl States {
     pub(super) fn index_of(&mut self, site: &Site) -> Result<StateIndex> {
         match self.known(site) {
             Some(index) => Ok(index),
-            None => Ok(self.insert(site.key(), SiteState::unchanged(site)?)),
+            None => {
+                let mut state = SiteState::unchanged(site)?;
+                if !site.module().is_live() {
+                    state.lasting.kind = self.templates.get_mut().site(&site.context(&[]));
+                }
+                Ok(self.insert(site.key(), state))
+            }
         }
     }
 
