@@ -214,6 +214,8 @@ fn a_site_or_module_of_another_engine_is_refused_and_harms_nothing() {
     assert_eq!((call(&sites[0], 1), mine.engine.sites(1).unwrap().len()), (6, 1));
     assert_eq!(mine.engine.status(&other_sites[0]), Status::Original);
     mine.engine.restore(1).unwrap();
+    // Also where nothing would have to be written, by the state of the other site of that key.
+    refused!(mine.engine.restore_site(&other_sites[0]), SiteForeign);
     other.engine.patch(1, &plus(7)).unwrap();
 }
 
