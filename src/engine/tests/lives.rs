@@ -142,6 +142,9 @@ fn any_sequence_can_be_invalidated_and_is_resumed() {
             .invalidate(&sites[0].function())
             .unwrap_or_else(|e| panic!("{index}: {e}"));
         assert_eq!((call(&sites[0], 10), lab.deopts.load(Ordering::Relaxed)), (15, 1));
+        // The stub in which it resumes is the site's still, and nobody has to wait for it.
+        assert_eq!(lab.engine.retired(), []);
+        assert_eq!(lab.engine.stub_bytes(&sites[0]), lab.engine.stub_stats().in_use);
     }
 }
 
