@@ -13,6 +13,7 @@
     reason = "a test"
 )]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -300,12 +301,15 @@ fn verify(tool: &PathBuf, target: &Target, path: &Path, spoil: bool) -> Result<u
 fn compare(folder: &str) {
     let target = TARGETS.iter().find(|target| target.folder == folder).unwrap();
     let (mut fields, mut compared) = (0, 0);
+    // To start it takes as long as to compare an object.
+    let mut tools = BTreeMap::new();
     for (path, version) in objects(folder) {
-        let Some(tool) = tool(&version) else {
+        let found = tools.entry(version.clone()).or_insert_with(|| tool(&version));
+        let Some(tool) = found else {
             println!("skipped: no llvm-rtdyld-{version}");
             continue;
         };
-        fields += verify(&tool, target, &path, false).unwrap_or_else(|error| panic!("{error}"));
+        fields += verify(tool, target, &path, false).unwrap_or_else(|error| panic!("{error}"));
         compared += 1;
     }
     println!("{folder}: {fields} fields of {compared} objects are equal");

@@ -12,6 +12,8 @@ use super::map::Location;
 /// What differs between architectures.
 pub struct Machine {
     pub arch: Arch,
+    /// The name of the file in which its instructions are, without the ending.
+    pub file: &'static str,
     /// Registers that hold values, by DWARF number.
     pub general: &'static [u16],
     pub vectors: &'static [u16],

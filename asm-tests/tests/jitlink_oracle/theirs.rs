@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::record::{Record, Sectioned, Slot, Target};
 
@@ -22,8 +23,13 @@ const GOT: &str = "$__GOT";
 const STUBS: &str = "$__STUBS";
 const COMMON: &str = ".common";
 
+/// Whether it is asked. What it answers does not depend on the machine that asks: under an emulator
+/// what it answered before will do.
 pub(crate) fn is_there() -> bool {
-    Command::new(TOOL).arg("--version").output().is_ok()
+    // To start it takes as long as to link an object.
+    static IS_THERE: LazyLock<bool> =
+        LazyLock::new(|| !cfg!(emulated) && Command::new(TOOL).arg("--version").output().is_ok());
+    *IS_THERE
 }
 
 /// What it is asked: the object, an entry that it does not call, addresses of what is outside, and

@@ -83,6 +83,8 @@ extern crate alloc;
 pub mod aarch64;
 pub mod backend;
 mod dispatch;
+#[cfg(test)]
+mod encodings;
 mod error;
 pub mod hole;
 pub mod live;

@@ -1,14 +1,16 @@
 //! Reaches: each boundary, and one instruction beyond it.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::CodeAddr;
 
 use patchpoint_isa::aarch64::X17;
 
-use super::Cases;
+use crate::aarch64::insn::Gpr;
 use crate::aarch64::{AArch64, branch};
 use crate::backend::{Backend, Branch, BranchKind, Form};
+use crate::encodings::Cases;
 use crate::op::{Cond, Dest};
 
 const FROM: u64 = 0x7000_0000_0000;
@@ -55,34 +57,30 @@ fn words(kind: BranchKind, distance: i64, form: Form) -> Vec<u32> {
         .collect()
 }
 
+/// The branch of one instruction, by that distance.
+fn short(kind: BranchKind, distance: i64) -> impl FnOnce(&mut Vec<u8>) {
+    move |out| {
+        assert!(reaches(kind, distance, Form::Short));
+        let (branch, to) = branch(kind, distance, Form::Short);
+        AArch64.put_branch(&branch, FROM, to, out);
+    }
+}
+
 /// Branches, for the comparison with LLVM.
 pub(super) fn cases(cases: &mut Cases) {
-    let put = |kind, distance| {
-        move |out: &mut Vec<u8>| {
-            let [word] = words(kind, distance, Form::Short)[..] else {
-                return;
-            };
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-    };
-    for distance in [0, 4, -4, 128 * MIB - 4, -128 * MIB] {
-        cases.add(alloc::format!("b #{distance}"), put(BranchKind::Jump, distance));
-        cases.add(alloc::format!("bl #{distance}"), put(BranchKind::Call, distance));
+    let scaled = |field: Vec<i64>| -> Vec<i64> { field.into_iter().map(|n| n * 4).collect() };
+    for distance in scaled(cases.signed(26, 0x12_3456)) {
+        cases.add(format!("b #{distance}"), short(BranchKind::Jump, distance));
+        cases.add(format!("bl #{distance}"), short(BranchKind::Call, distance));
     }
-    for (cond, name) in CONDS {
-        for distance in [0, 8, -8, MIB - 4, -MIB] {
-            cases.add(
-                alloc::format!("b.{name} #{distance}"),
-                put(BranchKind::JumpIf(cond), distance),
-            );
-        }
+    for ((cond, name), distance) in cases.vary(&CONDS, &scaled(cases.signed(19, 0x1_2345))) {
+        let text = format!("b.{name} #{distance}");
+        cases.add(text, short(BranchKind::JumpIf(cond), distance));
     }
-    for reg in 0..31 {
-        for back in [1u32, 3, 5] {
-            cases.add(alloc::format!("cbnz w{reg}, #-{}", back * 4), |out| {
-                branch::back_if_not_zero(crate::aarch64::insn::Gpr(reg), back, out);
-            });
-        }
+    let backs = cases.values(&[3, 1, 1 << 18], (0..19).map(|bit| 1 << bit));
+    for (reg, back) in cases.vary(&cases.registers(9, 30), &backs) {
+        let text = format!("cbnz w{reg}, #-{}", back * 4);
+        cases.add(text, |out| branch::back_if_not_zero(Gpr(reg), back, out));
     }
 }
 

@@ -7,8 +7,8 @@ use llvm_stackmaps::addr::CodeAddr;
 
 use patchpoint_isa::riscv64::T1;
 
-use super::Cases;
 use crate::backend::{Backend, Branch, BranchKind, Form};
+use crate::encodings::Cases;
 use crate::op::{Cond, Dest};
 use crate::riscv64::insn::Gpr;
 use crate::riscv64::{RiscV64, branch};
@@ -59,32 +59,32 @@ fn words(kind: BranchKind, distance: i64, form: Form) -> Vec<u32> {
         .collect()
 }
 
-/// Branches, for the comparison with LLVM.
-pub(super) fn cases(cases: &mut Cases) {
-    let put = |kind, distance| {
-        move |out: &mut Vec<u8>| {
-            let [word] = words(kind, distance, Form::Short)[..] else {
-                return;
-            };
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-    };
-    for bit in 1..20 {
-        for distance in [1 << bit, -(1 << bit), (1 << bit) - 2] {
-            cases.add(format!("jal x0, {distance}"), put(BranchKind::Jump, distance));
-            cases.add(format!("jal x1, {distance}"), put(BranchKind::Call, distance));
-        }
+/// The branch of one instruction, by that distance.
+fn short(kind: BranchKind, distance: i64) -> impl FnOnce(&mut Vec<u8>) {
+    move |out| {
+        assert!(reaches(kind, distance, Form::Short));
+        let (branch, to) = branch(kind, distance, Form::Short);
+        RiscV64.put_branch(&branch, FROM, to, out);
     }
-    for (cond, name, swapped) in CONDS {
+}
+
+/// Branches, for the comparison with LLVM. The bits of their distances are scattered over the
+/// instruction, so each is looked at.
+pub(super) fn cases(cases: &mut Cases) {
+    let distances = |bits: u32| -> Vec<i64> {
+        let edge = 1 << (bits - 1);
+        let ends = [-edge, edge - 2, -2, 0];
+        let each_bit = (1..bits - 1).map(|bit| 1 << bit);
+        [ends.into_iter().collect::<Vec<_>>(), each_bit.collect()].concat()
+    };
+    for distance in distances(21) {
+        cases.add(format!("jal x0, {distance}"), short(BranchKind::Jump, distance));
+        cases.add(format!("jal x1, {distance}"), short(BranchKind::Call, distance));
+    }
+    for ((cond, name, swapped), distance) in cases.vary(&CONDS, &distances(13)) {
         let regs = if swapped { "x29, x10" } else { "x10, x29" };
-        for bit in 1..12 {
-            for distance in [1 << bit, -(1 << bit), (1 << bit) - 2] {
-                cases.add(
-                    format!("{name} {regs}, {distance}"),
-                    put(BranchKind::JumpIf(cond), distance),
-                );
-            }
-        }
+        let text = format!("{name} {regs}, {distance}");
+        cases.add(text, short(BranchKind::JumpIf(cond), distance));
     }
 }
 

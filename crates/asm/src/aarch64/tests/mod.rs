@@ -1,0 +1,5 @@
+mod branches;
+mod constants;
+mod encodings;
+mod operations;
+mod relocate;

@@ -1,0 +1,4 @@
+mod branches;
+mod constants;
+mod encodings;
+mod operations;
