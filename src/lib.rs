@@ -225,7 +225,8 @@ mod promises;
 pub use arch::{CallShape, Convention};
 #[cfg(feature = "std")]
 pub use engine::Engine;
-pub use error::{Error, Result};
+#[cfg(feature = "std")]
+pub use engine::error::{Error, Result};
 
 /// The example of the README, which is run like those here.
 #[cfg(all(doctest, target_arch = "x86_64", target_os = "linux", feature = "std"))]

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::engine::{Engine, Receipt};
-use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::site::{Function, ModuleId};
+use crate::{Error, Result};
 
 /// Names an assumption, by a number or a name that the runtime chooses.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -15,8 +15,8 @@ use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, ma
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
 use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame};
-use crate::error::{Error, Result};
 use crate::site::{ModuleId, Site};
+use crate::{Error, Result};
 
 /// What the runtime does when compiled code reaches it. A panic ends the process.
 type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;

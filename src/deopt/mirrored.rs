@@ -25,7 +25,7 @@ use super::live_registers::Registers;
 use super::{ExitStubContext, ExitStubSite, Frame, ask};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::engine::{Role, SavedFrame};
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The contexts of the exit stubs that are executed in a mirror, by address.
 #[derive(Clone)]

@@ -14,8 +14,8 @@
 //! Not saved are registers of a length that the machine chooses: those of AArch64's SVE and SME
 //! beyond the low 16 bytes of each vector, and of RISC-V's V; nor are AMX tiles of x86-64.
 //! Registration refuses what is known to hold values there:
-//! [records](crate::Error::RegisterNotKept) that name such a register, and
-//! [sites](crate::Error::ScalableVectors) of which no record tells what is live, in functions with
+//! [records](crate::site::Error::RegisterNotKept) that name such a register, and
+//! [sites](crate::site::Error::ScalableVectors) of which no record tells what is live, in functions with
 //! such instructions. A function that merely keeps such registers for its caller (the vector
 //! variants of a calling convention) must not hold shadows or entry sites: that is not known of it.
 //!
@@ -127,8 +127,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::arch::{Arch, SiteContext};
 use crate::engine::Role;
-use crate::error::{Error, Result};
 use crate::site::Site;
+use crate::{Error, Result};
 
 /// What an exit stub needs to know of its site, and whom it calls.
 pub trait ExitStubSite: Send + Sync {

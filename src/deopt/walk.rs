@@ -23,10 +23,10 @@ use super::unwinds::Unwinds;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::engine::{Engine, WeakEngine};
-use crate::error::{Error, Result};
 use crate::memory::fork::gate::Writing;
 use crate::site::{Function, Module, ModuleId, Site};
 use crate::stackmap::{Constants, Location, Place, Record, RecordRef, Statepoint};
+use crate::{Error, Result};
 
 /// Walks the stacks of an engine's code. It remembers the unwind information of modules, so one is
 /// best kept; it does not keep the engine, so a handler may hold it.

@@ -15,11 +15,11 @@ use super::state::{ReturnOffsets, States, Status};
 use super::work::{OldStub, Part, Work};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
-use crate::error::{Error, Result};
 use crate::memory::StubSlot;
 use crate::memory::fork::gate::{self, Writing};
 use crate::publish::{self, Level, Moment, Stopped, Vacated};
 use crate::site::{Module, Site};
+use crate::{Error, Result};
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but
 /// not yet reachable. Displayed, it shows each site with its slack and its disassembly before and

@@ -9,8 +9,8 @@
 use core::any::Any;
 
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::error::{Error, Result};
 use crate::site::{ModuleId, Site};
+use crate::{Error, Result};
 
 /// Why control leaves the code of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,8 @@
 
 use super::group::{Group, Held};
 use super::work::Work;
-use crate::error::{Error, SiteName};
+use crate::Error;
+use crate::error::SiteName;
 use crate::invariant::OrAbort;
 use crate::memory::{CodeMemory, Pieces, Side, Write};
 

@@ -7,8 +7,9 @@ use smallvec::SmallVec;
 
 use super::state::States;
 use super::work::{Item, Part};
+use crate::Result;
 use crate::addr::CodeRange;
-use crate::error::{Fate, Result};
+use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::{Alias, CodeMemory, PageRun, Pieces, Side, Write};
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::{Builder, Engine, SavedFrame};
 use crate::addr::CodeAddr;
-use crate::error::{Error, Result};
 use crate::memory::Arena;
 use crate::publish::{Publication, Publisher, World};
+use crate::{Error, Result};
 
 /// What an engine needs to know of the place where its code is executed, if that is not this
 /// process: see [`Mirror`](crate::memory::Mirror). Given to [`Builder::mirrored`].

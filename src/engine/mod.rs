@@ -18,7 +18,7 @@
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
 //! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
 //!
-//! In a fork's child every change is refused by [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) before the lock is taken,
+//! In a fork's child every change is refused by [`memory::Error::EngineForked`] before the lock is taken,
 //! which a thread of the parent may have there for ever. Sites, functions and modules are found as
 //! ever; what is asked of their state is answered unless the lock was held when the child was made
 //! (see the methods).
@@ -26,6 +26,7 @@
 mod builder;
 mod calls;
 mod commit;
+pub(crate) mod error;
 mod exits;
 mod fault;
 mod group;
@@ -66,13 +67,13 @@ pub use transaction::Transaction;
 
 use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::arch::Arch;
-use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::fork::gate::Writing;
 use crate::memory::{self, Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{Attached, Epochs, GracePeriod, Level, Moment, Publisher, Rest, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
+use crate::{Error, Result};
 use observe::Observers;
 use retire::{RetiredCode, Until};
 use state::{ExitStub, States, Stub};
@@ -470,7 +471,7 @@ impl Engine {
     /// when the last handle of the module, a site or a function of it is gone.
     ///
     /// # Errors
-    /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`](crate::memory::Error::NoGracePeriod) for a proof that was found
+    /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`] for a proof that was found
     /// by asking threads rather than promised.
     pub fn unregister(&self, module: Module, grace_period: &GracePeriod) -> Result<()> {
         // What was found out about some ranges says nothing of a module, to which its functions still lead.
@@ -574,7 +575,7 @@ impl Shared {
     fn check_registered(&self, site: &Site) -> Result<()> {
         match self.table.read().has(site.module()) {
             true => Ok(()),
-            false => Err(Error::SiteForeign { site: site.name() }),
+            false => Err(Error::Site(crate::site::Error::SiteForeign { site: site.name() })),
         }
     }
 

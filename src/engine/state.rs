@@ -18,13 +18,13 @@ use super::templates::Templates;
 use super::work::Work;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
-use crate::error::{Error, Result};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{Outline, Sequence, Variant};
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
+use crate::{Error, Result};
 
 /// What stands in a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -26,8 +26,9 @@ use super::live::JumpExchange;
 use super::prepare::Made;
 use super::retire::Until;
 use super::state::{ExitStub, Installed, Place, States, Status, Stub};
+use crate::Result;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::error::{Fate, Result};
+use crate::error::Fate;
 use crate::invariant::broken;
 use crate::memory::{CodeMemory, Side};
 use crate::publish::{CoarseTime, Level, Rest};
@@ -92,12 +93,12 @@ impl Item {
     /// The memory that is written.
     ///
     /// # Errors
-    /// [`Error::SiteForeign`](crate::Error::SiteForeign): the site's module has no memory there.
+    /// [`site::Error::SiteForeign`](crate::site::Error::SiteForeign): the site's module has no memory there.
     #[inline]
     pub(super) fn written_in(&self, at: CodeAddr) -> Result<&Arc<dyn CodeMemory>> {
         match &self.elsewhere {
             Some(memory) => Ok(memory),
-            None => self.site.memory_at(at),
+            None => Ok(self.site.memory_at(at)?),
         }
     }
 }

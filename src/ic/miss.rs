@@ -1,7 +1,7 @@
 //! The runtime's side of a miss.
 
+use crate::Result;
 use crate::deopt::{Answer, Frame, Value};
-use crate::error::Result;
 use crate::site::Site;
 
 use super::Entry;

@@ -2,7 +2,8 @@
 
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape};
-use crate::error::{Error, Result, SiteName};
+use crate::error::SiteName;
+use crate::site::{Error, Result};
 use crate::stackmap::{Constants, Record, Statepoint};
 use crate::verify::{self, Original};
 
@@ -202,7 +203,8 @@ const LONGEST_CALL: usize = 9;
 const LONGEST_INFERRED: usize = 4096;
 
 /// What a closure that tells shapes may return: a shape, or `None` for a record that is no site, or
-/// an error that ends the registration.
+/// an error that ends the registration: a reason of its own as a
+/// [`ProviderError`](crate::error::ProviderError).
 pub trait IntoShape {
     /// The shape, if the record is a site.
     ///

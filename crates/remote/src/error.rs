@@ -3,7 +3,7 @@
 
 use patchpoint::addr::CodeRange;
 use patchpoint::error::{Errno, ProviderError};
-use patchpoint::{memory, publish};
+use patchpoint::{memory, publish, site};
 
 /// The result of everything here that can fail.
 pub type Result<T> = core::result::Result<T, Error>;
@@ -150,6 +150,12 @@ impl From<memory::Error> for Error {
 
 impl From<publish::Error> for Error {
     fn from(error: publish::Error) -> Self {
+        patchpoint::Error::from(error).into()
+    }
+}
+
+impl From<site::Error> for Error {
+    fn from(error: site::Error) -> Self {
         patchpoint::Error::from(error).into()
     }
 }

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use core::ffi::c_void;
 use core::mem::offset_of;
 
+use crate::Error;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::live_registers::testing;
 use crate::deopt::{Answer, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
-use crate::error::Error;
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
 

@@ -10,9 +10,9 @@ use crate::arch::CallShape;
 use crate::deopt::host::state;
 use crate::deopt::{Answer, Arg, ExitStubs, Frame, UnwindInfo, Value};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
 use crate::publish::SingleThreaded;
 use crate::site::{Function, Module, Site};
+use crate::{Error, Result};
 
 /// What `inner`'s patchpoint returns.
 const CALLED: u64 = 1000;

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::object;
+use crate::Error;
 use crate::arch::CallShape;
 use crate::deopt::{Caller, ExitStubs, Frame, Value, Walker};
 use crate::engine::Engine;
-use crate::error::Error;
 use crate::publish::SingleThreaded;
 use crate::site::{Module, Saves, UnwindBy};
 use crate::stackmap::Location;

@@ -18,7 +18,7 @@ use crate::addr::{CodeAddr, DwarfReg, Len};
 use crate::arch::{Arch, RegSet, SiteContext, conventions};
 use crate::deopt::host::state;
 use crate::engine::StackAt;
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 use patchpoint_asm::backend::{Backend, BranchKind, Code, Origin, Refusal};
 use patchpoint_asm::backend_of;
 use patchpoint_asm::op::{Address, Base, Dest, Extension, Op, Value, Width};

@@ -43,10 +43,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use registers::Live;
 
 use super::{ExitStubSite, Frame};
+use crate::Result;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
 use crate::engine::{Role, StackAt};
-use crate::error::Result;
 
 /// What a live-register exit stub hands to the dispatcher. The exit stub holds its address.
 pub(super) struct LiveRegistersContext(Arc<LiveRegisters>);

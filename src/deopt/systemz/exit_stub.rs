@@ -17,9 +17,9 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use crate::Result;
 use crate::addr::CodeAddr;
 use crate::deopt::Resume;
-use crate::error::Result;
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::systemz::SystemZ;
 

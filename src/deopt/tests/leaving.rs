@@ -13,8 +13,8 @@ use super::site::TestSite;
 use crate::addr::{CodeAddr, DwarfReg, Len, RecordId};
 use crate::arch::CallShape;
 use crate::deopt::{Answer, Frame, Resume, ReturnValue, UnwindInfo, Value};
-use crate::error::{Error, Result};
 use crate::stackmap::{Endian, StackMaps};
+use crate::{Error, Result};
 
 /// The reader of objects wants them aligned.
 #[repr(align(8))]

@@ -11,8 +11,8 @@ use crate::deopt::mirrored::{Contexts, Kept};
 use crate::deopt::state::{RawState, saved_len};
 use crate::deopt::{Answer, ExitStubContext, Frame, ReturnValue, Role, Value};
 use crate::engine::SavedFrame;
-use crate::error::{Error, Result};
 use crate::stackmap::testing::{indirect, map, record};
+use crate::{Error, Result};
 
 const RBX: usize = 3;
 

@@ -26,9 +26,9 @@ pub(super) fn change(preparation: &mut Preparation<'_>, change: Change<&Sequence
         Change::Invalidate => invalidate(preparation),
         // protection: shadow-is-invalidated-only
         Change::Patch(_) | Change::Restore | Change::Redirect(_) | Change::Retarget(_) => {
-            Err(Error::ShadowNotArmed {
+            Err(Error::Site(crate::site::Error::ShadowNotArmed {
                 site: preparation.site.name(),
-            })
+            }))
         }
     }
 }
@@ -59,11 +59,11 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
 }
 
 fn too_short(site: &Site, trap: &[u8]) -> Error {
-    Error::NoPatchableJump {
+    Error::Site(crate::site::Error::NoPatchableJump {
         site: site.name(),
         reserved: site.reserved(),
         needed: Len::new(trap.len() as u32),
-    }
+    })
 }
 
 fn traps(exchanges: &[JumpExchange]) -> impl Iterator<Item = (CodeAddr, CodeAddr)> + '_ {
@@ -167,7 +167,9 @@ mod table {
     use super::{CodeAddr, Error, Result, Site};
 
     pub(super) fn check(site: &Site) -> Result<()> {
-        Err(Error::ShadowNotArmed { site: site.name() })
+        Err(Error::Site(crate::site::Error::ShadowNotArmed {
+            site: site.name(),
+        }))
     }
 
     pub(super) fn note(_: CodeAddr, _: CodeAddr) -> Result<()> {
