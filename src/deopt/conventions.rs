@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 use super::unwind::{Base, Others, Row, Saved};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::{Arch, SiteKind};
+use crate::deopt::{Error, Result};
 use crate::site::{Module, Saves, UnwindBy};
 use crate::stackmap::StackSize;
 use crate::stackmap::flat::{FlatFunction, Frame};
-use crate::{Error, Result};
 
 /// A function: its start, its end, and the size of its frame where the stack map tells it.
 #[derive(Clone, Copy, Debug)]

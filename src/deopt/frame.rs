@@ -12,10 +12,10 @@ use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::{Arch, Convention, SiteContext, SiteKind, conventions};
+use crate::deopt::{Error, Result};
 use crate::engine::{Engine, Role};
 use crate::site::Site;
 use crate::stackmap::{Location, Locations, Place};
-use crate::{Error, Result};
 
 /// A compiled function's frame at a site: all registers as they were when the exit stub was
 /// entered, or those that are live (see

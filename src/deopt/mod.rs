@@ -69,6 +69,7 @@ mod answer;
 mod assumptions;
 mod c_function;
 mod conventions;
+mod error;
 mod exit_stub;
 mod exit_stubs;
 mod forward;
@@ -101,6 +102,7 @@ mod tests;
 pub use answer::{Answer, ReturnValue};
 pub use assumptions::{Assumption, Assumptions};
 pub use c_function::{CCall, CFunction};
+pub use error::{Error, Result};
 pub use exit_stub::{Resume, encode, max_len};
 pub use exit_stubs::ExitStubs;
 pub use forward::{Capture, ForwardExit, forward_exits};
@@ -128,7 +130,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::arch::{Arch, SiteContext};
 use crate::engine::Role;
 use crate::site::Site;
-use crate::{Error, Result};
 
 /// What an exit stub needs to know of its site, and whom it calls.
 pub trait ExitStubSite: Send + Sync {

@@ -6,8 +6,8 @@ use super::unwind::Row;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::Arch;
+use crate::deopt::{Error, Result};
 use crate::stackmap::{Location, Place};
-use crate::{Error, Result};
 
 /// The innermost frame of a [`Replacement`].
 #[derive(Debug)]

@@ -42,9 +42,9 @@ use super::unwind::UnwindInfo;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg, RecordId};
 use crate::arch::{Arch, conventions};
+use crate::deopt::{Error, Result};
 use crate::site::Function;
 use crate::stackmap::StackSize;
-use crate::{Error, Result};
 
 /// The most bytes that new frames can have together.
 pub(super) const MAX_BYTES: u64 = 1 << 20;

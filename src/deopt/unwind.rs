@@ -28,9 +28,9 @@ use super::conventions::Conventional;
 use super::host::state;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::Arch;
+use crate::deopt::{Error, Result};
 use crate::site::{Function, Module, UnwindBy};
 use crate::stackmap::Endian;
-use crate::{Error, Result};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Fde<'a> = FrameDescriptionEntry<Slice<'a>>;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::UnwindInfo;
-use crate::Result;
 use crate::addr::CodeAddr;
+use crate::deopt::Result;
 use crate::memory::fork::gate::Writing;
 use crate::site::{Module, ModuleId, UnwindBy};
 

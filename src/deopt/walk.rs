@@ -22,11 +22,11 @@ use super::host::{FRAME_ABOVE_STACK, before_low, in_order, state};
 use super::unwinds::Unwinds;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
+use crate::deopt::{Error, Result};
 use crate::engine::{Engine, WeakEngine};
 use crate::memory::fork::gate::Writing;
 use crate::site::{Function, Module, ModuleId, Site};
 use crate::stackmap::{Constants, Location, Place, Record, RecordRef, Statepoint};
-use crate::{Error, Result};
 
 /// Walks the stacks of an engine's code. It remembers the unwind information of modules, so one is
 /// best kept; it does not keep the engine, so a handler may hold it.

@@ -2,7 +2,7 @@
 //! place, what was needed, what was there, and how to mend it; a variant's fields are what its
 //! sentence names.
 
-use crate::addr::{CodeAddr, CodeRange, DwarfReg, Len, RecordId};
+use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
 use crate::arch::Arch;
 use crate::error::{ErrorKind, Fate, ProviderError, SiteName};
 use crate::{image, memory, publish, site, stackmap};
@@ -51,17 +51,11 @@ pub enum Error {
     /// Code of somebody else's is not taken over.
     #[error(transparent)]
     Adoption(image::AdoptionError),
-    /// Somebody else's implementation of a trait of this crate has failed.
+    /// An implementation of a trait of this crate has failed or refuses: somebody else's, whose error
+    /// it is, or that of [`Exits`](super::Exits) which is here, whose error is
+    /// [`deopt::Error`](crate::deopt::Error), and made again from this one.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// What a thread in a mirror is said to have saved cannot be.
-    #[error("a thread that left compiled code handed over {why}: its stack was written by somebody else")]
-    SavedFrame { why: &'static str },
-    /// A frame in a mirror has an address that is not on its stack.
-    #[error(
-        "patchpoint {id} at {addr}: {at:#x} is not on the stack {stack} of the thread: in a mirror only values on the stack can be reached"
-    )]
-    FrameOutside { id: RecordId, addr: CodeAddr, at: u64, stack: CodeRange },
     /// A thread is inside a site that is to be changed.
     #[error(
         "{site}: thread {thread} {} byte {offset} of it: wait until it has left",
@@ -87,17 +81,6 @@ pub enum Error {
     /// A change was asked for a call site that is for others, or the other way round.
     #[error("{site}: a call site can only be retargeted and restored, and no other site can be retargeted")]
     CallSiteOnly { site: Box<SiteName> },
-    /// A value of a frame that waits for a callee cannot be had.
-    #[error(
-        "{location} of {function} at {pc} cannot be read or written while it waits for a callee: only registers \
-         that callees preserve are known, and only saved ones can be written"
-    )]
-    CallerValue { function: String, pc: CodeAddr, location: stackmap::Location },
-    /// Code was compiled under an assumption that does not hold any more.
-    #[error(
-        "{function} depends on assumption {assumption}, which has broken: do not enter it, compile it without,          or renew the assumption"
-    )]
-    AssumptionBroken { function: String, assumption: String },
     /// The engine was given no world.
     #[error(
         "an engine needs a world: say how the runtime's threads are stopped, or promise that there is one thread"
@@ -180,78 +163,6 @@ pub enum Error {
     /// A sequence that refuses a stub was given to a live site.
     #[error("{site} is live, where sequences stand in stubs, and this one refuses to: drop `in_place_only`")]
     LiveInPlace { site: Box<SiteName> },
-    /// An exit stub was asked for code of another architecture than the host's.
-    #[error(
-        "no exit stub for {arch} on this host: exit stubs exist where code of the host's own architecture runs"
-    )]
-    ExitStubArch { arch: crate::arch::Arch },
-    /// An exit stub's jump back, for which no register is free, does not reach.
-    #[error(
-        "the exit stub at {exit_stub} does not reach {to}, where it resumes: place stubs nearer to the code"
-    )]
-    ExitStubOutOfReach { exit_stub: CodeAddr, to: CodeAddr },
-    /// A register was not captured, or is narrower than the value asked for.
-    #[error(
-        "site {id} at {addr}: {size} bytes from bit {bit_offset} of {reg} asked for, {have} bytes were captured; ask for a part that this machine has"
-    )]
-    FrameRegister { id: RecordId, addr: CodeAddr, reg: DwarfReg, bit_offset: i32, size: u16, have: u16 },
-    /// The frame has no such value.
-    #[error("site {id} at {addr}: no {what} {index}, there are {have}")]
-    FrameIndex { id: RecordId, addr: CodeAddr, what: &'static str, index: usize, have: usize },
-    /// A value of the frame is no number of 8 bytes.
-    #[error(
-        "site {id} at {addr}: {what} {index} has {size} bytes, more than the 8 of a number: ask for the value itself"
-    )]
-    FrameWide { id: RecordId, addr: CodeAddr, what: &'static str, index: usize, size: u16 },
-    /// The location is not one of the site's record.
-    #[error(
-        "site {id} at {addr}: {location} is not a location of its record; take it from the record of this site"
-    )]
-    FrameLocation { id: RecordId, addr: CodeAddr, location: crate::stackmap::Location },
-    /// A value is wider than 64 bytes, or has another size than its location, or the location is a
-    /// constant.
-    #[error(
-        "site {id} at {addr}: a value of {found} bytes does not fit {location}; at most {limit} bytes can be moved there"
-    )]
-    FrameValue { id: RecordId, addr: CodeAddr, location: crate::stackmap::Location, found: u16, limit: u16 },
-    /// The frame cannot be left with this stack pointer.
-    #[error(
-        "site {id} at {addr}: the frame can be left with a stack pointer of {lowest:#x} or above, a multiple of 8, not {found:#x}; enter code that makes its own room below"
-    )]
-    FrameStackPointer { id: RecordId, addr: CodeAddr, lowest: u64, found: u64 },
-    /// The frame cannot be left elsewhere while a shadow stack is active.
-    #[error(
-        "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame elsewhere; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
-    )]
-    FrameShadowStack { id: RecordId, addr: CodeAddr },
-    /// A frame cannot be put in the place of a compiled one.
-    #[error("site {id} at {addr}: a frame of {size} bytes cannot be pushed: {reason}")]
-    NewFrame { id: RecordId, addr: CodeAddr, size: u64, reason: &'static str },
-    /// A value does not lie in its new frame.
-    #[error(
-        "site {id} at {addr}: {len} bytes at offset {offset} do not lie in a new frame of {size} bytes, nor in what it may write of its caller's: push a larger one"
-    )]
-    NewFramePlace { id: RecordId, addr: CodeAddr, offset: u32, len: usize, size: u32 },
-    /// A frame cannot be left of which only the live registers were saved.
-    #[error(
-        "site {id} at {addr}: only the live registers of this frame were saved, so it can only be resumed; let an exit stub save all (`on_miss`, or `whole_frames` of inline caches)"
-    )]
-    FrameNotWhole { id: RecordId, addr: CodeAddr },
-    /// The unwind information cannot be read.
-    #[error(
-        "unwind information at {addr}: {reason}; give the relocated .eh_frame and the address it was relocated to"
-    )]
-    UnwindFormat { addr: CodeAddr, reason: String },
-    /// There is no unwind information for an address.
-    #[error(
-        "no unwind information covers {pc}: compile the function with the attribute uwtable and keep .eh_frame"
-    )]
-    UnwindMissing { pc: CodeAddr },
-    /// The unwind information uses a rule that is not understood.
-    #[error(
-        "unwind information for {pc}: {reason}; only offsets from a register and saved registers can be undone"
-    )]
-    UnwindRule { pc: CodeAddr, reason: String },
 }
 
 impl Error {
@@ -267,47 +178,28 @@ impl Error {
             Self::Check(why) => why.kind().into(),
             Self::Link(why) => why.kind().into(),
             Self::Adoption(why) => why.kind(),
-            Self::Provider(_) => ErrorKind::Provider,
-            Self::SavedFrame { .. } | Self::UnwindFormat { .. } => ErrorKind::Malformed,
+            Self::Provider(why) => why.kind(),
             Self::WorldDoesNotLook { .. }
             | Self::MemoryAllocates { .. }
-            | Self::CallerValue { .. }
             | Self::NoHost { .. }
             | Self::SiteNotLeavable { .. }
             | Self::ForeignArch { .. }
-            | Self::ArmedMemory { .. }
-            | Self::ExitStubArch { .. }
-            | Self::FrameShadowStack { .. }
-            | Self::UnwindRule { .. } => ErrorKind::Unsupported,
+            | Self::ArmedMemory { .. } => ErrorKind::Unsupported,
             Self::NoCallSite { .. }
             | Self::NoSuchSite { .. }
             | Self::NoEntrySite { .. }
             | Self::NothingToInvalidate { .. }
-            | Self::NoHandler { .. }
-            | Self::FrameRegister { .. }
-            | Self::FrameIndex { .. }
-            | Self::UnwindMissing { .. } => ErrorKind::NotFound,
+            | Self::NoHandler { .. } => ErrorKind::NotFound,
             Self::CacheField { .. }
             | Self::CacheEngine { .. }
-            | Self::FrameOutside { .. }
             | Self::CallSiteOnly { .. }
             | Self::NoWorld { .. }
             | Self::SiteRedirected { .. }
             | Self::SiteTwice { .. }
             | Self::ArmedTooLate { .. }
-            | Self::LiveInPlace { .. }
-            | Self::ExitStubOutOfReach { .. }
-            | Self::FrameWide { .. }
-            | Self::FrameLocation { .. }
-            | Self::FrameValue { .. }
-            | Self::FrameStackPointer { .. }
-            | Self::NewFrame { .. }
-            | Self::NewFramePlace { .. }
-            | Self::FrameNotWhole { .. } => ErrorKind::Refused,
+            | Self::LiveInPlace { .. } => ErrorKind::Refused,
             Self::ThreadInSite { .. } | Self::ReturnOffsetLost { .. } => ErrorKind::Busy,
-            Self::AssumptionBroken { .. } | Self::SiteChanged { .. } | Self::BytesChanged { .. } => {
-                ErrorKind::Changed
-            }
+            Self::SiteChanged { .. } | Self::BytesChanged { .. } => ErrorKind::Changed,
             Self::ModuleForeign { .. } | Self::SiteInvalidated { .. } | Self::EngineGone { .. } => {
                 ErrorKind::Gone
             }
@@ -392,6 +284,7 @@ impl From<image::AdoptionError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addr::FnOffset;
     use crate::error::testing::names_all_sites;
 
     /// Whoever asks for an error finds it in one place, whichever room it came through.
@@ -407,12 +300,34 @@ mod tests {
             Error::from(publish::Error::Memory(why.clone().into())),
         ];
         assert!(handed.iter().all(|error| *error == Error::Provider(why.clone())));
-        let twice = patchpoint_link::Error::LinkUnfinished {
+        let unfinished = patchpoint_link::Error::LinkUnfinished {
             waiting_for: "f".into(),
         };
-        let through = Error::from(memory::Error::from(twice.clone()));
-        assert_eq!(through, Error::Link(twice));
-        assert_eq!(through.kind(), ErrorKind::Busy);
+        let handed = [
+            Error::from(memory::Error::from(unfinished.clone())),
+            Error::from(site::Error::from(unfinished.clone())),
+            Error::from(site::Error::from(memory::Error::from(unfinished.clone()))),
+        ];
+        assert!(
+            handed
+                .iter()
+                .all(|error| *error == Error::Link(unfinished.clone()))
+        );
+        assert_eq!(handed[0].kind(), ErrorKind::Busy);
+        let forked = memory::Error::EngineForked;
+        let through = Error::from(site::Error::from(forked.clone()));
+        assert_eq!(through, Error::Memory(forked));
+        assert_eq!(Error::from(site::Error::from(why.clone())), Error::Provider(why));
+        let unreadable = stackmap::Error::RecordsWithoutFunction { functions: 0 };
+        let handed = [
+            Error::from(site::Error::from(unreadable.clone())),
+            Error::from(image::AdoptionError::from(unreadable.clone())),
+        ];
+        assert!(
+            handed
+                .iter()
+                .all(|error| *error == Error::Tables(unreadable.clone()))
+        );
     }
 
     /// A kind and a sentence are those of the error that is wrapped.
@@ -426,6 +341,22 @@ mod tests {
             "the threads could not be stopped: it does not"
         );
         assert_eq!(Error::EngineGone.kind(), ErrorKind::Gone);
+        let name = SiteName {
+            kind: None,
+            id: RecordId::new(78),
+            function: Some("f".into()),
+            offset: FnOffset::new(4),
+            addr: CodeAddr::new(0x1004),
+        };
+        let empty = site::Error::SiteEmpty {
+            site: Box::new(name.clone()),
+        };
+        let wrapped = Error::from(empty.clone());
+        assert_eq!(wrapped.to_string(), empty.to_string());
+        assert_eq!(
+            (wrapped.kind(), wrapped.site()),
+            (ErrorKind::Refused, Some(&name))
+        );
     }
 
     /// What changes sites returns these by value.

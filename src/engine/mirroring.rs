@@ -198,7 +198,7 @@ impl Engine {
     /// [`ForwardExit`](crate::deopt::ForwardExit)). `None` if the stub is none of this engine's.
     ///
     /// # Errors
-    /// [`Error::SavedFrame`]: what was saved is not on the thread's stack.
+    /// [`deopt::Error::SavedFrame`](crate::deopt::Error::SavedFrame): what was saved is not on the thread's stack.
     pub fn handle_exit(&self, frame: &SavedFrame) -> Result<Option<u64>> {
         let exits = self.shared.exits.as_ref();
         exits.map_or(Ok(None), |exits| exits.handle(frame))

@@ -33,8 +33,8 @@ impl fmt::Debug for Errno {
     }
 }
 
-#[cfg(feature = "std")]
 /// A number of bytes in words.
+#[cfg(feature = "std")]
 pub(crate) fn bytes(number: &impl fmt::Display) -> alloc::string::String {
     match alloc::format!("{number}").as_str() {
         "1" => "1 byte".into(),

@@ -85,7 +85,7 @@ impl<'a> Candidate<'a> {
     /// use patchpoint::CallShape;
     ///
     /// let shape = |record: &patchpoint::site::Candidate<'_>| {
-    ///     Ok::<_, patchpoint::Error>(CallShape::any_reg(record.reserved()?.get()).result().args(1))
+    ///     Ok::<_, patchpoint::site::Error>(CallShape::any_reg(record.reserved()?.get()).result().args(1))
     /// };
     /// // SAFETY: in this code every record is a patchpoint of `anyregcc` with a result and an argument.
     /// unsafe { engine.register(code, shape) }?;

@@ -188,7 +188,7 @@ impl Error {
             Self::Tables(why) => why.kind().into(),
             Self::Link(why) => why.kind().into(),
             Self::Memory(why) => why.kind(),
-            Self::Provider(_) => ErrorKind::Provider,
+            Self::Provider(why) => why.kind(),
             Self::StackMapFunction { .. }
             | Self::StackMapFunctionTwice { .. }
             | Self::FunctionOutsideCode { .. }

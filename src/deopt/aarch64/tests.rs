@@ -6,11 +6,10 @@ use alloc::vec::Vec;
 use core::ffi::c_void;
 use core::mem::offset_of;
 
-use crate::Error;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::live_registers::testing;
-use crate::deopt::{Answer, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
+use crate::deopt::{Answer, Error, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
 

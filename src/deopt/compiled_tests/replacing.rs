@@ -8,11 +8,10 @@ use super::object;
 use crate::addr::CodeAddr;
 use crate::arch::CallShape;
 use crate::deopt::host::state;
-use crate::deopt::{Answer, Arg, ExitStubs, Frame, UnwindInfo, Value};
+use crate::deopt::{Answer, Arg, Error, ExitStubs, Frame, Result, UnwindInfo, Value};
 use crate::engine::Engine;
 use crate::publish::SingleThreaded;
 use crate::site::{Function, Module, Site};
-use crate::{Error, Result};
 
 /// What `inner`'s patchpoint returns.
 const CALLED: u64 = 1000;

@@ -5,9 +5,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::object;
-use crate::Error;
 use crate::arch::CallShape;
-use crate::deopt::{Caller, ExitStubs, Frame, Value, Walker};
+use crate::deopt::{Caller, Error, ExitStubs, Frame, Value, Walker};
 use crate::engine::Engine;
 use crate::publish::SingleThreaded;
 use crate::site::{Module, Saves, UnwindBy};

@@ -43,9 +43,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use registers::Live;
 
 use super::{ExitStubSite, Frame};
-use crate::Result;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
+use crate::deopt::Result;
 use crate::engine::{Role, StackAt};
 
 /// What a live-register exit stub hands to the dispatcher. The exit stub holds its address.

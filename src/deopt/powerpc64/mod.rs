@@ -13,9 +13,9 @@ mod tests;
 use alloc::vec::Vec;
 
 use super::Resume;
-use crate::Result;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
+use crate::deopt::Result;
 use patchpoint_asm::powerpc64::PowerPc64;
 
 #[cfg(target_arch = "powerpc64")]

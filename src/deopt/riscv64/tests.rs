@@ -5,11 +5,10 @@ use alloc::sync::Arc;
 use core::ffi::c_void;
 use core::mem::offset_of;
 
-use crate::Error;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::live_registers::testing;
-use crate::deopt::{Answer, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
+use crate::deopt::{Answer, Error, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
 use patchpoint_asm::backend::Backend;

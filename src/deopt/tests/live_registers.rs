@@ -6,11 +6,10 @@ use std::vec::Vec;
 use super::machine::Memory;
 use super::probe::{Image, Probe, place_trasher, trash, vector_count, width};
 use super::site::TestSite;
-use crate::Error;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::CallShape;
 use crate::deopt::live_registers::testing::leak;
-use crate::deopt::{Frame, Value};
+use crate::deopt::{Error, Frame, Value};
 use crate::stackmap::testing::{RecordSpec, record, reg};
 
 const LEN: u32 = 32;

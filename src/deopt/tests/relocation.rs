@@ -6,10 +6,9 @@ use super::machine::{Asm, Memory, RAX};
 use super::probe::{ALL_FLAGS, Image, Probe};
 use super::registers::{assert_same, expected};
 use super::site::TestSite;
-use crate::Error;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
-use crate::deopt::{Resume, encode, max_len};
+use crate::deopt::{Error, Resume, encode, max_len};
 
 const VALUE: u64 = 0x1122_3344_5566_7788;
 

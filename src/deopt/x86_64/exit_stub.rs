@@ -13,9 +13,8 @@
 
 use alloc::vec::Vec;
 
-use crate::Result;
 use crate::addr::CodeAddr;
-use crate::deopt::Resume;
+use crate::deopt::{Result, Resume};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::x86_64::X86_64;
 

@@ -503,7 +503,9 @@ fn an_invalidation_that_finds_nothing_is_refused() {
     let bare = module.function("f0").unwrap();
     refused!(lab.engine.invalidate(&bare), NothingToInvalidate);
     refused!(
-        Assumptions::new().depend(&bare, ["it holds"]),
+        Assumptions::new()
+            .depend(&bare, ["it holds"])
+            .map_err(Error::from),
         NothingToInvalidate
     );
     let mut both = lab.engine.transaction();
