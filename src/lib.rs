@@ -144,6 +144,17 @@
 //! shape. Code that is executed in a [mirror](memory::Mirror) can harm whatever executes it there, not this process: the crate
 //! `patchpoint-remote` has other processes execute it.
 //!
+//! # Errors
+//!
+//! Each room refuses by an error of its own: [`memory::Error`], [`publish::Error`], [`site::Error`],
+//! [`deopt::Error`], [`image::AdoptionError`]; so do the crates below, whose errors are
+//! [`image::Error`] (of linking), [`sequence::Error`], [`verify::Error`] and [`stackmap::Error`]. The
+//! engine's is [`Error`]: each of theirs becomes one of its by `?`, as a variant, and is found in one
+//! place whichever way it came. An engine knows exits by a trait only, so what `deopt` refuses is there
+//! a [`ProviderError`](error::ProviderError), of which `deopt::Error::from` makes it again. Each says its
+//! [kind](error::ErrorKind), of which there are few, and in its sentence where it was, what was needed
+//! and found, and how to mend it.
+//!
 //! # Platforms
 //!
 //! | | reads stack maps | links ELF objects, assembles, checks | patches |
@@ -225,7 +236,8 @@ mod promises;
 pub use arch::{CallShape, Convention};
 #[cfg(feature = "std")]
 pub use engine::Engine;
-pub use error::{Error, Result};
+#[cfg(feature = "std")]
+pub use engine::error::{Error, Result};
 
 /// The example of the README, which is run like those here.
 #[cfg(all(doctest, target_arch = "x86_64", target_os = "linux", feature = "std"))]

@@ -339,7 +339,10 @@ fn sites_of_the_c_convention_are_refused_in_coff() {
     let refused = unsafe { engine.register(code, |record| source.shape(record.id().get())) };
     let error = refused.unwrap_err();
     assert!(
-        matches!(error, patchpoint::Error::SiteConvention { .. }),
+        matches!(
+            error,
+            patchpoint::Error::Site(patchpoint::site::Error::SiteConvention { .. })
+        ),
         "{error}"
     );
 }

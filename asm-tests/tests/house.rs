@@ -130,7 +130,7 @@ impl Modules {
         let root = without_tests(&fs::read_to_string(root).unwrap());
         for name in &names {
             for prefix in ["", "crate::", "self::"] {
-                for inner in named(&root, &format!("pub use {prefix}{name}::")) {
+                for inner in taken(&root, &format!("pub use {prefix}{name}::")) {
                     modules.reexported.insert(inner, name.clone());
                 }
             }
@@ -229,6 +229,16 @@ fn named(code: &str, path: &str) -> Vec<String> {
     names
 }
 
+/// What is taken from a path, however deep below it: the last names.
+fn taken(code: &str, path: &str) -> Vec<String> {
+    let rests = code.split(path).skip(1);
+    let lists = rests.filter_map(|rest| rest.split(';').next());
+    let members = lists.flat_map(|list| list.split([',', '{', '}']));
+    let last = |member: &str| identifier(member.rsplit([':', ' ']).next().unwrap_or(member));
+    let names = members.map(str::trim).map(last);
+    names.filter(|name| !name.is_empty()).collect()
+}
+
 /// The first names of a group's members.
 fn group_of(group: &str, names: &mut Vec<String>) {
     let (mut depth, mut starts) = (0_u32, true);
@@ -270,6 +280,8 @@ fn a_cycle_is_found() {
     assert_eq!(named(&code, "crate::"), ["a", "b", "e"]);
     assert_eq!(named(&code, "super::super::"), ["f"]);
     assert_eq!(named(&code, "super::"), ["super"]);
+    let root = "pub use a::X;\npub use a::b::{Y, c::Z as W};\nuse a::V;";
+    assert_eq!(taken(root, "pub use a::"), ["X", "Y", "W"]);
     let edge = |from: &str, to: &[&str]| (from.to_owned(), to.iter().map(|to| (*to).to_owned()).collect());
     let modules = |edges: &[(&str, &[&str])]| Modules {
         edges: edges.iter().map(|(from, to)| edge(from, to)).collect(),

@@ -122,7 +122,10 @@ fn a_shadow_of_a_live_module_can_only_be_invalidated() {
     let shadow = module.sites().find(|site| site.id().get() == LOOP).unwrap();
     let refused = engine.patch_site(&shadow, &Sequence::new().jump(Target::Deopt));
     assert!(
-        matches!(refused, Err(Error::ShadowNotArmed { .. })),
+        matches!(
+            refused,
+            Err(Error::Site(patchpoint::site::Error::ShadowNotArmed { .. }))
+        ),
         "{refused:?}"
     );
     engine

@@ -93,7 +93,7 @@ fn unwind_information_of_every_architecture_is_read() {
                             for info in &infos {
                                 let error = info.can_return(pc).unwrap_err();
                                 assert!(
-                                    matches!(error, patchpoint::Error::UnwindMissing { .. }),
+                                    matches!(error, patchpoint::deopt::Error::UnwindMissing { .. }),
                                     "{name}: {error}"
                                 );
                             }

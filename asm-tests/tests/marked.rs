@@ -11,8 +11,8 @@ use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::image::Object;
 use patchpoint::metadata::{Shape, Width};
-use patchpoint::site::{Marks, Survey, survey_with};
-use patchpoint::{CallShape, Error, stackmap};
+use patchpoint::site::{self, Marks, Survey, survey_with};
+use patchpoint::{CallShape, stackmap};
 
 const OBJECTS: [(Arch, &[u8]); 7] = [
     (
@@ -98,7 +98,10 @@ fn marked_instructions_are_sites_with_their_constants() {
         ];
         assert_eq!(sites(&survey), expected, "{arch}");
         for site in survey.module.sites() {
-            assert!(matches!(site.patchable_jump(), Err(Error::ShadowNotArmed { .. })));
+            assert!(matches!(
+                site.patchable_jump(),
+                Err(site::Error::ShadowNotArmed { .. })
+            ));
         }
     }
 }
@@ -137,7 +140,7 @@ fn what_cannot_be_a_site_is_refused() {
         };
         let (site, error) = refused(marks(arch, "pp_into", 1));
         match error {
-            Error::BranchIntoSite {
+            site::Error::BranchIntoSite {
                 site: named,
                 from,
                 to,
@@ -149,18 +152,18 @@ fn what_cannot_be_a_site_is_refused() {
         }
         let (_, error) = refused(marks(arch, "pp_long", 1));
         assert!(
-            matches!(&error, Error::SiteOutsideFunction { site, reserved, .. }
+            matches!(&error, site::Error::SiteOutsideFunction { site, reserved, .. }
                 if (site.id.get(), reserved.get()) == (50, 4096)),
             "{arch}: {error}"
         );
         let (site, error) = refused(marks(arch, "pp_nothing", 1));
         assert!(
-            site.is_none() && matches!(error, Error::NoSuchPcSection { .. }),
+            site.is_none() && matches!(error, site::Error::NoSuchPcSection { .. }),
             "{error}"
         );
         let (_, error) = refused(marks(arch, "pp_sites", 1).reserved(2));
         assert!(
-            matches!(error, Error::MarkConstant { index: 2, .. }),
+            matches!(error, site::Error::MarkConstant { index: 2, .. }),
             "{arch}: {error}"
         );
         // The wrong shape, too.
@@ -168,7 +171,8 @@ fn what_cannot_be_a_site_is_refused() {
         assert!(
             matches!(
                 error,
-                Error::Tables(stackmap::Error::TableTruncated { .. }) | Error::MarkOutsideFunctions { .. }
+                site::Error::Tables(stackmap::Error::TableTruncated { .. })
+                    | site::Error::MarkOutsideFunctions { .. }
             ),
             "{arch}: {error}"
         );
@@ -188,7 +192,7 @@ fn two_marks_cannot_have_the_same_bytes() {
         let twice = [marks(arch, "pp_sites", 1), marks(arch, "pp_sites", 1)];
         let survey = survey_with(linked.image, linked.segments, &twice, |_| CallShape::shadow(0)).unwrap();
         assert_eq!(survey.module.sites().count(), 2);
-        let overlap = |error: &Error| matches!(error, Error::SitesOverlap { .. });
+        let overlap = |error: &site::Error| matches!(error, site::Error::SitesOverlap { .. });
         assert!(
             survey.refused.iter().all(|refusal| overlap(&refusal.error)),
             "{arch}"
@@ -203,12 +207,12 @@ mod running {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::*;
-    use patchpoint::Engine;
     use patchpoint::deopt::ExitStubs;
     use patchpoint::engine::Status;
     use patchpoint::publish::{NeverStopped, SingleThreaded, World};
     use patchpoint::sequence::{Field, Sequence, Target};
     use patchpoint::site::Module;
+    use patchpoint::{Engine, Error};
 
     type Object = [u64; 129];
     type Store = extern "C" fn(&mut Object, u64);
@@ -391,7 +395,10 @@ mod running {
         let fixture = Fixture::new(NeverStopped, true);
         let (engine, store) = (&fixture.engine, fixture.store());
         let refused = engine.patch(STORE, &Sequence::new().raw(&NARROW)).unwrap_err();
-        assert!(matches!(refused, Error::ShadowNotArmed { .. }), "{refused}");
+        assert!(
+            matches!(refused, Error::Site(site::Error::ShadowNotArmed { .. })),
+            "{refused}"
+        );
         let (done, calls) = (AtomicBool::new(false), AtomicU64::new(0));
         let wait = |more: u64| {
             let seen = calls.load(Ordering::Relaxed);

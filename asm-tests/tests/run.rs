@@ -67,9 +67,9 @@ fn register(engine: &Engine, object: &TestObject, source: &Source) -> (Module, u
             // Behind a shadow that is too short stands another block, and the function jumps to its
             // begin.
             Err(
-                Error::SiteOutsideFunction { site, .. }
-                | Error::SiteOverlapsRecord { site, .. }
-                | Error::BranchIntoSite { site, .. },
+                Error::Site(patchpoint::site::Error::SiteOutsideFunction { site, .. })
+                | Error::Site(patchpoint::site::Error::SiteOverlapsRecord { site, .. })
+                | Error::Site(patchpoint::site::Error::BranchIntoSite { site, .. }),
             ) if has_short_shadows(object.folder) => {
                 let id = site.id.get();
                 assert_eq!(

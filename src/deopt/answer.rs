@@ -16,7 +16,7 @@ use super::replace::{Replaced, Replacement, Saved};
 use super::value::Value;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::conventions;
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result};
 
 /// Whether a frame's caller finds the register as it left it.
 pub(super) fn is_restored(reg: DwarfReg) -> bool {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::deopt::{Error, Result};
 use crate::engine::{Engine, Receipt};
-use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::site::{Function, ModuleId};
 
@@ -89,8 +89,9 @@ impl Assumptions {
     /// The function is valid only while these hold. To be said before its code can run.
     ///
     /// # Errors
-    /// [`Error::NothingToInvalidate`] if the function has no site that could be; [`Error::AssumptionBroken`] if one of them does not hold any more: the function depends on none of them then,
-    /// and is not to be entered. [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) in a fork's child whose parent was breaking one.
+    /// The engine's [`NothingToInvalidate`](crate::Error::NothingToInvalidate) if the function has no site that could be;
+    /// [`Error::AssumptionBroken`] if one of them does not hold any more: the function depends on none of them then, and is not to
+    /// be entered. [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) in a fork's child whose parent was breaking one.
     pub fn depend<A: Into<Assumption>>(
         &self,
         function: &Function,
@@ -102,10 +103,11 @@ impl Assumptions {
             .ok_or(Error::Memory(crate::memory::Error::EngineForked))?;
         // Here, as later, when it breaks, the others could not be invalidated either.
         if !function.sites().any(|site| site.is_recorded()) {
-            return Err(Error::NothingToInvalidate {
+            let bare = crate::Error::NothingToInvalidate {
                 function: function.name().into(),
                 addr: function.addr(),
-            });
+            };
+            return Err(bare.into());
         }
         let on: Vec<Assumption> = on.into_iter().map(Into::into).collect();
         let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Installed::Broken));
@@ -134,7 +136,7 @@ impl Assumptions {
     /// # Errors
     /// As [`Transaction::commit`](crate::engine::Transaction::commit): the assumption counts as holding then, and can be
     /// broken again.
-    pub fn break_one(&self, engine: &Engine, assumption: impl Into<Assumption>) -> Result<Receipt> {
+    pub fn break_one(&self, engine: &Engine, assumption: impl Into<Assumption>) -> crate::Result<Receipt> {
         engine.check_here()?;
         let mut known = self.known.lock();
         let installed = match known.entry(assumption.into()) {
@@ -193,7 +195,7 @@ impl Assumptions {
 }
 
 /// Every function once, whatever it depends on twice.
-fn invalidate(engine: &Engine, functions: &[Function]) -> Result<Receipt> {
+fn invalidate(engine: &Engine, functions: &[Function]) -> crate::Result<Receipt> {
     let mut distinct: Vec<&Function> = functions.iter().collect();
     let name = |function: &&Function| (function.module().id(), function.addr());
     distinct.sort_by_key(name);

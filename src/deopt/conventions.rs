@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::unwind::{Base, Others, Row, Saved};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::{Arch, SiteKind};
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result};
 use crate::site::{Module, Saves, UnwindBy};
 use crate::stackmap::StackSize;
 use crate::stackmap::flat::{FlatFunction, Frame};

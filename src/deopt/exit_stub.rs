@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use super::{ExitStubContext, aarch64, host, powerpc64, riscv64, systemz, x86_64};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
+use crate::deopt::Result;
 use crate::engine::StackAt;
-use crate::error::Result;
 
 /// What an exit stub does when its handler answers [`resume`](super::Frame::resume).
 #[derive(Clone, Copy, Debug)]

@@ -15,8 +15,8 @@ use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, ma
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
 use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame};
-use crate::error::{Error, Result};
 use crate::site::{ModuleId, Site};
+use crate::{Error, Result, deopt};
 
 /// What the runtime does when compiled code reaches it. A panic ends the process.
 type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
@@ -174,13 +174,13 @@ unsafe impl Exits for ExitStubs {
 
     fn handle(&self, frame: &SavedFrame) -> Result<Option<u64>> {
         let contexts = self.mirrored.as_ref();
-        contexts.map_or(Ok(None), |contexts| contexts.handle(frame))
+        contexts.map_or(Ok(None), |contexts| Ok(contexts.handle(frame)?))
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
         let unwind = self.unwinds.covering(site.module(), site.addr())?;
-        let missing = Error::UnwindMissing { pc: site.addr() };
-        unwind.ok_or(missing)?.check_leavable(site.addr())
+        let missing = deopt::Error::UnwindMissing { pc: site.addr() };
+        Ok(unwind.ok_or(missing)?.check_leavable(site.addr())?)
     }
 
     fn forget(&self, module: ModuleId) {

@@ -12,8 +12,8 @@ use super::unwind::UnwindInfo;
 use super::value::{MAX, Value};
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::{Arch, Convention, SiteContext, SiteKind, conventions};
+use crate::deopt::{Error, Result};
 use crate::engine::{Engine, Role};
-use crate::error::{Error, Result};
 use crate::site::Site;
 use crate::stackmap::{Location, Locations, Place};
 

@@ -24,8 +24,8 @@ use super::host::state::{self, RawState};
 use super::live_registers::Registers;
 use super::{ExitStubContext, ExitStubSite, Frame, ask};
 use crate::addr::{CodeAddr, CodeRange};
+use crate::deopt::{Error, Result};
 use crate::engine::{Role, SavedFrame};
-use crate::error::{Error, Result};
 
 /// The contexts of the exit stubs that are executed in a mirror, by address.
 #[derive(Clone)]

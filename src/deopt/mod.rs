@@ -14,8 +14,8 @@
 //! Not saved are registers of a length that the machine chooses: those of AArch64's SVE and SME
 //! beyond the low 16 bytes of each vector, and of RISC-V's V; nor are AMX tiles of x86-64.
 //! Registration refuses what is known to hold values there:
-//! [records](crate::Error::RegisterNotKept) that name such a register, and
-//! [sites](crate::Error::ScalableVectors) of which no record tells what is live, in functions with
+//! [records](crate::site::Error::RegisterNotKept) that name such a register, and
+//! [sites](crate::site::Error::ScalableVectors) of which no record tells what is live, in functions with
 //! such instructions. A function that merely keeps such registers for its caller (the vector
 //! variants of a calling convention) must not hold shadows or entry sites: that is not known of it.
 //!
@@ -69,6 +69,7 @@ mod answer;
 mod assumptions;
 mod c_function;
 mod conventions;
+mod error;
 mod exit_stub;
 mod exit_stubs;
 mod forward;
@@ -101,6 +102,7 @@ mod tests;
 pub use answer::{Answer, ReturnValue};
 pub use assumptions::{Assumption, Assumptions};
 pub use c_function::{CCall, CFunction};
+pub use error::{Error, Result};
 pub use exit_stub::{Resume, encode, max_len};
 pub use exit_stubs::ExitStubs;
 pub use forward::{Capture, ForwardExit, forward_exits};
@@ -127,7 +129,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::arch::{Arch, SiteContext};
 use crate::engine::Role;
-use crate::error::{Error, Result};
 use crate::site::Site;
 
 /// What an exit stub needs to know of its site, and whom it calls.

@@ -6,7 +6,7 @@ use super::unwind::Row;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::Arch;
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result};
 use crate::stackmap::{Location, Place};
 
 /// The innermost frame of a [`Replacement`].

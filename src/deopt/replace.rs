@@ -42,7 +42,7 @@ use super::unwind::UnwindInfo;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg, RecordId};
 use crate::arch::{Arch, conventions};
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result};
 use crate::site::Function;
 use crate::stackmap::StackSize;
 

@@ -28,7 +28,7 @@ use super::conventions::Conventional;
 use super::host::state;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::arch::Arch;
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result};
 use crate::site::{Function, Module, UnwindBy};
 use crate::stackmap::Endian;
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::UnwindInfo;
 use crate::addr::CodeAddr;
-use crate::error::Result;
+use crate::deopt::Result;
 use crate::memory::fork::gate::Writing;
 use crate::site::{Module, ModuleId, UnwindBy};
 

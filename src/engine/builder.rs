@@ -10,11 +10,11 @@ use super::observe::Observers;
 use super::state::States;
 use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
-use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::{Arena, SharedCounters, StubPool};
 use crate::publish::{Epochs, Publisher, World};
 use crate::site::{Owner, SiteTable};
+use crate::{Error, Result};
 use patchpoint_asm::backend_of;
 
 /// Describes an engine, and makes it.

@@ -34,11 +34,11 @@ use super::transaction::Request;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{CallShape, Declared, DeclaredTarget, OnReturn, SiteContext, calls};
-use crate::error::{Error, Result};
 use crate::memory::{CodeMemory, StubSlot};
 use crate::sequence::{self, Environment, Sequence, Target};
 use crate::site::Site;
 use crate::verify;
+use crate::{Error, Result};
 use patchpoint_asm::backend_of;
 use patchpoint_asm::live::PatchableJump;
 use patchpoint_link::stubs;
@@ -316,8 +316,8 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
             arming.patchable_jump = patchable_jump;
             Ok(())
         }
-        Err(Error::NoPatchableJump { .. }) => put_gate(shared, &mut arming),
-        Err(error) => Err(error),
+        Err(crate::site::Error::NoPatchableJump { .. }) => put_gate(shared, &mut arming),
+        Err(error) => Err(error.into()),
     };
     match done {
         Ok(()) => Ok(arming),

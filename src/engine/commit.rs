@@ -15,12 +15,12 @@ use super::retire::RetiredCode;
 use super::state::{ReturnOffsets, States, Status};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
-use crate::error::{Error, Result};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::fork::gate::{self, Writing};
 use crate::publish::{self, Level, Moment, Stopped, Vacated};
 use crate::site::Site;
+use crate::{Error, Result};
 
 /// A transaction whose sequences are assembled, checked and, where they have stubs, in place but
 /// not yet reachable. Displayed, it shows each site with its slack and its disassembly before and

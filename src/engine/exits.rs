@@ -9,8 +9,8 @@
 use core::any::Any;
 
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::error::{Error, Result};
 use crate::site::{ModuleId, Site};
+use crate::{Error, Result};
 
 /// Why control leaves the code of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,7 +130,9 @@ impl SavedFrame {
     }
 }
 
-/// Makes exit stubs.
+/// Makes exit stubs. The engine hands on what an implementation refuses: for reasons of its own by
+/// [`Error::Provider`], of a kind that [`ProviderError::of_kind`](crate::error::ProviderError::of_kind)
+/// tells.
 ///
 /// # Safety
 ///
@@ -186,7 +188,7 @@ pub unsafe trait Exits: Send + Sync {
     /// there is to do. `None` for an exit stub that is none of these.
     ///
     /// # Errors
-    /// [`Error::SavedFrame`]: what was saved is not on the thread's stack.
+    /// [`deopt::Error::SavedFrame`](crate::deopt::Error::SavedFrame): what was saved is not on the thread's stack.
     fn handle(&self, _frame: &SavedFrame) -> Result<Option<u64>> {
         Ok(None)
     }

@@ -5,8 +5,9 @@
 //! on.
 
 use super::change::{ChangeSet, Side, SiteChange, SiteWrite};
+use crate::Error;
 use crate::addr::CodeAddr;
-use crate::error::{Error, SiteName};
+use crate::error::SiteName;
 use crate::invariant::OrAbort;
 use crate::memory;
 

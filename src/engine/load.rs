@@ -11,7 +11,6 @@ use std::sync::Arc;
 use super::{Engine, live};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
-use crate::error::{Error, Result};
 use crate::image::{
     self, AdoptedCode, Graph, Image, LinkedImage, Lookup, MemoryManager, Object, Passes, SegmentAddrs,
     SegmentRequest,
@@ -22,6 +21,7 @@ use crate::site::{
     UnwindBy,
 };
 use crate::stackmap::OwnedMaps;
+use crate::{Error, Result};
 
 /// Code in memory with its stack maps, which no module has been made of yet.
 pub struct Code {
@@ -149,7 +149,7 @@ impl Engine {
     ///
     /// On PowerPC recorded calls go through stubs that save the caller's TOC pointer, also to
     /// functions of the graph. One without room behind it to restore that is refused when the code
-    /// is registered, by [`Error::CallFixed`].
+    /// is registered, by [`site::Error::CallFixed`].
     ///
     /// # Errors
     /// As [`Engine::load`].
@@ -460,7 +460,7 @@ impl<'e> Registration<'e> {
     /// [`Site::describe`].
     pub fn describe<T: Any + Send + Sync>(mut self, mut of: impl FnMut(&Site) -> Option<T> + 'e) -> Self {
         self.describe = Some(Box::new(move |site| match of(site) {
-            Some(description) => site.describe(description),
+            Some(description) => Ok(site.describe(description)?),
             None => Ok(()),
         }));
         self
@@ -492,10 +492,10 @@ impl<'e> Registration<'e> {
     /// jump of its own in a stub, which can.
     ///
     /// Shadows and marked sites are not armed, and a change of one is refused with
-    /// [`Error::ShadowNotArmed`].
+    /// [`site::Error::ShadowNotArmed`].
     ///
     /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with
-    /// [`Error::NoPatchableJump`] if a site is too short for its address, and with
+    /// [`site::Error::NoPatchableJump`] if a site is too short for its address, and with
     /// [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is registered or written
     /// then.
     ///
@@ -580,7 +580,7 @@ impl<'e> Registration<'e> {
         let shared = &engine.shared;
         shared.with_states(|states| {
             // protection: live-modules-are-found-armed
-            shared.table.read().check(&module)?;
+            shared.table.read().check(&module).map_err(Error::from)?;
             if live {
                 // protection: refused-arming-registers-nothing
                 live::arm(shared, states, &module)?;
@@ -589,7 +589,7 @@ impl<'e> Registration<'e> {
             shared.tell_registered(&module, states);
             // Nobody else inserts one without the lock: it is as it was checked.
             // protection: live-modules-are-found-armed (2)
-            Ok(shared.change_table(|table| table.insert(module.clone()))?)
+            Ok(shared.change_table(|table| table.insert(module.clone()).map_err(Error::from))?)
         })?;
         Ok(module)
     }

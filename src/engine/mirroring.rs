@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::{Builder, Engine, SavedFrame};
 use crate::addr::CodeAddr;
-use crate::error::{Error, Result};
 use crate::memory::Arena;
 use crate::publish::{Publication, Publisher, World};
+use crate::{Error, Result};
 
 /// What an engine needs to know of the place where its code is executed, if that is not this
 /// process: see [`Mirror`](crate::memory::Mirror). FreedCode to [`Builder::mirrored`].
@@ -198,7 +198,7 @@ impl Engine {
     /// [`ForwardExit`](crate::deopt::ForwardExit)). `None` if the stub is none of this engine's.
     ///
     /// # Errors
-    /// [`Error::SavedFrame`]: what was saved is not on the thread's stack.
+    /// [`deopt::Error::SavedFrame`](crate::deopt::Error::SavedFrame): what was saved is not on the thread's stack.
     pub fn handle_exit(&self, frame: &SavedFrame) -> Result<Option<u64>> {
         let exits = self.shared.exits.as_ref();
         exits.map_or(Ok(None), |exits| exits.handle(frame))

@@ -41,6 +41,7 @@ mod builder;
 mod calls;
 mod change;
 mod commit;
+pub(crate) mod error;
 mod exits;
 mod fault;
 mod journal;
@@ -79,13 +80,13 @@ pub use transaction::Transaction;
 
 use crate::addr::{CodeAddr, CodeRange, RecordId};
 use crate::arch::Arch;
-use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::fork::gate::Writing;
 use crate::memory::{self, Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{Attached, Epochs, GracePeriod, Level, Moment, Publisher, Rest, ThreadHandle, World};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
+use crate::{Error, Result};
 use observe::Observers;
 use retire::{RetiredCode, Until};
 use state::{ExitStub, States, Stub};
@@ -588,7 +589,7 @@ impl Shared {
     fn check_registered(&self, site: &Site) -> Result<()> {
         match self.table.read().has(site.module()) {
             true => Ok(()),
-            false => Err(Error::SiteForeign { site: site.name() }),
+            false => Err(Error::Site(crate::site::Error::SiteForeign { site: site.name() })),
         }
     }
 

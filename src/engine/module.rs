@@ -4,9 +4,9 @@
 use super::transaction::Request;
 use super::{Engine, IfInvalid, Receipt, Shared};
 use crate::addr::RecordId;
-use crate::error::{Error, Result};
 use crate::sequence::Sequence;
 use crate::site::{Module, Site};
+use crate::{Error, Result};
 
 impl Module {
     /// The engine that it is registered with, or was.

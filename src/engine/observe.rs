@@ -26,10 +26,10 @@ use super::state::{ExitStub, ExitStubKind, States, Status};
 use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
 use crate::arch::SiteKind;
-use crate::error::{Error, Result};
 use crate::invariant::OrAbort;
 use crate::memory::{StubPool, StubSlot};
 use crate::site::{Module, Site, SiteKey};
+use crate::{Error, Result};
 
 /// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure
 /// is one.

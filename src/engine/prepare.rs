@@ -16,12 +16,12 @@ use super::transaction::{IfInvalid, Request};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{OnReturn, SiteContext};
-use crate::error::{Error, Result};
 use crate::latency::{self, Stage};
 use crate::memory::short;
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
+use crate::{Error, Result};
 
 /// Prepares changes of sites that are different ones.
 pub(super) fn prepare<'e, 's>(

@@ -18,13 +18,13 @@ use super::retire::{RetireList, RetiredCode};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::SiteKind;
-use crate::error::{Error, Result};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
 use crate::sequence::Sequence;
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
+use crate::{Error, Result};
 
 /// What a site holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

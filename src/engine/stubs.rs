@@ -6,9 +6,9 @@ use super::state::{ExitStub, States};
 use super::{Engine, Shared, state};
 use crate::addr::CodeAddr;
 use crate::arch::SiteKind;
-use crate::error::{Error, Result};
 use crate::sequence::Sequence;
 use crate::site::Site;
+use crate::{Error, Result};
 
 impl Engine {
     /// Puts a sequence into a stub of its own near the site, checked like any other, and returns
@@ -16,7 +16,7 @@ impl Engine {
     /// site's end unless it leaves otherwise, and stays until the module is unregistered.
     ///
     /// # Errors
-    /// What the sequence asks for cannot be had at the site; there is no memory; [`Error::SiteForeign`],
+    /// What the sequence asks for cannot be had at the site; there is no memory; [`site::Error::SiteForeign`](crate::site::Error::SiteForeign),
     /// [`Error::SiteInvalidated`], [`Error::SiteLost`].
     pub fn publish_stub(&self, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
         let shared = &self.shared;

@@ -25,9 +25,10 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
+use crate::Result;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{SiteContext, SiteKind};
-use crate::error::{Result, SiteName};
+use crate::error::SiteName;
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{self, Assembled, Environment, Holds, Outline, Sequence, Target};

@@ -15,10 +15,10 @@ use super::state::States;
 use super::{Engine, Receipt, calls, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
-use crate::error::{Error, Result};
 use crate::publish::GracePeriod;
 use crate::sequence::{Sequence, Target};
 use crate::site::{Function, Site, SiteKey};
+use crate::{Error, Result};
 
 /// So many sites of a transaction are looked through for one that is there twice; beyond, a set
 /// says so.

@@ -32,3 +32,12 @@ impl fmt::Debug for Errno {
         fmt::Display::fmt(self, f)
     }
 }
+
+/// A number of bytes in words.
+#[cfg(feature = "std")]
+pub(crate) fn bytes(number: &impl fmt::Display) -> alloc::string::String {
+    match alloc::format!("{number}").as_str() {
+        "1" => "1 byte".into(),
+        number => alloc::format!("{number} bytes"),
+    }
+}

@@ -5,6 +5,8 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 
+use super::ErrorKind;
+
 /// An error of an implementation outside of this crate of one of its traits
 /// ([`Mirror`](crate::memory::Mirror) and [`Publication`](crate::publish::Publication), say), which
 /// the engine hands on as it is. Clones name the same.
@@ -23,25 +25,41 @@ use core::fmt;
 /// assert_eq!(why.get(), Some(&Cut));
 /// ```
 #[derive(Clone, Debug)]
-pub struct ProviderError(Arc<dyn Error + Send + Sync>);
+pub struct ProviderError {
+    error: Arc<dyn Error + Send + Sync>,
+    kind: ErrorKind,
+}
 
 impl ProviderError {
-    /// Wraps an error.
+    /// Wraps an error, whose kind is [`ErrorKind::Provider`].
     pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
-        Self(Arc::new(error))
+        Self::of_kind(ErrorKind::Provider, error)
+    }
+
+    /// Wraps an error, of which callers that treat kinds alike may know the kind.
+    pub fn of_kind(kind: ErrorKind, error: impl Error + Send + Sync + 'static) -> Self {
+        let error = Arc::new(error);
+        Self { error, kind }
+    }
+
+    /// Which of the few kinds of errors it is said to be.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
     }
 
     /// The error that was wrapped, if it is of this type.
     #[must_use]
     pub fn get<E: Error + 'static>(&self) -> Option<&E> {
-        self.0.downcast_ref()
+        self.error.downcast_ref()
     }
 }
 
-/// Two are equal that are the same, or say the same.
+/// Two are equal that are the same, or are of one kind and say the same.
 impl PartialEq for ProviderError {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0.to_string() == other.0.to_string()
+        let says_the_same = || self.error.to_string() == other.error.to_string();
+        Arc::ptr_eq(&self.error, &other.error) || (self.kind == other.kind && says_the_same())
     }
 }
 
@@ -49,12 +67,12 @@ impl Eq for ProviderError {}
 
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
+        fmt::Display::fmt(&self.error, f)
     }
 }
 
 impl Error for ProviderError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
+        self.error.source()
     }
 }

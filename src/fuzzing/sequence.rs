@@ -11,9 +11,9 @@ use std::vec::Vec;
 
 use super::Choices;
 use super::registers::ForValues;
+use crate::Error;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, Cond, Label, OnReturn, SiteContext, SiteKind, conventions};
-use crate::error::Error;
 use crate::sequence::{
     self, Environment, Field, Fit, Mem, Operand, Sequence, Source, Target, arg, assemble,
     assemble_out_of_line, float_arg, float_result, live, location, reg, result, temp,

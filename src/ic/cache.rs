@@ -11,11 +11,11 @@ use super::lower::{self, Counter as Counts};
 use super::policy::{Decision, History};
 use super::stats::{CacheStats, Counting, Order};
 use crate::engine::{Engine, Status};
-use crate::error::{Error, Result};
 use crate::memory::Counter;
 use crate::memory::fork::Birth;
 use crate::sequence::{Sequence, Target};
 use crate::site::Site;
+use crate::{Error, Result};
 
 /// What a cache has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -413,6 +413,6 @@ pub(super) fn is_final(error: &Error) -> bool {
         Error::SiteInvalidated { .. }
             | Error::SiteRedirected { .. }
             | Error::SiteLost { .. }
-            | Error::SiteForeign { .. }
+            | Error::Site(crate::site::Error::SiteForeign { .. })
     )
 }

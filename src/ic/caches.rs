@@ -18,10 +18,10 @@ use super::stats::{CacheStats, Counting, Order, Totals};
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::deopt::{Answer, ExitStubs, Frame};
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame, WeakEngine};
-use crate::error::{Error, Result};
 use crate::memory::fork::gate::Writing;
 use crate::sequence::Sequence;
 use crate::site::{ModuleId, Site};
+use crate::{Error, Result};
 
 /// The generic path of a site, if it has one.
 type GenericPath = Box<dyn Fn(&Site) -> Option<Sequence> + Send + Sync>;

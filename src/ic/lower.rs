@@ -11,9 +11,9 @@
 
 use super::entry::{Act, Boxing, Entry, Guard, Pointer, Test};
 use crate::addr::CodeAddr;
-use crate::error::{Error, Result};
 use crate::sequence::{Field, Label, Operand, Sequence, Source, Target, result, temp};
 use crate::site::Site;
+use crate::{Error, Result};
 
 /// How an entry counts its hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The runtime's side of a miss.
 
-use crate::deopt::{Answer, Frame, Value};
-use crate::error::Result;
+use crate::deopt::{Answer, Frame, Result, Value};
 use crate::site::Site;
 
 use super::Entry;

@@ -7,10 +7,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{CodeTable, EhFrame, FunctionRange, Image};
+use super::{AdoptionError, CodeTable, EhFrame, FunctionRange, Image};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::Arch;
-use crate::error::{Error, Result};
 use crate::stackmap::{Endian, StackMap, StackMaps};
 
 /// A description of code in memory: the stack map section and the functions that it is about.
@@ -114,10 +113,10 @@ impl Adoption {
     ///
     /// # Errors
     /// The section is no stack map, or has another number of functions.
-    pub fn function_addresses(mut self, addrs: &[CodeAddr]) -> Result<Self> {
+    pub fn function_addresses(mut self, addrs: &[CodeAddr]) -> Result<Self, AdoptionError> {
         let fields = address_fields(&self.image)?;
         if fields.len() != addrs.len() {
-            return Err(Error::AdoptedFunctionCount {
+            return Err(AdoptionError::FunctionCount {
                 needed: fields.len(),
                 found: addrs.len(),
             });
@@ -156,7 +155,7 @@ impl Adoption {
     /// # Errors
     /// The section is no stack map; a function is empty, wraps around the address space or overlaps another
     /// without having the same range; the stack map has a function at an address where none was given.
-    pub unsafe fn promise(mut self) -> Result<AdoptedCode> {
+    pub unsafe fn promise(mut self) -> Result<AdoptedCode, AdoptionError> {
         self.image
             .functions
             .sort_by_key(|function| (function.addr, function.len));
@@ -170,9 +169,9 @@ impl Adoption {
         })
     }
 
-    fn check_ranges(&self) -> Result<()> {
+    fn check_ranges(&self) -> Result<(), AdoptionError> {
         let refuse = |function: &FunctionRange, reason| {
-            Err(Error::AdoptedFunction {
+            Err(AdoptionError::Function {
                 name: function.name.clone(),
                 addr: function.addr,
                 reason,
@@ -198,7 +197,7 @@ impl Adoption {
         Ok(())
     }
 
-    fn check_stack_maps(&self) -> Result<()> {
+    fn check_stack_maps(&self) -> Result<(), AdoptionError> {
         let maps = StackMaps::parse(&self.image.stack_maps, self.image.endian)?;
         for function in maps.maps().iter().flat_map(StackMap::headers) {
             let addr = CodeAddr::new(function.address());
@@ -210,7 +209,7 @@ impl Adoption {
                 let name = "?".into();
                 let reason = "the stack map has a function here, but none was given: add it, or give the \
                               addresses of the functions";
-                return Err(Error::AdoptedFunction { name, addr, reason });
+                return Err(AdoptionError::Function { name, addr, reason });
             }
         }
         Ok(())
@@ -259,7 +258,7 @@ impl AdoptedCode {
 }
 
 /// The offsets of the address fields of all functions, in order.
-fn address_fields(image: &Image) -> Result<Vec<usize>> {
+fn address_fields(image: &Image) -> Result<Vec<usize>, AdoptionError> {
     let maps = StackMaps::parse(&image.stack_maps, image.endian)?;
     let headers = maps.maps().iter().flat_map(StackMap::headers);
     // Lossless: they lie in the section.

@@ -23,12 +23,14 @@
 
 mod adopt;
 mod bypass;
+mod error;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 pub use adopt::{AdoptedCode, Adoption};
 pub use bypass::{Bypass, bypasses};
+pub use error::AdoptionError;
 pub use patchpoint_link::{
     Allocated, CalledByStub, CodeTable, Definition, Edge, EhFrame, Error, ErrorKind, Fixed, FixedSection,
     FunctionPlace, FunctionRange, Graph, Group, Image, Interposed, Layout, Linked, LinkedImage, Lookup,

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use super::*;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
-use crate::error::Error;
 use crate::stackmap::Endian;
 
 /// The object of the example: two functions, three records.
@@ -24,7 +23,7 @@ fn adoption(stack_maps: Vec<u8>) -> Adoption {
     Adoption::new(Arch::X86_64, Endian::Little, stack_maps)
 }
 
-fn promise(adoption: Adoption) -> crate::error::Result<AdoptedCode> {
+fn promise(adoption: Adoption) -> core::result::Result<AdoptedCode, AdoptionError> {
     // SAFETY: nothing is registered, so nothing is promised.
     #[allow(unsafe_code, reason = "the constructor is what is tested")]
     unsafe {
@@ -55,7 +54,7 @@ fn addresses_can_be_given_separately() {
     let few = adoption(unrelocated.clone())
         .function_addresses(&addrs[..1])
         .unwrap_err();
-    assert_eq!(few, Error::AdoptedFunctionCount { needed: 2, found: 1 });
+    assert_eq!(few, AdoptionError::FunctionCount { needed: 2, found: 1 });
     let adoption = adoption(unrelocated).function_addresses(&addrs).unwrap();
     let adoption = linked.functions.iter().fold(adoption, |adoption, f| {
         adoption.function(f.name.clone(), f.addr, f.len)

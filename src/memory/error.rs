@@ -73,7 +73,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Link(why) => why.kind().into(),
-            Self::Provider(_) => ErrorKind::Provider,
+            Self::Provider(why) => why.kind(),
             Self::StrategyUnavailable { .. } | Self::NoAtomicStore { .. } | Self::NotMirrored { .. } => {
                 ErrorKind::Unsupported
             }

@@ -62,7 +62,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Memory(why) => why.kind(),
-            Self::Provider(_) => ErrorKind::Provider,
+            Self::Provider(why) => why.kind(),
             Self::NoBarrier { .. } => ErrorKind::Unsupported,
             Self::SignalTaken { .. } => ErrorKind::Refused,
             Self::WorldNotStopped { .. }

@@ -47,7 +47,7 @@ pub unsafe trait World: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// The work has not been called then:
-    /// [`Error::WorldNotStopped`](crate::publish::Error::WorldNotStopped), or another of these errors
+    /// [`Error::WorldNotStopped`], or another of these errors
     /// that fits.
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
 

@@ -15,8 +15,9 @@ use super::scalable::ScalableVectors;
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::registers::register_name;
 use crate::arch::{Arch, CallShape, Convention, SiteKind};
-use crate::error::{Error, Result, SiteName};
+use crate::error::SiteName;
 use crate::image::{self, CodeTable};
+use crate::site::{Error, Result};
 use crate::stackmap::{self, Constants, Place as ValuePlace, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
 
@@ -171,11 +172,9 @@ impl Found {
 
     fn keep(&mut self, bytes: &[u8], patchpoint: bool) -> Result<u32> {
         let len = |originals: &[u8]| {
-            u32::try_from(originals.len()).map_err(|_| {
-                Error::Link(image::Error::ImageTooLarge {
-                    size: originals.len() as u64,
-                    limit: u32::MAX.into(),
-                })
+            u32::try_from(originals.len()).map_err(|_| image::Error::ImageTooLarge {
+                size: originals.len() as u64,
+                limit: u32::MAX.into(),
             })
         };
         let start = len(&self.originals)?;

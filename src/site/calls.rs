@@ -6,9 +6,10 @@ use super::audit::Found;
 use super::module::{Entry, ModuleParts};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind, calls};
-use crate::error::{Error, Result, SiteName};
+use crate::error::SiteName;
 use crate::image::RecordedCall;
 use crate::memory::CodeArea;
+use crate::site::{Error, Result};
 use patchpoint_link::stubs;
 
 /// A call that is to be a site, under an ID of the runtime's choice.

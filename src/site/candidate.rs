@@ -2,7 +2,8 @@
 
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape};
-use crate::error::{Error, Result, SiteName};
+use crate::error::SiteName;
+use crate::site::{Error, Result};
 use crate::stackmap::{Constants, Record, Statepoint};
 use crate::verify::{self, Original};
 
@@ -84,7 +85,7 @@ impl<'a> Candidate<'a> {
     /// use patchpoint::CallShape;
     ///
     /// let shape = |record: &patchpoint::site::Candidate<'_>| {
-    ///     Ok::<_, patchpoint::Error>(CallShape::any_reg(record.reserved()?.get()).result().args(1))
+    ///     Ok::<_, patchpoint::site::Error>(CallShape::any_reg(record.reserved()?.get()).result().args(1))
     /// };
     /// // SAFETY: in this code every record is a patchpoint of `anyregcc` with a result and an argument.
     /// unsafe { engine.register(code, shape) }?;
@@ -202,7 +203,8 @@ const LONGEST_CALL: usize = 9;
 const LONGEST_INFERRED: usize = 4096;
 
 /// What a closure that tells shapes may return: a shape, or `None` for a record that is no site, or
-/// an error that ends the registration.
+/// an error that ends the registration: a reason of its own as a
+/// [`ProviderError`](crate::error::ProviderError).
 pub trait IntoShape {
     /// The shape, if the record is a site.
     ///

@@ -16,8 +16,8 @@ use std::rc::Rc;
 use super::functions::FunctionView;
 use super::module::ModuleParts;
 use crate::addr::CodeAddr;
-use crate::error::{Error, Result};
 use crate::memory::CodeArea;
+use crate::site::{Error, Result};
 use crate::verify::Outline;
 
 /// Reads the code of functions.

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::OnceLock;
 
 use super::module::Site;
-use crate::error::{Error, Result};
+use crate::site::{Error, Result};
 
 /// A description, whatever its type.
 pub(super) type Description = Box<dyn Any + Send + Sync>;

@@ -12,7 +12,8 @@ use super::functions::FunctionView;
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::instructions::Prologue;
 use crate::arch::{Arch, CallShape};
-use crate::error::{Error, Result, SiteName};
+use crate::error::SiteName;
+use crate::site::{Error, Result};
 use crate::verify::{self, Original, Outline};
 
 /// Declares reserved bytes at the start of a function, such as the nops that LLVM emits for
@@ -60,7 +61,7 @@ impl EntrySpec {
     /// In front of them may be one landing pad (`endbr64`, `bti`, `lpad`) or the instructions by
     /// which a function of PowerPC ELFv2 finds its TOC pointer, and nops. Behind anything else, and
     /// where a branch of the function leads to them, the registration is refused with
-    /// [`Error::EntryNotAtStart`](crate::Error::EntryNotAtStart).
+    /// [`Error::EntryNotAtStart`].
     #[must_use]
     pub fn at(mut self, offset: FnOffset) -> Self {
         (self.offset, self.is_promised) = (offset, false);

@@ -9,8 +9,8 @@
 use std::sync::OnceLock;
 
 use crate::addr::{CodeAddr, Len};
-use crate::error::{Error, Result};
 use crate::image::{self, FunctionRange};
+use crate::site::{Error, Result};
 
 /// Functions in ascending address. One takes 16 bytes and its name.
 pub(crate) struct Functions {
@@ -117,7 +117,7 @@ impl Functions {
     pub(crate) fn new(functions: &[FunctionRange]) -> Result<Self> {
         let size: usize = functions.iter().map(|function| function.name.len()).sum();
         if u32::try_from(size).is_err() {
-            return Err(Error::Link(image::Error::ImageTooLarge {
+            return Err(Error::from(image::Error::ImageTooLarge {
                 size: size as u64,
                 limit: u32::MAX.into(),
             }));

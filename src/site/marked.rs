@@ -19,9 +19,10 @@ use super::functions::FunctionView;
 use super::module::{Entry, ModuleParts};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{CallShape, SiteKind};
-use crate::error::{Error, Result, SiteName};
+use crate::error::SiteName;
 use crate::image::CodeTable;
 use crate::metadata::{self, PcSection, Shape};
+use crate::site::{Error, Result};
 use crate::verify;
 
 /// Declares that the instructions which a PC section marks are sites.

@@ -12,9 +12,10 @@ use super::owner::Owner;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
-use crate::error::{Error, Result, SiteName};
+use crate::error::SiteName;
 use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, Placed};
+use crate::site::{Error, Result};
 use crate::stackmap::flat::Frame;
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
 use patchpoint_asm::backend_of;
@@ -283,7 +284,7 @@ impl Module {
     ///
     /// Any thread may call it, more than once; it takes effect at once, and there is no way back. A
     /// change that was prepared before, and keeps no place to return to, is refused with
-    /// [`Error::SiteChanged`] when it is committed. Adopted code that [may have
+    /// [`Error::SiteChanged`](crate::Error::SiteChanged) when it is committed. Adopted code that [may have
     /// run](crate::image::AdoptedCode::may_have_run) is released when it is registered.
     pub fn release(&self) {
         // protection: released-code-may-run

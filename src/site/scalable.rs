@@ -13,7 +13,7 @@ use super::code::FunctionCode;
 use super::functions::FunctionView;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
-use crate::error::Result;
+use crate::site::Result;
 use crate::verify::first_scalable;
 
 /// What is known so far.

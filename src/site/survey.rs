@@ -11,9 +11,9 @@ use super::marked::Marks;
 use super::module::{Module, ModuleId, ModuleParts};
 use super::owner::Owner;
 use super::unwind_by::UnwindBy;
-use crate::error::Result;
 use crate::image::{Image, Segment, SegmentKind};
 use crate::memory::{CodeArea, CodeMemory, Snapshot};
+use crate::site::Result;
 use crate::stackmap::OwnedMaps;
 
 /// What [`survey`] has found.

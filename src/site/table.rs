@@ -10,8 +10,8 @@ use super::kept::Kept;
 use super::module::{Module, ModuleId, Site, SiteKey};
 use super::sites::Sites;
 use crate::addr::{CodeAddr, CodeRange, RecordId};
-use crate::error::{Error, Result};
 use crate::memory::CodeArea;
+use crate::site::{Error, Result};
 
 /// Every registered module and every site, found by ID and by address.
 ///

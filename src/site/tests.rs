@@ -6,9 +6,10 @@ use std::vec::Vec;
 use super::{Marks, Module, survey, survey_with};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Arch, CallShape};
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, ProviderError};
 use crate::image::{CodeTable, FunctionRange, Image, Object, Segment, SegmentKind};
 use crate::metadata::{Shape, Width};
+use crate::site::{Error, Result};
 use crate::stackmap::Endian;
 use crate::stackmap::testing::{map, record};
 use crate::verify::{self, Original};
@@ -165,7 +166,7 @@ fn a_survey_says_all_that_is_wrong() {
     let map = map().function(0x40_0000, 64, records).bytes();
     let (image, segments) = nops(&map);
     let survey = survey(image, segments, |record| match record.id().get() {
-        6 => Err(Error::NoWorld),
+        6 => Err(ProviderError::new(std::io::Error::other("told wrong")).into()),
         8 => Ok(None),
         _ => Ok(Some(CallShape::c(8))),
     })
@@ -182,7 +183,7 @@ fn a_survey_says_all_that_is_wrong() {
         let expected = match id {
             2 => matches!(error, Error::SitesOverlap { .. }),
             4 => matches!(error, Error::SiteOverlapsRecord { .. }),
-            6 => matches!(error, Error::NoWorld),
+            6 => error.kind() == ErrorKind::Provider,
             7 => matches!(error, Error::RecordOutsideFunction { .. }),
             _ => false,
         };

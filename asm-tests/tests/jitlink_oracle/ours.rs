@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use patchpoint::Result;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
-use patchpoint::error::Result;
 use patchpoint::image::{
     self, Definition, Edge, Graph, Layout, LinkedImage, Object, Relocation, Resolved, Scope, Section,
     SectionId, SectionRole, SegmentAddrs, Symbol, SymbolId, relax,

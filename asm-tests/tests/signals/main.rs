@@ -8,10 +8,10 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use asm_tests::NATIVE;
+use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Engine;
-use patchpoint::error::Error;
 use patchpoint::publish::{SignalWorld, WhenInside};
 use patchpoint::sequence::{Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};

@@ -107,23 +107,23 @@ fn what_an_entry_must_not_do_is_refused() {
 #[test]
 fn a_wrong_entry_is_refused() {
     let entry = |name, reserved| with_entry(EntrySpec::new(name, 100, reserved));
-    refused!(entry("entered", 0), SiteEmpty, 100);
+    refused!(entry("entered", 0), Site(SiteEmpty), 100);
     let (engine, _) = engine();
     let module = registered(&engine, nobody);
     let len = module.function("entered").unwrap().len().get();
     // More than the nops, less than one, and what is no nop.
     for reserved in 17..=len {
-        refused!(entry("entered", reserved), EntryNotNops, 100);
+        refused!(entry("entered", reserved), Site(EntryNotNops), 100);
     }
-    refused!(entry("entered", 15), EntryNotNops, 100);
-    refused!(entry("entered", len + 1), SiteOutsideFunction, 100);
-    refused!(entry("entered", u32::MAX), SiteOutsideFunction, 100);
+    refused!(entry("entered", 15), Site(EntryNotNops), 100);
+    refused!(entry("entered", len + 1), Site(SiteOutsideFunction), 100);
+    refused!(entry("entered", u32::MAX), Site(SiteOutsideFunction), 100);
     for reserved in 4..9 {
-        refused!(entry("calls", reserved), EntryNotNops, 100);
+        refused!(entry("calls", reserved), Site(EntryNotNops), 100);
     }
     assert!(matches!(
         entry("not there", 16),
-        Err(Error::NoSuchFunction { .. })
+        Err(Error::Site(patchpoint::site::Error::NoSuchFunction { .. }))
     ));
     let (second, len) = match ARCH {
         Arch::X86_64 => (10, 6),
@@ -139,5 +139,5 @@ fn a_wrong_entry_is_refused() {
         1
     );
     let far = EntrySpec::new("entered", 100, 6).at(FnOffset::new(u32::MAX));
-    refused!(with_entry(far), SiteOutsideFunction, 100);
+    refused!(with_entry(far), Site(SiteOutsideFunction), 100);
 }

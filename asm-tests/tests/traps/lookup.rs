@@ -102,7 +102,7 @@ fn reserved_lengths_are_inferred_where_llvm_leaves_no_doubt() {
                 (_, 3 | 8) => {}
                 // A call and nops, and only nops, with other instructions behind.
                 (Ok(len), id) => assert_eq!(len, expected.reserved(), "{id}"),
-                (Err(Error::ReservedLengthAmbiguous { .. }), id) => seen.push(id),
+                (Err(site::Error::ReservedLengthAmbiguous { .. }), id) => seen.push(id),
                 other => panic!("{other:?}"),
             }
             assert!(record.room() >= expected.reserved());
@@ -139,7 +139,7 @@ fn nops_that_end_at_an_alignment_are_ambiguous() {
     // SAFETY: what is told is true of the object's code, or refused.
     unsafe { engine.register(load(&engine, nobody), shapes) }.unwrap();
     assert!(
-        matches!(answer, Some(Err(Error::ReservedLengthAmbiguous { seen, .. })) if seen == Len::new(ALIGNED)),
+        matches!(answer, Some(Err(site::Error::ReservedLengthAmbiguous { seen, .. })) if seen == Len::new(ALIGNED)),
         "{answer:?}"
     );
 }

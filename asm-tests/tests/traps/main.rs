@@ -16,7 +16,7 @@ use patchpoint::arch::Arch;
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Code, Engine};
 use patchpoint::publish::SingleThreaded;
-use patchpoint::site::{EntrySpec, Module, Site};
+use patchpoint::site::{self, EntrySpec, Module, Site};
 use patchpoint::{CallShape, Error, Result};
 
 const ARCH: Arch = Arch::host().unwrap();
@@ -161,6 +161,13 @@ fn bytes(site: &Site) -> Vec<u8> {
 
 /// Asserts that a result is an error of a variant, whose sentence names the site's ID.
 macro_rules! refused {
+    ($result:expr, Site($refusal:ident), $id:expr) => {{
+        let result = $result;
+        let Err(error @ Error::Site(patchpoint::site::Error::$refusal { .. })) = &result else {
+            panic!("expected {}, got {result:#?}", stringify!($refusal));
+        };
+        assert!(error.to_string().contains(&format!(" {} at ", $id)), "{error}");
+    }};
     ($result:expr, Assemble($refusal:ident), $id:expr) => {{
         let result = $result;
         let Err(error @ Error::Assemble(patchpoint::sequence::Error::$refusal { .. })) = &result else {

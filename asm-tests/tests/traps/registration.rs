@@ -2,6 +2,7 @@
 //! was told.
 
 use super::*;
+use patchpoint::error::ProviderError;
 
 #[test]
 fn the_shapes_of_the_source_are_right() {
@@ -13,10 +14,10 @@ fn the_shapes_of_the_source_are_right() {
 fn a_reserved_length_of_zero_is_refused() {
     refused!(
         with_shape(4, CallShape::any_reg(0).result().args(1)),
-        SiteEmpty,
+        Site(SiteEmpty),
         4
     );
-    refused!(with_shape(3, CallShape::shadow(0)), SiteEmpty, 3);
+    refused!(with_shape(3, CallShape::shadow(0)), Site(SiteEmpty), 3);
 }
 
 /// Every length that site 4, of nops, and site 1, of a call and nops, could be told, against what
@@ -38,15 +39,15 @@ fn a_patchpoint_told_too_long_or_too_short_is_refused() {
         for len in 1..=room {
             match (boundaries.contains(&len), len >= least && len <= reserved(id)) {
                 // An instruction straddles its end.
-                (false, _) => refused!(told(id, len), SiteUndecodable, id),
+                (false, _) => refused!(told(id, len), Site(SiteUndecodable), id),
                 // Whole nops are all that can be seen of a patchpoint told shorter.
                 (true, true) => drop(told(id, len).unwrap()),
                 // A part of the call, or what follows: the epilogue.
-                (true, false) => refused!(told(id, len), NotLlvmPatchpoint, id),
+                (true, false) => refused!(told(id, len), Site(NotLlvmPatchpoint), id),
             }
         }
-        refused!(told(id, room + 1), SiteOutsideFunction, id);
-        refused!(told(id, u32::MAX), SiteOutsideFunction, id);
+        refused!(told(id, room + 1), Site(SiteOutsideFunction), id);
+        refused!(told(id, u32::MAX), Site(SiteOutsideFunction), id);
     }
 }
 
@@ -54,12 +55,12 @@ fn a_patchpoint_told_too_long_or_too_short_is_refused() {
 fn a_site_told_into_the_next_record_is_refused() {
     refused!(
         with_shape(6, CallShape::any_reg(reserved(6) + 1).result().args(1)),
-        SiteOverlapsRecord,
+        Site(SiteOverlapsRecord),
         6
     );
     refused!(
         with_shape(6, CallShape::any_reg(2 * reserved(6)).result().args(1)),
-        SiteOverlapsRecord,
+        Site(SiteOverlapsRecord),
         6
     );
     // Also where that record is no site.
@@ -70,7 +71,7 @@ fn a_site_told_into_the_next_record_is_refused() {
     refused!(
         // SAFETY: what is told is true of the object's code, or refused.
         unsafe { engine.register(load(&engine, nobody), only) },
-        SiteOverlapsRecord,
+        Site(SiteOverlapsRecord),
         6
     );
 }
@@ -82,31 +83,43 @@ fn a_shadow_shorter_than_promised_is_refused() {
     let (engine, _) = engine();
     let _module = registered(&engine, nobody);
     let (room, _) = rest(&the_site(&engine, 8));
-    refused!(shadow(room + 1), SiteOutsideFunction, 8);
-    refused!(shadow(room + 20), SiteOutsideFunction, 8);
+    refused!(shadow(room + 1), Site(SiteOutsideFunction), 8);
+    refused!(shadow(room + 20), Site(SiteOutsideFunction), 8);
     let (room, _) = rest(&the_site(&engine, 3));
-    refused!(with_shape(3, CallShape::shadow(room + 4)), SiteOutsideFunction, 3);
+    refused!(
+        with_shape(3, CallShape::shadow(room + 4)),
+        Site(SiteOutsideFunction),
+        3
+    );
 }
 
 #[test]
 fn a_shape_that_the_record_contradicts_is_refused() {
     refused!(
         with_shape(4, CallShape::any_reg(reserved(4)).result().args(2)),
-        TooFewLocations,
+        Site(TooFewLocations),
         4
     );
     refused!(
         with_shape(4, CallShape::any_reg(reserved(4)).result().args(u32::MAX)),
-        TooFewLocations,
+        Site(TooFewLocations),
         4
     );
-    refused!(with_shape(4, CallShape::entry(reserved(4))), EntryHasNoRecord, 4);
+    refused!(
+        with_shape(4, CallShape::entry(reserved(4))),
+        Site(EntryHasNoRecord),
+        4
+    );
     // A shadow's record with the shape of a patchpoint: real instructions.
     let (engine, _) = engine();
     let _module = registered(&engine, nobody);
     let end = rest(&the_site(&engine, 3)).1[2];
-    refused!(with_shape(3, CallShape::any_reg(end)), NotLlvmPatchpoint, 3);
-    refused!(with_shape(3, CallShape::any_reg(end + 1)), SiteUndecodable, 3);
+    refused!(with_shape(3, CallShape::any_reg(end)), Site(NotLlvmPatchpoint), 3);
+    refused!(
+        with_shape(3, CallShape::any_reg(end + 1)),
+        Site(SiteUndecodable),
+        3
+    );
 }
 
 #[test]
@@ -120,10 +133,16 @@ fn an_entry_that_overlaps_a_record_is_refused() {
     let at = patchpoint::addr::FnOffset::new(site.offset().get() + last);
     let again = || EntrySpec::new("entry_then_site", 100, len);
     // It is not at the function's entry.
-    refused!(with_entry(again().at(at)), EntryNotAtStart, 100);
+    refused!(with_entry(again().at(at)), Site(EntryNotAtStart), 100);
     // SAFETY: it is refused.
     let refused = with_entry(unsafe { again().promised_at(at) });
-    assert!(matches!(&refused, Err(Error::SitesOverlap { .. })), "{refused:?}");
+    assert!(
+        matches!(
+            &refused,
+            Err(Error::Site(patchpoint::site::Error::SitesOverlap { .. }))
+        ),
+        "{refused:?}"
+    );
     let twice = || EntrySpec::new("entered", 100, 16);
     let (engine, _) = super::engine();
     let registration = engine
@@ -132,22 +151,29 @@ fn an_entry_that_overlaps_a_record_is_refused() {
         .entry(twice());
     // SAFETY: what is told is true of the object's code, or refused.
     let refused = unsafe { registration.register(|record| shape(record.id())) };
-    assert!(matches!(&refused, Err(Error::SitesOverlap { .. })), "{refused:?}");
+    assert!(
+        matches!(
+            &refused,
+            Err(Error::Site(patchpoint::site::Error::SitesOverlap { .. }))
+        ),
+        "{refused:?}"
+    );
 }
 
 #[test]
 fn a_refused_registration_leaves_nothing() {
     let (engine, _) = engine();
-    let wrong = |_: &patchpoint::site::Candidate<'_>| CallShape::any_reg(reserved(5) + 1).result().args(1);
+    let wrong = |_: &site::Candidate<'_>| CallShape::any_reg(reserved(5) + 1).result().args(1);
     // SAFETY: what is told is true of the object's code, or refused.
     assert!(unsafe { engine.register(load(&engine, nobody), wrong) }.is_err());
     assert!(engine.modules().is_empty() && engine.sites(5).is_err());
     // And what the runtime's closure answers is the answer.
-    let own = |_: &patchpoint::site::Candidate<'_>| -> Result<CallShape> { Err(Error::NoWorld) };
+    let why = ProviderError::new(std::io::Error::other("the runtime knows better"));
+    let own = |_: &site::Candidate<'_>| -> site::Result<CallShape> { Err(why.clone().into()) };
     assert_eq!(
         // SAFETY: what is told is true of the object's code, or refused.
         unsafe { engine.register(load(&engine, nobody), own) }.err(),
-        Some(Error::NoWorld)
+        Some(Error::Provider(why))
     );
     registered(&engine, nobody);
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use patchpoint::Error;
 use patchpoint::arch::{Arch, SiteKind};
+use patchpoint::site::Error;
 use serde_json::{Map, Value, json};
 
 use crate::args::{Check, Output};

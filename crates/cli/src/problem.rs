@@ -1,7 +1,7 @@
 use std::io;
 
 use patchpoint::arch::Arch;
-use patchpoint::{Error, image, stackmap};
+use patchpoint::{Error, image, site, stackmap};
 
 /// Why there is nothing to print. The name of the file stands before it.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +148,12 @@ impl From<stackmap::Error> for Problem {
 
 impl From<image::Error> for Problem {
     fn from(error: image::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<site::Error> for Problem {
+    fn from(error: site::Error) -> Self {
         Error::from(error).into()
     }
 }

@@ -192,7 +192,7 @@ impl Shapes {
         arch: Arch,
         record: &Candidate<'_>,
         matches: &Matches,
-    ) -> patchpoint::Result<Known> {
+    ) -> patchpoint::site::Result<Known> {
         let id = record.id().get();
         let told = self.told_of(matches, record.function(), id);
         if let Some(shape) = told {

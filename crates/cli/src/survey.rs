@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
+use patchpoint::CallShape;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::registers::canonical;
 use patchpoint::arch::{Arch, Convention, SiteKind};
 use patchpoint::error::SiteName;
-use patchpoint::site::{Candidate, Module, Site, survey};
+use patchpoint::site::{Candidate, Error, Module, Site, survey};
 use patchpoint::verify::{self, Original};
-use patchpoint::{CallShape, Error};
 
 use crate::args;
 use crate::image::{Code, How};

@@ -3,7 +3,7 @@
 
 use patchpoint::addr::CodeRange;
 use patchpoint::error::{Errno, ProviderError};
-use patchpoint::{memory, publish};
+use patchpoint::{deopt, memory, publish, site};
 
 /// The result of everything here that can fail.
 pub type Result<T> = core::result::Result<T, Error>;
@@ -131,6 +131,20 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Of an exit: what the thread is said to have saved was said by its executor.
+    pub(crate) fn of_exit(self) -> Self {
+        let Self::Engine(error) = self else { return self };
+        match deopt::Error::from(error) {
+            deopt::Error::SavedFrame { why } => Self::ExecutorAnswer {
+                during: "a thread left compiled code",
+                why,
+            },
+            other => other.into(),
+        }
+    }
+}
+
 /// What the engine hands on of this crate's is what it was; the rest is the engine's.
 impl From<patchpoint::Error> for Error {
     fn from(error: patchpoint::Error) -> Self {
@@ -150,6 +164,18 @@ impl From<memory::Error> for Error {
 
 impl From<publish::Error> for Error {
     fn from(error: publish::Error) -> Self {
+        patchpoint::Error::from(error).into()
+    }
+}
+
+impl From<site::Error> for Error {
+    fn from(error: site::Error) -> Self {
+        patchpoint::Error::from(error).into()
+    }
+}
+
+impl From<deopt::Error> for Error {
+    fn from(error: deopt::Error) -> Self {
         patchpoint::Error::from(error).into()
     }
 }
@@ -209,5 +235,26 @@ mod tests {
         assert_eq!(Error::from(engines.clone()), Error::Engine(engines.clone()));
         assert_eq!(Error::from(engines.clone()).kind(), ErrorKind::Engine);
         assert_eq!(patchpoint::Error::from(Error::Engine(engines.clone())), engines);
+        let sites = site::Error::NoSuchFunction { name: "f".into() };
+        let engines = patchpoint::Error::Site(sites.clone());
+        assert_eq!(Error::from(sites), Error::Engine(engines));
+    }
+
+    /// A frame that is none is the executor's lie; whatever else an exit fails by stays what it is.
+    #[test]
+    fn a_frame_that_is_none_was_the_executors_answer() {
+        let why = "registers that are not on its stack";
+        let during = "a thread left compiled code";
+        let engines = patchpoint::Error::from(deopt::Error::SavedFrame { why });
+        assert_eq!(
+            Error::Engine(engines).of_exit(),
+            Error::ExecutorAnswer { during, why }
+        );
+        let others = Error::ControllerGone;
+        assert_eq!(others.clone().of_exit(), others);
+        let forked = Error::from(memory::Error::EngineForked);
+        assert_eq!(forked.clone().of_exit(), forked);
+        let of_provider = Error::Engine(ProviderError::new(std::io::Error::other("it is cut")).into());
+        assert_eq!(of_provider.clone().of_exit(), of_provider);
     }
 }

@@ -169,13 +169,8 @@ impl Thread {
             during: CALLING,
             why: "an exit by an exit stub that no engine has",
         };
-        let word = match self.engines.handle_exit(&frame) {
-            Err(Error::Engine(patchpoint::Error::SavedFrame { why })) => {
-                let during = "a thread left compiled code";
-                Err(Error::ExecutorAnswer { during, why })
-            }
-            word => word.and_then(|word| word.ok_or_else(nobody)),
-        };
+        let handled = self.engines.handle_exit(&frame).map_err(Error::of_exit);
+        let word = handled.and_then(|word| word.ok_or_else(nobody));
         if word.is_err() {
             self.shared.give_up();
         }

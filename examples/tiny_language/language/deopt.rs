@@ -4,8 +4,7 @@
 //! instruction, so there is nothing to reconstruct: they are read, the interpreter runs to the
 //! function's end, and the compiled frame is made to return its result.
 
-use patchpoint::Error;
-use patchpoint::deopt::{Answer, Frame, ReturnValue};
+use patchpoint::deopt::{Answer, Error, Frame, ReturnValue};
 
 use super::compiled::{Kind, Place};
 use super::interpreter;

@@ -17,8 +17,7 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::deopt::Resume;
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result, Resume};
 use patchpoint_asm::aarch64::AArch64;
 use patchpoint_asm::backend::Backend;
 

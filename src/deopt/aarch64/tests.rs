@@ -9,8 +9,7 @@ use core::mem::offset_of;
 use crate::addr::{CodeAddr, DwarfReg, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext};
 use crate::deopt::live_registers::testing;
-use crate::deopt::{Answer, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
-use crate::error::Error;
+use crate::deopt::{Answer, Error, ExitStubSite, Frame, Resume, ReturnValue, UnwindInfo, Value};
 use crate::stackmap::testing::{record, reg};
 use crate::stackmap::{Constants, Record};
 

@@ -9,7 +9,6 @@ use crate::arch::CallShape;
 use crate::deopt::ExitStubs;
 use crate::deopt::host::state;
 use crate::engine::Engine;
-use crate::error::Error;
 use crate::publish::SingleThreaded;
 use crate::sequence::{Sequence, Target, result};
 
@@ -48,7 +47,10 @@ fn a_description_is_handed_over_by_its_type() {
     }
     let [fast, outer] = [1u64, 11].map(|id| engine.sites(id).unwrap()[0].clone());
     assert_eq!(fast.description(), Some(&inlined()));
-    assert!(matches!(fast.describe(5u8), Err(Error::SiteDescribed { .. })));
+    assert!(matches!(
+        fast.describe(5u8),
+        Err(crate::site::Error::SiteDescribed { .. })
+    ));
     assert_eq!(outer.description::<Inlined>(), None);
     module.release();
     let call = |name| {

@@ -7,11 +7,11 @@ use crate::arch::CallShape;
 use crate::deopt::unwind::{Base, Saved};
 use crate::deopt::{ExitStubs, ReturnValue, UnwindInfo, Walker};
 use crate::engine::{Code, Engine};
-use crate::error::{Error, Result};
 use crate::publish::SingleThreaded;
 use crate::site::{Module, UnwindBy};
 use crate::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter, FrameRegister};
 use crate::stackmap::{Function, StackMap, StackMaps};
+use crate::{Error, Result};
 
 use std::sync::{Arc, OnceLock};
 
@@ -90,7 +90,7 @@ fn leave(dialect: Dialect, change: impl Fn(&mut FlatFunction)) -> Result<Vec<Str
             .registration(code.with_stack_maps(section))
             .unwind_by(UnwindBy::FrameRecords)
             .leavable()
-            .register(|record| -> Result<Option<CallShape>> {
+            .register(|record| -> crate::site::Result<Option<CallShape>> {
                 if record.id().get() != 1 {
                     return Ok(None);
                 }

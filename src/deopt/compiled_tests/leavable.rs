@@ -5,9 +5,9 @@ use super::object;
 use crate::arch::CallShape;
 use crate::deopt::{ExitStubs, ReturnValue};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
 use crate::publish::SingleThreaded;
 use crate::site::{Module, Saves, UnwindBy};
+use crate::{Error, Result};
 
 fn engine() -> Engine {
     let exit_stubs = ExitStubs::new().on_deopt(|frame| {

@@ -8,9 +8,8 @@ use super::object;
 use crate::addr::CodeAddr;
 use crate::arch::CallShape;
 use crate::deopt::host::state;
-use crate::deopt::{Answer, Arg, ExitStubs, Frame, UnwindInfo, Value};
+use crate::deopt::{Answer, Arg, Error, ExitStubs, Frame, Result, UnwindInfo, Value};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
 use crate::publish::SingleThreaded;
 use crate::site::{Function, Module, Site};
 

@@ -6,9 +6,8 @@ use parking_lot::Mutex;
 
 use super::object;
 use crate::arch::CallShape;
-use crate::deopt::{Caller, ExitStubs, Frame, Value, Walker};
+use crate::deopt::{Caller, Error, ExitStubs, Frame, Value, Walker};
 use crate::engine::Engine;
-use crate::error::Error;
 use crate::publish::SingleThreaded;
 use crate::site::{Module, Saves, UnwindBy};
 use crate::stackmap::Location;

@@ -45,8 +45,8 @@ use registers::Live;
 use super::{ExitStubSite, Frame};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
+use crate::deopt::Result;
 use crate::engine::{Role, StackAt};
-use crate::error::Result;
 
 /// What a live-register exit stub hands to the dispatcher. The exit stub holds its address.
 pub(super) struct LiveRegistersContext(Arc<LiveRegisters>);

@@ -15,8 +15,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use super::layout::{CONTEXT, CTR, DISPATCH, FEATURES, FRAME, GENERAL, LR};
 use crate::addr::CodeAddr;
-use crate::deopt::Resume;
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result, Resume};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::powerpc64::PowerPc64;
 

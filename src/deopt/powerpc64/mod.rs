@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::Resume;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
-use crate::error::Result;
+use crate::deopt::Result;
 use patchpoint_asm::powerpc64::PowerPc64;
 
 #[cfg(target_arch = "powerpc64")]

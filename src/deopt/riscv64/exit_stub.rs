@@ -19,8 +19,7 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::deopt::Resume;
-use crate::error::{Error, Result};
+use crate::deopt::{Error, Result, Resume};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::riscv64::RiscV64;
 

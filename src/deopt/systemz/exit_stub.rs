@@ -18,8 +18,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::deopt::Resume;
-use crate::error::Result;
+use crate::deopt::{Result, Resume};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::systemz::SystemZ;
 
@@ -178,7 +177,9 @@ mod tests {
         let odd = assemble(CodeAddr::new(1), 0, 0, Resume::At(CodeAddr::new(2)));
         assert!(matches!(
             odd,
-            Err(crate::Error::Assemble(patchpoint_asm::Error::Relocation { .. }))
+            Err(crate::deopt::Error::Assemble(
+                patchpoint_asm::Error::Relocation { .. }
+            ))
         ));
     }
 }

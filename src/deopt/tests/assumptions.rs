@@ -1,8 +1,8 @@
 //! Functions that depend on assumptions, in two modules.
 
 use super::super::{Assumptions, ExitStubs};
-use crate::Error;
 use crate::arch::CallShape;
+use crate::deopt::Error;
 use crate::engine::{Engine, Status};
 use crate::memory::testing::objects as compiled;
 use crate::publish::{GracePeriod, SingleThreaded};
@@ -81,7 +81,7 @@ fn a_break_that_fails_can_be_tried_again() {
     assumptions.depend(&get, [1]).unwrap();
     for _ in 0..2 {
         let failed = assumptions.break_one(&without_handler, 1);
-        assert!(matches!(failed, Err(Error::NoHandler { .. })));
+        assert!(matches!(failed, Err(crate::Error::NoHandler { .. })));
         assert!(!assumptions.is_broken(1));
     }
 }

@@ -12,8 +12,7 @@ use super::registers::{assert_same, expected, probe_through};
 use super::site::TestSite;
 use crate::addr::{CodeAddr, DwarfReg, Len, RecordId};
 use crate::arch::CallShape;
-use crate::deopt::{Answer, Frame, Resume, ReturnValue, UnwindInfo, Value};
-use crate::error::{Error, Result};
+use crate::deopt::{Answer, Error, Frame, Result, Resume, ReturnValue, UnwindInfo, Value};
 use crate::stackmap::{Endian, StackMaps};
 
 /// The reader of objects wants them aligned.

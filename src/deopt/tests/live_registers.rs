@@ -9,8 +9,7 @@ use super::site::TestSite;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::CallShape;
 use crate::deopt::live_registers::testing::leak;
-use crate::deopt::{Frame, Value};
-use crate::error::Error;
+use crate::deopt::{Error, Frame, Value};
 use crate::stackmap::testing::{RecordSpec, record, reg};
 
 const LEN: u32 = 32;

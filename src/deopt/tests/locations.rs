@@ -8,8 +8,7 @@ use super::machine::{Memory, RAX};
 use super::probe::{Image, Probe};
 use super::site::TestSite;
 use crate::arch::CallShape;
-use crate::deopt::{Answer, Frame, Resume, Value};
-use crate::error::Error;
+use crate::deopt::{Answer, Error, Frame, Resume, Value};
 use crate::stackmap::testing::{
     MapSpec, constant, constant_index, direct, indirect, map, record, reg, sub_reg,
 };

@@ -9,9 +9,8 @@ use super::site::TestSite;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
 use crate::deopt::mirrored::{Contexts, Kept};
 use crate::deopt::state::{RawState, saved_len};
-use crate::deopt::{Answer, ExitStubContext, Frame, ReturnValue, Role, Value};
+use crate::deopt::{Answer, Error, ExitStubContext, Frame, Result, ReturnValue, Role, Value};
 use crate::engine::SavedFrame;
-use crate::error::{Error, Result};
 use crate::stackmap::testing::{indirect, map, record};
 
 const RBX: usize = 3;

@@ -8,8 +8,7 @@ use super::registers::{assert_same, expected};
 use super::site::TestSite;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
-use crate::deopt::{Resume, encode, max_len};
-use crate::error::Error;
+use crate::deopt::{Error, Resume, encode, max_len};
 
 const VALUE: u64 = 0x1122_3344_5566_7788;
 

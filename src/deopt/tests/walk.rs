@@ -5,11 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::Error;
 use crate::addr::CodeAddr;
 use crate::arch::{CallShape, OnReturn};
 use crate::deopt::host::state;
-use crate::deopt::{ExitStubs, Frame, Value, Walker};
+use crate::deopt::{Error, ExitStubs, Frame, Value, Walker};
 use crate::engine::Engine;
 use crate::publish::{NeverStopped, SingleThreaded};
 use crate::sequence::{Sequence, Target};

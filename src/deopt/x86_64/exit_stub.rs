@@ -14,8 +14,7 @@
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
-use crate::deopt::Resume;
-use crate::error::Result;
+use crate::deopt::{Result, Resume};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::x86_64::X86_64;
 

@@ -78,7 +78,10 @@ fn a_distance_in_two_words_is_not_exchanged() {
         let refused = verify::check_exchange(&site.context(&[]), call, &new.unwrap());
         assert!(matches!(refused, Err(verify::Error::Exchange { .. })), "{arch}");
         assert!(
-            matches!(site.patchable_jump(), Err(Error::NoPatchableJump { .. })),
+            matches!(
+                site.patchable_jump(),
+                Err(crate::site::Error::NoPatchableJump { .. })
+            ),
             "{arch}"
         );
     }

@@ -14,11 +14,12 @@ use crate::arch::SiteKind;
 use crate::engine::Shared;
 use crate::engine::calls::{self, Gate};
 use crate::engine::state::{SiteState, States};
-use crate::error::{Error, Fate, Result};
+use crate::error::Fate;
 use crate::memory::{CodeMemory, LiveMemory, StubSlot};
 use crate::publish::Level;
 use crate::site::{Module, Site};
 use crate::verify::{self, Original};
+use crate::{Error, Result};
 use patchpoint_asm::live::{JumpBytes, PatchableJump};
 
 /// A site about to be armed.

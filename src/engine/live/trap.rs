@@ -25,9 +25,9 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
         Request::Invalidate => invalidate(preparation),
         // protection: shadow-is-invalidated-only
         Request::Patch(_) | Request::Restore | Request::Redirect(_) | Request::Retarget(_) => {
-            Err(Error::ShadowNotArmed {
+            Err(Error::Site(crate::site::Error::ShadowNotArmed {
                 site: preparation.site.name(),
-            })
+            }))
         }
     }
 }
@@ -58,11 +58,11 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
 }
 
 fn too_short(site: &Site, trap: &[u8]) -> Error {
-    Error::NoPatchableJump {
+    Error::Site(crate::site::Error::NoPatchableJump {
         site: site.name(),
         reserved: site.reserved(),
         needed: Len::new(trap.len() as u32),
-    }
+    })
 }
 
 /// The traps among the changes of live sites: each with its address and its exit stub.
@@ -163,7 +163,9 @@ mod table {
     use super::{CodeAddr, Error, Result, Site};
 
     pub(super) fn check(site: &Site) -> Result<()> {
-        Err(Error::ShadowNotArmed { site: site.name() })
+        Err(Error::Site(crate::site::Error::ShadowNotArmed {
+            site: site.name(),
+        }))
     }
 
     pub(super) fn note(_: CodeAddr, _: CodeAddr) -> Result<()> {

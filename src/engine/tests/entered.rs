@@ -44,7 +44,7 @@ fn a_loop_in_a_shadow_is_never_patched() {
             assert_eq!(call(&module.sites().next().unwrap(), 5), 15, "{reserved}");
         }
         let start = text.addr(0).get();
-        let Err(Error::BranchIntoSite { site, from, to }) = registered else {
+        let Err(Error::Site(crate::site::Error::BranchIntoSite { site, from, to })) = registered else {
             panic!("{reserved}: {registered:?}");
         };
         assert_eq!((from.get() - start, to.get() - start), (17, 12), "{reserved}");

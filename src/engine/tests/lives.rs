@@ -206,9 +206,15 @@ fn a_site_or_module_of_another_engine_is_refused_and_harms_nothing() {
     // Both are the first module of their engine.
     assert_eq!(sites[0].key(), other_sites[0].key());
     mine.engine.patch(1, &plus(5)).unwrap();
-    refused!(mine.engine.patch_site(&other_sites[0], &plus(6)), SiteForeign);
-    refused!(mine.engine.restore_site(&other_sites[0]), SiteForeign);
-    refused!(mine.engine.invalidate(&other_sites[0].function()), SiteForeign);
+    refused!(
+        mine.engine.patch_site(&other_sites[0], &plus(6)),
+        Site(SiteForeign)
+    );
+    refused!(mine.engine.restore_site(&other_sites[0]), Site(SiteForeign));
+    refused!(
+        mine.engine.invalidate(&other_sites[0].function()),
+        Site(SiteForeign)
+    );
     let foreign = other_sites[0].module().clone();
     assert_eq!(
         mine.engine.unregister(foreign, &grace_period()),
@@ -218,7 +224,7 @@ fn a_site_or_module_of_another_engine_is_refused_and_harms_nothing() {
     assert_eq!(mine.engine.status(&other_sites[0]), Status::Original);
     mine.engine.restore(1).unwrap();
     // Also where nothing would have to be written, by the state of the other site of that key.
-    refused!(mine.engine.restore_site(&other_sites[0]), SiteForeign);
+    refused!(mine.engine.restore_site(&other_sites[0]), Site(SiteForeign));
     other.engine.patch(1, &plus(7)).unwrap();
 }
 
@@ -256,7 +262,7 @@ fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
         (0, 0)
     );
     refused!(lab.engine.patch(1, &plus(1)), NoSuchSite);
-    refused!(lab.engine.patch_site(&sites[0], &plus(1)), SiteForeign);
+    refused!(lab.engine.patch_site(&sites[0], &plus(1)), Site(SiteForeign));
     assert!(lab.engine.site_at(sites[0].addr()).is_none() && lab.engine.modules().is_empty());
     assert_eq!(
         lab.engine.unregister(module, &grace_period()),
@@ -392,7 +398,7 @@ fn code_is_registered_once_at_a_time() {
     refused!(
         // SAFETY: what is told is true of the object's code, or refused.
         unsafe { lab.engine.register(code, |_| identity(1).shape) },
-        CodeAlreadyRegistered
+        Site(CodeAlreadyRegistered)
     );
     assert_eq!(lab.engine.sites(1).unwrap().len(), 1);
 }
@@ -502,7 +508,9 @@ fn an_invalidation_that_finds_nothing_is_refused() {
     let bare = module.function("f0").unwrap();
     refused!(lab.engine.invalidate(&bare), NothingToInvalidate);
     refused!(
-        Assumptions::new().depend(&bare, ["it holds"]),
+        Assumptions::new()
+            .depend(&bare, ["it holds"])
+            .map_err(Error::from),
         NothingToInvalidate
     );
     let mut both = lab.engine.transaction();
@@ -616,13 +624,13 @@ unsafe impl Exits for Forgetful {
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
-        Err(Error::SiteForeign {
+        Err(Error::Site(crate::site::Error::SiteForeign {
             site: request.site.name(),
-        })
+        }))
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
-        Err(Error::SiteForeign { site: site.name() })
+        Err(Error::Site(crate::site::Error::SiteForeign { site: site.name() }))
     }
 
     fn forget(&self, _: ModuleId) {

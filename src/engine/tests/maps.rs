@@ -19,7 +19,7 @@ fn with_bytes(make: impl FnOnce(&Text) -> Vec<u8>) -> Result<Module> {
 
 fn with_shape(
     make: impl FnOnce(&Text) -> Vec<u8>,
-    shape: impl FnMut(&Candidate<'_>) -> Result<CallShape>,
+    shape: impl FnMut(&Candidate<'_>) -> crate::site::Result<CallShape>,
 ) -> Result<Module> {
     let text = Text::new(&[identity(1), identity(2)]);
     let mut adoption = Adoption::new(ARCH, ARCH.endian(), make(&text)).not_yet_run();
@@ -56,13 +56,16 @@ fn a_record_beyond_its_function_is_refused() {
     // In the padding, in the next function, and far away.
     for offset in [function_len() + 1, 64, 1 << 20, u32::MAX] {
         let refused = one(identity(1).record.at(offset));
-        let Err(Error::RecordOutsideFunction { site, len, .. }) = &refused else {
+        let Err(Error::Site(crate::site::Error::RecordOutsideFunction { site, len, .. })) = &refused else {
             panic!("{refused:?}");
         };
         assert_eq!((site.offset.get(), len.get()), (offset, function_len()));
     }
     // At the function's very end there may be a record, of which no byte can be reserved.
-    refused!(one(identity(1).record.at(function_len())), SiteOutsideFunction);
+    refused!(
+        one(identity(1).record.at(function_len())),
+        Site(SiteOutsideFunction)
+    );
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn a_function_described_twice_is_refused() {
             .function(at, 8, [identity(1).record])
             .function(at, 8, [identity(2).record])
     });
-    refused!(twice, StackMapFunctionTwice);
+    refused!(twice, Site(StackMapFunctionTwice));
     // By two maps in one section, as a linker that kept both leaves them.
     let twice = with_bytes(|text| {
         let one = map()
@@ -81,7 +84,7 @@ fn a_function_described_twice_is_refused() {
             .bytes();
         [one.clone(), one].concat()
     });
-    refused!(twice, StackMapFunctionTwice);
+    refused!(twice, Site(StackMapFunctionTwice));
     // Two maps of two functions are two maps.
     let both = with_bytes(|text| {
         let one = |index: usize| {
@@ -144,17 +147,17 @@ fn records_of_version_1_need_one_function_to_belong_to() {
 
 #[test]
 fn a_record_that_llvm_could_not_encode_is_no_site() {
-    refused!(one(record(u64::MAX)), RecordOverflowed);
+    refused!(one(record(u64::MAX)), Site(RecordOverflowed));
     // The same ID with locations is an ID like others.
     one(identity(u64::MAX).record).unwrap();
 }
 
 #[test]
 fn locations_that_the_shape_contradicts_are_refused() {
-    refused!(one(record(1)), TooFewLocations);
-    refused!(one(record(1).location(reg(RESULT, 8))), TooFewLocations);
+    refused!(one(record(1)), Site(TooFewLocations));
+    refused!(one(record(1).location(reg(RESULT, 8))), Site(TooFewLocations));
     let constant_result = record(1).location(constant(4)).location(reg(ARGUMENT, 8));
-    refused!(one(constant_result), ResultNotRegister);
+    refused!(one(constant_result), Site(ResultNotRegister));
 }
 
 #[test]
@@ -162,7 +165,7 @@ fn two_records_at_one_place_cannot_both_be_sites() {
     let both = || [identity(1).record, identity(2).record];
     refused!(
         with_map(|text| map().function(text.addr(0).get(), 8, both())),
-        SitesOverlap
+        Site(SitesOverlap)
     );
 }
 
@@ -227,9 +230,9 @@ fn a_flat_map_tells_the_reserved_length() {
         let spec = map().function(text.addr(0).get(), 8, [identity(1).record]);
         spec.bytes()
     };
-    refused!(with_shape(version_3, from_record), ReservedLengthNotTold);
+    refused!(with_shape(version_3, from_record), Site(ReservedLengthNotTold));
     let silent = |text: &Text| flat(text, Dialect::Proposal, 0);
-    refused!(with_shape(silent, from_record), ReservedLengthNotTold);
+    refused!(with_shape(silent, from_record), Site(ReservedLengthNotTold));
 }
 
 #[test]
@@ -237,9 +240,9 @@ fn no_more_bytes_are_taken_than_a_flat_map_reserves() {
     let told = |reserved| with_bytes(|text| flat(text, Dialect::Proposal, reserved));
     assert!(told(RESERVED).is_ok());
     let refused = told(RESERVED - 4);
-    let Err(Error::ReservedBeyondRecorded {
+    let Err(Error::Site(crate::site::Error::ReservedBeyondRecorded {
         reserved, recorded, ..
-    }) = refused
+    })) = refused
     else {
         panic!("{refused:?}");
     };

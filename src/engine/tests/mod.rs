@@ -288,7 +288,7 @@ macro_rules! refused {
     ($result:expr, $variant:ident) => {{
         let result = $result;
         assert!(
-            matches!(result, Err(crate::error::Error::$variant { .. })),
+            matches!(result, Err(crate::Error::$variant { .. })),
             "expected {}, got {:#?}",
             stringify!($variant),
             result
@@ -318,14 +318,24 @@ macro_rules! refused {
             result
         );
     }};
+    ($result:expr, Site($variant:ident)) => {{
+        let result = ($result).map_err(crate::Error::from);
+        assert!(
+            matches!(
+                result,
+                Err(crate::Error::Site(crate::site::Error::$variant { .. }))
+            ),
+            "expected {}, got {:#?}",
+            stringify!($variant),
+            result
+        );
+    }};
     ($result:expr, Assemble($variant:ident)) => {{
         let result = $result;
         assert!(
             matches!(
                 result,
-                Err(crate::error::Error::Assemble(
-                    crate::sequence::Error::$variant { .. }
-                ))
+                Err(crate::Error::Assemble(crate::sequence::Error::$variant { .. }))
             ),
             "expected {}, got {:#?}",
             stringify!($variant),
@@ -337,7 +347,7 @@ macro_rules! refused {
         assert!(
             matches!(
                 result,
-                Err(crate::error::Error::Check(crate::verify::Error::$variant { .. }))
+                Err(crate::Error::Check(crate::verify::Error::$variant { .. }))
             ),
             "expected {}, got {:#?}",
             stringify!($variant),

@@ -146,8 +146,8 @@ fn the_entries_of_a_module_are_given_when_it_is_released() {
     // SAFETY: the test's functions take two numbers or fewer and return one.
     let typed = || unsafe { function.typed::<extern "C" fn(u64) -> u64>() };
     for _ in 0..2 {
-        refused!(function.entry(), NotReleased);
-        refused!(typed(), NotReleased);
+        refused!(function.entry(), Site(NotReleased));
+        refused!(typed(), Site(NotReleased));
     }
     let error = function.entry().unwrap_err().to_string();
     assert!(

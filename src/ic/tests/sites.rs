@@ -5,7 +5,7 @@ use super::*;
 use crate::Error;
 use crate::addr::CodeAddr;
 use crate::arch::OnReturn;
-use crate::deopt::ReturnValue;
+use crate::deopt::{self, ReturnValue};
 use crate::sequence::live;
 use crate::stackmap::Place;
 
@@ -149,7 +149,7 @@ fn a_frame_is_left_where_it_is_whole() {
             match miss.frame().return_to_caller(ReturnValue::Int(99)) {
                 Ok(answer) => Learn::Leave(answer),
                 Err(error) => {
-                    assert!(matches!(error, Error::FrameNotWhole { .. }), "{error}");
+                    assert!(matches!(error, deopt::Error::FrameNotWhole { .. }), "{error}");
                     assert!(!whole);
                     miss.set_result(5).unwrap();
                     Learn::Nothing

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::{ExitStubs, Frame};
 use patchpoint::engine::Status;
-use patchpoint::site::{Module, Site};
+use patchpoint::site::{self, Module, Site};
 use patchpoint::verify::{self, Original};
 use patchpoint::{Engine, Error, image};
 
@@ -183,7 +183,7 @@ fn load(
         Ok(match known {
             Some(Ok(Known::Site(shape, _))) => Some(shape),
             // Without a length it is no site.
-            Some(Ok(_) | Err(Error::ReservedLengthAmbiguous { .. })) | None => None,
+            Some(Ok(_) | Err(site::Error::ReservedLengthAmbiguous { .. })) | None => None,
             Some(Err(error)) => return Err(error),
         })
     })?;

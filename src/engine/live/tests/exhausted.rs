@@ -5,12 +5,13 @@ use super::{OBJECT, adding, bytes, call, callee, live_module, shape, site};
 use crate::addr::CodeAddr;
 use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Prepared, Receipt, Status};
-use crate::error::{Errno, Error, Result};
+use crate::error::Errno;
 use crate::memory::Arena;
 use crate::memory::testing::process::{deny, in_child};
 use crate::publish::{GracePeriod, NeverStopped};
 use crate::sequence::{Sequence, Target, arg, result};
 use crate::site::Module;
+use crate::{Error, Result};
 
 fn engine() -> Engine {
     Engine::builder()

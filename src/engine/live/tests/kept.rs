@@ -7,11 +7,12 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 
 use super::hooked::Hooked;
 use super::{Entries, call, entry, returning, site};
+use crate::Error;
 use crate::addr::CodeAddr;
 use crate::arch::CallShape;
 use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Event, Status, WeakEngine};
-use crate::error::{Errno, Error};
+use crate::error::Errno;
 use crate::memory::CodeMemory;
 use crate::memory::testing::Call;
 use crate::memory::testing::process::in_child;
@@ -240,7 +241,8 @@ fn a_live_module_is_found_only_when_it_is_armed() {
     assert!(
         matches!(
             refused,
-            Err(Error::CodeAlreadyRegistered { .. } | Error::EntryNotNops { .. })
+            Err(Error::Site(crate::site::Error::CodeAlreadyRegistered { .. })
+                | Error::Site(crate::site::Error::EntryNotNops { .. }))
         ),
         "{refused:?}"
     );

@@ -14,11 +14,11 @@ mod threads;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::Error;
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::arch::{Arch, CallShape};
 use crate::deopt::ExitStubs;
 use crate::engine::{Engine, Registration, Status};
-use crate::error::Error;
 use crate::image::{AdoptedCode, Adoption};
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::objects as compiled;
@@ -302,7 +302,7 @@ fn a_site_without_a_patchable_jump_is_refused_with_what_it_needs_and_nothing_is_
                 .register(|_| None::<CallShape>)
         };
         match refused {
-            Err(Error::NoPatchableJump { needed, .. }) => {
+            Err(Error::Site(crate::site::Error::NoPatchableJump { needed, .. })) => {
                 assert!(reserved < needed.get() && needed.get() <= 9)
             }
             other => panic!("{reserved}: {other:?}"),
@@ -399,7 +399,10 @@ fn shadows_and_in_place_sequences_are_refused_by_type() {
     let before = bytes(&module);
     let refused = engine.patch(90, &Sequence::new().jump(Target::Deopt));
     assert!(
-        matches!(refused, Err(Error::ShadowNotArmed { .. })),
+        matches!(
+            refused,
+            Err(Error::Site(crate::site::Error::ShadowNotArmed { .. }))
+        ),
         "{refused:?}"
     );
     let refused = engine.patch(78, &adding(1).in_place_only());

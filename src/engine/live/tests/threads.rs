@@ -7,12 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Entries, adding, call, engine, entry, live_module, returning, site};
+use crate::Result;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
 use crate::deopt::ExitStubs;
 use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
-use crate::error::Result;
 use crate::memory::testing::process::{End, end_of_child, in_child};
 use crate::publish::{Attached, GracePeriod, NeverStopped, Rest};
 use crate::sequence::{Sequence, Target, result};
