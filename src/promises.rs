@@ -22,7 +22,7 @@ macro_rules! promises {
 promises! {
     // Code: what it is, and what is said of it.
     AdoptionPromise("code: patchpoint::image::Adoption") "code.promise()";
-    EngineRegister("engine: patchpoint::Engine", "code: patchpoint::engine::Code")
+    EngineRegister("engine: patchpoint::Engine", "code: patchpoint::engine::LoadedCode")
         "engine.register(code, |_| patchpoint::CallShape::c(32).args(6))";
     RegistrationRegister("code: patchpoint::engine::Registration<'_>")
         "code.trust_live_outs().unwind_by(patchpoint::site::UnwindBy::StackSizes).register(|_| None::<patchpoint::CallShape>)";
@@ -79,7 +79,7 @@ promises! {
     CodeAreaWritable("area: &patchpoint::memory::CodeArea") "area.writable()";
     PlacedWritable("placed: &patchpoint::memory::Placed") "placed.writable()";
     MemoryAdopt("range: patchpoint::addr::CodeRange")
-        "patchpoint::memory::adopt(range, patchpoint::memory::Ask::Auto)";
+        "patchpoint::memory::adopt(range, patchpoint::memory::StrategyChoice::Auto)";
     ToggleRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::Toggle::register(range)";
     ProcMemRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::ProcMem::register(range)";
 

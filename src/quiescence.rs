@@ -58,12 +58,12 @@ impl fmt::Debug for Stopped {
 /// before the grace period began.
 pub struct GracePeriod {
     /// What was found out; `None` for what is promised, which is about everything.
-    found: Option<Found>,
+    found: Option<QuiescentRanges>,
 }
 
 /// Ranges that have had their grace period.
 #[derive(Debug)]
-struct Found {
+struct QuiescentRanges {
     ranges: Box<[CodeRange]>,
     /// When the threads began to be asked.
     began: Moment,
@@ -99,7 +99,7 @@ impl GracePeriod {
     pub(crate) fn found(ranges: &[CodeRange], began: Moment) -> Self {
         let ranges = ranges.into();
         Self {
-            found: Some(Found { ranges, began }),
+            found: Some(QuiescentRanges { ranges, began }),
         }
     }
 

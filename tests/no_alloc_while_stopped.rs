@@ -18,7 +18,7 @@ use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Engine;
 use patchpoint::image::Adoption;
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::{Level, Publisher, Resumption, SingleThreaded, Stopped, Vacated, World};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
@@ -101,7 +101,7 @@ fn cache(guards: u32) -> Sequence {
 }
 
 /// The object's code once more, in private pages, for the strategies for foreign memory.
-fn foreign(engine: &Engine, ask: Ask) -> Module {
+fn foreign(engine: &Engine, ask: StrategyChoice) -> Module {
     let loaded = engine.load(OBJECT, |_| None).unwrap();
     let range = loaded.areas()[0].range();
     let len = range.len() as usize;
@@ -139,7 +139,7 @@ fn foreign(engine: &Engine, ask: Ask) -> Module {
     unsafe { engine.register(code, shape) }.unwrap()
 }
 
-fn exercise(ask: Option<Ask>) -> Arc<Watch> {
+fn exercise(ask: Option<StrategyChoice>) -> Arc<Watch> {
     let watch = Arc::new(Watch::default());
     let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
@@ -262,7 +262,7 @@ fn nothing_is_allocated_or_freed() {
     if !cfg!(emulated) {
         barrier_by_signals();
     }
-    for ask in [None, Some(Ask::ProcMem), Some(Ask::Toggle)] {
+    for ask in [None, Some(StrategyChoice::ProcMem), Some(StrategyChoice::Toggle)] {
         let watch = exercise(ask);
         assert_eq!(watch.stops.load(Ordering::Relaxed), 10, "{ask:?}");
         assert_eq!(watch.calls.load(Ordering::Relaxed), 0, "{ask:?}");

@@ -200,7 +200,7 @@ mod run {
     use std::cell::Cell;
 
     use patchpoint::Engine;
-    use patchpoint::engine::Code;
+    use patchpoint::engine::LoadedCode;
     use patchpoint::image::{Definition, Symbol};
     use patchpoint::publish::SingleThreaded;
 
@@ -212,7 +212,7 @@ mod run {
         Engine::builder().world(world).build().unwrap()
     }
 
-    fn call(code: &Code, name: &str, x: i64) -> i64 {
+    fn call(code: &LoadedCode, name: &str, x: i64) -> i64 {
         let function = code.symbol(name).unwrap().get() as usize;
         // SAFETY: it is a C function of that type, loaded and not unloaded before the call.
         let function = unsafe { core::mem::transmute::<usize, extern "C" fn(i64) -> i64>(function) };

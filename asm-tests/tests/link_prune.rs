@@ -66,12 +66,12 @@ fn reached(graph: &Graph<'_>, root: &str) -> BTreeSet<String> {
 
 /// What is known of a function that does not depend on where it is.
 #[derive(Debug, PartialEq)]
-struct Known {
+struct FunctionFacts {
     records: Vec<(u64, u32, String)>,
     unwinds: bool,
 }
 
-fn known(linked: &LinkedImage, name: &str) -> Known {
+fn known(linked: &LinkedImage, name: &str) -> FunctionFacts {
     let image = &linked.image;
     let function = image.functions.iter().find(|function| function.name == name);
     let function = function.unwrap_or_else(|| panic!("{name}"));
@@ -97,7 +97,7 @@ fn known(linked: &LinkedImage, name: &str) -> Known {
     let unwinds = infos
         .map(|frame| UnwindInfo::for_arch(image.arch, frame.addr, &frame.bytes).unwrap())
         .any(|info| info.can_return(function.addr).is_ok());
-    Known { records, unwinds }
+    FunctionFacts { records, unwinds }
 }
 
 #[test]

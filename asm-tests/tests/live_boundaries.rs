@@ -100,7 +100,7 @@ fn call(entry: u64, x: u64, flag: u32) -> u64 {
 
 /// What a site is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum SiteForm {
     /// As armed: a nop, or a jump to LLVM's call.
     Restored,
     Adds(u64),
@@ -109,13 +109,13 @@ enum Form {
     Invalidated,
 }
 
-use Form::{Adds, Calls, Invalidated, Restored};
+use SiteForm::{Adds, Calls, Invalidated, Restored};
 
 extern "C" fn second(x: u64) -> u64 {
     x + 2 * CALLEE
 }
 
-impl Form {
+impl SiteForm {
     fn sequence(self) -> Sequence {
         let callee = patchpoint::addr::CodeAddr::new(second as *const () as u64);
         match self {
@@ -138,7 +138,7 @@ impl Form {
     }
 
     /// What a call of a site then returns; one that is invalidated does as it did before.
-    fn value(self, id: u64, before: Form, x: u64) -> u64 {
+    fn value(self, id: u64, before: SiteForm, x: u64) -> u64 {
         match self {
             Restored if id < 200 => NOTHING,
             Restored => x + CALLEE,
@@ -194,7 +194,7 @@ impl Lab {
 
     /// Changes a site from one form to the other while a thread is at the boundary with that
     /// number. False where it has no such boundary.
-    fn change_at(&mut self, id: u64, from: Form, to: Form, boundary: u64) -> bool {
+    fn change_at(&mut self, id: u64, from: SiteForm, to: SiteForm, boundary: u64) -> bool {
         let (site, entry) = (live::site(&self.module, id), live::entry(&self.module, id));
         Adds(1).put(&self.engine, &site);
         let (patchable_jump_at, _) = patchable_jump(&site).unwrap();
@@ -256,7 +256,7 @@ impl Lab {
     }
 
     /// At every boundary. How many there are.
-    fn change_everywhere(&mut self, id: u64, from: Form, to: Form) -> u64 {
+    fn change_everywhere(&mut self, id: u64, from: SiteForm, to: SiteForm) -> u64 {
         let mut boundary = 0;
         while self.change_at(id, from, to, boundary) {
             boundary += 1;
@@ -308,7 +308,7 @@ fn a_live_site_changes_while_a_thread_is_at_any_of_its_boundaries_or_of_its_stub
         totals: Totals::default(),
     };
     for id in (100..100 + KINDS).chain(200..200 + KINDS) {
-        let calls: &[Form] = if id < 200 { &[] } else { &[Calls(7)] };
+        let calls: &[SiteForm] = if id < 200 { &[] } else { &[Calls(7)] };
         let mut forms = vec![Restored, Adds(5)];
         forms.extend(calls);
         for from in forms {

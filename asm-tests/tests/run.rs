@@ -139,7 +139,7 @@ fn runnable(function: &asm_tests::Function) -> bool {
 /// Runs every function of `which` and compares with the reference.
 fn compare(
     module: &Module,
-    reference: &patchpoint::engine::Code,
+    reference: &patchpoint::engine::LoadedCode,
     source: &Source,
     what: &str,
     which: impl Fn(&str) -> bool,

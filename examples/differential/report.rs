@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::compare::{Config, Found, Tally, compare};
+use crate::compare::{Config, Findings, Tally, compare};
 use crate::host::Host;
 
 /// Runs, with code of that host. Says how the program ends.
@@ -57,7 +57,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Config, String> {
     Ok(config)
 }
 
-fn report(config: Config, found: &Found) {
+fn report(config: Config, found: &Findings) {
     println!(
         "{} programs of {} instructions, seeds {} to {}: interpreted, on patched code, and on patched code by {} threads",
         found.programs,

@@ -7,7 +7,7 @@ use patchpoint::arch::Arch;
 use patchpoint::arch::registers::register_name;
 use patchpoint::deopt::Value;
 use patchpoint::site::{Function, Module};
-use patchpoint::stackmap::{Location, Place};
+use patchpoint::stackmap::{Location, LocationKind};
 use patchpoint::verify::disassemble;
 
 use super::objects::{Object, lookup};
@@ -158,10 +158,10 @@ fn place(location: Location) -> String {
         name.map_or_else(|| format!("{reg}"), |name| name.to_string())
     };
     match location.place {
-        Place::Register { reg, .. } => register(reg),
-        Place::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
-        Place::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),
-        Place::Constant { value } => format!("#{value}"),
-        Place::ConstantIndex { index } => format!("constant {index}"),
+        LocationKind::Register { reg, .. } => register(reg),
+        LocationKind::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
+        LocationKind::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),
+        LocationKind::Constant { value } => format!("#{value}"),
+        LocationKind::ConstantIndex { index } => format!("constant {index}"),
     }
 }

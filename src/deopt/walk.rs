@@ -26,7 +26,7 @@ use crate::engine::{Engine, WeakEngine};
 use crate::error::{Error, Result};
 use crate::memory::fork::gate::Writing;
 use crate::site::{Function, Module, ModuleId, Site};
-use crate::stackmap::{Constants, Location, Place, Record, RecordRef, Statepoint};
+use crate::stackmap::{Constants, Location, LocationKind, Record, RecordRef, Statepoint};
 
 /// Walks the stacks of an engine's code. It remembers the unwind information of modules, so one is
 /// best kept; it does not keep the engine, so a handler may hold it.
@@ -39,13 +39,13 @@ pub struct Walker {
 
 /// A register of a frame whose callees have run on: its value, and where it has been saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct SavedRegister {
     value: u64,
     /// `None` while it is still in the register itself.
     at: Option<u64>,
 }
 
-type Registers = HashMap<DwarfReg, Known>;
+type Registers = HashMap<DwarfReg, SavedRegister>;
 
 impl Walker {
     /// A walker of the engine's code.
@@ -66,7 +66,7 @@ impl Walker {
             let at = None;
             Some((
                 reg,
-                Known {
+                SavedRegister {
                     value: frame.captured.base(reg)?,
                     at,
                 },
@@ -178,11 +178,11 @@ impl<'w> Callers<'w> {
             };
             let before = self.registers.get(&reg).and_then(|known| known.at);
             let at = row.saved_at(reg, frame).or(before);
-            registers.insert(reg, Known { value, at });
+            registers.insert(reg, SavedRegister { value, at });
         }
         let at = None;
         let value = frame.wrapping_sub(FRAME_ABOVE_STACK);
-        registers.insert(state::STACK_POINTER, Known { value, at });
+        registers.insert(state::STACK_POINTER, SavedRegister { value, at });
         (self.pc, self.is_site, self.registers) = (CodeAddr::new(back), false, registers);
         self.caller(&engine)
     }
@@ -398,19 +398,21 @@ impl Caller<'_> {
         let base = |reg| self.registers.get(&reg).ok_or_else(|| self.no_value(location));
         let (_, constants) = self.record().ok_or_else(|| self.no_value(location))?;
         Ok(match location.place {
-            Place::Register { reg, bit_offset: 0 } => match base(reg)? {
-                Known { at: Some(at), .. } if location.size <= 8 => {
+            LocationKind::Register { reg, bit_offset: 0 } => match base(reg)? {
+                SavedRegister { at: Some(at), .. } if location.size <= 8 => {
                     Spot::Memory(at.wrapping_add(before_low(8, location.size)))
                 }
                 known => Spot::Value(known.value),
             },
-            Place::Register { .. } => return Err(self.no_value(location)),
-            Place::Direct { reg, offset } => Spot::Value(base(reg)?.value.wrapping_add_signed(offset.into())),
-            Place::Indirect { reg, offset } => {
+            LocationKind::Register { .. } => return Err(self.no_value(location)),
+            LocationKind::Direct { reg, offset } => {
+                Spot::Value(base(reg)?.value.wrapping_add_signed(offset.into()))
+            }
+            LocationKind::Indirect { reg, offset } => {
                 Spot::Memory(base(reg)?.value.wrapping_add_signed(offset.into()))
             }
-            Place::Constant { value } => Spot::Value(i64::from(value) as u64),
-            Place::ConstantIndex { index } => {
+            LocationKind::Constant { value } => Spot::Value(i64::from(value) as u64),
+            LocationKind::ConstantIndex { index } => {
                 Spot::Value(constants.get(index).ok_or_else(|| self.no_value(location))?)
             }
         })

@@ -24,7 +24,7 @@ pub enum Role {
 
 /// Where a thread goes on that leaves an exit stub as if it had not entered it.
 #[derive(Clone, Copy, Debug)]
-pub enum Resumption<'a> {
+pub enum ExitResumption<'a> {
     /// At this address.
     At(CodeAddr),
     /// With these instructions, which stood at the site, and then at the site's end.
@@ -52,7 +52,7 @@ pub struct ExitRequest<'a> {
     /// Where its code will stand.
     pub at: CodeAddr,
     /// Where a thread goes on that resumes.
-    pub resumption: Resumption<'a>,
+    pub resumption: ExitResumption<'a>,
 }
 
 /// How the stack differs from that at the site, from an offset of out-of-line code on.
@@ -153,7 +153,7 @@ pub unsafe trait Exits: Send + Sync {
     ///
     /// # Errors
     /// The exit stub cannot be made wherever it stands.
-    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len>;
+    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len>;
 
     /// The exit stub.
     ///

@@ -41,7 +41,7 @@ use crate::error::{Error, Fate, Result};
 use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, Side, StubSlot};
-use crate::publish::{Level, Moment, Publisher, Rest};
+use crate::publish::{Level, Moment, Publisher, QuiescentState};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
@@ -304,7 +304,7 @@ pub(super) fn retire(work: &mut Work, states: &mut States, time: Option<Instant>
         for retired_code in exit_stubs.chain(stub) {
             states
                 .retired
-                .retire(Until::Reported(Rest::Quiescent), retired_code);
+                .retire(Until::Reported(QuiescentState::Quiescent), retired_code);
         }
     }
 }

@@ -54,11 +54,11 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
-pub use builder::Builder;
+pub use builder::EngineBuilder;
 pub use commit::Prepared;
-pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame, StackAt};
+pub use exits::{ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt};
 pub use journal::JournalEntry;
-pub use load::{Code, Registration};
+pub use load::{LoadedCode, Registration};
 pub use mirroring::Mirroring;
 pub use observe::{Changed, CodeKind, Event, Observer, Placed, Reclaimed, Refused};
 pub use state::Status;
@@ -70,7 +70,9 @@ use crate::error::{Error, Result};
 use crate::memory::fork::Birth;
 use crate::memory::fork::gate::Writing;
 use crate::memory::{self, Arena, Counter, SharedCounters, StubPool, StubStats};
-use crate::publish::{Attached, Epochs, GracePeriod, Level, Moment, Publisher, Rest, ThreadHandle, World};
+use crate::publish::{
+    Attached, Epochs, GracePeriod, Level, Moment, Publisher, QuiescentState, ThreadHandle, World,
+};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use observe::Observers;
@@ -152,8 +154,8 @@ pub struct Receipt {
 impl Engine {
     /// Starts to describe an engine.
     #[must_use]
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
     }
 
     /// A name that does not keep the engine.
@@ -377,7 +379,7 @@ impl Engine {
     }
 
     /// The last changes that were committed, oldest first; how many is said [when it is
-    /// built](Builder::journal). None in a fork's child whose parent was changing sites.
+    /// built](EngineBuilder::journal). None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         let Some(mut states) = self.shared.look() else {
@@ -527,7 +529,7 @@ impl Shared {
                 match stub.is_led_to() {
                     // By an exit that is retired: it goes with that.
                     true => {
-                        let until = Until::Reported(Rest::Quiescent);
+                        let until = Until::Reported(QuiescentState::Quiescent);
                         states.retired.retire(until, RetiredCode::stub(stub, since));
                     }
                     false => slots.push((stub.owner, stub.slot)),

@@ -31,7 +31,7 @@ use crate::invariant::OrAbort;
 use crate::memory::{StubPool, StubSlot};
 use crate::site::{Module, Site, SiteKey};
 
-/// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure
+/// Is told what an engine does: given to [`EngineBuilder::observer`](super::EngineBuilder::observer). A closure
 /// is one.
 ///
 /// It is called on the thread that makes the change, with the engine's lock held, so that events

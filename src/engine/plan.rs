@@ -6,7 +6,7 @@ use super::commit::Prepared;
 use super::work::{Item, Part};
 use crate::addr::CodeAddr;
 use crate::memory::Side;
-use crate::verify::{self, Line};
+use crate::verify::{self, ListingLine};
 
 impl fmt::Debug for Prepared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +71,7 @@ fn listing(f: &mut fmt::Formatter<'_>, item: &Item, addr: CodeAddr, bytes: &[u8]
 }
 
 /// A line of disassembly in columns: address, bytes, text.
-struct Listed<'a>(&'a Line);
+struct Listed<'a>(&'a ListingLine);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::commit::Prepared;
-use super::exits::{ExitCode, ExitRequest, Resumption, Role};
+use super::exits::{ExitCode, ExitRequest, ExitResumption, Role};
 use super::live::{self, JumpExchange};
 use super::observe::{Boxed, Owner};
 use super::state::{
@@ -419,12 +419,13 @@ impl<'a> Preparation<'a> {
         for target in sequence.outline().targets() {
             match target {
                 Target::Miss => {
-                    environment.miss = Some(
-                        self.exit_stub(ExitStubKind::Miss, Resumption::At(self.state.lasting.range.end()))?,
-                    );
+                    environment.miss = Some(self.exit_stub(
+                        ExitStubKind::Miss,
+                        ExitResumption::At(self.state.lasting.range.end()),
+                    )?);
                 }
                 Target::Deopt if deopt.is_none() => {
-                    let displaced = Resumption::Displaced(&self.state.lasting.displaced);
+                    let displaced = ExitResumption::Displaced(&self.state.lasting.displaced);
                     environment.deopt = Some(self.exit_stub(ExitStubKind::Deopt, displaced)?);
                 }
                 _ => {}
@@ -439,14 +440,14 @@ impl<'a> Preparation<'a> {
         let Some(sequence) = self.installed_sequence() else {
             return self.exit_stub(
                 ExitStubKind::Invalidated,
-                Resumption::Displaced(&self.state.lasting.displaced),
+                ExitResumption::Displaced(&self.state.lasting.displaced),
             );
         };
         let addr = match &self.state.installed.stub {
             Some(stub) => stub.slot.addr(),
             None => self.copy_out_of_line(&sequence)?,
         };
-        let exit_stub = self.exit_stub(ExitStubKind::Invalidated, Resumption::At(addr))?;
+        let exit_stub = self.exit_stub(ExitStubKind::Invalidated, ExitResumption::At(addr))?;
         let stub = self.state.installed.stub.as_ref().or(self.made.stub.as_ref());
         let leads_to = stub.map(|stub| stub.leads_to());
         let mut made = self.made.exit_stubs.iter_mut();
@@ -474,7 +475,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// The exit stub of that kind, made if the site has none yet.
-    fn exit_stub(&mut self, kind: ExitStubKind, resumption: Resumption<'_>) -> Result<CodeAddr> {
+    fn exit_stub(&mut self, kind: ExitStubKind, resumption: ExitResumption<'_>) -> Result<CodeAddr> {
         let made = self
             .made
             .exit_stubs

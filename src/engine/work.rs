@@ -30,7 +30,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::{Fate, Result};
 use crate::invariant::broken;
 use crate::memory::{CodeMemory, Side};
-use crate::publish::{CoarseTime, Level, Rest};
+use crate::publish::{CoarseTime, Level, QuiescentState};
 use crate::site::{Module, Site};
 
 /// What orders the changes of a transaction.
@@ -146,9 +146,9 @@ impl OldStub {
             Some(stub) if !is_live && (stub.calls || stub.is_led_to()) => Self::Retired(Until::GracePeriod),
             Some(_) if !is_live => Self::Freed,
             // protection: stub-that-calls-waits-for-quiescence
-            Some(stub) if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
+            Some(stub) if stub.calls => Self::Retired(Until::Reported(QuiescentState::Quiescent)),
             // protection: live-replaced-stub-is-retired
-            Some(_) => Self::Retired(Until::Reported(Rest::Checkpoint)),
+            Some(_) => Self::Retired(Until::Reported(QuiescentState::Checkpoint)),
         }
     }
 }

@@ -220,7 +220,7 @@ pub enum Error {
     #[error(
         "{site} should have its result in a register, its first location is {found}: does it have a result?"
     )]
-    ResultNotRegister { site: Box<SiteName>, found: stackmap::Place },
+    ResultNotRegister { site: Box<SiteName>, found: stackmap::LocationKind },
     /// The reserved bytes do not decode, or an instruction straddles their end.
     #[error(
         "{site} reserves {}, and no whole instructions stand there ({why}): is the reserved length right?", bytes(.reserved))]

@@ -46,7 +46,7 @@ impl<'f> Miss<'_, 'f> {
     }
 
     /// The frame. It is whole, and can be left, only where the caches have been built
-    /// [so](super::Builder::whole_frames).
+    /// [so](super::CachesBuilder::whole_frames).
     pub fn frame(&mut self) -> &mut Frame<'f> {
         self.frame
     }
@@ -61,7 +61,7 @@ pub enum Learn<'f> {
     /// Nothing.
     Nothing,
     /// Nothing, and the code does not go on behind the site but as this answer says. All but
-    /// resuming needs [whole frames](super::Builder::whole_frames).
+    /// resuming needs [whole frames](super::CachesBuilder::whole_frames).
     Leave(Answer<'f>),
 }
 

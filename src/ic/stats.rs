@@ -1,6 +1,6 @@
 //! What can be counted.
 
-use super::State;
+use super::CacheState;
 
 /// Whether the entries of a cache count their hits in the code, which makes each hit slower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub enum Order {
 #[non_exhaustive]
 pub struct CacheStats {
     /// Its state.
-    pub state: State,
+    pub state: CacheState,
     /// Its entries.
     pub entries: usize,
     /// Hits counted in the code since the cache was made, where they are.

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Edge, FunctionPlace, Graph, Interposed, Replaced, Section, SectionId};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, instructions};
-use crate::verify::Outline;
+use crate::verify::DecodedFunction;
 
 /// A call or jump that leads to what was replaced, as there is no edge to lead elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn look_through(
         };
         let addr = CodeAddr::new(BASE + u64::from(start));
         let known = starts(arch, addr, bytes);
-        for (from, to) in Outline::of(arch, addr, bytes, &known).branches() {
+        for (from, to) in DecodedFunction::of(arch, addr, bytes, &known).branches() {
             let offset = |addr: u64| u32::try_from(addr.wrapping_sub(BASE)).ok();
             let (Some(first), Some(last)) = (offset(from.start), offset(from.end)) else {
                 continue;

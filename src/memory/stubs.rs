@@ -15,7 +15,7 @@ use crate::quiescence::{GracePeriod, Moment};
 
 use super::arena::fill_with_traps;
 use super::spans::Spans;
-use super::{Alias, Arena, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed, reserve};
+use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed, reserve};
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
@@ -28,11 +28,11 @@ pub struct StubPool {
     arena: Arena,
     /// How far a stub may be from the code, in bytes.
     within: u64,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     slabs: Vec<Slab>,
     stats: StubStats,
 }
@@ -40,7 +40,7 @@ struct State {
 #[derive(Debug)]
 struct Slab {
     /// Owns the code memory.
-    placed: Placed,
+    placed: PlacedSegments,
     range: CodeRange,
     free: Spans,
 }
@@ -118,7 +118,7 @@ impl StubPool {
         Self {
             arena,
             within,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(PoolState::default()),
         }
     }
 
@@ -167,7 +167,7 @@ impl StubPool {
     }
 
     /// Takes a new slab near the code, and the slot from it.
-    fn grow(&self, state: &mut State, need: u64, reach: Reach) -> Result<CodeRange> {
+    fn grow(&self, state: &mut PoolState, need: u64, reach: Reach) -> Result<CodeRange> {
         let len = need.max(SLAB);
         let slab = SegmentNeed {
             kind: SegmentKind::Code,
@@ -279,7 +279,7 @@ impl StubPool {
 
     /// The state, unless this is a fork's child: a thread of the parent may have the lock for ever.
     #[inline]
-    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+    fn lock(&self) -> Result<MutexGuard<'_, PoolState>> {
         match self.arena.birth().is_here() {
             true => Ok(self.state.lock()),
             false => Err(Error::EngineForked),

@@ -2,7 +2,7 @@
 //!
 //! Problem: code that no linker has seen has no name where people look for where the time goes.
 //! Approach: each of these is an [`Observer`](crate::engine::Observer) that is given to the
-//! engine's [builder](crate::engine::Builder::observer), and writes what its reader expects.
+//! engine's [builder](crate::engine::EngineBuilder::observer), and writes what its reader expects.
 //! Nothing is written unless asked for.
 //!
 //! | | reader | reused addresses | code bytes |

@@ -350,7 +350,7 @@ mod traced {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
-    pub(super) type Told = Arc<Mutex<Vec<Fields>>>;
+    pub(super) type ToldEvents = Arc<Mutex<Vec<Fields>>>;
 
     #[derive(Default)]
     pub(super) struct Fields(pub(super) BTreeMap<&'static str, String>);
@@ -361,7 +361,7 @@ mod traced {
         }
     }
 
-    pub(super) struct Listener(pub(super) Told);
+    pub(super) struct Listener(pub(super) ToldEvents);
 
     impl Subscriber for Listener {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -392,7 +392,7 @@ mod traced {
 #[cfg(feature = "tracing")]
 #[test]
 fn tracing_tells_each_event_with_site_generation_and_times() {
-    let told = traced::Told::default();
+    let told = traced::ToldEvents::default();
     // For the whole process, of which no other test traces.
     ::tracing::subscriber::set_global_default(traced::Listener(told.clone())).unwrap();
     let (engine, module) = watched(Tracing);

@@ -16,7 +16,7 @@ use std::vec::Vec;
 
 use super::unwinder::Section;
 use crate::arch::Arch;
-use crate::image::{EhFrame, LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
+use crate::image::{EhFrame, ImageReach, LinkedImage, MemoryManager, SegmentAddrs, SegmentRequest};
 
 /// A memory manager whose code the process's unwinder knows: C++ exceptions pass through it and are
 /// caught in it, and backtraces go on.
@@ -74,7 +74,7 @@ impl<M: MemoryManager> MemoryManager for Unwound<M> {
     async fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
-        reach: Reach,
+        reach: ImageReach,
     ) -> Result<(Self::Memory, SegmentAddrs), M::Error> {
         self.0.allocate(segments, reach).await
     }

@@ -19,7 +19,7 @@ use super::functions::FunctionView;
 use super::module::ModuleParts;
 use crate::addr::CodeAddr;
 use crate::memory::CodeArea;
-use crate::verify::{Branch, branches_to};
+use crate::verify::{DirectBranch, branches_to};
 
 /// A site, as far as branches into it go.
 #[derive(Clone)]
@@ -31,7 +31,10 @@ pub(super) struct SiteBytes {
 
 /// The branches of the module's functions into these sites, by target. The sites ascend by their
 /// starts.
-pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBytes> + Clone) -> Vec<Branch> {
+pub(super) fn into_sites(
+    parts: &ModuleParts,
+    sites: impl Iterator<Item = SiteBytes> + Clone,
+) -> Vec<DirectBranch> {
     let mut found = Vec::new();
     let behind = Behind::the_first_bytes(sites.clone().map(|site| site.range));
     if behind.is_nothing() {
@@ -69,7 +72,7 @@ pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBy
 
 /// The first of these branches, which are sorted by target, that leads into a site behind its first
 /// byte.
-pub(super) fn first_into(branches: &[Branch], site: &Range<u64>) -> Option<Branch> {
+pub(super) fn first_into(branches: &[DirectBranch], site: &Range<u64>) -> Option<DirectBranch> {
     let after = branches.partition_point(|branch| branch.to.get() <= site.start);
     let branch = branches.get(after)?;
     // protection: sites-hold-no-branch-target
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_first_branch_into_a_site_is_found() {
-        let branch = |from, to| Branch {
+        let branch = |from, to| DirectBranch {
             from: CodeAddr::new(from),
             to: CodeAddr::new(to),
         };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::Found;
-use super::module::{Entry, ModuleParts};
+use super::audit::FoundSites;
+use super::module::{ModuleParts, SiteEntry};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind, calls};
 use crate::error::{Error, Result, SiteName};
@@ -60,7 +60,7 @@ fn leaves(arch: Arch, area: &CodeArea, addr: CodeAddr, bytes: &[u8]) -> bool {
 }
 
 /// A call becomes a site if it is in a function, and leads somewhere.
-pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> Result<()> {
+pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut FoundSites) -> Result<()> {
     let RecordedCall { callee, addr, len } = &spec.call;
     let index = parts.functions.containing(*addr);
     let outside = || Error::CallOutsideFunctions {
@@ -101,7 +101,7 @@ pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> 
         return Err(fixed("its bytes are no call"));
     }
     found.push(
-        Entry::new(spec.id, *addr, None, index, 0),
+        SiteEntry::new(spec.id, *addr, None, index, 0),
         CallShape::call(len.get()),
         &bytes,
     )

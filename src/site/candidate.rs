@@ -80,7 +80,7 @@ impl<'a> Candidate<'a> {
     /// needs to then.
     ///
     /// ```no_run
-    /// # fn register(engine: &patchpoint::Engine, code: patchpoint::engine::Code) -> patchpoint::Result<()> {
+    /// # fn register(engine: &patchpoint::Engine, code: patchpoint::engine::LoadedCode) -> patchpoint::Result<()> {
     /// use patchpoint::CallShape;
     ///
     /// let shape = |record: &patchpoint::site::Candidate<'_>| {

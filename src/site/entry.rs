@@ -13,7 +13,7 @@ use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::instructions::Prologue;
 use crate::arch::{Arch, CallShape};
 use crate::error::{Error, Result, SiteName};
-use crate::verify::{self, Original, Outline};
+use crate::verify::{self, DecodedFunction, Original};
 
 /// Declares reserved bytes at the start of a function, such as the nops that LLVM emits for
 /// `"patchable-function-entry"="N"` (`llvm/docs/LangRef`, function attributes).
@@ -121,7 +121,7 @@ impl EntrySpec {
                 .map(CodeAddr::get),
             Prologue::None | Prologue::LandingPad => None,
         };
-        let outline = Outline::of(arch, function.addr, code, &[]);
+        let outline = DecodedFunction::of(arch, function.addr, code, &[]);
         let mut branches = outline.branches();
         match branches.find(|(_, to)| is_inside(*to) && Some(*to) != local) {
             // protection: entries-are-not-branched-to

@@ -15,12 +15,12 @@ use std::hash::BuildHasher;
 
 /// Where something is: a module, by the place that it has in the table, and a site of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SitePlace {
     pub(super) module: u32,
     pub(super) index: u32,
 }
 
-impl Place {
+impl SitePlace {
     /// No module has this number.
     const VACANT: Self = Self {
         module: u32::MAX,
@@ -33,15 +33,15 @@ impl Place {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct IndexEntry {
     number: u64,
-    place: Place,
+    place: SitePlace,
 }
 
-impl Entry {
+impl IndexEntry {
     const VACANT: Self = Self {
         number: 0,
-        place: Place::VACANT,
+        place: SitePlace::VACANT,
     };
 
     fn is_vacant(&self) -> bool {
@@ -55,15 +55,15 @@ const LINE: usize = 4;
 /// Entries that stand in one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line {
+struct IndexLine {
     numbers: [u64; LINE],
-    places: [Place; LINE],
+    places: [SitePlace; LINE],
 }
 
-impl Line {
+impl IndexLine {
     const VACANT: Self = Self {
         numbers: [0; LINE],
-        places: [Place::VACANT; LINE],
+        places: [SitePlace::VACANT; LINE],
     };
 
     /// The entries with a number: a bit for each. A processor guesses badly where a number stands,
@@ -83,7 +83,7 @@ impl Line {
 
 /// Places by their numbers. A number may have several, but each makes a lookup of it longer.
 pub(super) struct Index {
-    lines: Box<[Line]>,
+    lines: Box<[IndexLine]>,
     used: usize,
     secret: [u64; 2],
 }
@@ -119,13 +119,13 @@ impl Index {
 
     /// The places of a number.
     #[inline]
-    pub(super) fn all(&self, number: u64) -> impl Iterator<Item = Place> {
+    pub(super) fn all(&self, number: u64) -> impl Iterator<Item = SitePlace> {
         self.positions(number).map(|(_, place)| place)
     }
 
     /// The same, each with the position of its entry.
     #[inline]
-    fn positions(&self, number: u64) -> impl Iterator<Item = (usize, Place)> {
+    fn positions(&self, number: u64) -> impl Iterator<Item = (usize, SitePlace)> {
         let mut at = self.home(number);
         let look = move |at: usize| self.lines.get(at).map(|line| (line, line.with(number)));
         let mut seen = look(at);
@@ -152,12 +152,12 @@ impl Index {
 
     /// The first place of a number.
     #[inline]
-    pub(super) fn get(&self, number: u64) -> Option<Place> {
+    pub(super) fn get(&self, number: u64) -> Option<SitePlace> {
         self.all(number).next()
     }
 
     /// The first place of a number, to be changed.
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Place> {
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut SitePlace> {
         let (at, _) = self.positions(number).next()?;
         self.lines.get_mut(at / LINE)?.places.get_mut(at % LINE)
     }
@@ -167,15 +167,15 @@ impl Index {
         self.lines.len() * LINE
     }
 
-    fn entry(&self, at: usize) -> Option<Entry> {
+    fn entry(&self, at: usize) -> Option<IndexEntry> {
         let (line, slot) = (self.lines.get(at / LINE)?, at % LINE);
-        Some(Entry {
+        Some(IndexEntry {
             number: *line.numbers.get(slot)?,
             place: *line.places.get(slot)?,
         })
     }
 
-    fn set(&mut self, at: usize, entry: Entry) {
+    fn set(&mut self, at: usize, entry: IndexEntry) {
         let line = self.lines.get_mut(at / LINE);
         let slot = line.and_then(|line| {
             let place = line.places.get_mut(at % LINE)?;
@@ -212,7 +212,7 @@ impl Index {
 
     /// Moves all entries into that many or a few more, which they do not fill.
     fn resize(&mut self, capacity: usize) {
-        let lines = vec![Line::VACANT; (capacity + 1).div_ceil(LINE)];
+        let lines = vec![IndexLine::VACANT; (capacity + 1).div_ceil(LINE)];
         let old = Self {
             lines: std::mem::replace(&mut self.lines, lines.into()),
             ..*self
@@ -223,7 +223,7 @@ impl Index {
         }
     }
 
-    fn put(&mut self, entry: Entry) {
+    fn put(&mut self, entry: IndexEntry) {
         let from = self.home(entry.number) * LINE;
         let mut all = (from..from + self.capacity()).map(|at| self.wrapped(at));
         // There is one: it is never full.
@@ -232,14 +232,14 @@ impl Index {
     }
 
     /// Adds a place.
-    pub(super) fn insert(&mut self, number: u64, place: Place) {
+    pub(super) fn insert(&mut self, number: u64, place: SitePlace) {
         self.reserve(1);
-        self.put(Entry { number, place });
+        self.put(IndexEntry { number, place });
         self.used += 1;
     }
 
     /// Takes out a place of a number, the first that is wanted.
-    pub(super) fn remove(&mut self, number: u64, is_wanted: impl Fn(Place) -> bool) {
+    pub(super) fn remove(&mut self, number: u64, is_wanted: impl Fn(SitePlace) -> bool) {
         let found = self.positions(number).find(|(_, place)| is_wanted(*place));
         let Some((at, _)) = found else {
             return;
@@ -268,7 +268,7 @@ impl Index {
                 gap = next;
             }
         }
-        self.set(gap, Entry::VACANT);
+        self.set(gap, IndexEntry::VACANT);
     }
 }
 
@@ -288,8 +288,8 @@ mod tests {
         }
     }
 
-    fn place(index: u32) -> Place {
-        Place { module: 7, index }
+    fn place(index: u32) -> SitePlace {
+        SitePlace { module: 7, index }
     }
 
     fn found(index: &Index, number: u64) -> Vec<u32> {

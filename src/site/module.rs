@@ -7,15 +7,15 @@ use std::sync::{Arc, OnceLock};
 use super::calls::Callees;
 use super::describe::Descriptions;
 use super::functions::{FunctionView, Functions};
-use super::kept::{Form, Kept, Origin, Sites};
+use super::kept::{KeptSite, Origin, SiteForm, Sites};
 use super::owner::Owner;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
 use crate::error::{Error, Result, SiteName};
 use crate::image::EhFrame;
-use crate::memory::{CodeArea, CodeMemory, Placed};
-use crate::stackmap::flat::Frame;
+use crate::memory::{CodeArea, CodeMemory, PlacedSegments};
+use crate::stackmap::flat::FlatFrame;
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
 use patchpoint_asm::backend_of;
 use patchpoint_asm::live::{NoPatchableJump, PatchableJump};
@@ -33,7 +33,7 @@ pub struct SiteKey {
 
 /// One site that was found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct SiteEntry {
     pub(super) id: RecordId,
     pub(super) addr: CodeAddr,
     /// `None` for entry sites.
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     pub(super) original: u32,
 }
 
-impl Entry {
+impl SiteEntry {
     /// A site whose shape is yet to be numbered, and whose bytes are yet to be kept.
     pub(super) fn new(
         id: RecordId,
@@ -86,7 +86,7 @@ pub(crate) struct ModuleParts {
     /// The engine that it is registered with.
     pub(crate) owner: Arc<Owner>,
     /// The memory of code that the engine loaded, which is given back with the module.
-    pub(crate) _placed: Option<Placed>,
+    pub(crate) _placed: Option<PlacedSegments>,
 }
 
 /// A registered module. Cloning clones a handle.
@@ -135,7 +135,7 @@ impl Module {
     pub(super) fn new(
         parts: ModuleParts,
         shapes: Vec<CallShape>,
-        sites: &[Entry],
+        sites: &[SiteEntry],
         originals: Vec<u8>,
         callees: Callees,
     ) -> Self {
@@ -214,7 +214,7 @@ impl Module {
     }
 
     /// What flat stack maps say of its functions.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = FlatFrame<'_>> {
         self.0.parts.maps.maps().flat_map(|(_, map)| map.frames())
     }
 
@@ -236,7 +236,7 @@ impl Module {
 
     /// The same by whoever has the sites at hand, where that site is not far behind the one with
     /// number `first`.
-    pub(super) fn site_from(&self, kept: &[Kept], first: u32, addr: CodeAddr) -> Option<Site> {
+    pub(super) fn site_from(&self, kept: &[KeptSite], first: u32, addr: CodeAddr) -> Option<Site> {
         let index = self.0.sites.containing(kept, first, addr)?;
         Some(self.handle(index))
     }
@@ -308,7 +308,7 @@ impl Module {
     }
 
     /// The sites themselves.
-    pub(super) fn kept(&self) -> &Arc<[Kept]> {
+    pub(super) fn kept(&self) -> &Arc<[KeptSite]> {
         &self.0.sites.all
     }
 
@@ -495,7 +495,7 @@ pub struct Site {
 
 impl Site {
     #[inline]
-    fn form(&self) -> &Form {
+    fn form(&self) -> &SiteForm {
         self.module.0.sites.form_of(self.index)
     }
 

@@ -102,7 +102,7 @@ struct Ready {
 
 /// How often what happened.
 #[derive(Debug, Default)]
-struct Seen {
+struct ProgramCounts {
     undefined: u64,
     refused: u64,
     /// Steps that were left out because the assembler refused them.
@@ -122,7 +122,7 @@ struct Bench {
     functions: [u64; 2],
     /// Far from everything.
     far: CodeMemory,
-    seen: Seen,
+    seen: ProgramCounts,
 }
 
 impl Bench {
@@ -141,7 +141,7 @@ impl Bench {
             functions: [trampolines.callee, trampolines.preserver].map(host::function),
             trampolines,
             far,
-            seen: Seen::default(),
+            seen: ProgramCounts::default(),
         }
     }
 
@@ -445,7 +445,7 @@ fn given_up(program: &Program, written: &[u16]) -> RegSet {
         .iter()
         .skip(skip)
         .filter_map(|location| match location.place {
-            patchpoint::stackmap::Place::Register { reg, .. } => Some(reg),
+            patchpoint::stackmap::LocationKind::Register { reg, .. } => Some(reg),
             _ => None,
         });
     let mut needed: RegSet = recorded.collect();
@@ -465,7 +465,9 @@ fn given_up(program: &Program, written: &[u16]) -> RegSet {
     };
     let mut given_up = free.difference(needed);
     let result = match program.locations.first().map(|location| location.place) {
-        Some(patchpoint::stackmap::Place::Register { reg, .. }) if skip == 1 && !needed.contains(reg) => {
+        Some(patchpoint::stackmap::LocationKind::Register { reg, .. })
+            if skip == 1 && !needed.contains(reg) =>
+        {
             Some(reg)
         }
         _ => None,

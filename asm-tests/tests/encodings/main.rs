@@ -90,7 +90,7 @@ const RISCV64: Machine = Machine {
 
 /// What became of the cases.
 #[derive(Debug, Default)]
-struct Made {
+struct CaseCounts {
     cases: usize,
     assembled: usize,
     /// By the kind of error.
@@ -101,7 +101,7 @@ struct Made {
     total: usize,
 }
 
-impl Made {
+impl CaseCounts {
     fn by(machine: &Machine) -> Self {
         let mut made = Self::default();
         for case in Cases::of(machine) {
@@ -223,7 +223,7 @@ fn is_none(bytes: &[u8]) -> bool {
     bytes == [0; 4] || bytes == [0, 1]
 }
 
-fn is_recorded(machine: &Machine, made: &Made) {
+fn is_recorded(machine: &Machine, made: &CaseCounts) {
     println!(
         "{}: {} cases, {} assembled, {} instructions, {} different ones; refused: {:?}",
         machine.arch,
@@ -310,7 +310,7 @@ fn is_branch(text: &str) -> bool {
 }
 
 /// Our listing says what LLVM's disassembler says.
-fn is_listed_alike(machine: &Machine, made: &Made) {
+fn is_listed_alike(machine: &Machine, made: &CaseCounts) {
     let recorded = recorded(machine.arch);
     let instructions = made.instructions.iter().filter(|(bytes, _)| !is_none(bytes));
     let both: Vec<_> = instructions
@@ -333,7 +333,7 @@ fn is_listed_alike(machine: &Machine, made: &Made) {
 
 fn write(machine: &Machine) {
     let program = llvm::llvm_mc().expect("llvm-mc 19");
-    let made = Made::by(machine);
+    let made = CaseCounts::by(machine);
     if made.assembled == 0 {
         return;
     }
@@ -390,7 +390,7 @@ macro_rules! machines {
         $(
             #[test]
             fn $name() {
-                let made = Made::by(&$machine);
+                let made = CaseCounts::by(&$machine);
                 is_recorded(&$machine, &made);
                 is_llvms(&$machine);
                 is_listed_alike(&$machine, &made);

@@ -72,7 +72,7 @@ impl Job {
 }
 
 /// One way to do a job.
-struct Way {
+struct Contender {
     /// Whose.
     who: &'static str,
     /// How many times the job is done in a batch.
@@ -83,7 +83,7 @@ struct Way {
     elsewhere: bool,
 }
 
-impl Way {
+impl Contender {
     fn new(who: &'static str, operations: usize, batch: impl FnMut() -> Duration + 'static) -> Self {
         Self {
             who,
@@ -95,7 +95,7 @@ impl Way {
 }
 
 /// A way, or why there is none.
-type Offer = Result<Way, Cannot>;
+type Offer = Result<Contender, Cannot>;
 
 /// Who cannot do a job, and why.
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +177,7 @@ fn measured(job: Job, busy: &Busy, who: impl Fn(&str) -> bool) -> Vec<Entry> {
 }
 
 /// Does a batch of a way; returns nanoseconds for one operation.
-fn batch<'w>(way: &'w mut Way, busy: &'w Busy) -> impl FnMut() -> f64 + 'w {
+fn batch<'w>(way: &'w mut Contender, busy: &'w Busy) -> impl FnMut() -> f64 + 'w {
     move || {
         let took = match way.elsewhere {
             true => busy.resting(&mut way.batch),

@@ -1,6 +1,6 @@
 //! The walls between what is the same everywhere and what an architecture decides.
 //!
-//! An architecture encodes one resolved operation after another into a [`Code`], in which branches
+//! An architecture encodes one resolved operation after another into a [`EncodedCode`], in which branches
 //! take no room yet: their form depends on distances that are known only when all is encoded.
 //! `sequence/layout` then chooses the forms, shortest first, and asks the architecture to write
 //! each.
@@ -17,7 +17,7 @@ use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
 /// Why an architecture cannot encode an operation. The caller knows the site and the operation's
 /// index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum EncodingRefusal {
     /// No register is free for what is named.
     NoScratch(&'static str),
     /// An operand that this operation cannot take.
@@ -32,14 +32,14 @@ pub enum Refusal {
 }
 
 /// A constant of that width, sign-extended.
-pub(crate) fn immediate(value: u64, width: Width) -> Result<i64, Refusal> {
+pub(crate) fn immediate(value: u64, width: Width) -> Result<i64, EncodingRefusal> {
     width
         .sign_extend(value)
-        .ok_or(Refusal::Immediate { value, width })
+        .ok_or(EncodingRefusal::Immediate { value, width })
 }
 
 /// The 64 bits that a constant of that width extends to.
-pub(crate) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, Refusal> {
+pub(crate) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, EncodingRefusal> {
     let signed = immediate(value, width)?;
     Ok(match (width, extension) {
         (Width::B1, Extension::Zero) => u64::from(signed as u8),
@@ -62,7 +62,7 @@ pub enum BranchKind {
 
 /// The form of a branch, shortest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
+pub enum BranchForm {
     /// The one with the nearest reach.
     Short,
     /// The usual one.
@@ -74,7 +74,7 @@ pub enum Form {
 /// A branch that is still to be encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Branch {
-    /// Its position in [`Code::bytes`], in which it and the branches before it take no room.
+    /// Its position in [`EncodedCode::bytes`], in which it and the branches before it take no room.
     pub at: u32,
     /// What it does.
     pub kind: BranchKind,
@@ -83,7 +83,7 @@ pub struct Branch {
     /// The register that the far form may clobber.
     pub scratch: Option<DwarfReg>,
     /// The form that it has so far.
-    pub form: Form,
+    pub form: BranchForm,
     /// What the architecture notes for itself.
     pub detail: u16,
     /// The operation's index in the sequence.
@@ -93,7 +93,7 @@ pub struct Branch {
 /// Four bytes that become the distance from the end of their instruction to `target`.
 #[derive(Clone, Copy, Debug)]
 pub struct PcRelative {
-    /// Position of the four bytes in [`Code::bytes`].
+    /// Position of the four bytes in [`EncodedCode::bytes`].
     pub at: u32,
     /// Bytes from their start to the end of the instruction.
     pub to_end: u32,
@@ -114,7 +114,7 @@ pub enum Origin {
 
 /// Encoded operations.
 #[derive(Debug)]
-pub struct Code {
+pub struct EncodedCode {
     /// Where it will stand.
     pub origin: Origin,
     /// The instructions without the branches.
@@ -133,7 +133,7 @@ pub struct Code {
     pub op: u32,
 }
 
-impl Code {
+impl EncodedCode {
     /// No code yet, for this place.
     #[must_use]
     #[inline]
@@ -187,7 +187,7 @@ impl Code {
             kind,
             dest,
             scratch,
-            form: Form::Short,
+            form: BranchForm::Short,
             detail,
             op: self.op,
         });
@@ -203,13 +203,13 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// The architecture cannot do that, or not with so few free registers.
-    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal>;
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut EncodedCode) -> Result<(), EncodingRefusal>;
 
     /// The length of `branch` in `form`.
-    fn branch_len(&self, branch: &Branch, form: Form) -> u32;
+    fn branch_len(&self, branch: &Branch, form: BranchForm) -> u32;
 
     /// Whether `branch` in `form`, standing at `from`, reaches `to`.
-    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool;
+    fn reaches(&self, branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool;
 
     /// Appends `branch` in its form, standing at `from`; it reaches `to`.
     ///

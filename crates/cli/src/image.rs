@@ -20,7 +20,7 @@ const PAGE: u32 = 0x1000;
 
 /// How the file became code at addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ImageOrigin {
     /// By the engine's loader, at a base address.
     Loaded,
     /// It is linked: as it stands in the file.
@@ -30,10 +30,10 @@ pub(crate) enum How {
     Unlinked,
 }
 
-pub(crate) struct Code {
+pub(crate) struct PlacedCode {
     pub(crate) image: Image,
     pub(crate) segments: Vec<Segment>,
-    pub(crate) how: How,
+    pub(crate) how: ImageOrigin,
     /// The symbols that the object defines, where it was loaded.
     pub(crate) symbols: Vec<(String, CodeAddr)>,
     /// Made-up addresses of symbols that the object does not define.
@@ -42,7 +42,7 @@ pub(crate) struct Code {
     pub(crate) end: u64,
 }
 
-impl Code {
+impl PlacedCode {
     pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
         match Object::parse(data) {
             Ok(object) => Self::load(object),
@@ -71,7 +71,7 @@ impl Code {
             end: first + 16 * outside.len() as u64,
             image: linked.image,
             segments: linked.segments,
-            how: How::Loaded,
+            how: ImageOrigin::Loaded,
             outside,
         })
     }
@@ -137,7 +137,11 @@ impl Code {
                 code,
             },
             segments,
-            how: if linked { How::Linked } else { How::Unlinked },
+            how: if linked {
+                ImageOrigin::Linked
+            } else {
+                ImageOrigin::Unlinked
+            },
             symbols: Vec::new(),
             outside: BTreeMap::new(),
         })

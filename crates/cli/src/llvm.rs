@@ -6,7 +6,7 @@
 use std::fmt::{self, Write};
 
 use object::BinaryFormat;
-use patchpoint::stackmap::{Constants, Location, Place, Record, StackMap, StackMaps, StackSize};
+use patchpoint::stackmap::{Constants, Location, LocationKind, Record, StackMap, StackMaps, StackSize};
 
 use crate::object_file::{ObjectFile, PE_NAME};
 use crate::problem::Problem;
@@ -86,11 +86,11 @@ fn print_record(out: &mut String, record: &Record<'_>, constants: Constants<'_>)
 
 fn print_location(out: &mut String, location: Location, constants: Constants<'_>) -> fmt::Result {
     match location.place {
-        Place::Register { reg, .. } => write!(out, "Register R#{}", reg.get()),
-        Place::Direct { reg, offset } => write!(out, "Direct R#{} + {offset}", reg.get()),
-        Place::Indirect { reg, offset } => write!(out, "Indirect [R#{} + {offset}]", reg.get()),
-        Place::Constant { value } => write!(out, "Constant {}", value as u32),
-        Place::ConstantIndex { index } => {
+        LocationKind::Register { reg, .. } => write!(out, "Register R#{}", reg.get()),
+        LocationKind::Direct { reg, offset } => write!(out, "Direct R#{} + {offset}", reg.get()),
+        LocationKind::Indirect { reg, offset } => write!(out, "Indirect [R#{} + {offset}]", reg.get()),
+        LocationKind::Constant { value } => write!(out, "Constant {}", value as u32),
+        LocationKind::ConstantIndex { index } => {
             let value = constants.get(index).expect("the reader has checked the index");
             write!(out, "ConstantIndex #{index} ({value})")
         }

@@ -7,12 +7,12 @@ use llvm_stackmaps::addr::CodeAddr;
 
 use crate::conventions::Registers;
 use crate::instructions::Prologue;
-use crate::registers::{RegisterName, Run};
+use crate::registers::{NameRun, RegisterName};
 
 /// One architecture.
 pub(crate) trait Isa: Sync {
     /// The names of its registers.
-    fn register_names(&self) -> &'static [Run];
+    fn register_names(&self) -> &'static [NameRun];
 
     /// The name of the low `size` bytes of a register, where they have one.
     fn register_view(&self, _whole: RegisterName, _reg: u16, _size: u16) -> Option<RegisterName> {

@@ -133,7 +133,7 @@ pub enum Error {
 /// one that the caller sets.
 fn mend_size(limit: u64) -> &'static str {
     if limit < MAX_SIZE {
-        "raise it (Builder::image_limit of an engine, Graph::set_size_limit without one; at most 1 GiB), or split the object"
+        "raise it (EngineBuilder::image_limit of an engine, Graph::set_size_limit without one; at most 1 GiB), or split the object"
     } else {
         "split the object"
     }

@@ -61,7 +61,7 @@
 //!
 //! # Memory and symbols that have to be waited for
 //!
-//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a [`Lookup`]
+//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a [`SymbolLookup`]
 //! knows, both asked asynchronously; a runtime's [`Passes`] see and change the graph between the
 //! steps. Where nothing has to be waited for, [`at_once`] polls it.
 //!
@@ -119,20 +119,20 @@ pub use calls::{CalledByStub, RecordedCall};
 pub use error::{Error, ErrorKind, Result};
 pub use fixups::{LinkedImage, Segment};
 pub use format::ObjectFormat;
-pub use graph::comdat::{Group, Selection};
+pub use graph::comdat::{SectionGroup, Selection};
 pub use graph::functions::FunctionPlace;
 pub use graph::harness::{Interposed, Replaced};
 pub use graph::{
     Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
 pub use image::{CodeTable, EhFrame, FunctionRange, Image, SegmentKind};
-pub use layout::{Layout, Reach, SegmentAddrs, SegmentRequest};
+pub use layout::{ImageReach, Layout, SegmentAddrs, SegmentRequest};
 pub use passes::Passes;
 pub use phases::{Allocated, Fixed, FixedSection, Resolved};
 pub use read::Object;
 pub use relax::relax;
 pub use relocation::Relocation;
-pub use session::{Linked, Lookup, MemoryManager, at_once, link};
+pub use session::{Linked, MemoryManager, SymbolLookup, at_once, link};
 pub use unused::UnusedTables;
 
 /// The largest image that is linked, in bytes, whatever the limit: within it, everything reaches

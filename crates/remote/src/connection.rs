@@ -16,7 +16,7 @@ use patchpoint::memory::{MemoryFile, Mirror};
 use patchpoint::publish::{Level, Publication};
 
 use crate::calls::Calls;
-use crate::channel::{Channel, Lost};
+use crate::channel::{Channel, ReceiveError};
 use crate::error::{Error, Result};
 use crate::protocol::{Access, MOST_RANGES, Message, View};
 use crate::system::socket::{Socket, Trouble};
@@ -148,19 +148,19 @@ impl Connection {
     }
 
     /// Gives the executor up; says why.
-    pub(crate) fn lost(&self, lost: Lost, patience: Duration, during: &'static str) -> Error {
+    pub(crate) fn lost(&self, lost: ReceiveError, patience: Duration, during: &'static str) -> Error {
         self.give_up();
         match lost {
-            Lost::Trouble(Trouble::Gone | Trouble::Refused(_)) => Error::ExecutorGone { during },
-            Lost::Trouble(Trouble::Late) => Error::ExecutorSilent {
+            ReceiveError::Trouble(Trouble::Gone | Trouble::Refused(_)) => Error::ExecutorGone { during },
+            ReceiveError::Trouble(Trouble::Late) => Error::ExecutorSilent {
                 during,
                 waited_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
             },
-            Lost::Trouble(Trouble::TooLong) => Error::ExecutorAnswer {
+            ReceiveError::Trouble(Trouble::TooLong) => Error::ExecutorAnswer {
                 during,
                 why: "a message that is too long",
             },
-            Lost::Wrong(why) => Error::ExecutorAnswer { during, why },
+            ReceiveError::Wrong(why) => Error::ExecutorAnswer { during, why },
         }
     }
 
@@ -189,7 +189,7 @@ impl Connection {
     pub(crate) fn check_now(&self, during: &'static str) -> Result<()> {
         self.check_known(during)?;
         if self.socket.is_ended() {
-            return Err(self.lost(Lost::Trouble(Trouble::Gone), self.deadline, during));
+            return Err(self.lost(ReceiveError::Trouble(Trouble::Gone), self.deadline, during));
         }
         Ok(())
     }

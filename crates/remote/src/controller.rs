@@ -9,9 +9,9 @@ use std::time::Duration;
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::Capture;
-use patchpoint::engine::{Builder, Mirroring};
+use patchpoint::engine::{EngineBuilder, Mirroring};
 use patchpoint::error::Errno;
-use patchpoint::memory::{Arena, Mirror, Placed, Reach, SegmentKind, SegmentNeed};
+use patchpoint::memory::{Arena, Mirror, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use patchpoint::publish::Publication;
 
 use crate::calls::CallWorld;
@@ -138,9 +138,9 @@ impl Executor {
     }
 
     /// Starts to describe an engine whose code is executed there. Its arena is [this
-    /// one](Self::arena). If it is given no [world](Builder::world), its world stops the executor's
+    /// one](Self::arena). If it is given no [world](EngineBuilder::world), its world stops the executor's
     /// threads between messages, as the [crate](crate) says.
-    pub fn engine(&self) -> Builder {
+    pub fn engine(&self) -> EngineBuilder {
         let publication = Arc::clone(&self.shared) as Arc<dyn Publication>;
         let world = CallWorld {
             calls: Arc::clone(&self.shared.calls),
@@ -199,7 +199,7 @@ impl Executor {
     ///
     /// # Errors
     /// As [`Arena::place`].
-    pub fn share(&self, len: u64) -> Result<Placed> {
+    pub fn share(&self, len: u64) -> Result<PlacedSegments> {
         let need = SegmentNeed {
             kind: SegmentKind::Data,
             len,

@@ -57,7 +57,7 @@ fn lying(
                 }
                 Says::Raw(bytes) => socket
                     .send(&bytes, None, None)
-                    .map_err(crate::channel::Lost::Trouble),
+                    .map_err(crate::channel::ReceiveError::Trouble),
                 Says::Nothing => Ok(()),
                 Says::Goodbye => return,
             };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use patchpoint::addr::{CodeAddr, CodeRange};
 use patchpoint::engine::SavedFrame;
 use patchpoint::error::Errno;
-use patchpoint::memory::Placed;
+use patchpoint::memory::PlacedSegments;
 
 use crate::channel::Channel;
 use crate::connection::Connection;
@@ -44,7 +44,7 @@ impl Thread {
         shared: &Arc<Connection>,
         engines: &Arc<Engines>,
         stack: u64,
-        memory: impl FnOnce(u64) -> Result<Placed>,
+        memory: impl FnOnce(u64) -> Result<PlacedSegments>,
     ) -> Result<Self> {
         let page = page_size();
         let len = stack.max(64 << 10).next_multiple_of(page);

@@ -49,7 +49,7 @@
 //!     for record in map.records() {
 //!         assert_eq!((record.id().get(), record.offset().get()), (7, 8));
 //!         let value = record.locations().next().expect("it has one");
-//!         assert!(matches!(value.place, Place::Register { reg, .. } if reg.get() == 5));
+//!         assert!(matches!(value.place, LocationKind::Register { reg, .. } if reg.get() == 5));
 //!     }
 //! }
 //! # Ok::<(), llvm_stackmaps::Error>(())
@@ -83,8 +83,8 @@ mod version;
 
 pub use bytes::Endian;
 pub use error::{Error, ErrorKind, Result};
-pub use location::{LiveOut, Location, Place};
-pub use map::{Constants, Function, FunctionHeader, Functions, StackMap, StackMaps};
+pub use location::{LiveOut, Location, LocationKind};
+pub use map::{Constants, FunctionHeader, FunctionRecord, Functions, StackMap, StackMaps};
 pub use owned::{OwnedMaps, RecordRef};
 pub use record::{LiveOuts, Locations, Record};
 pub use records::Records;

@@ -6,7 +6,7 @@ use crate::addr::DwarfReg;
 
 /// Where the value of a location is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum LocationKind {
     /// In a register, `bit_offset` bits from its least significant bit (0 but for sub-registers,
     /// such as SystemZ's high halves).
     Register {
@@ -41,7 +41,7 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LocationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Register { reg, bit_offset: 0 } => write!(f, "{reg}"),
@@ -58,7 +58,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
     /// Where.
-    pub place: Place,
+    pub place: LocationKind,
     /// The size of the value in bytes.
     pub size: u16,
 }

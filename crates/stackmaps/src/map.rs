@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::addr::{ByteOffset, RecordId};
-use crate::arrays::{self, Arrays, Frame, Parts};
+use crate::arrays::{self, ArrayOffsets, Arrays, FlatFrame};
 use crate::bytes::{self, Bytes, Endian};
 use crate::error::{Error, Result};
 use crate::record::{self, Record};
@@ -246,12 +246,12 @@ impl<'a> StackMap<'a> {
         }
     }
 
-    pub(super) fn frame(&self, index: u32) -> Option<Frame<'a>> {
+    pub(super) fn frame(&self, index: u32) -> Option<FlatFrame<'a>> {
         let Version::Flat(dialect) = self.version else {
             return None;
         };
         let Bytes { data, endian } = self.bytes;
-        (index < self.functions).then(|| Frame::read(data, endian, dialect, self.at, index))
+        (index < self.functions).then(|| FlatFrame::read(data, endian, dialect, self.at, index))
     }
 
     #[inline]
@@ -303,8 +303,8 @@ impl<'a> StackMap<'a> {
     /// What a flat map says of its functions, in the order of [`functions`](Self::functions); of
     /// another map nothing.
     #[must_use]
-    pub fn frames(&self) -> Frames<'a> {
-        Frames { map: *self, index: 0 }
+    pub fn frames(&self) -> FlatFrames<'a> {
+        FlatFrames { map: *self, index: 0 }
     }
 
     /// The functions without their records, in order. Takes no time in records.
@@ -389,8 +389,10 @@ impl<'a> StackMap<'a> {
 
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
         let parts = match self.version {
-            Version::Flat(dialect) => Parts::read(self.bytes.data, self.bytes.endian, dialect, self.at),
-            _ => Parts::default(),
+            Version::Flat(dialect) => {
+                ArrayOffsets::read(self.bytes.data, self.bytes.endian, dialect, self.at)
+            }
+            _ => ArrayOffsets::default(),
         };
         Records::new(self.bytes, self.version, parts, at, count)
     }
@@ -414,7 +416,7 @@ impl fmt::Debug for StackMap<'_> {
 #[cold]
 #[inline(never)]
 fn flat_header(data: &[u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> FunctionHeader {
-    let frame = Frame::read(data, endian, dialect, map, index);
+    let frame = FlatFrame::read(data, endian, dialect, map, index);
     FunctionHeader {
         at: frame.at,
         address: frame.address(),
@@ -433,15 +435,15 @@ const fn function_size(version: Version) -> usize {
 
 /// Iterates over the frames of a map.
 #[derive(Clone)]
-pub struct Frames<'a> {
+pub struct FlatFrames<'a> {
     map: StackMap<'a>,
     index: u32,
 }
 
-impl<'a> Iterator for Frames<'a> {
-    type Item = Frame<'a>;
+impl<'a> Iterator for FlatFrames<'a> {
+    type Item = FlatFrame<'a>;
 
-    fn next(&mut self) -> Option<Frame<'a>> {
+    fn next(&mut self) -> Option<FlatFrame<'a>> {
         let frame = self.map.frame(self.index)?;
         self.index += 1;
         Some(frame)
@@ -453,7 +455,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-impl ExactSizeIterator for Frames<'_> {}
+impl ExactSizeIterator for FlatFrames<'_> {}
 
 /// A function of a stack map, as the map lists it: without its records, which stand elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -496,12 +498,12 @@ impl FunctionHeader {
 
 /// A function of a stack map, with its records.
 #[derive(Clone, Debug)]
-pub struct Function<'a> {
+pub struct FunctionRecord<'a> {
     header: FunctionHeader,
     records: Option<Records<'a>>,
 }
 
-impl<'a> Function<'a> {
+impl<'a> FunctionRecord<'a> {
     /// As [`FunctionHeader::address`].
     #[must_use]
     pub fn address(&self) -> u64 {
@@ -537,9 +539,9 @@ pub struct Functions<'a> {
 }
 
 impl<'a> Iterator for Functions<'a> {
-    type Item = Function<'a>;
+    type Item = FunctionRecord<'a>;
 
-    fn next(&mut self) -> Option<Function<'a>> {
+    fn next(&mut self) -> Option<FunctionRecord<'a>> {
         if self.index >= self.map.functions {
             return None;
         }
@@ -551,7 +553,7 @@ impl<'a> Iterator for Functions<'a> {
             self.before = self.map.records_from(at, count);
             self.before.clone()
         });
-        Some(Function { header, records })
+        Some(FunctionRecord { header, records })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

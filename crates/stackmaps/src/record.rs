@@ -8,7 +8,7 @@ use core::slice::ChunksExact;
 use crate::addr::{ByteOffset, DwarfReg, FnOffset, Len, RecordId};
 use crate::bytes::{Bytes, Endian};
 use crate::error::Result;
-use crate::location::{LiveOut, Location, Place};
+use crate::location::{LiveOut, Location, LocationKind};
 use crate::version::{Dialect, Version};
 pub(crate) use fault::check_location;
 
@@ -294,14 +294,14 @@ fn location(raw: &[u8; 12], endian: Endian) -> Location {
     };
     let (reg, index, offset) = (DwarfReg::new(reg), offset, offset as i32);
     let place = match kind {
-        1 => Place::Register {
+        1 => LocationKind::Register {
             reg,
             bit_offset: offset,
         },
-        2 => Place::Direct { reg, offset },
-        3 => Place::Indirect { reg, offset },
-        4 => Place::Constant { value: offset },
-        _ => Place::ConstantIndex { index },
+        2 => LocationKind::Direct { reg, offset },
+        3 => LocationKind::Indirect { reg, offset },
+        4 => LocationKind::Constant { value: offset },
+        _ => LocationKind::ConstantIndex { index },
     };
     Location { place, size }
 }

@@ -29,7 +29,7 @@ use super::dispatch::of_arch;
 
 /// A branch to an address that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub struct DirectBranch {
     /// The address of its instruction.
     pub from: CodeAddr,
     /// The address of its target.
@@ -42,12 +42,12 @@ pub fn branches_to(
     addr: CodeAddr,
     code: &[u8],
     wanted: impl Fn(u64) -> bool,
-    found: &mut Vec<Branch>,
+    found: &mut Vec<DirectBranch>,
 ) {
     let start = addr.get();
     let mut note = |at: usize, to: u64| {
         if wanted(to) {
-            found.push(Branch {
+            found.push(DirectBranch {
                 from: CodeAddr::new(start.wrapping_add(at as u64)),
                 to: CodeAddr::new(to),
             });

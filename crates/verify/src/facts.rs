@@ -10,7 +10,7 @@ use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
 use super::chunk::Chunk;
-use super::field::Field;
+use super::field::OpenField;
 
 /// Where control goes after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ pub(super) type PatchpointCall = fn(u64, &[u8]) -> Option<(u64, u32)>;
 pub(super) type Pair = fn(&Facts, &Facts, &[u8]) -> Option<(Sort, u64)>;
 
 /// Of code, given which addresses are targets: its fields.
-pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>>;
+pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<[OpenField; 4]>>;
 
 /// An architecture: its decoder, and the conventions that its sites are bound to.
 pub(super) struct Isa {

@@ -110,15 +110,15 @@ mod x86_64;
 #[cfg(test)]
 mod tests;
 
-pub use branches::{Branch, branches_to};
+pub use branches::{DirectBranch, branches_to};
 pub use call::{check_call, check_leaving};
 pub use check::check;
 pub use chunk::Chunk;
 pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_trap};
-pub use field::Field;
-pub use listing::{Line, disassemble};
-pub use original::{Original, Outline, boundaries, is_call, original, patchpoint_prefix};
+pub use field::OpenField;
+pub use listing::{ListingLine, disassemble};
+pub use original::{DecodedFunction, Original, boundaries, is_call, original, patchpoint_prefix};
 pub use policy::{callee_saved, not_kept};
 pub use scalable::first_scalable;
 pub use template::{Content, Template};

@@ -123,9 +123,9 @@ pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
 
 /// The instructions of a function, as far as they decode.
 #[derive(Default)]
-pub struct Outline(Vec<Facts>);
+pub struct DecodedFunction(Vec<Facts>);
 
-impl Outline {
+impl DecodedFunction {
     /// Decodes a function from its start. Behind bytes that do not decode, which may be data, it
     /// goes on at the next of `known`: ascending addresses at which instructions start.
     pub fn of(arch: Arch, addr: CodeAddr, bytes: &[u8], known: &[CodeAddr]) -> Self {

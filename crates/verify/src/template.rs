@@ -40,7 +40,7 @@ use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::dispatch::isa;
-use super::field::Field;
+use super::field::OpenField;
 
 /// What has to be in an open field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Template {
     code: Box<[u8]>,
     /// All bits of closed bytes.
     closed: Box<[u8]>,
-    fields: SmallVec<[Field; 4]>,
+    fields: SmallVec<[OpenField; 4]>,
 }
 
 impl Template {
@@ -90,7 +90,7 @@ impl Template {
     }
 
     /// Sets the bytes of a field: the mask, and the code.
-    fn mark(&mut self, field: Field, closed: u8, byte: impl Fn(usize) -> u8) {
+    fn mark(&mut self, field: OpenField, closed: u8, byte: impl Fn(usize) -> u8) {
         let both = self.code.iter_mut().zip(self.closed.iter_mut()).enumerate();
         for (at, (code, mask)) in both.skip(field.at).take(field.len) {
             (*code, *mask) = (byte(at), closed);
@@ -100,7 +100,7 @@ impl Template {
     /// The open fields, in their order.
     #[inline]
     #[must_use]
-    pub fn fields(&self) -> &[Field] {
+    pub fn fields(&self) -> &[OpenField] {
         &self.fields
     }
 
@@ -108,7 +108,7 @@ impl Template {
     ///
     /// # Panics
     /// If that is not the code of which the template was made: it has no such bytes.
-    pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&Field) -> bool) {
+    pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&OpenField) -> bool) {
         for field in self.fields.clone() {
             if !keep(&field) {
                 self.mark(field, 0xff, |at| {
@@ -141,7 +141,7 @@ impl Template {
         let different = bytes.fold(0, |sum, ((code, checked), closed)| {
             sum | (code ^ checked) & closed
         });
-        let holds = |(field, content): (&Field, Option<Content>)| match (content, field.branch_end) {
+        let holds = |(field, content): (&OpenField, Option<Content>)| match (content, field.branch_end) {
             (Some(Content::Value { value, signed }), None) => field.read(code, signed) == Some(value),
             (Some(Content::Target(to)), Some(_)) => {
                 field.leads_to(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to

@@ -4,14 +4,14 @@ use patchpoint::Result;
 
 use super::object::Object;
 use super::value::Word;
-use crate::host::{Host, Seen};
+use crate::host::{Host, SharedValue};
 
 const PER_CHUNK: usize = 64;
 
 /// Objects that stay where they are until all are given up.
 pub(crate) struct Heap {
     host: Host,
-    chunks: Vec<Seen<[Object; PER_CHUNK]>>,
+    chunks: Vec<SharedValue<[Object; PER_CHUNK]>>,
     used: usize,
 }
 

@@ -5,7 +5,7 @@ use patchpoint::sequence::{Field, Operand, arg};
 use patchpoint::{Error, arch};
 
 use super::bytecode::{FunctionId, Method, Op};
-use super::compiled::Place;
+use super::compiled::BytecodePlace;
 use super::isolate::Isolate;
 use super::object::{ClassId, Name, SHAPE_AT, slot_at};
 use super::value::{TAG_BITS, Word};
@@ -28,7 +28,7 @@ pub(crate) fn lookup<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
 fn try_lookup<'f>(miss: &mut Miss<'_, 'f>) -> Result<Learn<'f>, Error> {
     let place = *miss
         .frame()
-        .description::<Place>()
+        .description::<BytecodePlace>()
         .expect("every site is described");
     let isolate = Isolate::current();
     let word = |miss: &Miss<'_, 'f>, index| Ok::<_, Error>(Word(miss.arg(index)?.u64().unwrap_or_default()));

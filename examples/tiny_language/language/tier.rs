@@ -17,7 +17,7 @@ use patchpoint::site::Function;
 use patchpoint::{Engine, Result};
 
 use super::bytecode::{FUNCTIONS, FunctionId};
-use super::compiled::{self, Kind, Place, Version};
+use super::compiled::{self, BytecodePlace, SitePurpose, Version};
 use super::figures::Figures;
 use super::interpreter;
 use super::isolate::Isolate;
@@ -62,7 +62,7 @@ struct Tier {
 
 /// The code that functions have, and how many isolates have another `scale`.
 #[derive(Default)]
-struct State {
+struct TierState {
     code: [Option<(Function, Version)>; FUNCTIONS.len()],
     scaled: usize,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Tiers {
     assumptions: Assumptions,
     options: Options,
     tiers: [Tier; FUNCTIONS.len()],
-    state: Mutex<State>,
+    state: Mutex<TierState>,
     attached: Attached,
     figures: Arc<Figures>,
 }
@@ -115,7 +115,7 @@ impl Tiers {
         &self.host
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TierState> {
         self.state.lock().unwrap()
     }
 
@@ -156,7 +156,7 @@ impl Tiers {
             let mut registration = self
                 .engine
                 .registration(code)
-                .describe(|site| Place::of(site.id()));
+                .describe(|site| BytecodePlace::of(site.id()));
             if let Some(entry) = object.entry() {
                 registration = registration.entry(entry);
             }
@@ -170,11 +170,11 @@ impl Tiers {
             }
             // SAFETY: the language's compiler gives each patchpoint its ID by its place, and so its shape; no thread is in the
             // code yet. Caches and handlers deal in words of the language, which are what the code computes with.
-            let module = unsafe { registration.register(|record| Place::of(record.id())?.shape()) }?;
+            let module = unsafe { registration.register(|record| BytecodePlace::of(record.id())?.shape()) }?;
             for site in module.sites() {
-                match Place::of(site.id()).map(|place| place.kind) {
-                    Some(Kind::Operation) => drop(self.caches.attach(&self.engine, &site)?),
-                    Some(Kind::Rare) => {
+                match BytecodePlace::of(site.id()).map(|place| place.kind) {
+                    Some(SitePurpose::Operation) => drop(self.caches.attach(&self.engine, &site)?),
+                    Some(SitePurpose::Rare) => {
                         let leave = Sequence::new().jump(Target::Deopt);
                         self.engine.patch_site(&site, &leave)?;
                     }
@@ -244,7 +244,7 @@ impl Tiers {
         }
     }
 
-    fn retire_all(&self, state: &mut State, version: Version) -> Result<()> {
+    fn retire_all(&self, state: &mut TierState, version: Version) -> Result<()> {
         for function in FUNCTIONS {
             if matches!(&state.code[function as usize], Some((_, found)) if *found == version) {
                 self.retire(state, function)?;
@@ -254,7 +254,7 @@ impl Tiers {
     }
 
     /// Nobody enters the function's code any more, and who is in it leaves it at the next site.
-    fn retire(&self, state: &mut State, function: FunctionId) -> Result<()> {
+    fn retire(&self, state: &mut TierState, function: FunctionId) -> Result<()> {
         let Some((code, _)) = state.code[function as usize].take() else {
             return Ok(());
         };

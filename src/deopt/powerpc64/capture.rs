@@ -41,7 +41,7 @@ use crate::deopt::lay::Lay;
 const LEN: usize = 512;
 
 /// Words of code, and how many there are.
-struct Code {
+struct CodeWords {
     words: [u32; LEN],
     len: usize,
 }
@@ -76,7 +76,7 @@ const LVX: u32 = 0x7c00_18ce;
 const STXVD2X: u32 = 0x7c00_1f98;
 const LXVD2X: u32 = 0x7c00_1e98;
 
-impl Code {
+impl CodeWords {
     const fn put(&mut self, word: u32) {
         self.words[self.len] = word;
         self.len += 1;
@@ -320,8 +320,8 @@ struct Routine {
 
 /// The routine.
 #[unsafe(link_section = ".text.patchpoint_capture")]
-static ROUTINE: [u32; LEN] = Code::routine().words;
-const LOWER: usize = Code::routine().lower;
+static ROUTINE: [u32; LEN] = CodeWords::routine().words;
+const LOWER: usize = CodeWords::routine().lower;
 
 /// How the routine's frame is found while the dispatcher runs. The frame address is the stack
 /// pointer, which stays where the exit stub had it.
@@ -342,7 +342,7 @@ pub(in crate::deopt) struct Unwinding {
 /// See [`Unwinding`].
 #[cfg(feature = "backtrace")]
 pub(in crate::deopt) fn unwinding() -> Option<Unwinding> {
-    const ROUTINE: Routine = Code::routine();
+    const ROUTINE: Routine = CodeWords::routine();
     let slot = |n: u16| (n, i32::from(GENERAL + 8 * n));
     Some(Unwinding {
         range: CodeRange::new(CodeAddr::new(address()), 4 * ROUTINE.behind as u64)?,
@@ -358,7 +358,7 @@ pub(in crate::deopt) const TOC_FRAME: u32 = 128;
 pub(in crate::deopt) const TOC_SLOT: u32 = 112;
 
 /// Where such a frame goes on, by index.
-const TOC_KEEPER: usize = Code::routine().keeper;
+const TOC_KEEPER: usize = CodeWords::routine().keeper;
 
 /// The address at which such a frame goes on: it gives the caller's TOC pointer back, as the
 /// linker's instruction behind a call does (64-Bit ELF V2 ABI 1.5, 2.3.6.3).

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::site::TestSite;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
-use crate::deopt::mirrored::{Contexts, Kept};
+use crate::deopt::mirrored::{Contexts, KnownContext};
 use crate::deopt::state::{RawState, saved_len};
 use crate::deopt::{Answer, ExitStubContext, Frame, ReturnValue, Role, Value};
 use crate::engine::SavedFrame;
@@ -37,7 +37,7 @@ impl Stack {
         CodeRange::new(CodeAddr::new(self.at(0)), WORDS as u64 * 8).unwrap()
     }
 
-    fn saved(&self, kept: &Kept) -> SavedFrame {
+    fn saved(&self, kept: &KnownContext) -> SavedFrame {
         self.said([kept.address(), self.at(RAW), self.at(SAVE)])
     }
 
@@ -49,7 +49,7 @@ impl Stack {
 
 fn contexts(
     handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
-) -> (Contexts, Kept) {
+) -> (Contexts, KnownContext) {
     let mut site = TestSite::new(CodeAddr::new(0x1000), handler);
     let word = indirect(RBX as u16, 0, 8);
     let (record, constants) = map().function(0x1000, 24, [record(7).locations([word])]).leak();

@@ -606,7 +606,7 @@ unsafe impl Exits for Forgetful {
         false
     }
 
-    fn bound(&self, _: &Site, _: Role, _: super::super::Resumption<'_>) -> Result<Len> {
+    fn bound(&self, _: &Site, _: Role, _: super::super::ExitResumption<'_>) -> Result<Len> {
         Ok(Len::new(1))
     }
 

@@ -55,7 +55,7 @@ impl Observer for Log {
     }
 }
 
-fn builder() -> Builder {
+fn builder() -> EngineBuilder {
     let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());

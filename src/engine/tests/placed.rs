@@ -12,7 +12,7 @@ fn covers(maintained: &[CodeRange], range: CodeRange) -> bool {
         .any(|one| one.contains_bytes(range.start(), range.len()))
 }
 
-fn load(lab: &Lab) -> (super::super::Code, Vec<CodeRange>) {
+fn load(lab: &Lab) -> (super::super::LoadedCode, Vec<CodeRange>) {
     during(|| lab.engine.load(INLINE_CACHE, |_| None).unwrap())
 }
 

@@ -38,7 +38,7 @@ fn name(event: &Event<'_>) -> &'static str {
 }
 
 /// An engine of one thread whose misses have the result 99.
-fn builder() -> Builder {
+fn builder() -> EngineBuilder {
     let exit_stubs = ExitStubs::new()
         .on_deopt(|frame| frame.resume())
         .on_miss(|frame| {
@@ -191,8 +191,8 @@ fn a_panic_of_an_observer_harms_nobody() {
 /// An observer that changes the engine that tells it would wait for itself.
 #[test]
 fn an_observer_that_changes_its_engine_panics_and_does_not_hang() {
-    type Use = fn(&Engine);
-    let uses: [Use; 4] = [
+    type EngineUse = fn(&Engine);
+    let uses: [EngineUse; 4] = [
         |engine| drop(engine.patch(1, &plus(4))),
         |engine| drop(engine.retired()),
         |engine| drop(engine.journal()),

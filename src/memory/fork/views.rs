@@ -25,8 +25,8 @@ const COPYING: u32 = 3;
 /// No place in the copy.
 const NOWHERE: u64 = u64::MAX;
 
-struct Node {
-    next: *const Node,
+struct ViewNode {
+    next: *const ViewNode,
     state: AtomicU32,
     start: AtomicU64,
     len: AtomicU64,
@@ -44,11 +44,11 @@ struct Node {
 
 // SAFETY: everything but `next` is atomic, and `next` is never written once others see the node. Nodes live as long as
 // the process.
-unsafe impl Sync for Node {}
+unsafe impl Sync for ViewNode {}
 
-static FIRST: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
+static FIRST: AtomicPtr<ViewNode> = AtomicPtr::new(ptr::null_mut());
 
-fn all() -> impl Iterator<Item = &'static Node> {
+fn all() -> impl Iterator<Item = &'static ViewNode> {
     let mut next = FIRST.load(Ordering::Acquire).cast_const();
     std::iter::from_fn(move || {
         // SAFETY: null, or a node, which lives as long as the process.
@@ -59,7 +59,7 @@ fn all() -> impl Iterator<Item = &'static Node> {
 }
 
 /// A view that a fork's child does not inherit, but gets a copy of.
-pub(in crate::memory) struct View(&'static Node);
+pub(in crate::memory) struct View(&'static ViewNode);
 
 impl std::fmt::Debug for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -70,7 +70,7 @@ impl std::fmt::Debug for View {
 impl View {
     /// Notes one that has been mapped by a process, which is this one.
     pub(in crate::memory) fn new(range: CodeRange, executes: bool, birth: Birth) -> Self {
-        let is_taken = |node: &&Node| {
+        let is_taken = |node: &&ViewNode| {
             node.state
                 .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
@@ -118,8 +118,8 @@ impl Drop for View {
 }
 
 /// A new node at the front of the list.
-fn add() -> &'static Node {
-    let node = Box::into_raw(Box::new(Node {
+fn add() -> &'static ViewNode {
+    let node = Box::into_raw(Box::new(ViewNode {
         next: ptr::null(),
         state: AtomicU32::new(TAKEN),
         start: AtomicU64::new(0),

@@ -25,7 +25,7 @@ fn copy_of(at: u64) -> Option<u64> {
 }
 
 /// Where a page of code is executed, and where it is written.
-fn page_of_code() -> (Placed, u64, u64) {
+fn page_of_code() -> (PlacedSegments, u64, u64) {
     let (placed, range) = aliased(64);
     let at = range.start().get() & !(sys::page_size() - 1);
     let rw = placed.memory().writable(range.start(), 1).unwrap() & !(sys::page_size() - 1);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::ask::{self, Action, Closed, Outcome, Round};
-use super::look::Found;
+use super::look::Finding;
 use super::{SignalAttached, registry, signal};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::Errno;
@@ -151,7 +151,7 @@ impl SignalWorld {
         let found = ask::look_at_self(vacated);
         self.judge(
             match found {
-                Found::Outside => Outcome::AllOutside,
+                Finding::Outside => Outcome::AllOutside,
                 found => Outcome::Inside(registry::this_thread(), found),
             },
             vacated,
@@ -202,15 +202,15 @@ impl SignalWorld {
                     errno: Errno(errno),
                 });
             }
-            Outcome::Inside(thread, Found::Elsewhere(sp)) => {
+            Outcome::Inside(thread, Finding::Elsewhere(sp)) => {
                 return Err(Error::ThreadElsewhere {
                     thread,
                     sp: CodeAddr::new(sp),
                 });
             }
-            Outcome::Inside(thread, Found::Executes(at)) => (thread, at, false),
-            Outcome::Inside(thread, Found::Returns(at)) => (thread, at, true),
-            Outcome::Inside(_, Found::Outside) => return Ok(()),
+            Outcome::Inside(thread, Finding::Executes(at)) => (thread, at, false),
+            Outcome::Inside(thread, Finding::Returns(at)) => (thread, at, true),
+            Outcome::Inside(_, Finding::Outside) => return Ok(()),
         };
         let at = CodeAddr::new(at);
         Err(Error::ThreadInside {

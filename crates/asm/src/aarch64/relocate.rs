@@ -14,7 +14,7 @@ use core::ops::Range;
 
 use llvm_stackmaps::addr::CodeAddr;
 
-use super::imm::{Disp, Part};
+use super::imm::{Disp, Halfword};
 use super::insn::{self, Base, Gpr, LEN, Mem};
 use super::{branch, constant};
 use crate::error::{Error, Result};
@@ -231,7 +231,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = Option<u32>> + '_ {
 
 /// A length that the relocated instructions and the jump behind them do not exceed.
 pub(super) fn bound(addr: CodeAddr, bytes: &[u8]) -> u64 {
-    let longest = u64::from(3 * LEN) + Part::all(0).len() as u64 * u64::from(LEN);
+    let longest = u64::from(3 * LEN) + Halfword::all(0).len() as u64 * u64::from(LEN);
     let moved = words(bytes).enumerate().map(|(index, word)| {
         let at = addr.get().wrapping_add(index as u64 * u64::from(LEN));
         word.and_then(|word| classify(at, word).ok())

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 use patchpoint_isa::{Arch, nops};
 
-use super::imm::{Disp, Imm12, Logical, Part, Shift};
+use super::imm::{Disp, Halfword, Imm12, Logical, Shift};
 use super::insn::{self, Base, Gpr, Mem, Source};
 use crate::op::{Extension, Width};
 
@@ -152,7 +152,7 @@ impl Cases {
             }
             for shift in [0, 16, 32, 48] {
                 for value in [0, 1, 0xfffe, 0xffff] {
-                    let part = Part { value, shift };
+                    let part = Halfword { value, shift };
                     let operands = format!("{}, #{value}, lsl #{shift}", x(dst));
                     self.add(format!("movz {operands}"), |out| insn::movz(Gpr(dst), part, out));
                     self.add(format!("movn {operands}"), |out| insn::movn(Gpr(dst), part, out));

@@ -26,7 +26,7 @@ pub(super) fn bound(bytes: &[u8]) -> u64 {
 }
 
 /// What has to be done to move an instruction.
-enum Kind {
+enum MoveKind {
     /// Nothing.
     Plain,
     /// `b` or `bl` to an address.
@@ -35,7 +35,7 @@ enum Kind {
     Conditional { to: u64, word: u32 },
 }
 
-impl Kind {
+impl MoveKind {
     fn len(&self) -> u64 {
         match self {
             Self::Plain | Self::Branch { .. } => 4,
@@ -91,7 +91,7 @@ fn moved(flavor: Flavor, at: u64, addr: u64, bytes: &[u8]) -> core::result::Resu
     let mut places = Vec::with_capacity(bytes.len() / 4);
     let (mut from, mut to) = (addr, at);
     for word in words {
-        let kind = Kind::of(word, from)?;
+        let kind = MoveKind::of(word, from)?;
         let len = kind.len();
         places.push((from, to, word, kind));
         from = from.wrapping_add(4);
@@ -108,11 +108,11 @@ fn moved(flavor: Flavor, at: u64, addr: u64, bytes: &[u8]) -> core::result::Resu
     };
     for (_, here, word, kind) in &places {
         match *kind {
-            Kind::Plain => flavor.put(*word, &mut out),
-            Kind::Branch { to, link } => {
+            MoveKind::Plain => flavor.put(*word, &mut out),
+            MoveKind::Branch { to, link } => {
                 flavor.put(branch(*here, new_address(to))? | u32::from(link), &mut out);
             }
-            Kind::Conditional { to, word } => {
+            MoveKind::Conditional { to, word } => {
                 flavor.put(word | 8, &mut out);
                 flavor.put(insn::b(8), &mut out);
                 flavor.put(branch(here.wrapping_add(8), new_address(to))?, &mut out);

@@ -7,11 +7,11 @@ use patchpoint_isa::SiteName;
 use patchpoint_isa::{Declared, RegSet, SiteContext, SiteKind, Vouched, conventions};
 
 use super::builder::{Operation, Sequence};
-use super::layout::{self, Fill, Layout, Mark, Unreachable};
+use super::layout::{self, CodePosition, Fill, Layout, Unreachable};
 use super::operand::Target;
 use super::resolve::Resolver;
 use super::scratch::Free;
-use crate::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
+use crate::backend::{Backend, Branch, BranchForm, BranchKind, EncodedCode, EncodingRefusal, Origin};
 use crate::backend_of;
 use crate::error::{Error, Result};
 use crate::hole::Hole;
@@ -223,19 +223,23 @@ fn check_unit(site: &SiteContext<'_>, unit: u32) -> Result<()> {
 
 /// Encoded operations whose branches have no form yet.
 struct Lowered {
-    code: Code,
-    labels: Vec<(Label, Mark)>,
+    code: EncodedCode,
+    labels: Vec<(Label, CodePosition)>,
     declared: Declared,
     /// The positions behind calls.
-    returns: Vec<Mark>,
+    returns: Vec<CodePosition>,
     /// The bytes that are vouched for: from, to, and what they write.
-    vouched: Vec<(Mark, Mark, RegSet)>,
+    vouched: Vec<(CodePosition, CodePosition, RegSet)>,
     /// Where the call starts that is the last operation.
-    final_call: Option<Mark>,
+    final_call: Option<CodePosition>,
 }
 
 /// The ranges that are vouched for, of code that starts at `start`.
-fn declared_at(layout: &Layout<'_>, start: CodeAddr, vouched: &[(Mark, Mark, RegSet)]) -> Vec<Vouched> {
+fn declared_at(
+    layout: &Layout<'_>,
+    start: CodeAddr,
+    vouched: &[(CodePosition, CodePosition, RegSet)],
+) -> Vec<Vouched> {
     let ranges = vouched.iter().filter_map(|&(from, to, writes)| {
         let (from, to) = (layout.offset(from), layout.end_offset(to));
         let range = CodeRange::new(start.plus(Len::new(from))?, to.checked_sub(from)?.into())?;
@@ -368,7 +372,7 @@ impl<'s, 'a> Job<'s, 'a> {
             kind: BranchKind::Jump,
             dest: Dest::Addr(stub),
             scratch: None,
-            form: Form::Near,
+            form: BranchForm::Near,
             detail: 0,
             op: 0,
         }
@@ -376,7 +380,7 @@ impl<'s, 'a> Job<'s, 'a> {
 
     fn check_room_for_jump(&self, in_place: Len) -> Result<()> {
         let jump = self.jump_to(self.site.addr);
-        let jump = Len::new(self.backend.branch_len(&jump, Form::Near));
+        let jump = Len::new(self.backend.branch_len(&jump, BranchForm::Near));
         let stub_fits = jump <= self.room_to_leave();
         if stub_fits && !self.sequence.is_in_place_only() {
             return Ok(());
@@ -401,7 +405,7 @@ impl<'s, 'a> Job<'s, 'a> {
         let mut resolver = Resolver::new(self.site, registers, self.env, free, self.sequence);
         resolver.names_values = self.names_holes;
         let mut lowered = Lowered {
-            code: Code::new(origin),
+            code: EncodedCode::new(origin),
             labels: Vec::new(),
             declared: Declared::default(),
             returns: Vec::new(),
@@ -412,7 +416,7 @@ impl<'s, 'a> Job<'s, 'a> {
         for (index, operation) in self.sequence.operations().iter().enumerate() {
             resolver.op = index as u32;
             lowered.code.op = index as u32;
-            let here = Mark::here(&lowered.code);
+            let here = CodePosition::here(&lowered.code);
             let Some(op) = resolver.resolve(operation)? else {
                 self.bind(operation, here, &mut lowered, resolver.op)?;
                 continue;
@@ -425,12 +429,12 @@ impl<'s, 'a> Job<'s, 'a> {
                 .emit(&op, free, &mut lowered.code)
                 .map_err(|r| self.refused(r, resolver.op))?;
             if let Operation::Vouched { writes, .. } = operation {
-                let range = (here, Mark::here(&lowered.code), *writes);
+                let range = (here, CodePosition::here(&lowered.code), *writes);
                 lowered.vouched.push(range);
                 lowered.code.clobbers = lowered.code.clobbers.union(*writes);
             }
             if matches!(op, Op::Call(_)) {
-                lowered.returns.push(Mark::here(&lowered.code));
+                lowered.returns.push(CodePosition::here(&lowered.code));
                 lowered.final_call = (last == Some(index)).then_some(here);
                 lowered.code.clobbers = lowered.code.clobbers.union(self.lost(operation));
             }
@@ -460,7 +464,7 @@ impl<'s, 'a> Job<'s, 'a> {
         }
     }
 
-    fn bind(&self, operation: &Operation, here: Mark, lowered: &mut Lowered, op: u32) -> Result<()> {
+    fn bind(&self, operation: &Operation, here: CodePosition, lowered: &mut Lowered, op: u32) -> Result<()> {
         let Operation::Bind(label) = operation else {
             return Ok(());
         };
@@ -519,12 +523,12 @@ impl<'s, 'a> Job<'s, 'a> {
         Ok(Len::new(len.saturating_add(lowered.code.extra)))
     }
 
-    fn refused(&self, refusal: Refusal, op: u32) -> Error {
+    fn refused(&self, refusal: EncodingRefusal, op: u32) -> Error {
         let site = SiteName::of(self.site);
         match refusal {
-            Refusal::NoScratch(purpose) => Error::NoScratch { site, op, purpose },
-            Refusal::Unusable(why) => Error::OperandUnusable { site, op, why },
-            Refusal::Immediate { value, width } => Error::ImmediateTooWide {
+            EncodingRefusal::NoScratch(purpose) => Error::NoScratch { site, op, purpose },
+            EncodingRefusal::Unusable(why) => Error::OperandUnusable { site, op, why },
+            EncodingRefusal::Immediate { value, width } => Error::ImmediateTooWide {
                 site,
                 op,
                 value,

@@ -45,8 +45,8 @@ pub use assemble::{
 pub use builder::Sequence;
 pub use finish::finish;
 pub use operand::{
-    Field, Mem, Operand, Part, Source, Target, TargetAddr, arg, float_arg, float_result, live, location, reg,
-    result, temp,
+    Field, Mem, Operand, OperandPart, Source, Target, TargetAddr, arg, float_arg, float_result, live,
+    location, reg, result, temp,
 };
 pub use outline::{Outline, class, is_single};
 pub use variant::Variant;

@@ -5,7 +5,7 @@
 //! and the result register until the sequence writes it, if nothing else is there. Registers that
 //! the sequence names itself are left to it.
 
-use llvm_stackmaps::Place;
+use llvm_stackmaps::LocationKind;
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::conventions::Registers;
 use patchpoint_isa::registers::canonical;
@@ -123,10 +123,10 @@ fn recorded(site: &SiteContext<'_>) -> RegSet {
     locations
         .skip(result)
         .filter_map(|location| match location.place {
-            Place::Register { reg, .. } | Place::Direct { reg, .. } | Place::Indirect { reg, .. } => {
-                Some(canonical(site.arch, reg))
-            }
-            Place::Constant { .. } | Place::ConstantIndex { .. } => None,
+            LocationKind::Register { reg, .. }
+            | LocationKind::Direct { reg, .. }
+            | LocationKind::Indirect { reg, .. } => Some(canonical(site.arch, reg)),
+            LocationKind::Constant { .. } | LocationKind::ConstantIndex { .. } => None,
         })
         .collect()
 }

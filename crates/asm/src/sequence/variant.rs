@@ -69,7 +69,7 @@ impl Sequence {
     /// are fewer, the rest keep theirs.
     #[must_use]
     pub fn with(&self, values: &[u64], targets: &[Target]) -> Self {
-        let mut others = Others {
+        let mut others = Substitutes {
             values: values.iter(),
             before: &self.outline().targets,
             targets,
@@ -81,13 +81,13 @@ impl Sequence {
 }
 
 /// What is put into operations in turn. Where it runs out, they keep what they have.
-struct Others<'a> {
+struct Substitutes<'a> {
     values: core::slice::Iter<'a, u64>,
     before: &'a [Target],
     targets: &'a [Target],
 }
 
-impl Others<'_> {
+impl Substitutes<'_> {
     fn put(&mut self, operation: &mut Operation) {
         match operation {
             Operation::Branch { lhs, rhs, target, .. } => {

@@ -22,7 +22,7 @@ use patchpoint_isa::{Arch, nops};
 use super::branch;
 use super::insn::{self, Mem, Ri, Ril, Rr, Rre, Rs, Rx, Si, Sil};
 use super::regs::{Gpr, R1};
-use crate::backend::{Branch, BranchKind, Form};
+use crate::backend::{Branch, BranchForm, BranchKind};
 use crate::op::{Cond, Dest};
 
 const ENCODINGS: &str = include_str!("../../encodings/systemz.txt");
@@ -247,7 +247,11 @@ impl Cases {
             (false, 4_294_967_294),
         ] {
             let l = if short { "" } else { "l" };
-            let form = if short { Form::Short } else { Form::Near };
+            let form = if short {
+                BranchForm::Short
+            } else {
+                BranchForm::Near
+            };
             self.branch(
                 BranchKind::Jump,
                 form,
@@ -271,19 +275,19 @@ impl Cases {
         }
         let far = 0x0123_4567_89ab_cdee;
         let load = format!("llilf %r1, {}; iihf %r1, {}", far as u32, far >> 32);
-        self.branch(BranchKind::Jump, Form::Far, far, format!("{load}; br %r1"));
+        self.branch(BranchKind::Jump, BranchForm::Far, far, format!("{load}; br %r1"));
         self.branch(
             BranchKind::Call,
-            Form::Far,
+            BranchForm::Far,
             far,
             format!("{load}; basr %r14, %r1"),
         );
         let text = format!("brc 6, .+18; {load}; br %r1");
-        self.branch(BranchKind::JumpIf(Cond::Eq), Form::Far, far, text);
+        self.branch(BranchKind::JumpIf(Cond::Eq), BranchForm::Far, far, text);
     }
 
     /// A branch from address 0.
-    fn branch(&mut self, kind: BranchKind, form: Form, distance: i64, text: String) {
+    fn branch(&mut self, kind: BranchKind, form: BranchForm, distance: i64, text: String) {
         let branch = branch_to(kind, form, distance as u64);
         assert!(branch::reaches(&branch, form, 0, distance as u64), "{text}");
         self.put(text, |out| {
@@ -331,7 +335,7 @@ fn constants() -> impl Iterator<Item = u64> {
         .chain([0xffff << 48, 0x1_0000_0001, 0x1_0001 << 32, u64::MAX << 32])
 }
 
-fn branch_to(kind: BranchKind, form: Form, to: u64) -> Branch {
+fn branch_to(kind: BranchKind, form: BranchForm, to: u64) -> Branch {
     Branch {
         at: 0,
         kind,
@@ -491,8 +495,8 @@ fn each_form_of_a_branch_reaches_its_boundaries_and_not_one_beyond() {
     let from = 0x7f_0000_0000_0000;
     for kind in [BranchKind::Jump, BranchKind::Call, BranchKind::JumpIf(Cond::Ne)] {
         for (form, first, last) in [
-            (Form::Short, -0x1_0000, 0xfffe),
-            (Form::Near, -0x1_0000_0000, 0xffff_fffe),
+            (BranchForm::Short, -0x1_0000, 0xfffe),
+            (BranchForm::Near, -0x1_0000_0000, 0xffff_fffe),
         ] {
             let reaches = |distance: i64| {
                 let to = from + distance;
@@ -502,10 +506,10 @@ fn each_form_of_a_branch_reaches_its_boundaries_and_not_one_beyond() {
             assert!(!reaches(first - 2) && !reaches(last + 2));
             assert!(!reaches(first + 1) && !reaches(1), "odd addresses");
         }
-        let far = branch_to(kind, Form::Far, 0x10);
-        assert!(branch::reaches(&far, Form::Far, from as u64, 0x10));
+        let far = branch_to(kind, BranchForm::Far, 0x10);
+        assert!(branch::reaches(&far, BranchForm::Far, from as u64, 0x10));
         assert!(
-            !branch::reaches(&far, Form::Far, from as u64, 0x11),
+            !branch::reaches(&far, BranchForm::Far, from as u64, 0x11),
             "an odd address"
         );
         for scratch in [
@@ -515,7 +519,7 @@ fn each_form_of_a_branch_reaches_its_boundaries_and_not_one_beyond() {
         ] {
             let far = Branch { scratch, ..far };
             assert!(
-                !branch::reaches(&far, Form::Far, from as u64, 0x10),
+                !branch::reaches(&far, BranchForm::Far, from as u64, 0x10),
                 "{scratch:?}"
             );
         }

@@ -18,7 +18,7 @@ use patchpoint_isa::{Arch, nops};
 
 use super::encode::{Gpr, Mem, Rm};
 use super::insn::{self, Imm};
-use crate::backend::{Code, Origin};
+use crate::backend::{EncodedCode, Origin};
 use crate::op::{Extension, Width};
 
 const ENCODINGS: &str = include_str!("../../encodings/x86_64.txt");
@@ -133,8 +133,8 @@ fn immediates(width: Width) -> Vec<i64> {
 struct Cases(BTreeMap<String, Vec<u8>>);
 
 impl Cases {
-    fn add(&mut self, text: String, emit: impl FnOnce(&mut Code)) {
-        let mut code = Code::new(Origin::At(CodeAddr::new(0)));
+    fn add(&mut self, text: String, emit: impl FnOnce(&mut EncodedCode)) {
+        let mut code = EncodedCode::new(Origin::At(CodeAddr::new(0)));
         emit(&mut code);
         for fixup in &code.pc_relative {
             let (at, end) = (fixup.at as usize, (fixup.at + fixup.to_end) as usize);
@@ -229,9 +229,10 @@ impl Cases {
             for reg in gprs() {
                 for (text, rm) in rms(width, reg) {
                     let source = name(reg, width);
-                    let add = |lock| move |code: &mut Code| insn::add::rm_reg(rm, reg, width, lock, code);
+                    let add =
+                        |lock| move |code: &mut EncodedCode| insn::add::rm_reg(rm, reg, width, lock, code);
                     self.add(format!("add {text}, {source}"), add(false));
-                    let cmp = move |code: &mut Code| insn::cmp::rm_reg(rm, reg, width, false, code);
+                    let cmp = move |code: &mut EncodedCode| insn::cmp::rm_reg(rm, reg, width, false, code);
                     match rm {
                         Rm::Mem(_) => self.add(format!("cmp {text}, {source}"), cmp),
                         // dynasm takes the opcode with exchanged operands, which LLVM's text cannot
@@ -276,9 +277,9 @@ impl Cases {
     fn with_immediates(&mut self, text: &str, rm: Rm, width: Width) {
         for value in immediates(width) {
             let imm = Imm::shortest(value, width).unwrap();
-            let add = |lock| move |code: &mut Code| insn::add::rm_imm(rm, imm, width, lock, code);
+            let add = |lock| move |code: &mut EncodedCode| insn::add::rm_imm(rm, imm, width, lock, code);
             self.add(format!("add {text}, {value}"), add(false));
-            let cmp = move |code: &mut Code| insn::cmp::rm_imm(rm, imm, width, false, code);
+            let cmp = move |code: &mut EncodedCode| insn::cmp::rm_imm(rm, imm, width, false, code);
             self.add(format!("cmp {text}, {value}"), cmp);
             if matches!(rm, Rm::Mem(_)) {
                 self.add(format!("lock add {text}, {value}"), add(true));

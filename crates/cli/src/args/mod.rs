@@ -9,7 +9,7 @@ use patchpoint::stackmap::flat::Dialect;
 use crate::call;
 use crate::number::{number, record_id};
 use crate::tables::PcSpec;
-use crate::told::Told;
+use crate::told::ToldShape;
 
 mod link;
 
@@ -81,7 +81,7 @@ impl Command {
 
 /// A file with code, and what is known of its records.
 #[derive(clap::Args, Clone)]
-pub(crate) struct Code {
+pub(crate) struct CodeArgs {
     /// The object file
     pub(crate) file: String,
 
@@ -90,7 +90,7 @@ pub(crate) struct Code {
     /// 9=shadow,16; 10=24 for the number of bytes alone; 11=none for records that are not to be
     /// patched; get:7=24 in the function get alone; * for all other IDs. May be given again
     #[arg(long, value_name = "ID=SHAPE")]
-    pub(crate) shape: Vec<Told>,
+    pub(crate) shape: Vec<ToldShape>,
 
     /// A file with lines of ID=SHAPE, as for --shape; # begins a comment. Of a record that is not
     /// there a line may be, as LLVM merges calls, but not every one
@@ -145,7 +145,7 @@ patchable_jump: {offset, length}, no_patchable_jump, locations, live_outs, calle
 `inspect`.")]
 pub(crate) struct Sites {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 }
 
 /// Shows what a patch would write, and writes nothing.
@@ -179,7 +179,7 @@ LISTING, stub: {address, listing: LISTING}, return_offsets: [offset], why}]}; LI
 site for which the sequence is refused has only `why`, and the exit status is 1.")]
 pub(crate) struct Plan {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 
     /// The ID of the records
     #[arg(long, value_parser = parse_id, allow_hyphen_values = true)]
@@ -233,7 +233,7 @@ JSON: {file, format, architecture, how, records, sites, findings: [{what, counts
 what is about no record has no id, function, offset and address.")]
 pub(crate) struct Check {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 
     /// The module is to be registered live
     #[arg(long)]
@@ -267,7 +267,7 @@ listing: [{address, bytes, text, is_nop, refers_to}]}]}; a call that is not made
 are those of the functions that were called or changed.")]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 
     /// The function
     #[arg(long, value_name = "FUNCTION")]
@@ -467,8 +467,8 @@ pub(crate) struct Inspect {
     pub(crate) reserved: Vec<Reserved>,
 
     /// What a stack map of version 2 is
-    #[arg(long, value_enum, default_value_t = Two::Detected)]
-    pub(crate) version_two: Two,
+    #[arg(long, value_enum, default_value_t = VersionTwoArg::Detected)]
+    pub(crate) version_two: VersionTwoArg,
 
     /// What each entry of a PC section consists of; may be given again. Words are separated by
     /// commas: instructions or functions; sharing=COUNT where instructions share a metadata node;
@@ -479,7 +479,7 @@ pub(crate) struct Inspect {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Two {
+pub(crate) enum VersionTwoArg {
     /// What all of it is right as
     Detected,
     /// LLVM 4's
@@ -490,13 +490,13 @@ pub(crate) enum Two {
     FlatFork,
 }
 
-impl From<Two> for VersionTwo {
-    fn from(two: Two) -> Self {
+impl From<VersionTwoArg> for VersionTwo {
+    fn from(two: VersionTwoArg) -> Self {
         match two {
-            Two::Detected => Self::Detected,
-            Two::Llvm => Self::Llvm,
-            Two::Flat => Self::Flat(Dialect::Proposal),
-            Two::FlatFork => Self::Flat(Dialect::Fork),
+            VersionTwoArg::Detected => Self::Detected,
+            VersionTwoArg::Llvm => Self::Llvm,
+            VersionTwoArg::Flat => Self::Flat(Dialect::Proposal),
+            VersionTwoArg::FlatFork => Self::Flat(Dialect::Fork),
         }
     }
 }

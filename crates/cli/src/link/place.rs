@@ -4,7 +4,7 @@ use std::future::{Future, ready};
 
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
-use patchpoint::image::{self, LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
+use patchpoint::image::{self, ImageReach, LinkedImage, MemoryManager, SegmentAddrs, SegmentRequest};
 
 const PAGE: u64 = 0x1000;
 
@@ -46,7 +46,7 @@ impl MemoryManager for AtAddress {
     fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
-        _: Reach,
+        _: ImageReach,
     ) -> impl Future<Output = patchpoint::Result<((), SegmentAddrs)>> {
         ready(self.addrs(segments).map(|addrs| ((), addrs)))
     }

@@ -30,7 +30,7 @@ use crate::graph::{Definition, Graph, SectionId, Strength, Symbol, SymbolId};
 
 /// Sections of a file that are kept or taken out together.
 #[derive(Clone, Debug)]
-pub struct Group<'data> {
+pub struct SectionGroup<'data> {
     pub(crate) name: Cow<'data, str>,
     /// Which of the graph's files it is from.
     pub(crate) file: u32,
@@ -54,7 +54,7 @@ pub enum Selection {
     Largest,
 }
 
-impl Group<'_> {
+impl SectionGroup<'_> {
     /// The name that groups of other files may have, too: in ELF the signature, in COFF the symbol
     /// of the first section.
     #[must_use]
@@ -194,7 +194,7 @@ impl<'data> Graph<'data> {
         })
     }
 
-    fn fate(&self, theirs: &Graph<'_>, group: &Group<'_>) -> Result<Fate> {
+    fn fate(&self, theirs: &Graph<'_>, group: &SectionGroup<'_>) -> Result<Fate> {
         let index = group
             .selection
             .and_then(|_| self.comdats.get(&group.name).copied());
@@ -259,7 +259,7 @@ impl<'data> Graph<'data> {
             return Ok(());
         }
         let mut index = 0..;
-        let is_loser = |_: &Group<'_>| index.next().is_some_and(|index| losers.contains(&index));
+        let is_loser = |_: &SectionGroup<'_>| index.next().is_some_and(|index| losers.contains(&index));
         let (gone, groups) = mem::take(&mut self.groups)
             .into_iter()
             .partition::<Vec<_>, _>(is_loser);
@@ -308,7 +308,7 @@ impl<'data> Graph<'data> {
     }
 
     /// The size and the bytes of a group's first section.
-    fn leader(&self, group: &Group<'_>) -> (u32, &[u8]) {
+    fn leader(&self, group: &SectionGroup<'_>) -> (u32, &[u8]) {
         let first = group.sections.first().and_then(|id| self.section(*id));
         first.map_or((0, &[]), |section| (section.size, &*section.bytes))
     }
@@ -334,7 +334,7 @@ impl<'data> Graph<'data> {
         }
     }
 
-    fn add_group(&mut self, group: Group<'data>) {
+    fn add_group(&mut self, group: SectionGroup<'data>) {
         if group.selection.is_some() {
             let index = self.groups.len();
             self.comdats.entry(group.name.clone()).or_insert(index);

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 use crate::graph::descriptors::Descriptors;
-use crate::graph::uses::Ways;
+use crate::graph::uses::Redirects;
 use crate::graph::{Definition, Graph, Scope, SectionId, SectionRole, Strength, Symbol, SymbolId};
 
 /// What a harness has done to the objects that it tests: see [`Graph::add_harness`].
@@ -60,7 +60,7 @@ pub struct Replaced {
 
 /// A symbol of the tested objects that the harness names.
 #[derive(Clone, Copy)]
-struct Found {
+struct TestedSymbol {
     id: SymbolId,
     local: bool,
 }
@@ -68,7 +68,7 @@ struct Found {
 /// What is to be done, when nothing can fail any more.
 #[derive(Default)]
 struct Plan {
-    replaced: Vec<Found>,
+    replaced: Vec<TestedSymbol>,
     /// The harness's reference, and the local symbol that it is to reach.
     reached: Vec<(SymbolId, SymbolId)>,
     supplied: Vec<String>,
@@ -147,10 +147,11 @@ impl<'data> Graph<'data> {
             };
             match symbol.strength {
                 Strength::Strong => match (defined, shared) {
-                    (Some(id), _) => plan.replaced.push(Found { id, local: false }),
+                    (Some(id), _) => plan.replaced.push(TestedSymbol { id, local: false }),
                     (None, shared) => {
                         plan.supplied.extend(shared.map(|_| symbol.name.to_string()));
-                        plan.replaced.extend(local()?.map(|id| Found { id, local: true }));
+                        plan.replaced
+                            .extend(local()?.map(|id| TestedSymbol { id, local: true }));
                     }
                 },
                 Strength::Reference | Strength::WeakReference
@@ -216,7 +217,7 @@ impl<'data> Graph<'data> {
     /// Refuses to replace a local variable that shares its section with others: uses of it count
     /// from the section's start, and an instruction does not say how far they go beyond the place
     /// that they name.
-    fn check_variables(&self, replaced: &[Found]) -> Result<()> {
+    fn check_variables(&self, replaced: &[TestedSymbol]) -> Result<()> {
         let variables = replaced
             .iter()
             .filter(|found| found.local && !self.is_code(found.id));
@@ -254,8 +255,8 @@ impl<'data> Graph<'data> {
     }
 
     /// Makes references of definitions, and leads what uses them there.
-    fn give_way(&mut self, replaced: &[Found]) -> Vec<Replaced> {
-        let mut ways = Ways::default();
+    fn give_way(&mut self, replaced: &[TestedSymbol]) -> Vec<Replaced> {
+        let mut ways = Redirects::default();
         let mut reports = Vec::with_capacity(replaced.len());
         if replaced.is_empty() {
             return reports;
@@ -291,7 +292,7 @@ impl<'data> Graph<'data> {
 
     /// Makes two of a symbol: its definition, local, and a reference that others share. The one
     /// that is new is returned: the reference of what was local, else the definition.
-    fn split(&mut self, found: Found) -> SymbolId {
+    fn split(&mut self, found: TestedSymbol) -> SymbolId {
         let new = SymbolId(self.symbols.len() as u32);
         let Some(symbol) = self.symbols.get_mut(found.id.index()) else {
             return new;

@@ -18,7 +18,7 @@ use patchpoint_isa::Arch;
 
 use crate::error::Error;
 use crate::format::ObjectFormat;
-use crate::graph::comdat::{Comdats, Group};
+use crate::graph::comdat::{Comdats, SectionGroup};
 use crate::graph::descriptors::Descriptors;
 use crate::graph::init::FunctionList;
 use crate::graph::merge::Names;
@@ -57,7 +57,7 @@ pub struct Graph<'data> {
     pub(crate) symbols: Vec<Symbol<'data>>,
     /// What several files may name; filled when there is a second one.
     pub(crate) names: Names<'data>,
-    pub(crate) groups: Vec<Group<'data>>,
+    pub(crate) groups: Vec<SectionGroup<'data>>,
     /// Filled with the names.
     pub(crate) comdats: Comdats<'data>,
     /// Names, each with that of the symbol that it stands for if nobody defines it (COFF).
@@ -263,7 +263,7 @@ impl<'data> Graph<'data> {
 
     /// Sets how many bytes the image may have, all segments together, where 256 MiB do not suit. At
     /// most 1 GiB: what is more counts as that. An engine that is told a limit
-    /// (`Builder::image_limit` of `patchpoint`) uses its own.
+    /// (`EngineBuilder::image_limit` of `patchpoint`) uses its own.
     ///
     /// Zeros that are in no file, as those of `.bss`, count, though they take address space alone
     /// until they are written.
@@ -326,7 +326,7 @@ impl<'data> Graph<'data> {
 
     /// The groups of sections that are in the graph. Of those of one name that files share, one is.
     #[must_use]
-    pub fn groups(&self) -> &[Group<'data>] {
+    pub fn groups(&self) -> &[SectionGroup<'data>] {
         &self.groups
     }
 

@@ -173,7 +173,7 @@ impl<'data> Graph<'data> {
 
     /// Gives a slot to the target of every edge that wants one, behind those of the section that
     /// was built before. Returns whose they are, in their order.
-    fn give(&self, slots: &mut Slots, size: u32, wants: impl Fn(&Self, &Edge) -> bool) -> Result<Given> {
+    fn give(&self, slots: &mut Slots, size: u32, wants: impl Fn(&Self, &Edge) -> bool) -> Result<SlotRun> {
         let too_large = |size: u64| self.too_large(size);
         let count = self.sections.len();
         let next = u32::try_from(count).map_err(|_| too_large(count as u64))?;
@@ -203,7 +203,7 @@ impl<'data> Graph<'data> {
         if !owners.is_empty() {
             slots.section = Some(section);
         }
-        Ok(Given {
+        Ok(SlotRun {
             section,
             start,
             owners,
@@ -211,7 +211,7 @@ impl<'data> Graph<'data> {
     }
 
     /// The section to add slots to: a new one where there is none yet.
-    fn grow(&mut self, given: &Given, new: Section<'data>, unit: &[u8]) -> Option<&mut Section<'data>> {
+    fn grow(&mut self, given: &SlotRun, new: Section<'data>, unit: &[u8]) -> Option<&mut Section<'data>> {
         if given.section.index() == self.sections.len() {
             self.sections.push(new);
         }
@@ -226,7 +226,7 @@ impl<'data> Graph<'data> {
         Some(section)
     }
 
-    fn add_entries(&mut self, given: &Given) -> Result<()> {
+    fn add_entries(&mut self, given: &SlotRun) -> Result<()> {
         if given.owners.is_empty() {
             return Ok(());
         }
@@ -243,7 +243,7 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
-    fn add_stubs(&mut self, given: &Given) -> Result<()> {
+    fn add_stubs(&mut self, given: &SlotRun) -> Result<()> {
         if given.owners.is_empty() {
             return Ok(());
         }
@@ -360,7 +360,7 @@ impl<'data> Graph<'data> {
 }
 
 /// Slots that are to be made: in which section, from which offset on, for whom.
-struct Given {
+struct SlotRun {
     section: SectionId,
     start: u32,
     owners: Vec<SymbolId>,

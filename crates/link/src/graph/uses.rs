@@ -19,17 +19,17 @@ use crate::relocation::Formula;
 
 /// Where uses of what is replaced lead from now on.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct Redirects {
     /// By the symbol that does not count any more, and by the one that does.
-    by_symbol: HashMap<SymbolId, Way>,
+    by_symbol: HashMap<SymbolId, Redirect>,
     /// By the start of each function.
-    by_start: HashMap<Spot, Way>,
+    by_start: HashMap<Spot, Redirect>,
     /// By the section of each variable that has it for itself.
-    by_section: HashMap<SectionId, Way>,
+    by_section: HashMap<SectionId, Redirect>,
 }
 
 #[derive(Clone, Copy)]
-struct Way {
+struct Redirect {
     /// The definition.
     from: SymbolId,
     /// The reference.
@@ -38,7 +38,7 @@ struct Way {
     report: usize,
 }
 
-impl Ways {
+impl Redirects {
     pub(crate) fn add(
         &mut self,
         graph: &Graph<'_>,
@@ -47,7 +47,7 @@ impl Ways {
         is_code: bool,
         report: usize,
     ) {
-        let way = Way { from, to, report };
+        let way = Redirect { from, to, report };
         self.by_symbol.insert(from, way);
         self.by_symbol.insert(to, way);
         if let Some(spot) = graph.spot(from.index(), 0) {
@@ -92,7 +92,7 @@ impl Ways {
 
     /// What an edge by way of another local symbol, mostly its section's, leads to: with the addend
     /// from there on.
-    fn aimed(&self, graph: &Graph<'_>, edge: &Edge, from_code: bool) -> Option<(&Way, i64)> {
+    fn aimed(&self, graph: &Graph<'_>, edge: &Edge, from_code: bool) -> Option<(&Redirect, i64)> {
         let symbol = graph.symbols.get(edge.target.index())?;
         let (Scope::Local, Definition::Section(id, offset)) = (symbol.scope, symbol.definition) else {
             return None;

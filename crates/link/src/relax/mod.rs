@@ -56,7 +56,7 @@ pub fn relax(resolved: &mut Resolved<'_>) -> Result<()> {
             continue;
         };
         let target = |symbol| plain.target(resolved, symbol);
-        let code = Code {
+        let code = CodeSection {
             id,
             section,
             start: start.get(),
@@ -81,7 +81,7 @@ fn loads<'g, 'd>(graph: &'g Graph<'d>, id: SectionId) -> Option<&'g Section<'d>>
 }
 
 /// A section of code, and where it is.
-struct Code<'g, 'd> {
+struct CodeSection<'g, 'd> {
     id: SectionId,
     section: &'g Section<'d>,
     start: u64,
@@ -90,7 +90,7 @@ struct Code<'g, 'd> {
     shared: &'g HashSet<Spot>,
 }
 
-impl Code<'_, '_> {
+impl CodeSection<'_, '_> {
     /// The address of an offset.
     fn place(&self, offset: u32) -> u64 {
         self.start.wrapping_add(u64::from(offset))

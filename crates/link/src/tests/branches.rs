@@ -204,16 +204,16 @@ fn what_is_between_sections_traps() {
 #[test]
 fn absolute_parts_ask_for_low_memory() {
     let cases = [
-        (Arch::RiscV64, 26, Reach::Low2GiB),
-        (Arch::RiscV64, 1, Reach::Low2GiB),
-        (Arch::RiscV64, 2, Reach::Anywhere),
-        (Arch::RiscV64, 23, Reach::Anywhere),
-        (Arch::PowerPc64, 6, Reach::Low2GiB),
-        (Arch::PowerPc64ElfV2, 6, Reach::Low2GiB),
-        (Arch::SystemZ, 4, Reach::Low2GiB),
-        (Arch::SystemZ, 19, Reach::Anywhere),
-        (Arch::AArch64, 258, Reach::Low2GiB),
-        (Arch::AArch64, 275, Reach::Anywhere),
+        (Arch::RiscV64, 26, ImageReach::Low2GiB),
+        (Arch::RiscV64, 1, ImageReach::Low2GiB),
+        (Arch::RiscV64, 2, ImageReach::Anywhere),
+        (Arch::RiscV64, 23, ImageReach::Anywhere),
+        (Arch::PowerPc64, 6, ImageReach::Low2GiB),
+        (Arch::PowerPc64ElfV2, 6, ImageReach::Low2GiB),
+        (Arch::SystemZ, 4, ImageReach::Low2GiB),
+        (Arch::SystemZ, 19, ImageReach::Anywhere),
+        (Arch::AArch64, 258, ImageReach::Low2GiB),
+        (Arch::AArch64, 275, ImageReach::Anywhere),
     ];
     for (arch, number, reach) in cases {
         let inside = Symbol {
@@ -228,6 +228,6 @@ fn absolute_parts_ask_for_low_memory() {
         let layout = Object::parse(&bytes).unwrap().layout().unwrap();
         assert_eq!(layout.reach(), reach, "{arch} {number}");
         let found = layout.link(&ADDRS, &|_| None);
-        assert_eq!(found.is_err(), reach == Reach::Low2GiB, "{arch} {number}");
+        assert_eq!(found.is_err(), reach == ImageReach::Low2GiB, "{arch} {number}");
     }
 }

@@ -17,7 +17,7 @@ impl MemoryManager for At {
     type Finalized = ();
     type Error = Error;
 
-    async fn allocate(&self, segments: &[SegmentRequest; 3], _: Reach) -> Result<((), SegmentAddrs)> {
+    async fn allocate(&self, segments: &[SegmentRequest; 3], _: ImageReach) -> Result<((), SegmentAddrs)> {
         let page = |index: u64| CodeAddr::new(CODE.get() + 0x1000 * index);
         assert!(segments.iter().all(|segment| segment.size.get() <= 0x1000));
         let addrs = SegmentAddrs {

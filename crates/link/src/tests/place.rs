@@ -208,7 +208,7 @@ fn an_image_beyond_its_limit_is_refused() {
     );
     let said = error.to_string();
     assert!(
-        said.contains("268435456: raise it (Builder::image_limit"),
+        said.contains("268435456: raise it (EngineBuilder::image_limit"),
         "{said}"
     );
     assert_eq!(layout(Some(ZEROS + (1 << 20))), Ok(()));

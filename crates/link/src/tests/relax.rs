@@ -161,8 +161,8 @@ fn entries_that_passes_have_changed_are_read() {
         &[code(text, vec![(3, REX_GOTPCRELX, 1, -4)])],
         &[OUTSIDE],
     );
-    type Change = fn(&mut Graph<'_>, SectionId);
-    let changes: [(bool, Change); 5] = [
+    type GraphChange = fn(&mut Graph<'_>, SectionId);
+    let changes: [(bool, GraphChange); 5] = [
         (true, |_, _| {}),
         (false, |graph, got| {
             let other = graph

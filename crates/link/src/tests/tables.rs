@@ -42,7 +42,7 @@ impl MemoryManager for Here {
     type Finalized = ();
     type Error = Error;
 
-    async fn allocate(&self, _: &[SegmentRequest; 3], _: Reach) -> Result<((), SegmentAddrs)> {
+    async fn allocate(&self, _: &[SegmentRequest; 3], _: ImageReach) -> Result<((), SegmentAddrs)> {
         Ok(((), ADDRS))
     }
 

@@ -5,7 +5,7 @@
 //! where a function keeps its caller's registers, nor whether live-outs were looked for at all. The
 //! flat layout does, and was never part of a released LLVM. Approach: it is checked once, whole, as
 //! the others are, and read through the same [`StackMap`](super::StackMap) and
-//! [`Record`](super::Record); what it says more is in [`Frame`],
+//! [`Record`](super::Record); what it says more is in [`FlatFrame`],
 //! [`Record::reserved`](super::Record::reserved) and
 //! [`Record::has_live_out_info`](super::Record::has_live_out_info). [`FlatWriter`] makes a flat map
 //! of one of any version. Invariants: the arrays stand in their order and touch; every location was
@@ -45,7 +45,7 @@
 #[cfg(test)]
 mod tests;
 
-pub use crate::arrays::{Frame, FrameRegister, FrameRegisters};
+pub use crate::arrays::{FlatFrame, FrameRegister, FrameRegisters};
 pub use crate::flat_writer::{FlatFunction, FlatRecord, FlatWriter};
-pub use crate::map::Frames;
+pub use crate::map::FlatFrames;
 pub use crate::version::{Dialect, VersionTwo};

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::testing::{MapSpec, RecordSpec, constant, constant_index, indirect, map, record, reg};
 use super::super::{
-    Endian, LiveOut, Location, OwnedMaps, Place, StackMap, StackMaps, StackSize, Version, VersionTwo,
+    Endian, LiveOut, Location, LocationKind, OwnedMaps, StackMap, StackMaps, StackSize, Version, VersionTwo,
 };
 use super::{Dialect, FlatFunction, FlatRecord, FlatWriter, FrameRegister};
 use crate::addr::{ByteOffset, DwarfReg, FnOffset, Len, RecordId};
@@ -758,5 +758,5 @@ fn a_location_that_says_no_size_has_none() {
     let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
     let first: Location = maps.records().next().unwrap().locations().next().unwrap();
     assert_eq!(first.size, 0);
-    assert!(matches!(first.place, Place::Register { .. }));
+    assert!(matches!(first.place, LocationKind::Register { .. }));
 }

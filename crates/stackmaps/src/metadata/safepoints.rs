@@ -14,7 +14,7 @@ use core::ops::Range;
 use super::gc_map::{GcMap, RootKind};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::error::{Error, Result};
-use crate::{Location, Place, Record, StackMap, StackMaps, StackSize, Statepoint};
+use crate::{Location, LocationKind, Record, StackMap, StackMaps, StackSize, Statepoint};
 
 /// The memory of the stack that is walked: words of 8 bytes in the order of the machine that runs
 /// it.
@@ -247,8 +247,8 @@ fn references(statepoint: &Statepoint<'_>, record: &Record<'_>, sp: DwarfReg) ->
     };
     // A null reference is a constant: nothing to visit.
     let slot = |location: Location| match location.place {
-        Place::Indirect { reg, offset } if reg == sp => Ok(Some(offset)),
-        Place::Constant { .. } | Place::ConstantIndex { .. } => Ok(None),
+        LocationKind::Indirect { reg, offset } if reg == sp => Ok(Some(offset)),
+        LocationKind::Constant { .. } | LocationKind::ConstantIndex { .. } => Ok(None),
         _ => Err(refused(location)),
     };
     let mut roots = Vec::new();
@@ -268,7 +268,7 @@ fn references(statepoint: &Statepoint<'_>, record: &Record<'_>, sp: DwarfReg) ->
     }
     for location in statepoint.slots() {
         match location.place {
-            Place::Direct { reg, offset } if reg == sp => add(pointer(offset, None)),
+            LocationKind::Direct { reg, offset } if reg == sp => add(pointer(offset, None)),
             _ => return Err(refused(location)),
         }
     }

@@ -24,7 +24,9 @@ use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::objects as compiled;
 use crate::memory::testing::process::{deny, in_child};
 use crate::memory::testing::{Call, FailingMemory};
-use crate::memory::{Alias, Arena, CodeMemory, Placed, ProcMem, Reach, SegmentKind, SegmentNeed, Toggle};
+use crate::memory::{
+    Alias, Arena, CodeMemory, PlacedSegments, ProcMem, Reach, SegmentKind, SegmentNeed, Toggle,
+};
 use crate::publish::{NeverStopped, SingleThreaded, World};
 use crate::sequence::{Sequence, Target, arg, result};
 use crate::site::{EntrySpec, Module, Site};
@@ -104,7 +106,7 @@ struct Entries {
     memory: Arc<FailingMemory<Alias>>,
     names: Vec<String>,
     start: CodeAddr,
-    _placed: Placed,
+    _placed: PlacedSegments,
 }
 
 /// The distance between two of them.

@@ -11,10 +11,10 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
 use crate::deopt::ExitStubs;
-use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
+use crate::engine::{Engine, ExitCode, ExitRequest, ExitResumption, Exits, Receipt, Role};
 use crate::error::Result;
 use crate::memory::testing::process::{End, end_of_child, in_child};
-use crate::publish::{Attached, GracePeriod, NeverStopped, Rest};
+use crate::publish::{Attached, GracePeriod, NeverStopped, QuiescentState};
 use crate::sequence::{Sequence, Target, result};
 use crate::site::{Module, ModuleId, Site};
 use patchpoint_asm::backend_of;
@@ -108,7 +108,7 @@ fn stubs_are_freed_after_the_reports_that_they_need() {
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
     handle.checkpoint();
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 1);
-    drop(handle.offline(Rest::Checkpoint));
+    drop(handle.offline(QuiescentState::Checkpoint));
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
     handle.quiescent();
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 1);
@@ -329,7 +329,7 @@ unsafe impl Exits for Slow {
         self.exit_stubs.handles(role)
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
         self.exit_stubs.bound(site, role, resumption)
     }
 

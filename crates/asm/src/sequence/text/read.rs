@@ -10,7 +10,7 @@ use core::str::FromStr;
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::{OnReturn, RegSet};
 
-use super::operand::{Mem, Operand, Part, Source, Target};
+use super::operand::{Mem, Operand, OperandPart, Source, Target};
 use super::{CONDITIONS, Sequence};
 use crate::error::{Error, Result};
 use crate::op::{Cond, Extension, Label, Width};
@@ -319,7 +319,7 @@ impl<'t> Reader<'t> {
         if self.take("(") {
             let operand = self.operand(OPERAND)?;
             self.need(")", "`)`")?;
-            return Ok(Source::Part(Part {
+            return Ok(Source::Part(OperandPart {
                 operand,
                 width,
                 extension,

@@ -5,12 +5,12 @@
 pub(in crate::link) struct Check {
     text: String,
     /// Where in the text each of its lines begins, and its place there. There is at least one.
-    pieces: Vec<(usize, Place)>,
+    pieces: Vec<(usize, TextPosition)>,
 }
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::link) struct Place {
+pub(in crate::link) struct TextPosition {
     pub(in crate::link) line: usize,
     pub(in crate::link) column: usize,
 }
@@ -27,10 +27,10 @@ impl Check {
     }
 
     /// Where a byte of the text stands in the file.
-    pub(in crate::link) fn place(&self, at: usize) -> Place {
+    pub(in crate::link) fn place(&self, at: usize) -> TextPosition {
         let piece = self.pieces.iter().rev().find(|(start, _)| *start <= at);
-        let (start, place) = piece.copied().unwrap_or((0, Place { line: 1, column: 1 }));
-        Place {
+        let (start, place) = piece.copied().unwrap_or((0, TextPosition { line: 1, column: 1 }));
+        TextPosition {
             line: place.line,
             column: place.column + at.saturating_sub(start),
         }
@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, names: &[&str]) -> Vec<Check> {
             text: String::new(),
             pieces: Vec::new(),
         });
-        let place = Place {
+        let place = TextPosition {
             line: number,
             column: column + (rest.len() - rest.trim_start().len()) + 1,
         };
