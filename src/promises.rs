@@ -1,7 +1,7 @@
 //! Every promise of a runtime's, once as a safe call, which must not compile, and once as an
 //! `unsafe` one, which must.
 //!
-//! The table on the crate's front page says what is promised. Here each function of it stands with
+//! The table on the crate's front page says what is promised. Here each function of it comes with
 //! the arguments that it takes, so that it cannot become safe unnoticed. Both examples are made of
 //! the same text: the first can only fail for want of `unsafe`.
 

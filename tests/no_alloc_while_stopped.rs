@@ -159,13 +159,13 @@ fn exercise(ask: Option<StrategyChoice>) -> Arc<Watch> {
     let sites: Vec<_> = module.sites().filter(|site| site.id().get() == 78).collect();
     assert_eq!(sites.len(), 2);
     engine.patch_site(&sites[0], &cache(1)).unwrap();
-    // In a stub, twice, so that one is given back; both sites in one transaction.
+    // In a stub, twice, so that one is freed; both sites in one transaction.
     engine.patch(78, &cache(4)).unwrap();
     let with_stubs = engine.stub_stats().slots;
     engine.patch(78, &cache(5)).unwrap();
     engine.patch(78, &cache(1)).unwrap();
     assert_eq!(engine.stub_stats().slots, with_stubs - 2);
-    // Refused in the stopped world: the transaction was prepared for what stood there before.
+    // Refused in the stopped world: the transaction was prepared for what was there before.
     let stale = engine.plan(78, &cache(2)).unwrap();
     engine.restore(78).unwrap();
     let stopped = watch.stops.load(Ordering::Relaxed);

@@ -146,7 +146,7 @@ impl Lab {
             (self.status(OTHER), self.call(OTHER, 5)),
             (Status::Patched, 5 + OTHER_ADDS)
         );
-        // Resumed with what stood there.
+        // Resumed with the instructions that were there.
         assert_eq!(self.call(FALLS, 5), 5 + FALLS_ADDS);
         let done = &self.done;
         let count = |count: &AtomicU64| count.load(Ordering::SeqCst);

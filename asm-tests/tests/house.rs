@@ -187,7 +187,7 @@ fn is_of_tests(name: &str) -> bool {
     matches!(name, "tests" | "testing" | "fuzzing")
 }
 
-/// The sources of a module, each with how many `super` lead from there to the crate's root.
+/// The sources of a module, each with how many `super` it takes from there to the crate's root.
 fn collect(path: &Path, depth: usize, files: &mut Vec<(PathBuf, usize)>) {
     if !path.is_dir() {
         files.push((path.to_owned(), depth));
@@ -385,7 +385,7 @@ fn that_name_architectures(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The files that the page names: those of a table's row, in the room that stands in it or above
+/// The files that the page names: those of a table's row, in the room named in it or above
 /// it.
 fn on_the_page(page: &str) -> BTreeSet<String> {
     let mut files = BTreeSet::new();

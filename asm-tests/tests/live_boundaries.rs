@@ -1,6 +1,7 @@
 //! Live sites changed while a thread is parked at each instruction boundary of the site and of the
-//! stub that it led to: what that thread's call returns, and what the next one does. On x86-64
-//! alone, where a thread can step itself: elsewhere that takes a debugger, and an emulator is none.
+//! stub that it branched to: what that thread's call returns, and what the next one does. On x86-64
+//! alone, where a thread can step itself: on the others that takes a debugger, and an emulator is
+//! none.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::collections::BTreeSet;
@@ -149,7 +150,7 @@ impl SiteForm {
     }
 }
 
-/// Where the patchable jump leads, with where it is, if it is a jump. No nop before it holds its
+/// The patchable jump's target and its own address, if it is a jump. No nop before it holds its
 /// first byte.
 fn patchable_jump(site: &Site) -> Option<(u64, u64)> {
     let bytes = site.read().unwrap();

@@ -73,7 +73,7 @@ fn learn<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
     )
 }
 
-/// Caches that never give up and never wait.
+/// Caches that never stop learning and never wait.
 fn patient() -> CachesBuilder {
     Caches::builder().policy(Chain {
         limit: 8,

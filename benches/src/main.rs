@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "latency")]
         Benchmark::Latency { json } => split(json),
         #[cfg(target_os = "linux")]
-        Benchmark::Remote { json, role } => elsewhere(json, role.as_deref()),
+        Benchmark::Remote { json, role } => remote(json, role.as_deref()),
     };
     match done {
         Ok(code) => code,
@@ -229,7 +229,7 @@ fn split(json: Option<PathBuf>) -> Result<ExitCode, String> {
 }
 
 #[cfg(target_os = "linux")]
-fn elsewhere(json: Option<PathBuf>, role: Option<&str>) -> Result<ExitCode, String> {
+fn remote(json: Option<PathBuf>, role: Option<&str>) -> Result<ExitCode, String> {
     if role == Some(benches::remote::AS_EXECUTOR) {
         return benches::remote::execute()
             .map(|()| ExitCode::SUCCESS)

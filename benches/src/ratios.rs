@@ -181,7 +181,7 @@ fn alias_commit() -> Row {
     )
 }
 
-/// Sites in a JIT's memory, one on each page, and the bytes that stand there.
+/// Sites in a JIT's memory, one on each page, and the bytes that are there.
 fn foreign_sites(engine: &Engine, ask: StrategyChoice) -> (Module, Vec<Site>) {
     let code = Copies::new(engine, SITES, STRIDE).adopt(engine, ask).unwrap();
     // SAFETY: what is told is true of the object's code, or refused.
@@ -190,7 +190,7 @@ fn foreign_sites(engine: &Engine, ask: StrategyChoice) -> (Module, Vec<Site>) {
     (module, sites)
 }
 
-/// What stands in a site, to be written there once more.
+/// What a site holds, to be written there once more.
 fn installed(site: &Site) -> Vec<u8> {
     // SAFETY: the site's code stays mapped.
     unsafe { pages::read(site.addr().get(), RESERVED) }
@@ -227,7 +227,7 @@ fn toggle_commit() -> Row {
         time(|| {
             // SAFETY: the page is the measurement's and nothing runs there.
             unsafe { pages::protect(page, PAGE, true) };
-            // SAFETY: read-write now; the bytes are those that stand there.
+            // SAFETY: read-write now; the bytes are those that are there already.
             unsafe { pages::copy(at, &bytes) };
             // SAFETY: as above.
             unsafe { pages::protect(page, PAGE, false) };

@@ -114,7 +114,7 @@ fn some(programs: &[Program], threads: usize, host: &Host, found: &mut Findings)
     let differences = std::thread::scope(|scope| {
         let start = |thread: usize| {
             let (runtime, expected) = (&runtime, &expected);
-            // Each thread begins elsewhere.
+            // Each thread begins at another one.
             let first = thread * programs.len() / threads;
             scope.spawn(move || on_patched(runtime, thread as u32, programs, expected, first))
         };

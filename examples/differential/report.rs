@@ -80,9 +80,9 @@ fn report(config: Config, found: &Findings) {
     number("entries retracted", |tally| tally.retracted);
     number("entries refused", |tally| tally.refused);
     number("assumptions broken", |tally| tally.counts.breaks);
-    number("functions given up", |tally| tally.counts.retired);
+    number("functions retired", |tally| tally.counts.retired);
     number("frames left, invalidated", |tally| tally.counts.left);
-    number("frames left, rare case", |tally| tally.counts.gave_up);
+    number("frames left, rare case", |tally| tally.counts.rare_exits);
     println!("{} differences", found.differences.len());
 }
 

@@ -48,7 +48,7 @@ impl Report {
     /// The bytes of the function's sites.
     pub(crate) fn bytes(&self, function: &Function) {
         for site in function.sites() {
-            println!("  {site:?} now leads to its exit stub");
+            println!("  {site:?} now goes to its exit stub");
             for line in disassemble(
                 site.module().arch(),
                 site.addr(),

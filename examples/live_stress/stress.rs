@@ -282,7 +282,7 @@ struct Writer {
     totals: Totals,
     engine: Engine,
     host: Host,
-    /// What LLVM's calls, where it has left some, and those of sequences lead to.
+    /// The target of LLVM's calls, where it has left some, and of those of sequences.
     callee: CodeAddr,
     slow: CodeAddr,
     next: u64,

@@ -99,7 +99,7 @@ fn costs(runtime: &Runtime) {
         &figures.tier_ups,
     );
     line("times an assumption broke", &figures.breaks);
-    line("functions given up for other reasons", &figures.retired);
+    line("functions retired for other reasons", &figures.retired);
     line("times a class changed", &figures.retractions);
     println!("  {:>6} frames left in the middle", figures.counts().left);
     if let Some(tiers) = runtime.tiers() {

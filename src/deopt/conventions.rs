@@ -53,7 +53,7 @@ impl From<FlatFrame<'_>> for ToldFrame {
     }
 }
 
-/// How a frame pointer leads to the frame address.
+/// How the frame address is found from a frame pointer.
 enum FrameBase {
     /// It is so far below.
     Above(i64),

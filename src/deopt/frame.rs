@@ -23,8 +23,8 @@ use crate::stackmap::{Location, LocationKind, Locations};
 /// of the site's record.
 ///
 /// What is written here is what the code finds when the frame is resumed or continued. Addresses of
-/// [`Direct`](LocationKind::Direct) and [`Indirect`](LocationKind::Indirect) locations are always computed from
-/// the registers as they were at the site.
+/// [`Direct`](LocationKind::Direct) and [`Indirect`](LocationKind::Indirect) locations are always
+/// computed from the registers as they were at the site.
 pub struct Frame<'f> {
     pub(super) captured: Registers<'f>,
     pub(super) site: SiteContext<'f>,

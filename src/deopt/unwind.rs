@@ -114,7 +114,7 @@ pub(super) struct UnwindRow {
 
 impl UnwindInfo {
     /// Reads the bytes of an `.eh_frame` section of this machine's code, as they were relocated to
-    /// stand at `addr`. They are copied; nothing need be at that address.
+    /// are at `addr`. They are copied; nothing need be at that address.
     ///
     /// # Errors
     /// The bytes are not such a section.
@@ -361,7 +361,7 @@ impl UnwindRow {
         Ok(())
     }
 
-    /// Refuses a function that saved a register which leaving its frame would not give back.
+    /// Refuses a function that saved a register which leaving its frame would not restore.
     pub(super) fn check_saved(&self, is_restored: impl Fn(DwarfReg) -> bool) -> Result<()> {
         match self.saved.iter().find(|(reg, _)| !is_restored(*reg)) {
             Some((reg, _)) => {

@@ -1,10 +1,10 @@
 //! Unwind information for out-of-line code: its frame is that of the site's function; but what
-//! stands between a call and its callee has the frame with which a function starts.
+//! is between a call and its callee has the frame with which a function starts.
 //!
-//! Stubs and exit stubs run in the frame of the function whose site leads there, so its caller is
-//! found by the rules that hold at the site; where these count from the stack pointer, by as much
-//! further as the code has lowered it, and where the function has not saved its link register, from
-//! where the code has stored that.
+//! Stubs and exit stubs run in the frame of the function whose site branches there, so its caller
+//! is found by the rules that hold at the site; where these count from the stack pointer, by as
+//! much further as the code has lowered it, and where the function has not saved its link register,
+//! from where the code has stored that.
 
 use alloc::vec::Vec;
 

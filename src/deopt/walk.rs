@@ -1,7 +1,7 @@
 //! The compiled frames above the one in which a handler was called.
 //!
 //! Problem: a collector must find every reference on the stack, and a deoptimizer the frames that
-//! called the one it gives up. Approach: from the captured registers, the unwind information of
+//! called the one it leaves. Approach: from the captured registers, the unwind information of
 //! each function tells where the caller's registers are, and the return address which record
 //! describes the caller's values. Registers that a callee saved are known with the place where they
 //! were saved, so that a moved reference can be written back.
@@ -165,7 +165,7 @@ impl<'w> Callers<'w> {
         let unwind = unwind.ok_or(Error::UnwindMissing { pc: executing })?;
         let row = unwind.row(executing)?;
         let of = |reg: DwarfReg| self.registers.get(&reg).map(|known| known.value);
-        // SAFETY: the frame is one of those above a frame that stands at a registered site; its module's unwind
+        // SAFETY: the frame is one of those above a frame that is at a registered site; its module's unwind
         // information, for which the runtime vouched, describes it.
         let frame = unsafe { row.frame(&of) }?;
         // SAFETY: as above.

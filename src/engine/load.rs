@@ -370,7 +370,7 @@ impl Engine {
         let strategy = |area: &CodeArea| area.memory().strategy();
         let allocates = |area: &&CodeArea| strategy(area) == Strategy::Toggle;
         match areas.iter().find(allocates) {
-            // protection: no-toggle-while-threads-stand-anywhere
+            // protection: no-toggle-while-threads-are-stopped-anywhere
             Some(area) if self.shared.stops_anywhere => Err(Error::MemoryAllocates {
                 range: area.range(),
                 strategy: strategy(area).name(),
@@ -404,8 +404,8 @@ fn recorded(resolved: &image::Resolved<'_>, id: CallIds<'_>) -> Vec<CallSpec> {
     calls.into_iter().filter_map(spec).collect()
 }
 
-/// The engine's arena as the memory of a link that may fail by the engine's errors, such as those of
-/// a lookup.
+/// The engine's arena as the memory of a link that may fail by the engine's errors, such as those
+/// of a lookup.
 struct Loading<'a>(&'a Arena);
 
 impl MemoryManager for Loading<'_> {
@@ -489,13 +489,13 @@ impl<'e> Registration<'e> {
 
     /// Makes the patchpoints and entry sites of the module live: they are changed while threads
     /// execute them, and no thread is stopped for it. Registering arms them: every one is rewritten
-    /// once as nops around a patchable jump that is a nop, or where LLVM's call stood a jump to
+    /// once as nops around a patchable jump that is a nop, or, where LLVM's call was, a jump to
     /// that call in a stub, so that the code does what it did. [`restore`](Engine::restore) puts
-    /// this form back; the bytes that stood there before do not come back, nor does unregistering
+    /// this form back; the bytes that were there before do not come back, nor does unregistering
     /// write them.
     ///
-    /// A call site is armed, too, if its distance cannot be exchanged by one store: it is led to a
-    /// jump of its own in a stub, which can.
+    /// A call site is armed, too, if its distance cannot be exchanged by one store: it is
+    /// retargeted to a jump of its own in a stub, which can.
     ///
     /// Shadows and marked sites are not armed, and a change of one is refused with
     /// [`Error::ShadowNotArmed`].
@@ -506,7 +506,7 @@ impl<'e> Registration<'e> {
     /// then.
     ///
     /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub. What
-    /// leads backtraces through it is in [`observe`](crate::observe).
+    /// takes backtraces through it is in [`observe`](crate::observe).
     pub fn live(mut self) -> Self {
         self.live = true;
         self

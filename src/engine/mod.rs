@@ -7,18 +7,19 @@
 //! checks, so that everything that can be refused has been; [`Prepared::commit`] stops the world,
 //! compares, writes, publishes and reads back.
 //!
-//! Invariants: what the engine believes to stand in a site is compared with what does before it is
-//! overwritten; a site that is invalidated stays so; offsets to which a return address may point
-//! stay instruction boundaries followed by nops only; a stub is given back only when nothing leads
-//! or returns to it.
+//! Invariants: what the engine believes a site to hold is compared with what it does hold before it
+//! is overwritten; a site that is invalidated stays so; offsets to which a return address may point
+//! stay instruction boundaries followed by nops only; a stub is freed only when nothing branches or
+//! returns to it.
 //!
-//! Sites of live modules are changed without a stop, see `live`; what they led to is freed when
-//! every attached thread has left it, see `retire`.
+//! Sites of live modules are changed without a stop, see `live`; what they branched to is freed
+//! when every attached thread has left it, see `retire`.
 //!
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
 //! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
 //!
-//! In a fork's child every change is refused by [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) before the lock is taken,
+//! In a fork's child every change is refused by
+//! [`memory::Error::EngineForked`](crate::memory::Error::EngineForked) before the lock is taken,
 //! which a thread of the parent may have there for ever. Sites, functions and modules are found as
 //! ever; what is asked of their state is answered unless the lock was held when the child was made
 //! (see the methods).
@@ -237,7 +238,7 @@ impl Engine {
         self.change(iter::once((site.clone(), Change::Restore, IfInvalid::Refuse)))
     }
 
-    /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`],
+    /// Makes every patchpoint and shadow of the function go to the handler of [`Role::Deopt`],
     /// for good. A function that is invalidated already stays as it is.
     ///
     /// # Errors
@@ -247,8 +248,8 @@ impl Engine {
         self.transaction().invalidate(function)?.commit()
     }
 
-    /// Makes the function's entry sites lead to `to`: nobody enters its code any more. One that
-    /// leads there already stays as it is. See [`Transaction::redirect`].
+    /// Makes the function's entry sites jump to `to`: nobody enters its code any more. One that
+    /// jumps there already stays as it is. See [`Transaction::redirect`].
     ///
     /// # Safety
     /// As for [`Transaction::redirect`].
@@ -262,7 +263,7 @@ impl Engine {
         unsafe { change.redirect(function, to) }?.commit()
     }
 
-    /// Makes one site lead to the handler of [`Role::Deopt`], for good. One that does already stays
+    /// Makes one site go to the handler of [`Role::Deopt`], for good. One that does already stays
     /// as it is.
     ///
     /// # Errors
@@ -323,7 +324,7 @@ impl Engine {
         self.shared.table.read().modules().cloned().collect()
     }
 
-    /// What stands in a site. One that is not registered with this engine has not been changed by
+    /// What a site holds. One that is not registered with this engine has not been changed by
     /// it. In a fork's child whose parent was changing sites, [`Status::Lost`]: it is not known.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
@@ -366,7 +367,7 @@ impl Engine {
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
-    /// How many bytes of stubs and exit stubs of the site have been given back since it was
+    /// How many bytes of stubs and exit stubs of the site have been freed since it was
     /// registered. 0 in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
@@ -400,13 +401,13 @@ impl Engine {
         ThreadHandle::new(&self.shared.epochs)
     }
 
-    /// Gives back the stubs that nothing leads to any more and that every attached thread has since
+    /// Frees the stubs that nothing branches to any more and that every attached thread has since
     /// left, as [its reports](ThreadHandle) say. Returns how many there were. Nothing waits: a stub
-    /// that was retired since the last call is given back by the next one after the reports, at the
+    /// that was retired since the last call is freed by the next one after the reports, at the
     /// earliest. A call that finds such stubs makes every core serialize, once.
     ///
     /// Only stubs of [live](Registration::live) modules: threads that execute others need not be
-    /// attached. What is [retired](Self::retired) of those, stubs with calls, is given back by
+    /// attached. What is [retired](Self::retired) of those, stubs with calls, is freed by
     /// [`reclaim`](Self::reclaim).
     ///
     /// # Errors
@@ -431,7 +432,7 @@ impl Engine {
         })
     }
 
-    /// The stubs that nothing leads to any more but in which, or in whose callees, threads may
+    /// The stubs that nothing branches to any more but in which, or in whose callees, threads may
     /// still be: what to ask about before [`reclaim`](Self::reclaim). None in a fork's child whose
     /// parent was changing sites.
     #[must_use]
@@ -446,7 +447,7 @@ impl Engine {
             .collect()
     }
 
-    /// Gives back the stubs that nothing leads to any more but into which a callee could have
+    /// Frees the stubs that nothing branches to any more but into which a callee could have
     /// returned. Returns how many there were. Stubs that the proof does not cover are kept, and
     /// stubs in which an exit resumes that it does not cover.
     ///
@@ -475,7 +476,7 @@ impl Engine {
     /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`](crate::memory::Error::NoGracePeriod) for a proof that was found
     /// by asking threads rather than promised.
     pub fn unregister(&self, module: Module, grace_period: &GracePeriod) -> Result<()> {
-        // What was found out about some ranges says nothing of a module, to which its functions still lead.
+        // What was found out about some ranges says nothing of a module, to which its functions still refer.
         // protection: unregister-needs-a-promise
         if let Some(area) = module.areas().first().filter(|_| !grace_period.is_promise()) {
             return Err(Error::Memory(crate::memory::Error::NoGracePeriod {
@@ -542,14 +543,14 @@ impl Shared {
         if self.observers.any() {
             self.observers.tell(&Event::Unregistered { module });
         }
-        // A slot that is refused does not keep the others from being given back.
+        // A slot that is refused does not keep the others from being freed.
         let freed = slots
             .into_iter()
             .map(|(_, slot)| self.stubs.free(slot, grace_period));
         Ok(freed.fold(Ok(()), memory::Result::and)?)
     }
 
-    /// Notes and tells that retired code is about to be given back.
+    /// Notes and tells that retired code is about to be freed.
     fn let_go(&self, states: &mut States, retired: &[RetiredCode]) {
         for retired_code in retired {
             states.note_reclaimed(retired_code.owner().site, retired_code.slot());
@@ -580,7 +581,7 @@ impl Shared {
         }
     }
 
-    /// Gives back what was allocated for a change that was not made: nothing has ever led to it.
+    /// Frees what was allocated for a change that was not made: nothing has ever branched to it.
     fn release(&self, exit_stubs: Vec<ExitStub>, stub: Option<Box<Stub>>) {
         let slots = exit_stubs
             .into_iter()

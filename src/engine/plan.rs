@@ -42,7 +42,7 @@ impl fmt::Display for Prepared<'_> {
     }
 }
 
-/// One site: a line with its address, ID, reserved length and slack, then what stands there and
+/// One site: a line with its address, ID, reserved length and slack, then what it holds and
 /// what will.
 fn show(f: &mut fmt::Formatter<'_>, item: &Item, part: &Part, sides: [(&str, &[u8]); 2]) -> fmt::Result {
     let (reserved, used) = (item.site.reserved().get(), item.used.get());

@@ -202,8 +202,8 @@ pub enum Error {
         "the call of {callee} at {at} is in no function: give the code that has it a symbol of type function"
     )]
     CallOutsideFunctions { callee: String, at: CodeAddr },
-    /// A call that is to be a site cannot be led elsewhere.
-    #[error("{site} cannot be led elsewhere: {why}")]
+    /// A call that is to be a site cannot be retargeted.
+    #[error("{site} cannot be retargeted: {why}")]
     CallFixed { site: Box<SiteName>, why: &'static str },
     /// No call of the function has been recorded.
     #[error("no call of {function:?} is a site: ask for it by name when the code that calls it is loaded")]
@@ -223,16 +223,16 @@ pub enum Error {
     ResultNotRegister { site: Box<SiteName>, found: stackmap::LocationKind },
     /// The reserved bytes do not decode, or an instruction straddles their end.
     #[error(
-        "{site} reserves {}, and no whole instructions stand there ({why}): is the reserved length right?", bytes(.reserved))]
+        "{site} reserves {}, and no whole instructions are there ({why}): is the reserved length right?", bytes(.reserved))]
     SiteUndecodable { site: Box<SiteName>, reserved: Len, why: String },
     /// The reserved bytes of a patchpoint hold something that LLVM does not put there.
-    #[error("{site} reserves {}, and not just LLVM's call and nops stand there: is the reserved length right?", bytes(.reserved))]
+    #[error("{site} reserves {}, and not just LLVM's call and nops are there: is the reserved length right?", bytes(.reserved))]
     NotLlvmPatchpoint { site: Box<SiteName>, reserved: Len },
     /// The bytes of an entry site are not all nops.
     #[error(
-        "{site} reserves {}, and not just nops stand there: reserve them with \"patchable-function-entry\"", bytes(.reserved))]
+        "{site} reserves {}, and not just nops are there: reserve them with \"patchable-function-entry\"", bytes(.reserved))]
     EntryNotNops { site: Box<SiteName>, reserved: Len },
-    /// Other code runs before an entry site, or leads there: the registers are not as a call has
+    /// Other code runs before an entry site, or branches there: the registers are not as a call has
     /// left them.
     #[error(
         "entry {site} is not at its function's entry: the instruction at {at} {why}; leave out `EntrySpec::at`, or promise what holds there by `EntrySpec::promised_at`"
@@ -358,7 +358,7 @@ pub enum Error {
     )]
     ShadowNotArmed { site: Box<SiteName> },
     /// A sequence that refuses a stub was given to a live site.
-    #[error("{site} is live, where sequences stand in stubs, and this one refuses to: drop `in_place_only`")]
+    #[error("{site} is live, where sequences are in stubs, and this one refuses to: drop `in_place_only`")]
     LiveInPlace { site: Box<SiteName> },
     /// An exit stub was asked for code of another architecture than the host's.
     #[error(
@@ -399,9 +399,9 @@ pub enum Error {
         "site {id} at {addr}: the frame can be left with a stack pointer of {lowest:#x} or above, a multiple of 8, not {found:#x}; enter code that makes its own room below"
     )]
     FrameStackPointer { id: RecordId, addr: CodeAddr, lowest: u64, found: u64 },
-    /// The frame cannot be left elsewhere while a shadow stack is active.
+    /// The frame cannot be left to another address while a shadow stack is active.
     #[error(
-        "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame elsewhere; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
+        "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame to another address; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
     )]
     FrameShadowStack { id: RecordId, addr: CodeAddr },
     /// A frame cannot be put in the place of a compiled one.

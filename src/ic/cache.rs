@@ -45,8 +45,8 @@ impl Cache {
         &self.0.site
     }
 
-    /// Its state. In a fork's child whose parent was changing the cache, [`CacheState::Dead`]: it is not
-    /// known.
+    /// Its state. In a fork's child whose parent was changing the cache, [`CacheState::Dead`]: it
+    /// is not known.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.0.look().map_or(CacheState::Dead, |inner| inner.state)

@@ -14,7 +14,7 @@ pub struct Miss<'m, 'f> {
 }
 
 impl<'f> Miss<'_, 'f> {
-    /// The site, if it has a cache; one whose sequence leads to a miss without a cache learns
+    /// The site, if it has a cache; one whose sequence goes to a miss without a cache learns
     /// nothing.
     #[must_use]
     pub fn site(&self) -> Option<&Site> {

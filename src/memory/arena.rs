@@ -150,7 +150,7 @@ impl Arena {
     }
 
     /// Unmaps the chunks in which nothing is placed. Returns how many bytes of address space were
-    /// given back: none in a fork's child.
+    /// freed: none in a fork's child.
     pub fn trim(&self) -> u64 {
         if !self.shared.birth.is_here() {
             return 0;
@@ -231,7 +231,7 @@ fn unit(kind: SegmentKind) -> u64 {
     }
 }
 
-/// Room taken in a chunk; given back when dropped.
+/// Room taken in a chunk; freed when dropped.
 #[derive(Debug)]
 struct TakenRoom {
     chunk: Arc<Chunk>,
@@ -387,7 +387,7 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// [`Error::SystemCall`] when a protection is refused; the room is given back.
+    /// [`Error::SystemCall`] when a protection is refused; the room is freed.
     #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn finalize(self) -> Result<PlacedSegments> {
         for segment in self

@@ -288,7 +288,7 @@ impl Chunk {
         }
         let released = match &self.code.mirror {
             Some(mirror) => mirror.renew(pages).is_ok(),
-            // SAFETY: the pages are in this chunk's reservation and their owner gives them up.
+            // SAFETY: the pages are in this chunk's reservation and their owner frees them.
             None => unsafe { sys::release(pages.start().get(), pages.len()) }.is_ok(),
         };
         if released {

@@ -7,7 +7,7 @@
 //!
 //! **Invariant.** The word stays where it is as long as a counter that names it lives: whoever
 //! hands the address to code keeps the counter as long as the code may run. **Cost.** As an atomic
-//! of one's own; a system call or two per page of shared ones. A shared page is given back with the
+//! of one's own; a system call or two per page of shared ones. A shared page is freed with the
 //! last of its counters.
 
 #![allow(unsafe_code)]

@@ -35,8 +35,8 @@
 //! and `posix_spawn` copy nothing, as they share all memory until the new program starts; so does
 //! `std::process::Command`, unless it has to fork (`pre_exec`, `uid`). In a child every change is
 //! refused at once by [`Error::Forked`](crate::memory::Error::Forked) or
-//! [`Error::EngineForked`](crate::memory::Error::EngineForked), whatever a thread of its parent was doing;
-//! code and handlers run. It may build an engine of its own.
+//! [`Error::EngineForked`](crate::memory::Error::EngineForked), whatever a thread of its parent was
+//! doing; code and handlers run. It may build an engine of its own.
 //!
 //! **Cost.** A write through Alias is a range check, an addition and the copy: no lock, no
 //! allocation.

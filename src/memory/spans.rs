@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_joins_its_neighbours() {
+    fn what_is_freed_joins_its_neighbours() {
         let mut spans = Spans::of(range(0x1000, 0x100));
         let a = spans.take(16, 16, ANYWHERE).unwrap();
         let b = spans.take(16, 16, ANYWHERE).unwrap();

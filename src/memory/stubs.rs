@@ -65,7 +65,7 @@ impl StubSlot {
         self.range
     }
 
-    /// Notes that nothing leads there any more, and that this has been published: a grace period
+    /// Notes that nothing branches there any more, and that this has been published: a grace period
     /// that begins later can be about it.
     #[must_use]
     pub fn retire(self) -> Self {
@@ -104,7 +104,7 @@ pub struct StubStats {
     pub reserved: u64,
     /// Bytes in slots now in use.
     pub in_use: u64,
-    /// Bytes ever given back, over the pool's life.
+    /// Bytes ever freed, over the pool's life.
     pub reclaimed: u64,
     /// Slots now in use.
     pub slots: u64,
@@ -200,7 +200,7 @@ impl StubPool {
         slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot.range()))
     }
 
-    /// Writes the code of a slot that nothing leads to yet.
+    /// Writes the code of a slot that nothing branches to yet.
     ///
     /// # Errors
     ///
@@ -233,9 +233,9 @@ impl StubPool {
         Ok(bytes)
     }
 
-    /// Gives back a slot that no thread is in and nothing leads or returns to.
+    /// Frees a slot that no thread is in and nothing branches or returns to.
     pub(crate) fn discard(&self, slot: StubSlot) {
-        // A slot that cannot be given back, in a fork's child, stays taken.
+        // A slot that cannot be freed, in a fork's child, stays taken.
         let _ = self.give(&slot);
     }
 
@@ -270,7 +270,7 @@ impl StubPool {
     }
 
     /// How much memory stubs use. In a fork's child nothing is counted if a thread of the parent
-    /// was taking or giving back a slot.
+    /// was allocating or freeing a slot.
     #[must_use]
     pub fn stats(&self) -> StubStats {
         let state = self.arena.birth().lock(&self.state);

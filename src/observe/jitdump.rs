@@ -1,4 +1,4 @@
-//! The file from which `perf inject --jit` learns what code stood where, and when (Linux,
+//! The file from which `perf inject --jit` learns what code was where, and when (Linux,
 //! tools/perf/Documentation/jitdump-specification.txt): a header, then a record for each piece of
 //! code with its bytes. Numbers have the machine's byte order.
 

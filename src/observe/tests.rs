@@ -98,7 +98,7 @@ fn the_perf_map_has_a_line_for_each_piece_of_code() {
     assert_eq!(text.lines().count(), expected.len());
 }
 
-/// Makes such a file, and gives it up.
+/// Makes such a file, and abandons it.
 type Attempt<'a> = Box<dyn Fn() -> std::io::Result<()> + 'a>;
 
 /// Where either file would be.
@@ -112,8 +112,8 @@ fn attempts(folder: &Folder) -> [(PathBuf, Attempt<'_>); 2] {
     ]
 }
 
-/// Whoever guesses the names leads nobody by them: neither into another file, nor to where he can
-/// read and change them, nor to where one waits.
+/// Whoever guesses the names misdirects nobody by them: neither into another file, nor to where he
+/// can read and change them, nor to where one waits.
 #[test]
 fn what_others_have_put_there_is_refused() {
     use std::os::unix::fs::{MetadataExt, chown, symlink};
@@ -290,7 +290,7 @@ fn the_marker_can_be_seen_and_holds_nothing() {
     not(all(target_arch = "powerpc64", target_endian = "big"))
 ))]
 #[test]
-fn gdb_forgets_what_is_given_back() {
+fn gdb_forgets_what_is_freed() {
     let gdb = Gdb::new();
     let (engine, module) = watched(gdb.clone());
     // Two stubs of sequences and an exit stub, whatever was armed, and the module.
@@ -309,7 +309,7 @@ fn gdb_forgets_what_is_given_back() {
 
 #[cfg(feature = "backtrace")]
 #[test]
-fn the_unwinder_forgets_what_is_given_back() {
+fn the_unwinder_forgets_what_is_freed() {
     let unwinder = Unwinder::new();
     let (engine, module) = watched(unwinder.clone());
     let told = format!("{unwinder:?}");

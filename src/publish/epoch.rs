@@ -1,13 +1,13 @@
-//! Epochs: knowing that every thread has left code that nothing leads to any more.
+//! Epochs: knowing that every thread has left code that nothing branches to any more.
 //!
-//! Problem: a stub is retired when its site's patchable jump leads elsewhere, but threads may still
-//! be in it, or have return addresses there. Approach (quiescent-state-based reclamation): the
-//! engine counts epochs; a thread reports, at places of its choice, the epoch that it sees there.
-//! Once every attached thread has reported an epoch that began after the stub was retired, and
-//! after every core had serialized, none is in it.
+//! Problem: a stub is retired when its site's patchable jump gets another target, but threads may
+//! still be in it, or have return addresses there. Approach (quiescent-state-based reclamation):
+//! the engine counts epochs; a thread reports, at places of its choice, the epoch that it sees
+//! there. Once every attached thread has reported an epoch that began after the stub was retired,
+//! and after every core had serialized, none is in it.
 //!
-//! A thread reports two things, see [`QuiescentState`]. A report is one load and one store, cheap enough for
-//! the back edge of a loop.
+//! A thread reports two things, see [`QuiescentState`]. A report is one load and one store, cheap
+//! enough for the back edge of a loop.
 //!
 //! Invariants: an epoch is only advanced when the patchable jumps exchanged before are published to
 //! every core, so that a thread that sees the new epoch executes the new patchable jumps; a thread
@@ -62,11 +62,11 @@ impl Attached {
     /// As long as the value exists, for the engine that it is used with: every thread that executes
     /// code of live modules has a [`ThreadHandle`] of the engine, or executes none before the next
     /// use of the value returns; reports are made by the thread's own control flow, not by a signal
-    /// handler that has interrupted compiled code; whoever reports [`QuiescentState::Quiescent`], goes
-    /// offline with it or drops the handle, has no frame of compiled code on the thread's stack,
-    /// nor in a suspended coroutine that it may resume. A thread that is offline executes none of
-    /// the engine's code; if it went offline with [`QuiescentState::Checkpoint`] it does not return into any
-    /// either.
+    /// handler that has interrupted compiled code; whoever reports [`QuiescentState::Quiescent`],
+    /// goes offline with it or drops the handle, has no frame of compiled code on the thread's
+    /// stack, nor in a suspended coroutine that it may resume. A thread that is offline executes
+    /// none of the engine's code; if it went offline with [`QuiescentState::Checkpoint`] it does
+    /// not return into any either.
     #[must_use]
     pub const unsafe fn promise() -> Self {
         Self { private: () }
@@ -118,8 +118,8 @@ pub(crate) struct Passed {
 
 impl Passed {
     /// Whether every thread has reported this at or after the epoch.
-    pub(crate) fn has(self, epoch: u64, rest: QuiescentState) -> bool {
-        match rest {
+    pub(crate) fn has(self, epoch: u64, state: QuiescentState) -> bool {
+        match state {
             QuiescentState::Checkpoint => self.checkpoint >= epoch,
             QuiescentState::Quiescent => self.quiescent >= epoch,
         }
@@ -196,24 +196,24 @@ impl Participant {
     }
 
     #[inline]
-    pub(crate) fn report(&self, rest: QuiescentState) {
+    pub(crate) fn report(&self, state: QuiescentState) {
         let now = self.now();
         self.seen.checkpoint.store(now, Ordering::Release);
-        // protection: epoch-tells-rests-apart
-        if rest == QuiescentState::Quiescent {
+        // protection: epoch-tells-quiescent-states-apart
+        if state == QuiescentState::Quiescent {
             self.seen.quiescent.store(now, Ordering::Release);
         }
     }
 
-    pub(crate) fn offline(&self, rest: QuiescentState) {
+    pub(crate) fn offline(&self, state: QuiescentState) {
         self.seen.checkpoint.store(OFFLINE, Ordering::Release);
-        if rest == QuiescentState::Quiescent {
+        if state == QuiescentState::Quiescent {
             self.seen.quiescent.store(OFFLINE, Ordering::Release);
         }
     }
 
-    pub(crate) fn online(&self, rest: QuiescentState) {
-        self.report(rest);
+    pub(crate) fn online(&self, state: QuiescentState) {
+        self.report(state);
         fence(Ordering::SeqCst);
     }
 }
@@ -247,8 +247,8 @@ impl ThreadHandle {
         }
     }
 
-    /// Reports [`QuiescentState::Checkpoint`]: the program counter is not in compiled code, which is true of
-    /// whatever compiled code calls. One load and one store.
+    /// Reports [`QuiescentState::Checkpoint`]: the program counter is not in compiled code, which
+    /// is true of whatever compiled code calls. One load and one store.
     #[inline]
     pub fn checkpoint(&self) {
         self.participant.report(QuiescentState::Checkpoint);
@@ -261,12 +261,12 @@ impl ThreadHandle {
     }
 
     /// Before blocking: as long as the guard lives the thread executes no compiled code and reports
-    /// nothing, and nobody waits for it. With [`QuiescentState::Checkpoint`] frames of compiled code may be
-    /// on its stack.
+    /// nothing, and nobody waits for it. With [`QuiescentState::Checkpoint`] frames of compiled
+    /// code may be on its stack.
     #[must_use = "the thread is online again when the guard is dropped"]
-    pub fn offline(&mut self, rest: QuiescentState) -> Offline<'_> {
-        self.participant.offline(rest);
-        Offline { handle: self, rest }
+    pub fn offline(&mut self, state: QuiescentState) -> Offline<'_> {
+        self.participant.offline(state);
+        Offline { handle: self, state }
     }
 }
 
@@ -280,13 +280,13 @@ impl fmt::Debug for ThreadHandle {
 #[derive(Debug)]
 pub struct Offline<'h> {
     handle: &'h mut ThreadHandle,
-    rest: QuiescentState,
+    state: QuiescentState,
 }
 
 impl Drop for Offline<'_> {
     fn drop(&mut self) {
         // protection: offline-ends
-        self.handle.participant.online(self.rest);
+        self.handle.participant.online(self.state);
         // What this core has fetched may be older than what the others have published meanwhile.
         // protection: serialize-when-online-again
         serialize();

@@ -94,7 +94,7 @@ impl Publisher {
     }
 
     /// Maintains the instruction cache for code that no thread has executed and that none will
-    /// before a later publication of what leads to it: the first half of
+    /// before a later publication of what branches to it: the first half of
     /// [`publish`](Self::publish).
     ///
     /// # Errors

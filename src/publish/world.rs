@@ -47,8 +47,8 @@ pub unsafe trait World: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// The work has not been called then:
-    /// [`Error::WorldNotStopped`](crate::publish::Error::WorldNotStopped), or another of these errors
-    /// that fits.
+    /// [`Error::WorldNotStopped`](crate::publish::Error::WorldNotStopped), or another of these
+    /// errors that fits.
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
 
     /// What stopped threads do before they execute code again.

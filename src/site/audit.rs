@@ -135,7 +135,7 @@ pub(super) struct FoundSites {
     numbers: HashMap<CallShape, u16>,
     last_shape: Option<(CallShape, u16)>,
     /// Where patchpoints' bytes are that were audited: LLVM's call and nops, which mean the same
-    /// wherever they stand.
+    /// wherever they are.
     patchpoints: HashMap<Vec<u8>, u32>,
     last_patchpoint: Option<(u32, u32)>,
 }
@@ -655,7 +655,7 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     }
 }
 
-/// The bytes are what may stand there. Returns them with the rest of the last instruction: LLVM
+/// The bytes are what may be there. Returns them with the rest of the last instruction: LLVM
 /// promises a shadow its length, not that an instruction ends with it.
 fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u8]> {
     let (site, reserved) = (|| candidate.name(), shape.reserved());

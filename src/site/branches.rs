@@ -8,8 +8,8 @@
 //! function reaches another one's sites, too, where a compiler has split a function in two.
 //! Invariant: the bytes of the sites that remain are entered at the first one, by any branch that
 //! names its target. Cost: linear in the size of the code and in the number of sites. Nothing is
-//! decoded on x86-64 unless a branch into a site may stand there. Patchpoints are passed over: what
-//! stands in them has been audited, and is LLVM's call and nops. In code that consists of little
+//! decoded on x86-64 unless a branch into a site may be there. Patchpoints are passed over: what
+//! is in them has been audited, and is LLVM's call and nops. In code that consists of little
 //! else this is most of the bytes.
 
 use std::ops::Range;
@@ -70,7 +70,7 @@ pub(super) fn into_sites(
     found
 }
 
-/// The first of these branches, which are sorted by target, that leads into a site behind its first
+/// The first of these branches, which are sorted by target, that goes into a site behind its first
 /// byte.
 pub(super) fn first_into(branches: &[DirectBranch], site: &Range<u64>) -> Option<DirectBranch> {
     let after = branches.partition_point(|branch| branch.to.get() <= site.start);

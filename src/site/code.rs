@@ -2,9 +2,9 @@
 //!
 //! Problem: functions may overlap, by aliases, by entries in the middle of others or because a
 //! damaged object says so, and an audit that reads and decodes each from its start to its end takes
-//! the square of what is there. Approach: functions that overlap are one [`OverlapRun`], whose bytes are
-//! read and decoded once for all of them. A function that no other overlaps is read when it is
-//! looked at, and not kept.
+//! the square of what is there. Approach: functions that overlap are one [`OverlapRun`], whose
+//! bytes are read and decoded once for all of them. A function that no other overlaps is read when
+//! it is looked at, and not kept.
 //!
 //! Cost: linear in the functions and in the bytes that one of them has.
 

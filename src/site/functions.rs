@@ -32,7 +32,7 @@ struct Sorted {
 }
 
 /// A tree of the greatest ends of functions, over their numbers: each node is the greater of its
-/// two children, which stand at twice its index and behind that; the leaves are the last half.
+/// two children, which are at twice its index and behind that; the leaves are the last half.
 #[derive(Default)]
 struct LatestEnds(Box<[u64]>);
 

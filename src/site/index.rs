@@ -1,7 +1,7 @@
 //! From a number to places: the table behind each lookup of a [`SiteTable`](super::SiteTable).
 //!
 //! Problem: what is looked for is one number of a million, and a lookup does little but wait for
-//! memory. Approach: one array of entries with their numbers, in which those of a number stand from
+//! memory. Approach: one array of entries with their numbers, in which those of a number are from
 //! its home on, a place that a hash chooses, up to the next vacant entry. Homes are the beginnings
 //! of cache lines, so that mostly one line is waited for. Invariant: between the home of an entry
 //! and the entry itself none is vacant, so that those of a line which are vacant are its last.
@@ -52,7 +52,7 @@ impl IndexEntry {
 /// How many entries a line has.
 const LINE: usize = 4;
 
-/// Entries that stand in one cache line.
+/// Entries that share a cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct IndexLine {
@@ -66,7 +66,7 @@ impl IndexLine {
         places: [SitePlace::VACANT; LINE],
     };
 
-    /// The entries with a number: a bit for each. A processor guesses badly where a number stands,
+    /// The entries with a number: a bit for each. A processor guesses badly where a number is,
     /// so none is asked for before all have been looked at. Vacant ones have a number, too.
     #[inline]
     fn with(&self, number: u64) -> u32 {
@@ -111,7 +111,7 @@ impl Index {
     fn home(&self, number: u64) -> usize {
         let [mask, factor] = self.secret;
         // Numbers at equal distances still are so after the first time, by some factors in a few crowds.
-        // protection: numbers-stand-in-no-crowds
+        // protection: numbers-form-no-clusters
         let hash = folded_product(folded_product(number ^ mask, factor), 0x9e37_79b9_7f4a_7c15);
         // Less than the number of lines.
         ((u128::from(hash) * self.lines.len() as u128) >> 64) as usize
@@ -251,7 +251,7 @@ impl Index {
         }
     }
 
-    /// Vacates an entry, to which one behind is moved that may stand there; and so on with that
+    /// Vacates an entry, to which one behind is moved that may be there; and so on with that
     /// one's.
     fn close(&mut self, at: usize) {
         let (mut gap, mut next) = (at, at);
@@ -260,7 +260,7 @@ impl Index {
             let Some(entry) = self.entry(next).filter(|entry| !entry.is_vacant()) else {
                 break;
             };
-            // How far it stands behind its home, and how far behind the gap.
+            // How far it is behind its home, and how far behind the gap.
             let behind = |from: usize| self.wrapped(next + self.capacity() - from);
             // protection: indexes-have-no-gaps
             if behind(self.home(entry.number) * LINE) >= behind(gap) {
@@ -325,8 +325,8 @@ mod tests {
 
     /// Numbers mostly follow each other, in steps of one size.
     #[test]
-    fn entries_stand_near_their_homes_whatever_the_secret_is() {
-        // By the whole parts of 2^64 numbers that follow each other would stand in a few crowds.
+    fn entries_are_near_their_homes_whatever_the_secret_is() {
+        // By the whole parts of 2^64 numbers that follow each other would form a few clusters.
         let factors = [2, 3, 5, 7].map(|parts| (u64::MAX / parts + (1 << 44)) | 1);
         let steps = [1, 8, 12, 4096, 1 << 33];
         for (factor, step) in factors
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_no_more_than_was_said_and_gives_it_back() {
+    fn it_takes_no_more_than_was_said_and_frees_it() {
         let mut index = Index::default();
         assert_eq!(index.get(3), None);
         for number in 0..10_000 {

@@ -57,7 +57,7 @@ pub(super) struct Sites {
     /// Of a module that is spread over more than 4 GiB: further bases, each with the number of the
     /// first site for which it holds.
     bases: Box<[(u32, CodeAddr)]>,
-    /// Most modules have one or two, which stand here.
+    /// Most modules have one or two, which are inline.
     forms: SmallVec<[SiteForm; 2]>,
     /// The IDs of entry sites.
     pub(super) entry_ids: Box<[RecordId]>,
@@ -231,7 +231,7 @@ impl Sites {
 #[inline]
 fn behind(all: &[KeptSite], first: u32) -> &[KeptSite] {
     let behind = all.get(first as usize..);
-    behind.expect("a granule leads to one of its module's sites")
+    behind.expect("a granule names one of its module's sites")
 }
 
 /// How many of these sites, which are in ascending order and count from `base`, start at an address

@@ -85,7 +85,7 @@ pub(crate) struct ModuleParts {
     pub(crate) live: bool,
     /// The engine that it is registered with.
     pub(crate) owner: Arc<Owner>,
-    /// The memory of code that the engine loaded, which is given back with the module.
+    /// The memory of code that the engine loaded, which is freed with the module.
     pub(crate) _placed: Option<PlacedSegments>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct ModuleParts {
 #[derive(Clone)]
 pub struct Module(pub(super) Arc<Inner>);
 
-/// In this order, so that what a lookup needs stands with the count of handles, which it changes.
+/// In this order, so that what a lookup needs is with the count of handles, which it changes.
 #[repr(C)]
 pub(super) struct Inner {
     /// They do not overlap.
@@ -273,8 +273,8 @@ impl Module {
     /// Declares that threads may execute its code from now on, by whatever address they know.
     ///
     /// Into code that has not run no return address points. Until it is released a patch therefore
-    /// has all bytes of a site, also where a call stands. Afterwards the place behind a call that
-    /// stood in a site stays an instruction boundary with only nops behind it, or what does not fit
+    /// has all bytes of a site, also where a call is. Afterwards the place behind a call that
+    /// was in a site stays an instruction boundary with only nops behind it, or what does not fit
     /// is moved out of line. So the early patches come first, then this.
     ///
     /// [Entries](Function::entry) are given of released modules only. That nobody goes there by
@@ -540,7 +540,7 @@ impl Site {
         self.module.0.sites.range(self.index)
     }
 
-    /// The instructions that stood there when it was registered: the reserved bytes, and of a
+    /// The instructions that were there when it was registered: the reserved bytes, and of a
     /// shadow the rest of its last instruction.
     pub(crate) fn displaced(&self) -> &[u8] {
         let form = self.form();
@@ -550,7 +550,7 @@ impl Site {
         original.expect("registration has kept what the site held")
     }
 
-    /// The memory in which it stands.
+    /// The memory in which it is.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
         self.memory_at(self.addr())
     }
@@ -563,7 +563,7 @@ impl Site {
             .ok_or_else(|| Error::SiteForeign { site: self.name() })
     }
 
-    /// The bytes that stand there now.
+    /// The bytes that are there now.
     ///
     /// # Errors
     /// Its memory refuses.
@@ -627,7 +627,7 @@ impl Site {
         self.module.0.record(self.index)
     }
 
-    /// Where its patchable jump stands, or would if its module were
+    /// Where its patchable jump is, or would be if its module were
     /// [live](crate::engine::Registration::live): of a call site, its operand.
     ///
     /// # Errors

@@ -111,7 +111,7 @@ impl SiteTable {
         };
         self.by_module.insert(module.id().0.into(), at);
         let vacant = self.modules.get_mut(place as usize);
-        let vacant = vacant.expect("a place that was given up is still there");
+        let vacant = vacant.expect("a place that was freed is still there");
         let sites = Arc::clone(module.kept());
         *vacant = Some(KnownModule { module, sites });
         Ok(())
@@ -289,7 +289,7 @@ mod tests {
     use crate::stackmap::{Endian, OwnedMaps};
 
     const START: u64 = 0x40_0000;
-    /// Several stand in a granule, and their sites lie across its borders.
+    /// Several are in a granule, and their sites lie across its borders.
     const CODE: u64 = 100;
     const MODULES: u64 = 40;
 

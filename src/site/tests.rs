@@ -234,9 +234,9 @@ fn a_survey_is_not_written() {
     assert!(matches!(beyond, Err(crate::memory::Error::OutsideMemory { .. })));
     // Another one's segments do not hold the image's code.
     let (image, _) = nops(&map);
-    let elsewhere = super::survey(image, Vec::new(), |_| CallShape::c(8));
+    let another = super::survey(image, Vec::new(), |_| CallShape::c(8));
     assert!(matches!(
-        elsewhere,
+        another,
         Err(Error::Memory(crate::memory::Error::OutsideMemory { .. }))
     ));
 }

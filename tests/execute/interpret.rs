@@ -206,8 +206,8 @@ impl<'p> Interpreter<'p> {
         HOST.link.into_iter().collect()
     }
 
-    /// Whatever is not given back: which registers those are is the platform's affair, and the
-    /// encoder's table is compared with the checker's elsewhere.
+    /// Whatever is not restored: which registers those are is the platform's affair, and the
+    /// encoder's table is compared with the checker's in other tests.
     fn lost_in_c_call(&self) -> Vec<u16> {
         conventions::of(super::ARCH)
             .lost_in_c_call

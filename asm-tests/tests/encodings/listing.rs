@@ -64,7 +64,7 @@ fn is_same(ours: &TextPart, llvms: &TextPart) -> bool {
 fn parts(arch: Arch, text: &str) -> Vec<TextPart> {
     let text = text.split("//").next().unwrap_or(text).to_lowercase();
     let separator = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
-    // A minus stands right before its number.
+    // A minus comes right before its number.
     let text = text.replace("- ", "-").replace('-', " -");
     let words = text.split(separator).filter(|word| !word.is_empty());
     let words = words.filter(|word| !is_habit(arch, word));

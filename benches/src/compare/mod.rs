@@ -4,7 +4,7 @@
 //! Every way changes bytes of executable memory each time, between two states, and is timed around
 //! what its users call: whatever can be made ready before is. Ours are commits of prepared
 //! transactions, compared and read back. Some of the others do less than that and some more, so the
-//! limits stand beside: the bare stores and system calls.
+//! limits are beside: the bare stores and system calls.
 
 mod limits;
 mod ours;
@@ -80,7 +80,7 @@ struct Contender {
     /// Does a batch and returns the time that counts.
     batch: Box<dyn FnMut() -> Duration>,
     /// Does it in a process with busy threads of its own, while ours rest.
-    elsewhere: bool,
+    in_another_process: bool,
 }
 
 impl Contender {
@@ -89,7 +89,7 @@ impl Contender {
             who,
             operations,
             batch: Box::new(batch),
-            elsewhere: false,
+            in_another_process: false,
         }
     }
 }
@@ -179,8 +179,8 @@ fn measured(job: Job, busy: &Busy, who: impl Fn(&str) -> bool) -> Vec<Entry> {
 /// Does a batch of a way; returns nanoseconds for one operation.
 fn batch<'w>(way: &'w mut Contender, busy: &'w Busy) -> impl FnMut() -> f64 + 'w {
     move || {
-        let took = match way.elsewhere {
-            true => busy.resting(&mut way.batch),
+        let took = match way.in_another_process {
+            true => busy.while_paused(&mut way.batch),
             false => (way.batch)(),
         };
         took.as_nanos() as f64 / way.operations as f64

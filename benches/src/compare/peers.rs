@@ -96,7 +96,7 @@ extern "C" fn replacement(value: u64) -> u64 {
     black_box(value).wrapping_add(1)
 }
 
-/// A function is led elsewhere, and back.
+/// A function is redirected, and back.
 fn retour() -> Contender {
     let (target, to) = (original as *const (), replacement as *const ());
     // SAFETY: both are functions of the same type, and no other thread calls them.

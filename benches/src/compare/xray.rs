@@ -17,7 +17,7 @@ const SLEDS: usize = 1024;
 pub(super) fn offers(job: Job, threads: usize) -> Vec<Offer> {
     let way = |letter, operations| match start(threads) {
         Some(mut program) => Ok(Contender {
-            elsewhere: true,
+            in_another_process: true,
             ..Contender::new("xray", operations, move || {
                 Duration::from_nanos(program.ask(letter)[0])
             })

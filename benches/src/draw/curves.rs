@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{number, text};
 
 const SIZE: (u32, u32) = (900, 640);
-/// Names of lines stand below the chart, where no line is, in so many columns and rows of that
+/// Names of lines are below the chart, where no line is, in so many columns and rows of that
 /// height.
 const COLUMNS: usize = 2;
 const ROW: i32 = 18;

@@ -1,9 +1,9 @@
 //! The walls between what is the same everywhere and what an architecture decides.
 //!
-//! An architecture encodes one resolved operation after another into a [`EncodedCode`], in which branches
-//! take no room yet: their form depends on distances that are known only when all is encoded.
-//! `sequence/layout` then chooses the forms, shortest first, and asks the architecture to write
-//! each.
+//! An architecture encodes one resolved operation after another into a [`EncodedCode`], in which
+//! branches take no room yet: their form depends on distances that are known only when all is
+//! encoded. `sequence/layout` then chooses the forms, shortest first, and asks the architecture to
+//! write each.
 
 use alloc::vec::Vec;
 
@@ -103,7 +103,7 @@ pub struct PcRelative {
     pub op: u32,
 }
 
-/// Where the code will stand.
+/// Where the code will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// At this address.
@@ -115,7 +115,7 @@ pub enum Origin {
 /// Encoded operations.
 #[derive(Debug)]
 pub struct EncodedCode {
-    /// Where it will stand.
+    /// Where it will be.
     pub origin: Origin,
     /// The instructions without the branches.
     pub bytes: Vec<u8>,
@@ -125,7 +125,7 @@ pub struct EncodedCode {
     pub pc_relative: Vec<PcRelative>,
     /// Where values of the sequence are in `bytes`.
     pub holes: Vec<Hole>,
-    /// Bytes by which the code may become longer once it is known where it stands.
+    /// Bytes by which the code may become longer once it is known where it is.
     pub extra: u32,
     /// Registers written so far.
     pub clobbers: RegSet,
@@ -208,10 +208,10 @@ pub trait Backend: Sync {
     /// The length of `branch` in `form`.
     fn branch_len(&self, branch: &Branch, form: BranchForm) -> u32;
 
-    /// Whether `branch` in `form`, standing at `from`, reaches `to`.
+    /// Whether `branch` in `form`, placed at `from`, reaches `to`.
     fn reaches(&self, branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool;
 
-    /// Appends `branch` in its form, standing at `from`; it reaches `to`.
+    /// Appends `branch` in its form, placed at `from`; it reaches `to`.
     ///
     /// # Panics
     /// It does not: see [`reaches`](Self::reaches).
@@ -223,14 +223,14 @@ pub trait Backend: Sync {
         None
     }
 
-    /// What stands around an address to which a thread may return although its call is gone: the
+    /// What surrounds an address to which a thread may return although its call is gone: the
     /// bytes before the address, and those from it on. Together they do nothing for who comes from
     /// above.
     fn around_return_offset(&self) -> (Vec<u8>, Vec<u8>) {
         (Vec::new(), Vec::new())
     }
 
-    /// Where the patchable jump of the site at `addr` stands: as early as it can.
+    /// The place of the patchable jump of the site at `addr`: as early as possible.
     ///
     /// # Errors
     /// The site is too short.
@@ -249,7 +249,7 @@ pub trait Backend: Sync {
     /// A length that the relocated instructions and the jump behind them do not exceed.
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
 
-    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump
+    /// The instructions of `bytes`, which were at `addr`, as they are executed at `at`, and a jump
     /// to what followed them.
     ///
     /// # Errors

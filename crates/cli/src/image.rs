@@ -23,7 +23,7 @@ const PAGE: u32 = 0x1000;
 pub(crate) enum ImageOrigin {
     /// By the engine's loader, at a base address.
     Loaded,
-    /// It is linked: as it stands in the file.
+    /// It is linked: as it is in the file.
     Linked,
     /// It is no object for the engine's loader: its sections one after the other, and no relocation
     /// of code applied.
@@ -46,7 +46,7 @@ impl PlacedCode {
     pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
         match Object::parse(data) {
             Ok(object) => Self::load(object),
-            Err(image::Error::ObjectUnsupported { .. }) => Self::as_it_stands(file),
+            Err(image::Error::ObjectUnsupported { .. }) => Self::as_is(file),
             Err(error) => Err(error.into()),
         }
     }
@@ -77,7 +77,7 @@ impl PlacedCode {
     }
 
     /// The code and functions that the stack maps name.
-    fn as_it_stands(file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    fn as_is(file: &ObjectFile<'_>) -> Result<Self, Problem> {
         let arch = file.arch().ok_or_else(|| Problem::NoArch(file.arch_name()))?;
         let linked = file.file.kind() != ObjectKind::Relocatable;
         let starts = section_starts(file, linked);
@@ -148,7 +148,7 @@ impl PlacedCode {
     }
 }
 
-/// Where each section with code stands, by its number.
+/// Where each section with code is, by its number.
 fn section_starts(file: &ObjectFile<'_>, linked: bool) -> BTreeMap<usize, u64> {
     let mut next = BASE;
     let code = file

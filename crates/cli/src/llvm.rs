@@ -1,4 +1,4 @@
-//! The text of `llvm-readobj --stackmap`, of LLVM 14 and 19 alike: values as they stand in the
+//! The text of `llvm-readobj --stackmap`, of LLVM 14 and 19 alike: values as they are in the
 //! file, without relocation; constants as if they were unsigned; locations and constants counted
 //! from 1, but an index into the constants from 0. Unlike there, all maps are printed, not only the
 //! first. A section whose name a linker cut is not looked for there either.

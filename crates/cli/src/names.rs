@@ -1,4 +1,4 @@
-//! What stands at an address.
+//! What is at an address.
 
 use std::collections::BTreeMap;
 

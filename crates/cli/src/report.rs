@@ -121,7 +121,7 @@ pub(crate) struct RecordReport {
     pub(crate) references: BTreeMap<u64, String>,
 }
 
-/// What stands in the record of a statepoint.
+/// What the record of a statepoint holds.
 pub(crate) struct StatepointReport {
     /// The number of the calling convention.
     pub(crate) convention: u64,

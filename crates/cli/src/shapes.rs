@@ -60,7 +60,7 @@ pub(crate) enum RecordShape {
 }
 
 impl Shapes {
-    /// Reads the files that the command line names; what stands on the command line itself comes
+    /// Reads the files that the command line names; what is on the command line itself comes
     /// first.
     pub(crate) fn read(code: &CodeArgs) -> Result<Self, Problem> {
         let mut shapes = Self::default();
@@ -232,7 +232,7 @@ impl Shapes {
                 Source::Inferred,
             ),
             false => RecordShape::NoLength(format!(
-                "real instructions stand there, as in a shadow: tell its length, by --ir, --shape {id}=shadow,BYTES or \
+                "real instructions are there, as in a shadow: tell its length, by --ir, --shape {id}=shadow,BYTES or \
                  {id}=none"
             )),
         })
@@ -267,7 +267,7 @@ fn only_length(bytes: u32, patchpoint: bool) -> CallShape {
     }
 }
 
-/// Whether LLVM's call or a nop stands there, or the record has live-outs, which only patchpoints
+/// Whether LLVM's call or a nop is there, or the record has live-outs, which only patchpoints
 /// have.
 fn seems_patchpoint(arch: Arch, record: &Candidate<'_>) -> bool {
     let bytes = record.bytes();

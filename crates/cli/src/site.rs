@@ -1,4 +1,4 @@
-//! The bytes at which a record points: how many are reserved, and what stands there.
+//! The bytes at which a record points: how many are reserved, and what they hold.
 
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
@@ -17,9 +17,9 @@ const STATEPOINT: u64 = 0xabcd_ef00;
 /// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
-    /// It has live-outs, or LLVM's call stands there.
+    /// It has live-outs, or LLVM's call is there.
     Patchpoint,
-    /// Real instructions stand there.
+    /// Real instructions are there.
     Shadow,
     /// It begins as statepoints do, and a call returns to its offset.
     Statepoint,

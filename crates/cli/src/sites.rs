@@ -33,7 +33,7 @@ pub(crate) fn heading(survey: &Survey, paint: Paint) -> String {
         ImageOrigin::Loaded => "",
         ImageOrigin::Linked => ", as it is linked",
         ImageOrigin::Unlinked => {
-            ", which the engine does not load: as it stands, with no relocation of code applied"
+            ", which the engine does not load: as it is, with no relocation of code applied"
         }
     };
     let file = paint.of(Style::Bold, &survey.file);

@@ -74,9 +74,9 @@ pub(crate) struct Registered {
     pub(crate) holds: Holds,
     /// The reserved bytes that nothing needs before a patch: all but LLVM's call.
     pub(crate) slack: Len,
-    /// Where calls that stand there may return to, when the code has run.
+    /// Where calls that are there may return to, when the code has run.
     pub(crate) return_offsets: Vec<u32>,
-    /// Where the patchable jump would stand if the module were live, and its length; or why there
+    /// Where the patchable jump would be if the module were live, and its length; or why there
     /// is none.
     pub(crate) patchable_jump: Result<(u32, u64), Error>,
     pub(crate) locations: Vec<LocationReport>,
@@ -84,7 +84,7 @@ pub(crate) struct Registered {
     pub(crate) saved: Saved,
 }
 
-/// What stands in a site.
+/// What a site holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Nops,

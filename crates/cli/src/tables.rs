@@ -2,7 +2,7 @@
 //! maps.
 //!
 //! An object is linked as the engine does it, so that the tables hold addresses; a linked file is
-//! taken as it stands. Sections are found by their names, GC maps by their symbols. What an entry
+//! taken as it is. Sections are found by their names, GC maps by their symbols. What an entry
 //! of a PC section consists of nobody but the user can tell.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use crate::problem::Problem;
 
 const COVERED: &str = "sanmd_covered2";
 const ATOMICS: &str = "sanmd_atomics2";
-/// Behind it stands the name of the source file.
+/// The name of the source file follows.
 const GC_MAP: &str = "_IMMIX_GC_MAP_";
 
 /// What the entries of a PC section consist of.
@@ -148,7 +148,7 @@ impl Tables {
         }
         let source = match file.file.kind() {
             ObjectKind::Relocatable => Source::link(data, file)?,
-            _ => Source::as_it_stands(file)?,
+            _ => Source::as_is(file)?,
         };
         source.read(specs)
     }
@@ -211,7 +211,7 @@ impl Source {
         })
     }
 
-    fn as_it_stands(file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    fn as_is(file: &ObjectFile<'_>) -> Result<Self, Problem> {
         let mut tables = Vec::new();
         for section in file.file.sections() {
             let Ok(name) = section.name() else { continue };

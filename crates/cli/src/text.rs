@@ -167,7 +167,7 @@ impl Text {
             writeln!(self.out, "    live-outs were not looked for")?;
         }
         match &record.site {
-            // Of a statepoint, nothing that stands there belongs to it.
+            // Of a statepoint, nothing that is there belongs to it.
             Some(site) if record.kind != RecordKind::Statepoint => self.code(record, site),
             _ => Ok(()),
         }

@@ -20,7 +20,7 @@ pub(crate) enum Shape {
 /// A shape and the records that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToldShape {
-    /// The only function that is meant: an ID may stand for other sites elsewhere.
+    /// The only function that is meant: an ID may stand for other sites in other functions.
     pub(crate) function: Option<String>,
     /// `None`: all of which nothing else is told.
     pub(crate) id: Option<u64>,
@@ -51,7 +51,7 @@ impl FromStr for ToldShape {
     }
 }
 
-/// What stands before and behind the sign: the first behind which there is no other ID.
+/// What is before and behind the sign: the first behind which there is no other ID.
 fn split(text: &str) -> Option<(&str, &str)> {
     let start = text.rfind(':').map_or(0, |colon| colon + 1);
     let sign = start + text.get(start..)?.find('=')?;

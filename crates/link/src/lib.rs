@@ -2,9 +2,9 @@
 //! caller's choice.
 //!
 //! Problem: a runtime that compiles with LLVM gets an object file, which cannot run: its branches
-//! lead nowhere, its sections have no addresses, and what it calls is somewhere in the process, or
-//! in another one. The system's loader does not take such files. Approach: an object is read into a
-//! graph of sections, symbols and edges ([`Object::parse`]), and several are joined to one
+//! have no targets, its sections have no addresses, and what it calls is somewhere in the process,
+//! or in another one. The system's loader does not take such files. Approach: an object is read
+//! into a graph of sections, symbols and edges ([`Object::parse`]), and several are joined to one
 //! ([`Graph::add`]); everything in it gets a place in one of three segments ([`Graph::layout`]),
 //! which are code, constants and data, so that no page need ever be writable and executable; when
 //! the segments' addresses are known, all bytes are relocated for them ([`Layout::link`]). Nothing
@@ -61,9 +61,9 @@
 //!
 //! # Memory and symbols that have to be waited for
 //!
-//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a [`SymbolLookup`]
-//! knows, both asked asynchronously; a runtime's [`Passes`] see and change the graph between the
-//! steps. Where nothing has to be waited for, [`at_once`] polls it.
+//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a
+//! [`SymbolLookup`] knows, both asked asynchronously; a runtime's [`Passes`] see and change the
+//! graph between the steps. Where nothing has to be waited for, [`at_once`] polls it.
 //!
 //! # Invariants
 //!

@@ -55,7 +55,7 @@ pub trait MemoryManager {
     /// Frees memory that nobody executes or refers to any more.
     ///
     /// # Errors
-    /// The memory could not be given back.
+    /// The memory could not be freed.
     fn deallocate(&self, finalized: Self::Finalized) -> Result<(), Self::Error>;
 }
 
@@ -118,7 +118,7 @@ where
     Ok(Linked { image, memory })
 }
 
-/// Memory that is given back if it is not finalized.
+/// Memory that is freed if it is not finalized.
 struct MemoryGuard<'m, M: MemoryManager> {
     manager: &'m M,
     memory: Option<M::Memory>,
@@ -148,7 +148,7 @@ impl<M: MemoryManager> Drop for MemoryGuard<'_, M> {
 /// The result of a link that has nothing to wait for.
 ///
 /// # Errors
-/// Those of the link; [`Error::LinkUnfinished`] if it had to wait after all, and was given up.
+/// Those of the link; [`Error::LinkUnfinished`] if it had to wait after all, and was abandoned.
 pub fn at_once<T, E: From<Error>>(link: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     match pin!(link).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,

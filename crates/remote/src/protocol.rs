@@ -94,7 +94,7 @@ pub(crate) enum Message {
     Call { at: CodeAddr, args: [u64; ARGS] },
     /// How a thread goes on that has left compiled code by an exit stub.
     Go { word: u64 },
-    /// The trap at that address leads to an exit stub, or nowhere any more.
+    /// The trap at that address goes to an exit stub, or is none any more.
     Trap { at: CodeAddr, exit_stub: Option<CodeAddr> },
     /// Wait for the end of the thread with this stack.
     End { stack: CodeRange },

@@ -341,7 +341,7 @@ fn serve_calls(call: &Call, mappings: &Mappings, symbols: &HashMap<String, CodeA
         let Ok((Message::Call { at, args }, None)) = heard else {
             return;
         };
-        // protection: remote-calls-lead-into-code
+        // protection: remote-calls-go-to-code
         let answer = match may_call(at, mappings, symbols) {
             true => {
                 // What this core has fetched may be older than what the controller has written.

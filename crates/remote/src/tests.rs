@@ -207,7 +207,7 @@ fn call(answer: Message) -> Result<u64> {
 }
 
 #[test]
-fn threads_that_answer_what_they_cannot_are_given_up() {
+fn threads_that_answer_what_they_cannot_are_abandoned() {
     assert_eq!(call(Message::Returned { value: 4 }), Ok(4));
     let wrong = [
         Message::Done,

@@ -411,7 +411,7 @@ impl fmt::Debug for StackMap<'_> {
 }
 
 /// A function of the flat map at `map`. Like everything that looks whether a map is flat, it takes
-/// the parts of what it needs: a map whose address is taken has to stand in memory, on the way of
+/// the parts of what it needs: a map whose address is taken has to be in memory, on the way of
 /// the others, too.
 #[cold]
 #[inline(never)]
@@ -428,7 +428,7 @@ fn flat_header(data: &[u8], endian: Endian, dialect: Dialect, map: usize, index:
 const fn function_size(version: Version) -> usize {
     match version {
         Version::V1 => 16,
-        // A flat map has them elsewhere.
+        // A flat map has them in another table.
         Version::V2 | Version::V3 | Version::Flat(_) => 24,
     }
 }
@@ -457,7 +457,7 @@ impl<'a> Iterator for FlatFrames<'a> {
 
 impl ExactSizeIterator for FlatFrames<'_> {}
 
-/// A function of a stack map, as the map lists it: without its records, which stand elsewhere.
+/// A function of a stack map, as the map lists it: without its records, which are in another table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionHeader {
     at: usize,
@@ -467,7 +467,7 @@ pub struct FunctionHeader {
 }
 
 impl FunctionHeader {
-    /// The address field as it stands in the bytes: 0 where it has not been relocated; on PowerPC
+    /// The address field as it is in the bytes: 0 where it has not been relocated; on PowerPC
     /// ELFv1 the address of a function descriptor.
     #[must_use]
     #[inline]
@@ -475,7 +475,7 @@ impl FunctionHeader {
         self.address
     }
 
-    /// Where in the section the function stands; its address field is there.
+    /// Where in the section the function is; its address field is there.
     #[must_use]
     pub fn byte_offset(&self) -> ByteOffset {
         ByteOffset::new(self.at as u64)

@@ -62,7 +62,7 @@ pub(super) const fn tail(version: Version, locations: u16) -> usize {
     let locations = locations as usize;
     match version {
         Version::V3 => align8(HEADER + 12 * locations),
-        // A flat map has its locations elsewhere.
+        // A flat map has its locations in an array of their own.
         Version::V1 | Version::V2 | Version::Flat(_) => HEADER + 8 * locations,
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The checker's decoders know what sequences are made of. A function holds more than that,
 //! floating point for example, so this scanner knows only the length of instructions and which of
-//! them branch to an address that they name; whatever else stands there is passed over.
+//! them branch to an address that they name; whatever else is there is passed over.
 //!
 //! # What is found
 //!
@@ -36,7 +36,7 @@ pub struct DirectBranch {
     pub to: CodeAddr,
 }
 
-/// Appends the direct branches with a wanted target that stand in the code of a function.
+/// Appends the direct branches with a wanted target in the code of a function.
 pub fn branches_to(
     arch: Arch,
     addr: CodeAddr,

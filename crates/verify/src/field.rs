@@ -66,9 +66,9 @@ impl OpenField {
         Some(())
     }
 
-    /// Where the branch leads in code that stands at an address.
+    /// The branch's target in code at an address.
     #[inline]
-    pub fn leads_to(self, code: &[u8], at: CodeAddr) -> Option<u64> {
+    pub fn target(self, code: &[u8], at: CodeAddr) -> Option<u64> {
         let end = at.get().wrapping_add(self.branch_end? as u64);
         Some(end.wrapping_add(self.read(code, true)?))
     }

@@ -16,8 +16,8 @@
 //!    target. Jumps leave only to targets that never return, except that an entry site may hand the function over
 //!    to any declared target. Calls go only to declared targets that return. A branch through a register is
 //!    allowed where a constant that the code itself loads is certain to be in it; one through memory never.
-//! 3. **Ends.** A stub never runs off its end. A shadow never reaches the site's end: the instructions that stood
-//!    there are gone. `ret` stands only in an entry site. Every path ends in one of these ways, in a trap, or
+//! 3. **Ends.** A stub never runs off its end. A shadow never reaches the site's end: the instructions that were
+//!    there are gone. `ret` is only in an entry site. Every path ends in one of these ways, in a trap, or
 //!    runs in a loop: backward branches are allowed, and a loop that never ends is not found here.
 //! 4. **Registers.** Written, wholly or partly, are only:
 //!    at an `anyregcc` patchpoint the scratch register, and the result if it is declared;

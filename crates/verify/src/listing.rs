@@ -19,7 +19,7 @@ pub struct ListingLine {
     pub text: String,
 }
 
-/// Disassembles bytes that stand at `addr`, all of them, in lines without gaps.
+/// Disassembles bytes at `addr`, all of them, in lines without gaps.
 #[must_use]
 #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
 pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<ListingLine> {

@@ -7,7 +7,7 @@
 //! at, as the decoder finds them. Code is admitted later if
 //!
 //! 1. its closed bytes are those that were checked;
-//! 2. each open distance leads to the target that was asked for in its place, which is outside of the site;
+//! 2. each open distance has the target that was asked for in its place, which is outside of the site;
 //! 3. each other open field holds the value that was asked for.
 //!
 //! # Why that is enough
@@ -17,7 +17,7 @@
 //! at the same offsets. A rule then comes to another verdict only if it looks at the contents of a
 //! field, or at the address:
 //!
-//! - rules 2 and 3 look at where branches lead. Those inside of the site are closed, and relative. Those that leave lead to
+//! - rules 2 and 3 look at the targets of branches. Those inside of the site are closed, and relative. Those that leave have
 //!   a target, by 2 above, that the sequence declares under the same contract as the one that was checked. A branch through
 //!   a register would need a constant: code with one has no template, nor has code that addresses memory
 //!   relative to itself;
@@ -144,7 +144,7 @@ impl Template {
         let holds = |(field, content): (&OpenField, Option<Content>)| match (content, field.branch_end) {
             (Some(Content::Value { value, signed }), None) => field.read(code, signed) == Some(value),
             (Some(Content::Target(to)), Some(_)) => {
-                field.leads_to(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to
+                field.target(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to
             }
             _ => false,
         };

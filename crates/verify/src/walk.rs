@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Decodes what stands between the bytes that are vouched for.
+    /// Decodes what is between the bytes that are vouched for.
     fn decode_bytes(&mut self, start: u64, bytes: &[u8]) -> core::result::Result<(), Undecodable> {
         let (mut rest, mut at) = (bytes, start);
         for vouched in &self.declared.vouched {

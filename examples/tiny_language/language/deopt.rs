@@ -35,8 +35,8 @@ fn try_leave<'f>(frame: &Frame<'f>) -> Result<Answer<'f>, Error> {
     let runtime = isolate.runtime();
     match (place.kind, runtime.tiers()) {
         (SitePurpose::Rare, Some(tiers)) => {
-            runtime.figures.gave_up();
-            tiers.gave_up(place.function);
+            runtime.figures.rare_exits();
+            tiers.rare_exits(place.function);
         }
         _ => runtime.figures.left(),
     }

@@ -15,7 +15,7 @@ pub(crate) fn class_key(class: ClassId) -> Key {
     Key::new(u64::from(class.0) << 1)
 }
 
-/// What entries depend on that lead to the compiled code of a function.
+/// What entries that go to the compiled code of a function depend on.
 pub(crate) fn code_key(function: FunctionId) -> Key {
     Key::new((function as u64) << 1 | 1)
 }
@@ -103,7 +103,7 @@ fn call(isolate: &Isolate, receiver: Word, method: Method) -> Option<Entry> {
     let function = isolate.method(shape.class, method);
     let entry = isolate.runtime().tiers()?.entry(function)?;
     // SAFETY: compiled functions of the language follow the C convention and take what the site passes. The entry depends on
-    // the code, which is unregistered only when no cache leads there any more.
+    // the code, which is unregistered only when no cache refers to it any more.
     let call = unsafe { Action::call(entry.addr(), arch::OnReturn::FollowsC) };
     let entry = of_shape(arg(1), number, call);
     Some(

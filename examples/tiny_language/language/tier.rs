@@ -1,8 +1,8 @@
-//! Tiers: which functions have compiled code, making it, and giving it up.
+//! Tiers: which functions have compiled code, making it, and discarding it.
 //!
 //! One lock is held while the tiers change. Compiled code runs on meanwhile: where there are
 //! several threads its modules are live. Callers ask for an entry without the lock; one that has
-//! got it just before the code was given up still comes to the code's first invalidated site, and
+//! got it just before the code was discarded still comes to the code's first invalidated site, and
 //! is deoptimized there.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) threads: bool,
     /// Calls of a function after which it is compiled.
     pub(crate) hot: u32,
-    /// Executions of rare cases after which its code is given up.
+    /// Executions of rare cases after which its code is discarded.
     pub(crate) patience: u32,
     pub(crate) counting: Counting,
 }
@@ -193,7 +193,7 @@ impl Tiers {
         })
     }
 
-    // ---- giving up ----
+    // ---- discarding code ----
 
     /// A class has another method or constant: what caches know of it is over.
     pub(crate) fn class_changed(&self, class: ClassId) {
@@ -235,7 +235,7 @@ impl Tiers {
 
     /// A function's code has come to what it was not compiled for. If that is not rare, it is worth
     /// nothing.
-    pub(crate) fn gave_up(&self, function: FunctionId) {
+    pub(crate) fn rare_exits(&self, function: FunctionId) {
         let rare = self.tier(function).rare.fetch_add(1, Ordering::Relaxed) + 1;
         let mut state = self.lock();
         if rare >= self.options.patience && state.code[function as usize].is_some() {
@@ -284,7 +284,7 @@ impl Tiers {
         self.engine.attach_thread()
     }
 
-    /// Gives back the stubs that no thread is in any more. To be called where this thread has no
+    /// Frees the stubs that no thread is in any more. To be called where this thread has no
     /// compiled code on its stack.
     pub(crate) fn reclaim(&self) -> usize {
         let reclaimed = match self.options.threads {
@@ -315,7 +315,7 @@ impl Drop for Tiers {
     }
 }
 
-/// What a redirected entry leads to: a function that interprets.
+/// The target of a redirected entry: a function that interprets.
 fn bridge(function: FunctionId) -> CodeAddr {
     extern "C" fn interpret<const FUNCTION: u64>(_globals: u64, a: Word, b: Word) -> Word {
         let function = FunctionId::from_number(FUNCTION).expect("it is one of `FUNCTIONS`");

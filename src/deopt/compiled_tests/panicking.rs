@@ -21,7 +21,7 @@ fn handler<'f>(_: &mut Frame<'f>) -> Answer<'f> {
     panic!("for the {}th time", 3 + 4)
 }
 
-/// Calls `fast`, whose site leads to the handler that way.
+/// Calls `fast`, whose site gets to the handler that way.
 fn reach_the_handler(way: HandlerRoute) -> bool {
     let exit_stubs = match way {
         HandlerRoute::Invalidated | HandlerRoute::Deopt => ExitStubs::new().on_deopt(handler),

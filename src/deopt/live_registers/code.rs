@@ -30,7 +30,7 @@ type Coded<T = ()> = core::result::Result<T, EncodingRefusal>;
 /// Longer than any address that a context can have.
 const ANY_CONTEXT: u64 = 0x7edc_ba98_7654_3210;
 
-/// A length that the live-register exit stub does not exceed, wherever near the site it stands.
+/// A length that the live-register exit stub does not exceed, wherever near the site it is.
 pub(super) fn max_len(site: &SiteContext<'_>, plan: &Plan, dispatch: u64) -> Result<Len> {
     let code = Writer::write(site, plan, Origin::Near(site.addr), ANY_CONTEXT, dispatch);
     let extra = code.as_ref().map_or(0, |code| code.extra);

@@ -378,7 +378,7 @@ pub(in crate::deopt) fn address() -> u64 {
 pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
     type Entry = unsafe extern "C" fn(*mut c_void, u64, Lay, u64) -> !;
     let entry = address() + 4 * LOWER as u64;
-    // What a function pointer leads to with ELFv1: address, TOC pointer, environment. The compiler
+    // What a function pointer points to with ELFv1: address, TOC pointer, environment. The compiler
     // does not know that a call reads them, and would leave them away.
     let descriptor = [entry, 0, 0];
     let pointer = match HOST_HAS_DESCRIPTORS {

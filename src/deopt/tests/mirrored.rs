@@ -126,7 +126,7 @@ fn what_was_saved_outside_of_the_stack_is_refused() {
 
 /// Whatever a register says, memory of this process is neither read nor written for the frame.
 #[test]
-fn registers_lead_to_the_stack_only() {
+fn registers_point_to_the_stack_only() {
     let results = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&results);
     let (contexts, kept) = contexts(move |frame| {

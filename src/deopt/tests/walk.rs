@@ -63,7 +63,7 @@ fn look(walker: &Walker, frame: &Frame<'_>) -> SeenFrames {
             let moved = Value::from(&raw const MOVED as u64);
             caller.write(reference.base, moved).unwrap();
             // Anything could be at a place of which the record does not speak.
-            for elsewhere in [
+            for unreadable in [
                 LocationKind::Indirect {
                     reg: state::STACK_POINTER,
                     offset: -(1 << 30),
@@ -73,13 +73,13 @@ fn look(walker: &Walker, frame: &Frame<'_>) -> SeenFrames {
                     bit_offset: 0,
                 },
             ] {
-                let elsewhere = Location {
-                    place: elsewhere,
+                let unreadable = Location {
+                    place: unreadable,
                     size: 8,
                 };
-                assert!(matches!(caller.read(elsewhere), Err(Error::CallerValue { .. })));
+                assert!(matches!(caller.read(unreadable), Err(Error::CallerValue { .. })));
                 assert!(matches!(
-                    caller.write(elsewhere, moved),
+                    caller.write(unreadable, moved),
                     Err(Error::CallerValue { .. })
                 ));
             }

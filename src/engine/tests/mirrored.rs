@@ -189,7 +189,7 @@ fn what_is_written_here_is_executed_and_published_there() {
         .unregister(module, &unsafe { GracePeriod::promise() })
         .unwrap();
     drop((engine, site));
-    assert!(glass.mapped.lock().is_empty(), "it was told what was given up");
+    assert!(glass.mapped.lock().is_empty(), "it was told what was freed");
 }
 
 /// All or nothing holds for who publishes, too; its error is handed on as it is.

@@ -66,7 +66,7 @@ fn room_is_not_used_again_where_no_thread_can_be_told() {
     }));
 }
 
-/// Stubs and exit stubs are out of line: they are written and maintained before the site leads
+/// Stubs and exit stubs are out of line: they are written and maintained before the site branches
 /// there.
 #[test]
 fn stubs_and_exit_stubs_are_published_with_their_site() {

@@ -71,7 +71,7 @@ fn grace_period() -> GracePeriod {
 /// What observers are told while a transaction's own stubs are between two owners frees none of
 /// them.
 #[test]
-fn what_sites_lead_to_outlives_a_panic_about_a_neighbour() {
+fn what_sites_branch_to_outlives_a_panic_about_a_neighbour() {
     assert!(in_child(|| {
         let panics = Arc::new(AtomicBool::new(false));
         let armed = Arc::clone(&panics);
@@ -259,7 +259,7 @@ unsafe impl World for Panicking {
     }
 }
 
-/// What unwinds through a commit that has written leaves in place what the sites lead to now.
+/// What unwinds through a commit that has written leaves in place what the sites branch to now.
 #[test]
 fn what_was_written_outlives_a_panic_in_the_commit() {
     assert!(in_child(|| {
@@ -282,7 +282,7 @@ fn what_was_written_outlives_a_panic_in_the_commit() {
 
 /// Profilers, debuggers and unwinders know code before a thread can be in it.
 #[test]
-fn stubs_are_told_before_a_site_leads_there() {
+fn stubs_are_told_before_a_site_branches_there() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&seen);
     let observer = move |event: &Event<'_>| match event {

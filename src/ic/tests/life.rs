@@ -1,4 +1,4 @@
-//! The states of a cache, and what leads from one to another.
+//! The states of a cache, and what takes it from one to another.
 
 use super::*;
 use crate::Error;
@@ -95,12 +95,12 @@ fn a_generic_path_of_the_runtime() {
 }
 
 #[test]
-fn retraction_takes_back_what_depends_on_a_key_and_nothing_else() {
+fn retraction_removes_what_depends_on_a_key_and_nothing_else() {
     let lab = Lab::new(Caches::builder());
     (0..3).for_each(|shape| lab.read(shape));
     assert_eq!(lab.caches.retract(&[Key::new(7)]).unwrap().caches, 0);
-    // The class changes: the property is elsewhere now. Without the retraction the next read would
-    // be wrong.
+    // The class changes: the property is in another slot now. Without the retraction the next read
+    // would be wrong.
     lab.runtime.define(1, 3);
     assert_eq!(lab.caches.retract(&[Key::new(1)]).unwrap().caches, 1);
     assert_eq!(lab.cache.entries().len(), 2);
@@ -224,7 +224,7 @@ fn an_invalidated_site_learns_nothing_any_more() {
     lab.engine
         .invalidate(&lab.module.function("get").unwrap())
         .unwrap();
-    // The handler resumes, with what stood there before.
+    // The handler resumes, with what was there before.
     lab.read(1);
     lab.read(2);
     assert_eq!(lab.cache.state(), CacheState::Dead);
@@ -289,7 +289,7 @@ fn a_site_without_a_cache_misses_and_learns_nothing() {
 /// In place where it fits and the site is quiescent; a patchable jump and a stub where it is live,
 /// or does not fit.
 #[test]
-fn where_the_entries_stand() {
+fn where_the_entries_are() {
     for live in [false, true] {
         let runtime = Arc::new(Runtime::default());
         let lookup = Arc::clone(&runtime);
@@ -316,7 +316,7 @@ fn where_the_entries_stand() {
 /// Each time that an entry's stub is replaced; by a grace period where the site is live, at once
 /// where it is not.
 #[test]
-fn what_is_given_back_is_counted_for_its_site() {
+fn what_is_freed_is_counted_for_its_site() {
     for live in [false, true] {
         let runtime = Arc::new(Runtime::default());
         let lookup = Arc::clone(&runtime);
@@ -362,7 +362,7 @@ fn what_is_given_back_is_counted_for_its_site() {
 
 /// The same with an attached thread that reports instead of a grace period.
 #[test]
-fn what_is_given_back_after_a_report_is_counted_too() {
+fn what_is_freed_after_a_report_is_counted_too() {
     let runtime = Arc::new(Runtime::default());
     let lookup = Arc::clone(&runtime);
     let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));

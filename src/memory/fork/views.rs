@@ -23,7 +23,7 @@ const LIVE: u32 = 2;
 const COPYING: u32 = 3;
 
 /// No place in the copy.
-const NOWHERE: u64 = u64::MAX;
+const NO_PLACE: u64 = u64::MAX;
 
 struct ViewNode {
     next: *const ViewNode,
@@ -81,7 +81,7 @@ impl View {
         node.used.store(0, Ordering::Relaxed);
         node.process.store(birth.number(), Ordering::Relaxed);
         node.executes.store(executes, Ordering::Relaxed);
-        node.place.store(NOWHERE, Ordering::Relaxed);
+        node.place.store(NO_PLACE, Ordering::Relaxed);
         node.is_copy.store(false, Ordering::Relaxed);
         node.state.store(LIVE, Ordering::Release);
         Self(node)
@@ -127,7 +127,7 @@ fn add() -> &'static ViewNode {
         used: AtomicU64::new(0),
         process: AtomicU32::new(0),
         executes: AtomicBool::new(false),
-        place: AtomicU64::new(NOWHERE),
+        place: AtomicU64::new(NO_PLACE),
         is_copy: AtomicBool::new(false),
     }));
     let mut first = FIRST.load(Ordering::Relaxed);
@@ -152,7 +152,7 @@ pub(super) fn copy(process: u32) -> Option<OwnedFd> {
                 .state
                 .compare_exchange(LIVE, COPYING, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
-        let place = if is_view { len } else { NOWHERE };
+        let place = if is_view { len } else { NO_PLACE };
         node.place.store(place, Ordering::Relaxed);
         len += if is_view {
             node.len.load(Ordering::Relaxed)
@@ -194,10 +194,10 @@ fn copy_into_file(len: u64) -> Result<OwnedFd, sys::Refused> {
 /// is left out.
 pub(super) fn map_copies(file: &OwnedFd, parent: u32) {
     for node in all() {
-        let place = node.place.swap(NOWHERE, Ordering::Relaxed);
+        let place = node.place.swap(NO_PLACE, Ordering::Relaxed);
         let is_view =
             node.state.load(Ordering::Relaxed) == LIVE && node.process.load(Ordering::Relaxed) == parent;
-        if place == NOWHERE || !is_view {
+        if place == NO_PLACE || !is_view {
             continue;
         }
         let (start, len) = (

@@ -134,8 +134,8 @@ const CODE_SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | LENGTH_SEALS;
 /// The same for a file that may be written: who shortens it would kill whoever reads it.
 const LENGTH_SEALS: i32 = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
-/// Maps one memory file read-execute over the reservation at `rx`, and read-write elsewhere;
-/// returns where.
+/// Maps one memory file read-execute over the reservation at `rx`, and read-write at another
+/// address; returns where.
 ///
 /// # Safety
 ///

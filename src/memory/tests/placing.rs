@@ -178,7 +178,7 @@ fn stubs_are_near_aligned_trapping_and_reused() {
 /// since.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_stub_is_taken_back_with_a_proof_about_it_only() {
+fn a_stub_is_freed_with_a_proof_about_it_only() {
     // In a process of its own, as other tests hold threads.
     assert!(in_child(|| {
         let pool = StubPool::new(Arena::default(), WITHIN);

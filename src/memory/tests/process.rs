@@ -164,7 +164,7 @@ fn a_forked_child_that_unloads_unmaps_nothing_of_its_own() {
     }));
 }
 
-/// With PR_SET_MDWE, in a child as it cannot be taken back: ProcMem and Alias work, Toggle is
+/// With PR_SET_MDWE, in a child as it cannot be undone: ProcMem and Alias work, Toggle is
 /// refused.
 #[test]
 #[cfg(target_os = "linux")]

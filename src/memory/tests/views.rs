@@ -67,7 +67,7 @@ fn what_is_written_cannot_be_made_executable_where_the_process_forbids_that() {
     }));
 }
 
-/// Why the engine does not seal its mappings: such can be neither copied nor given back.
+/// Why the engine does not seal its mappings: such can be neither copied nor freed.
 #[test]
 fn a_sealed_mapping_stays_for_ever() {
     assert!(in_child(|| {

@@ -3,7 +3,7 @@
 //! **Life of a question.** The asker writes what it asks into the thread's slot and moves the slot
 //! from IDLE to ASKED, then sends the signal. The handler moves it to TAKEN, looks, writes what it
 //! found, and moves it to ANSWERED; asked to park, it sleeps until the asker moves the slot back to
-//! IDLE. Each question has a number, which is part of the slot's state. An asker that gives up
+//! IDLE. Each question has a number, which is part of the slot's state. An asker that times out
 //! moves ASKED or TAKEN to IDLE by compare-exchange: a handler that comes later finds nothing
 //! asked, or cannot answer any more and does not park.
 //!
@@ -32,7 +32,7 @@ const ANSWERED: u64 = 3;
 const OUTSIDE: u32 = 0;
 const EXECUTES: u32 = 1;
 const RETURNS: u32 = 2;
-const ELSEWHERE: u32 = 3;
+const OTHER_STACK: u32 = 3;
 
 /// How many questions were ever asked.
 static QUESTIONS: AtomicU64 = AtomicU64::new(0);
@@ -291,7 +291,7 @@ impl Asked {
         match self.slot.found.load(Ordering::Relaxed) {
             EXECUTES => Finding::Executes(at),
             RETURNS => Finding::Returns(at),
-            ELSEWHERE => Finding::Elsewhere(at),
+            OTHER_STACK => Finding::OtherStack(at),
             _ => Finding::Outside,
         }
     }
@@ -356,7 +356,7 @@ fn answer(slot: &Slot, context: &interrupted::Context) {
         Finding::Outside => (OUTSIDE, 0),
         Finding::Executes(at) => (EXECUTES, at),
         Finding::Returns(at) => (RETURNS, at),
-        Finding::Elsewhere(at) => (ELSEWHERE, at),
+        Finding::OtherStack(at) => (OTHER_STACK, at),
     };
     let parks = ask.action == Action::Park;
     slot.found.store(kind, Ordering::Relaxed);

@@ -13,8 +13,8 @@
 //!
 //! **What is not.** Other stacks: those of suspended coroutines, and the stack below an alternate
 //! signal stack. A thread that is found on no stack known to be its own counts as
-//! [`Finding::Elsewhere`], which is no answer. A return address is never the first byte of a range:
-//! sites and stubs do not start behind calls that return.
+//! [`Finding::OtherStack`], which is no answer. A return address is never the first byte of a
+//! range: sites and stubs do not start behind calls that return.
 
 use crate::addr::CodeAddr;
 use crate::interrupted::{self, RED_ZONE, STACK_POINTER_AT};
@@ -31,7 +31,7 @@ pub(super) enum Finding {
     /// It may return to this address.
     Returns(u64),
     /// It is on a stack that is not known: this is its stack pointer.
-    Elsewhere(u64),
+    OtherStack(u64),
 }
 
 /// Where a thread is: the state that is looked at.
@@ -100,7 +100,7 @@ unsafe fn look_without(strip: fn(u64) -> u64, place: &ThreadPlace<'_>, vacated: 
     }
     if !(place.low..place.high).contains(&place.sp) {
         // protection: grace-period-knows-the-stack
-        return Finding::Elsewhere(place.sp);
+        return Finding::OtherStack(place.sp);
     }
     // The red zone holds no return address, but may hold one that is about to be jumped to.
     let mut at = place.sp.saturating_sub(RED_ZONE).max(place.low) & !7;
@@ -199,7 +199,7 @@ mod tests {
         for at in 0x2000..0x200a_u64 {
             let (register, word) = (found(0, at, &[0; 4]), found(0, 0, &[0, at, 0]));
             let (by_register, by_word) = match at {
-                // Where a far jump may lead.
+                // Where a far jump may go.
                 0x2001 => (Finding::Executes(at), Finding::Outside),
                 0x2005 => (Finding::Returns(at), Finding::Returns(at)),
                 _ => (Finding::Outside, Finding::Outside),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_on_a_stack_that_is_not_its_own_is_elsewhere() {
+    fn a_thread_on_a_stack_that_is_not_its_own_is_told_apart() {
         let place = ThreadPlace {
             pc: 0,
             registers: &[],
@@ -308,6 +308,6 @@ mod tests {
             high: 8192,
         };
         // SAFETY: nothing is read, as the stack pointer is outside.
-        assert_eq!(unsafe { look(&place, &parts()) }, Finding::Elsewhere(64));
+        assert_eq!(unsafe { look(&place, &parts()) }, Finding::OtherStack(64));
     }
 }

@@ -28,7 +28,7 @@ fn world() -> SignalWorld {
     world.patience(Duration::from_secs(60))
 }
 
-/// Where the code that calls back stands, behind the code that spins.
+/// Where the code that calls back is, behind the code that spins.
 const CALL: u32 = 64;
 
 /// The length of the code that calls back.
@@ -383,7 +383,7 @@ fn a_thread_that_blocks_the_signal_is_named() {
             block(libc::SIG_BLOCK);
             tell.send(registry::this_thread()).unwrap();
             finished.recv().unwrap();
-            // The signals of questions that were given up come now, and find nothing asked.
+            // The signals of questions that timed out come now, and find nothing asked.
             block(libc::SIG_UNBLOCK);
         });
         let tid = told.recv().unwrap();

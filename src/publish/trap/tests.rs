@@ -139,7 +139,7 @@ fn raise() {
 }
 
 #[test]
-fn a_trap_leads_to_its_exit_stub_with_all_registers_and_back_when_it_is_cleared() {
+fn a_trap_goes_to_its_exit_stub_with_all_registers_and_back_when_it_is_cleared() {
     let code = TestCode::new();
     assert_eq!(code.call(), OLD);
     let traps = Traps::install().unwrap();
@@ -298,7 +298,10 @@ fn on_an_alternate_stack_and_with_errno_kept() {
         assert_eq!(unsafe { *libc::__errno_location() }, 77);
         // SAFETY: fills this thread's own stack, which nothing else refers to now.
         let used = unsafe { std::slice::from_raw_parts(stack.as_ptr(), stack.len()) };
-        assert!(used.iter().any(|byte| *byte != 0), "the handler ran elsewhere");
+        assert!(
+            used.iter().any(|byte| *byte != 0),
+            "the handler ran on another stack"
+        );
     })
     .join()
     .unwrap();

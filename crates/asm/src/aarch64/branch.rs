@@ -6,7 +6,7 @@
 //! | near | the same | over a jump: +-128 MiB |
 //! | far | through a register: everywhere | over a far jump: everywhere |
 //!
-//! Which form is needed is known only when everything stands, so relative ones are not left to
+//! Which form is needed is known only when everything is placed, so relative ones are not left to
 //! dynasm's labels.
 
 use alloc::vec::Vec;

@@ -2,7 +2,7 @@
 //!
 //! dynasm encodes; what it would panic about (an immediate that does not fit) is decided here
 //! before: the types of `imm` can hold only what their instruction can. All instructions have four
-//! bytes and stand at multiples of four, little endian, and the assembler chooses the shortest
+//! bytes and are at multiples of four, little endian, and the assembler chooses the shortest
 //! sequence it knows for constants and addresses.
 //!
 //! LLVM keeps x16 and x17 free at patchpoints and stackmaps, and its own call at a patchpoint loses

@@ -1,4 +1,4 @@
-//! Instructions executed elsewhere than where they stood.
+//! Instructions moved to other addresses.
 //!
 //! A relative branch goes to where it went: one among the moved instructions is followed, a
 //! conditional one becomes itself around a `b`. Instructions that read their own address are
@@ -43,7 +43,7 @@ impl MoveKind {
         }
     }
 
-    /// The instruction that stands at `at`.
+    /// The instruction at `at`.
     fn of(word: u32, at: u64) -> core::result::Result<Self, String> {
         let (absolute, link) = (word & 2 != 0, word & 1 != 0);
         let refused = |what: &str| Err(format!("the instruction at {at:#x} {what}"));
@@ -71,7 +71,7 @@ impl MoveKind {
     }
 }
 
-/// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to
+/// The instructions of `bytes`, which were at `addr`, as they are executed at `at`, and a jump to
 /// what followed them.
 pub(super) fn relocate(flavor: Flavor, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
     moved(flavor, at.get(), addr.get(), bytes).map_err(|reason| Error::Relocation { addr, at, reason })
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_else_elsewhere_is_refused() {
+    fn what_means_something_else_at_another_address_is_refused() {
         // bcl 20, 31, .+4; bl .+4; addpcis 3, 0; a prefix
         for word in [0x429f_0005, 0x4800_0005, 0x4c60_0004, 0x0600_0000] {
             assert!(moved_words(&[word, insn::NOP], 0x2000).is_err(), "{word:#x}");

@@ -7,7 +7,8 @@
 //! | far | through a register: everywhere | over a far jump: everywhere |
 //!
 //! A conditional branch compares two registers, which [`Branch::detail`] names. Which form is
-//! needed is known only when everything stands, so relative ones are not left to dynasm's labels.
+//! needed is known only when everything is placed, so relative ones are not left to dynasm's
+//! labels.
 
 use alloc::vec::Vec;
 

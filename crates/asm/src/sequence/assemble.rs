@@ -40,7 +40,7 @@ impl Environment {
     }
 }
 
-/// Code that stands outside its site.
+/// Code outside its site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StubCode {
     /// Where it was assembled for.
@@ -80,7 +80,7 @@ impl Assembled {
     }
 }
 
-/// A sequence assembled as a stub of its own, to which the caller leads.
+/// A sequence assembled as a stub of its own, to which the caller branches.
 #[derive(Clone, Debug)]
 pub struct Stub {
     /// The code. Where the sequence does not leave otherwise, it ends by a jump to the end of the
@@ -100,7 +100,7 @@ pub enum Fit {
     /// It needs a stub near the site, see [`assemble_out_of_line`].
     OutOfLine {
         /// The most bytes that the stub can need, wherever in reach of a jump from the site it
-        /// stands.
+        /// is.
         stub_len: Len,
     },
 }
@@ -169,8 +169,8 @@ pub fn assemble_out_of_line(
     })
 }
 
-/// Assembles a sequence as a stub at `at`, to which the caller leads by means of its own. Operands
-/// are those of the site.
+/// Assembles a sequence as a stub at `at`, to which the caller branches by means of its own.
+/// Operands are those of the site.
 ///
 /// # Errors
 /// As [`assemble`].
@@ -345,10 +345,10 @@ impl<'s, 'a> Job<'s, 'a> {
     /// The bytes in place that code may use which goes on at the end of the site: those before the
     /// first return offset and what belongs to it.
     fn room(&self) -> Len {
-        let lead = self.backend.around_return_offset().0.len() as u32;
+        let before = self.backend.around_return_offset().0.len() as u32;
         match self.site.return_offsets.is_empty() {
             true => self.room_to_leave(),
-            false => Len::new(self.room_to_leave().get().saturating_sub(lead)),
+            false => Len::new(self.room_to_leave().get().saturating_sub(before)),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::backend_of;
 
 /// Lays out code that is not a sequence's: chooses the forms of the branches and writes the bytes;
 /// `None` if a branch does not reach. `end` is the address to which
-/// [`Dest::End`](crate::op::Dest::End) leads. Labels there are none.
+/// [`Dest::End`](crate::op::Dest::End) goes. Labels there are none.
 #[must_use]
 pub fn finish(arch: Arch, mut code: EncodedCode, end: CodeAddr) -> Option<Vec<u8>> {
     let mut layout = Layout {

@@ -1,4 +1,4 @@
-//! Where everything stands: the forms of the branches, the nops, the distances.
+//! Where everything goes: the forms of the branches, the nops, the distances.
 //!
 //! Branches start in their shortest form; as long as one does not reach its target it grows to the
 //! next. Growing only moves targets further away or, where nops fill the room before a final call,
@@ -96,7 +96,7 @@ impl Layout<'_> {
         self.fill.map_or(0, |fill| fill.until.saturating_sub(self.len()))
     }
 
-    /// The offset of a position from the start; behind the nops if they stand there.
+    /// The offset of a position from the start; behind the nops if they are there.
     #[inline]
     pub(super) fn offset(&self, mark: CodePosition) -> u32 {
         let nops = match self.fill {
@@ -107,7 +107,7 @@ impl Layout<'_> {
         mark.bytes.saturating_add(before).saturating_add(nops)
     }
 
-    /// The offset of the end of what stands before a position: before the nops if they stand there.
+    /// The offset of the end of what is before a position: before the nops if they are there.
     #[inline]
     pub(super) fn end_offset(&self, mark: CodePosition) -> u32 {
         let offset = self.offset(mark);
@@ -267,7 +267,7 @@ impl Layout<'_> {
 
     fn copy(&self, range: core::ops::Range<u32>, out: &mut Vec<u8>) {
         let bytes = self.code.bytes.get(range.start as usize..range.end as usize);
-        out.extend_from_slice(bytes.expect("branches and marks stand in the code, in its order"));
+        out.extend_from_slice(bytes.expect("branches and marks are in the code, in its order"));
     }
 
     fn resolve_pc_relative(&mut self) -> Result<(), Unreachable> {
@@ -296,8 +296,8 @@ impl Layout<'_> {
     }
 }
 
-/// Appends nops up to `until`, so that one starts at each return offset, or what else has to stand
-/// there. Where `left`, the code that is there never gets to its end, and needs nothing that leads
+/// Appends nops up to `until`, so that one starts at each return offset, or what else has to be
+/// there. Where `left`, the code that is there never gets to its end, and needs nothing that goes
 /// it over a return offset.
 pub(super) fn pad(arch: Arch, return_offsets: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
     let from = left.then_some(out.len());

@@ -69,7 +69,7 @@ pub const fn float_result() -> Operand {
 }
 
 /// A general register that is free at the site, the same for the whole sequence: where a value
-/// stands that has to be taken apart before it is looked at.
+/// is that has to be taken apart before it is looked at.
 #[must_use]
 pub const fn temp() -> Operand {
     Operand::Temp
@@ -251,7 +251,7 @@ impl Target {
         Self::to(addr)
     }
 
-    /// The same for who has that promise from elsewhere.
+    /// The same for who has that promise from its caller.
     pub(super) const fn to(addr: CodeAddr) -> Self {
         Self::Addr(TargetAddr(addr))
     }

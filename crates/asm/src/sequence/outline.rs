@@ -36,7 +36,7 @@ pub struct Outline {
 }
 
 /// Gives a list the items of another, in its place if there are as many: a list that is made
-/// elsewhere is moved.
+/// anew is moved.
 #[inline]
 pub(super) fn assign<A: Array<Item: Copy>>(list: &mut SmallVec<A>, items: &[A::Item]) {
     match list.len() == items.len() {

@@ -1,6 +1,6 @@
 //! Which registers a sequence may use at a site.
 //!
-//! Free are: the registers that LLVM itself gives up at every site; at a patchpoint with the C
+//! Free are: the registers that LLVM itself clobbers at every site; at a patchpoint with the C
 //! convention the caller-saved registers that hold no argument, no recorded value and no live-out;
 //! and the result register until the sequence writes it, if nothing else is there. Registers that
 //! the sequence names itself are left to it.

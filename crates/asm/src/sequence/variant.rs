@@ -1,7 +1,7 @@
 //! A sequence with other values and targets than one that is like it.
 //!
-//! Problem: the engine remembers what stands in each site, and copying or freeing operations is a
-//! good part of what a patch costs whose code is filled into a template. Approach: sites whose
+//! Problem: the engine remembers what is installed in each site, and copying or freeing operations
+//! is a good part of what a patch costs whose code is filled into a template. Approach: sites whose
 //! sequences share the words of their [`Outline`] share the operations of one of them; of its own
 //! each has only its values and targets, which need no allocation while they are few. The sequence
 //! is made of these when it is asked for.
@@ -39,9 +39,9 @@ impl Variant {
         if !self.like.is_same(like) {
             self.like = like.clone();
         }
-        // protection: what-stands-is-its-own-sequence
+        // protection: what-is-installed-is-its-own-sequence
         assign(&mut self.values, &outline.values);
-        // protection: what-stands-has-its-own-targets
+        // protection: what-is-installed-has-its-own-targets
         assign(&mut self.targets, &outline.targets);
     }
 

@@ -64,7 +64,7 @@ impl Emitter<'_> {
     fn spilled(&mut self, reg: DwarfReg, slot: i32) -> Result<Gpr, EncodingRefusal> {
         let free = self.free;
         let slot = self.based(Self::gpr(reg)?, slot)?;
-        // What led to the slot is free again, and may become the base itself.
+        // The pointer to the slot is free again, and may become the base itself.
         self.free = free;
         let base = self.take_address("a base that has been spilled")?;
         insn::LG.put(base.0, slot, &mut self.code.bytes);

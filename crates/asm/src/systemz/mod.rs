@@ -6,7 +6,7 @@
 //! has. The newer `laa`, which adds to memory atomically, is not among them: that is a loop of
 //! `cs`.
 //!
-//! Instructions have 2, 4 or 6 bytes and stand at even addresses; branches count halfwords.
+//! Instructions have 2, 4 or 6 bytes and are at even addresses; branches count halfwords.
 //! Register 0 is no base: as one it reads as zero. The condition code is free at a patchpoint,
 //! which clobbers it as a call does; at a stackmap it may be live, which matters to those only who
 //! resume there.

@@ -1,4 +1,4 @@
-//! Instructions executed elsewhere than where they stood.
+//! Instructions moved to other addresses.
 //!
 //! Operands and branches that count from their own address are adjusted (Principles of Operation,
 //! chapter 5, "Relative-Immediate Formats"); short branches become long ones, since a stub may be

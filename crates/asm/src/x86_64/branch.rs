@@ -1,6 +1,6 @@
 //! The forms of a branch (Intel SDM volume 2, JMP, Jcc, CALL).
 //!
-//! Which form is needed is known only when everything stands, so relative ones are not left to
+//! Which form is needed is known only when everything is placed, so relative ones are not left to
 //! dynasm's labels.
 
 use alloc::vec::Vec;

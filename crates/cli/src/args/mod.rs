@@ -121,7 +121,7 @@ pub(crate) enum Output {
 ///
 /// Each record's site, with its slack, live values and return offsets, and whether it can be
 /// patched live. Nothing is executed, so the file may be for any architecture. A relocatable ELF
-/// object is linked as the engine does it; other files are taken as they stand, as code that
+/// object is linked as the engine does it; other files are taken as they are, as code that
 /// another loader has placed.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
@@ -133,7 +133,7 @@ Examples:
   patchpoint sites get.o --shape 78=anyreg,32,result,args=1 --shape 90=shadow,24
   patchpoint sites get.o --format json | jq '.sites[] | select(.state == \"refused\") | .why'
 
-Slack is the number of reserved bytes that hold nothing but nops. A return offset is a place to which a call that stands in the \
+Slack is the number of reserved bytes that hold nothing but nops. A return offset is a place to which a call that is in the \
 site returns: once the code has run, a patch keeps it. The patchable jump is the one instruction that is exchanged when a site is \
 patched live. Of live-outs, the registers that a function keeps for its caller are named by newer LLVMs only: they count as \
 live unless the runtime trusts the list.
@@ -303,7 +303,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) only_after: bool,
 
-    /// Calls although a site that LLVM filled with a call leads to where nothing is known to be
+    /// Calls although a site that LLVM filled with a call has a target where nothing is known to be
     #[arg(long)]
     pub(crate) trust_calls: bool,
 }

@@ -281,7 +281,7 @@ impl<'p> Calls<'p> {
 }
 
 impl Program {
-    /// The functions whose calls may stand in the code of this one: itself, and what may have been
+    /// The functions whose calls may be in the code of this one: itself, and what may have been
     /// inlined. Those without calls are left out.
     pub(super) fn inlined_into(&self, home: usize) -> HashSet<usize> {
         let (mut found, mut seen) = (HashSet::from([home]), HashSet::from([home]));
@@ -411,7 +411,7 @@ impl Records<'_> {
         }
     }
 
-    /// Whether so many bytes of nops stand there, before the next record: LLVM puts them where a
+    /// Whether so many bytes of nops are there, before the next record: LLVM puts them where a
     /// target is null.
     fn has_nops(&self, record: &Record<'_>, reserved: Len) -> bool {
         let start = record.offset().get() as usize;

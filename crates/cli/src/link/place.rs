@@ -12,7 +12,7 @@ const PAGE: u64 = 0x1000;
 pub(super) struct AtAddress(pub(super) CodeAddr);
 
 impl AtAddress {
-    /// The first stands where it is told to: whether it may is checked by whoever asks.
+    /// The first is placed where it is told to be: whether it may is checked by whoever asks.
     fn addrs(&self, segments: &[SegmentRequest; 3]) -> patchpoint::Result<SegmentAddrs> {
         let (mut at, mut first) = (self.0, true);
         let mut end = Some(at.get());

@@ -56,7 +56,7 @@ struct AppliedChange {
     sites: usize,
 }
 
-/// What stands in a site at the end.
+/// What a site holds at the end.
 struct SiteContent {
     place: RecordPlace,
     reserved: u32,
@@ -92,7 +92,8 @@ fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
     module.release();
     let entry = function.entry()?;
     let call = || {
-        led_nowhere(run, &engine, &module, &names).map_or_else(|| Ok(execute(entry, &run.args, &events)), Err)
+        unknown_call_target(run, &engine, &module, &names)
+            .map_or_else(|| Ok(execute(entry, &run.args, &events)), Err)
     };
     let changed = !run.patch.is_empty() || !run.invalidate.is_empty();
     let before = (!run.only_after || !changed).then(call);
@@ -195,8 +196,8 @@ fn load(
     Ok(module)
 }
 
-/// The first site, if any, where LLVM's own call stands and leads to where nothing is known to be.
-fn led_nowhere(run: &Run, engine: &Engine, module: &Module, names: &Names) -> Option<String> {
+/// The first site, if any, that holds LLVM's own call to where nothing is known to be.
+fn unknown_call_target(run: &Run, engine: &Engine, module: &Module, names: &Names) -> Option<String> {
     if run.trust_calls {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What `--ir` tells of records: on objects of which it was tried to mislead it, see
+//! What `--ir` tells of records: on objects that try to mislead it, see
 //! `ir/README.md`, and on random ones.
 
 use asm_tests::random_ir::{Tally, Workspace, llvms, module};

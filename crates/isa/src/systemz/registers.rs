@@ -47,7 +47,7 @@ const VECTORS: RegSet = RegSet::numbered(16, 31).union(UPPER_VECTORS);
 /// v16 to v31.
 const UPPER_VECTORS: RegSet = RegSet::numbered(68, 83);
 
-/// What LLVM gives up at every patchpoint and stackmap, and for linkage at every call.
+/// What LLVM clobbers at every patchpoint and stackmap, and for linkage at every call.
 const FREE: RegSet = RegSet::of(&[R0, R1, R14]);
 
 const CALLER_SAVED: RegSet = RegSet::of(&[R0, R1, R2, R3, R4, R5, R14]);

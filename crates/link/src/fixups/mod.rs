@@ -74,7 +74,7 @@ pub struct LinkedImage {
     /// destructors called at the end: the resolver says where both are.
     pub constructors: Vec<CodeAddr>,
     /// The functions that the objects want called after all others, in this order, before the
-    /// memory is given back.
+    /// memory is freed.
     pub destructors: Vec<CodeAddr>,
     got: CodeAddr,
     image_base: CodeAddr,
@@ -259,7 +259,7 @@ impl Layout<'_> {
 }
 
 impl Graph<'_> {
-    /// By symbol: whether an edge leads to it, or it has to be there anyway.
+    /// By symbol: whether an edge refers to it, or it has to be there anyway.
     pub(crate) fn wanted(&self) -> Vec<bool> {
         let mut wanted = alloc::vec![false; self.symbols.len()];
         let edges = self.sections.iter().flat_map(|section| &section.edges);

@@ -4,7 +4,7 @@
 //! `segment$end$SEGMENT` of Mach-O.
 //!
 //! Problem: what is between the two symbols is one array, of which each object has a part.
-//! Approach: where an edge leads to such a symbol and nobody defines it, the sections of that name
+//! Approach: where an edge refers to such a symbol and nobody defines it, the sections of that name
 //! follow each other, in the order of the graph and with no more between them than their own
 //! alignment wants; the first is aligned as the strictest of them is. So the parts of arrays whose
 //! elements are as large as their alignment have no holes, as those of `ld` and `lld` have none.
@@ -156,7 +156,7 @@ impl Graph<'_> {
         wanted.symbols.iter().filter_map(kept).collect()
     }
 
-    /// Defines the symbols that edges lead to and nobody defines. Returns what has to be placed in
+    /// Defines the symbols that edges refer to and nobody defines. Returns what has to be placed in
     /// a row for that.
     ///
     /// # Errors

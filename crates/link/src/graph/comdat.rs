@@ -270,14 +270,14 @@ impl<'data> Graph<'data> {
         let lost = symbols.filter(|(_, symbol)| symbol.is_shared() && gone.holds(symbol));
         let lost: HashSet<SymbolId> = lost.map(|(id, _)| id).collect();
         self.discard(&gone);
-        self.lead_to_kept(&lost);
+        self.retarget_to_kept(&lost);
         Ok(())
     }
 
-    /// Leads edges to symbols that were lost with their sections to those of the same names that
-    /// are kept. Where none is, all lead to the first that was lost, for which another file may
-    /// have a definition.
-    fn lead_to_kept(&mut self, lost: &HashSet<SymbolId>) {
+    /// Retargets edges to symbols that were lost with their sections to those of the same names
+    /// that are kept. Where none is, all refer to the first that was lost, for which another file
+    /// may have a definition.
+    fn retarget_to_kept(&mut self, lost: &HashSet<SymbolId>) {
         let mut first: HashMap<&str, SymbolId> = HashMap::new();
         let ids = || (0..).map(SymbolId).zip(&self.symbols);
         for (id, symbol) in ids().filter(|(id, symbol)| symbol.is_shared() && !lost.contains(id)) {
@@ -349,7 +349,7 @@ impl<'data> Graph<'data> {
         }
     }
 
-    /// Takes out what goes. What names its symbols looks elsewhere from now on.
+    /// Takes out what goes. What names its symbols refers to others from now on.
     fn discard(&mut self, gone: &Gone) {
         if gone.sections.is_empty() {
             return;
@@ -358,7 +358,7 @@ impl<'data> Graph<'data> {
         self.discard_from_tables(gone);
         for symbol in self.symbols.iter_mut().filter(|symbol| gone.holds(symbol)) {
             symbol.definition = if symbol.is_shared() {
-                // Not weakly: what is kept must have it, as nothing may lead to 0 that led to code.
+                // Not weakly: what is kept must have it, as nothing that referred to code may become 0.
                 // protection: what-is-left-out-is-not-weak
                 symbol.strength = Strength::Reference;
                 Definition::Undefined { weak: false }

@@ -8,7 +8,7 @@
 //! for unwind information and stack maps speak of it. Local symbols that the harness needs get a
 //! second, exported name.
 //!
-//! A use is led elsewhere where there is an edge. The assembler resolves calls within a section to
+//! A use is redirected where there is an edge. The assembler resolves calls within a section to
 //! functions that are local, and leaves none; a compiler copies callees into their callers. The
 //! first can be found by decoding the code, which a linker does not: [`Replaced::code`] and
 //! [`Graph::functions`] tell a decoder where to look, and `patchpoint::image::bypasses` is one. Of
@@ -31,7 +31,7 @@ use crate::graph::{Definition, Graph, Scope, SectionId, SectionRole, Strength, S
 
 /// What a harness has done to the objects that it tests: see [`Graph::add_harness`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "what could not be replaced stands here"]
+#[must_use = "what could not be replaced is listed here"]
 pub struct Interposed {
     /// Definitions for which the harness's count now, in the order of its symbols.
     pub replaced: Vec<Replaced>,
@@ -50,7 +50,7 @@ pub struct Replaced {
     pub file: String,
     /// Whether it was local to that file.
     pub local: bool,
-    /// How many edges lead to the harness's now.
+    /// How many edges refer to the harness's now.
     pub uses: usize,
     /// Where it is, as code that branches there without an edge still finds it: its section, and
     /// the offset in it in bytes. That of a function is where its code is. `None` if it is in no
@@ -90,7 +90,7 @@ impl<'data> Graph<'data> {
     ///
     /// # Errors
     /// It names a symbol that two tested objects define as local; it replaces a local variable, to which other uses than by its
-    /// name lead; it is for another architecture. Nothing is changed then.
+    /// name refer; it is for another architecture. Nothing is changed then.
     pub fn add_harness(&mut self, mut harness: Graph<'data>) -> Result<Interposed> {
         self.check_arch(&harness)?;
         self.index();
@@ -254,7 +254,7 @@ impl<'data> Graph<'data> {
             || section.is_some_and(|section| section.role == SectionRole::Code)
     }
 
-    /// Makes references of definitions, and leads what uses them there.
+    /// Makes references of definitions, and redirects what uses them.
     fn give_way(&mut self, replaced: &[TestedSymbol]) -> Vec<Replaced> {
         let mut ways = Redirects::default();
         let mut reports = Vec::with_capacity(replaced.len());
@@ -283,7 +283,7 @@ impl<'data> Graph<'data> {
         }
         let mut sections = core::mem::take(&mut self.sections);
         for section in &mut sections {
-            ways.lead(self, section, &mut reports);
+            ways.redirect(self, section, &mut reports);
         }
         self.sections = sections;
         self.tables.complete = false;
@@ -330,7 +330,7 @@ impl<'data> Graph<'data> {
         };
         (symbol.definition, symbol.other) = definition;
         symbol.strength = Strength::Strong;
-        // Where a tested object needs such a symbol from elsewhere, that is not this one.
+        // Where a tested object needs such a symbol from another object, that is not this one.
         let first = *self.names.entry(symbol.name.clone()).or_insert(reference);
         if first == reference {
             symbol.scope = Scope::Exported;

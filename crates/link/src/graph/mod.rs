@@ -62,7 +62,7 @@ pub struct Graph<'data> {
     pub(crate) comdats: Comdats<'data>,
     /// Names, each with that of the symbol that it stands for if nobody defines it (COFF).
     pub(crate) alternates: Vec<(Cow<'data, str>, Cow<'data, str>)>,
-    /// Symbols that have to be there, whether or not an edge leads to them (COFF).
+    /// Symbols that have to be there, whether or not an edge refers to them (COFF).
     pub(crate) included: Vec<SymbolId>,
     /// How many bytes all segments together may have.
     pub(crate) size_limit: u64,
@@ -160,9 +160,9 @@ pub enum Definition {
     },
     /// At a fixed address.
     Absolute(u64),
-    /// Elsewhere: the linker's resolver is asked.
+    /// Outside of the graph: the linker's resolver is asked.
     Undefined {
-        /// Where it is nowhere, its address is 0.
+        /// Where nobody defines it, its address is 0.
         weak: bool,
     },
     /// The global offset table of the image: the symbol `_GLOBAL_OFFSET_TABLE_`, on PowerPC
@@ -170,7 +170,7 @@ pub enum Definition {
     GotBase,
     /// The lowest address of the image: the symbol `__ImageBase` of COFF.
     ImageBase,
-    /// Nowhere that could be linked to, for this reason: no edge may lead there.
+    /// Nothing that could be linked to, for this reason: no edge may refer to it.
     Refused(&'static str),
 }
 
@@ -317,7 +317,7 @@ impl<'data> Graph<'data> {
         &self.sections
     }
 
-    /// The symbols, file by file. Of those of one name that files share, edges lead to the first;
+    /// The symbols, file by file. Of those of one name that files share, edges refer to the first;
     /// the others are [`Scope::Local`] and have no edges.
     #[must_use]
     pub fn symbols(&self) -> &[Symbol<'data>] {
@@ -427,7 +427,7 @@ impl Edge {
         self.offset
     }
 
-    /// The symbol that it leads to.
+    /// The symbol that it refers to.
     #[must_use]
     pub fn target(&self) -> SymbolId {
         self.target

@@ -2,7 +2,7 @@
 //! of such a table is needed with the code that it describes, not the other way round.
 //!
 //! Approach: a table is a list of parts, each with the section of code that it describes, the edges
-//! that lead out of it, and the part that it cannot be without. Bytes outside of all parts stay. A
+//! that refer out of it, and the part that it cannot be without. Bytes outside of all parts stay. A
 //! table that is not understood has none: it is kept with all that it refers to.
 //!
 //! Sources: Linux Standard Base 5.0, section 10.6 (`.eh_frame`); LLVM, "Stack maps and patch
@@ -99,7 +99,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// The code that the edge at this offset leads to.
+    /// The code that the edge at this offset refers to.
     fn code_at(&self, offset: u32) -> Option<SectionId> {
         let index = *self.order.get(self.first_edge(offset))?;
         let edge = self.section.edges.get(index as usize)?;
@@ -133,7 +133,7 @@ impl Reader<'_, '_> {
             if !self.is_common(id_at)? {
                 let common = self.common_of(id_at)?;
                 part.needs = Some(parts.binary_search_by_key(&common, |part| part.start).ok()?);
-                // An entry that ends before has none; what stands there is of the next.
+                // An entry that ends before has none; what is there is of the next.
                 let function_at = id_at.checked_add(WORD).filter(|at| *at < end)?;
                 part.code = Some(self.code_at(function_at)?);
                 // What follows the field that names the code.
@@ -145,7 +145,7 @@ impl Reader<'_, '_> {
         Some(parts)
     }
 
-    /// Whether the entry whose identifier is here is a CIE: 0 stands there, and no relocation.
+    /// Whether the entry whose identifier is here is a CIE: 0 is there, and no relocation.
     fn is_common(&self, id_at: u32) -> Option<bool> {
         Some(self.word(id_at)? == 0 && self.edge_at(id_at).is_none())
     }
@@ -260,7 +260,7 @@ pub(crate) fn mend_frames(section: &mut Section<'_>, endian: Endian, parts: &[Ta
     }
 }
 
-/// Where the numbers of functions and of records stand in a stack map.
+/// Where the numbers of functions and of records are in a stack map.
 const FUNCTIONS_AT: u32 = 4;
 const RECORDS_AT: u32 = 12;
 

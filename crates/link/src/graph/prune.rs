@@ -1,4 +1,4 @@
-//! Taking out what nobody needs: everything that no root leads to.
+//! Taking out what nobody needs: everything that no root refers to.
 //!
 //! Problem: a section is needed if one that is needed refers to it, but tables refer to all
 //! functions there are. Approach: tables are taken apart ([`crate::graph::parts`]); a part is
@@ -25,7 +25,7 @@ use crate::graph::parts::{Table, mend_frames, mend_maps};
 use crate::graph::{Definition, Edge, Graph, Scope, SectionId, SectionRole, SymbolId};
 
 impl Graph<'_> {
-    /// Takes out all sections that none of the roots leads to: the symbols of these names, and the
+    /// Takes out all sections that none of the roots refers to: the symbols of these names, and the
     /// sections that the objects say are to be kept. Without a call of this, everything is kept.
     ///
     /// # Errors

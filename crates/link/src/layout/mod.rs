@@ -4,7 +4,7 @@
 //! (`.bss`) behind the others, so that nobody has to make those zeros: the memory has them.
 //! Sections that passes have added come last: among them the stubs and the global offset table
 //! ([`crate::graph::tables`]). On PowerPC the objects' own parts of the table, the `.toc` sections,
-//! stand before it. Cost: linear in sections and edges.
+//! are before it. Cost: linear in sections and edges.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;

@@ -3,7 +3,7 @@
 //!
 //! Lengths stay, so nothing moves. A load is rewritten only where its entry is what the built-in
 //! pass makes or looks like that: eight bytes that nobody writes, with one edge that gives them the
-//! symbol's address. Whoever has led an entry elsewhere, or has put it where it can be written,
+//! symbol's address. Whoever has redirected an entry, or has put it where it can be written,
 //! wants it to be read.
 //!
 //! | | what | where that is allowed |

@@ -7,7 +7,7 @@
 //!
 //! The letters are those of the ABIs: S the symbol, A the addend, P the place, G the symbol's entry
 //! in the global offset table, GOT that table (on PowerPC the TOC pointer), L the symbol or a stub
-//! that goes there, Z the symbol's size, V what stands in the field.
+//! that goes there, Z the symbol's size, V what the field holds.
 
 use alloc::format;
 use alloc::string::String;
@@ -108,7 +108,7 @@ impl Formula {
     }
 }
 
-/// How the bits that are kept give back the value.
+/// How the value is read from the bits that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Extension {
     /// Modulo 2^64: everything fits.
@@ -437,7 +437,7 @@ impl Relocation {
         self.0.fit
     }
 
-    /// The bits of the value that stand in these bytes.
+    /// The bits of the value that are in these bytes.
     pub(crate) fn extract(self, bytes: &[u8], endian: Endian) -> u64 {
         self.0.field.extract(self.0.field.read(bytes, endian))
     }

@@ -56,14 +56,14 @@ fn aarch64_entry(text: &[u8], at: usize) -> u64 {
     page + u64::from(load >> 10 & 0xfff) * 8
 }
 
-/// What `auipc` at `at` and the 12-bit displacement of the instruction behind it lead to.
+/// What `auipc` at `at` and the 12-bit displacement of the next instruction refer to.
 fn riscv64_address(text: &[u8], at: usize) -> u64 {
     let (auipc, second) = (word(text, at), word(text, at + 4));
     let upper = i64::from((auipc & 0xffff_f000) as i32);
     (BASE + at as u64).wrapping_add_signed(upper + i64::from(second as i32 >> 20))
 }
 
-/// Where a relative long instruction of SystemZ at `at` leads.
+/// The target of a relative long instruction of SystemZ at `at`.
 fn systemz_address(text: &[u8], at: usize) -> u64 {
     let halfwords = i32::from_be_bytes(text[at + 2..at + 6].try_into().unwrap());
     (BASE + at as u64).wrapping_add_signed(i64::from(halfwords) * 2)

@@ -175,8 +175,8 @@ fn each_rule_chooses() {
     assert!(matches!(error, Error::SymbolDuplicate { symbol, .. } if symbol == "shared"));
 }
 
-/// What a group defined, the one that is kept must define, weak or not: nothing leads to 0 that led
-/// to code.
+/// What a group defined, the one that is kept must define, weak or not: nothing becomes 0 that
+/// referred to code.
 #[test]
 fn what_the_kept_one_does_not_define_is_missing() {
     let with = |name| {

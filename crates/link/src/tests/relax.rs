@@ -152,7 +152,7 @@ fn operands_of_32_bits_hold_the_address() {
     );
 }
 
-/// An entry that a pass has led elsewhere, or that can be written, is read.
+/// An entry that a pass has redirected, or that can be written, is read.
 #[test]
 fn entries_that_passes_have_changed_are_read() {
     let text = hex("488b0500000000cc");

@@ -208,7 +208,7 @@ fn what_belongs_to_this_process_is_refused() {
 
 /// Modules and threads come and go; their memory is used again.
 #[test]
-fn what_is_given_up_is_used_again() {
+fn what_is_freed_is_used_again() {
     let setup = setup(Handlers::default(), false);
     let chunks = setup.executor.arena().chunks().len();
     for _ in 0..40 {

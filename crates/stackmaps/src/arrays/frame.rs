@@ -57,7 +57,7 @@ impl<'a> FlatFrame<'a> {
         self.address
     }
 
-    /// Where in the section it stands; the address field is there.
+    /// Where in the section it is; the address field is there.
     #[must_use]
     pub fn byte_offset(&self) -> ByteOffset {
         ByteOffset::new(self.at as u64)

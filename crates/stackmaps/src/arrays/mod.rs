@@ -143,7 +143,7 @@ impl Arrays {
     }
 }
 
-/// Whether a header of that dialect may stand at `at`, by its offsets alone.
+/// Whether a header of that dialect may be at `at`, by its offsets alone.
 pub(crate) fn is_header(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> bool {
     let has_it = bytes.data.len().saturating_sub(at) >= HEADER;
     has_it

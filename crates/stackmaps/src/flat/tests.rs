@@ -474,7 +474,7 @@ fn every_flipped_bit_is_read_or_refused() {
 }
 
 #[test]
-fn flat_maps_stand_in_a_row_with_others_and_are_kept() {
+fn flat_maps_come_in_a_row_with_others_and_are_kept() {
     let v3 = map().function(0x10, 8, [record(1).location(reg(0, 8))]).bytes();
     let section = [
         by_hand(Dialect::Proposal, Endian::Little),

@@ -116,7 +116,7 @@ fn refused(error: &Error, table: &[u8]) {
     } else {
         unreachable!("not an error of the readers: {error}")
     };
-    // An alignment may lead up to 7 bytes beyond the end before what is missing is found missing.
+    // An alignment may go up to 7 bytes beyond the end before what is missing is found missing.
     assert!(at.get() < table.len() as u64 + 8, "{error}");
 }
 

@@ -3,10 +3,10 @@
 //! An entry holds the distance from itself to each instruction that shares one metadata node, or to
 //! a function and the function's size, and then the node's constants, everything unaligned. How
 //! wide, how many and which: only the one who wrote the metadata knows, so it is told as a
-//! [`PcSectionShape`]. Two instructions of one function that share a node make one entry with two addresses;
-//! a front end that gives each instruction a node of its own (`distinct !{..}`) has one address an
-//! entry. Source: LLVM's `docs/PCSectionsMetadata.rst` and `AsmPrinter::emitPCSections` in
-//! `lib/CodeGen/AsmPrinter/AsmPrinter.cpp`.
+//! [`PcSectionShape`]. Two instructions of one function that share a node make one entry with two
+//! addresses; a front end that gives each instruction a node of its own (`distinct !{..}`) has one
+//! address an entry. Source: LLVM's `docs/PCSectionsMetadata.rst` and `AsmPrinter::emitPCSections`
+//! in `lib/CodeGen/AsmPrinter/AsmPrinter.cpp`.
 
 use alloc::vec::Vec;
 

@@ -4,8 +4,8 @@
 //! A collector stops a thread at a safepoint, knows the thread's stack pointer, and has to visit
 //! the references in its frames. The table gives each frame's size and roots. It asks for memory by
 //! a trait, so that it works on another process's stack, or a copy, too, and holds no unsafe code.
-//! It finds a caller by the size of the frame alone; code whose return address is elsewhere, or
-//! whose references stay in registers, needs unwind information: [`deopt::Walker`](crate::deopt)
+//! It finds a caller by the size of the frame alone; code whose return address is in another place,
+//! or whose references stay in registers, needs unwind information: [`deopt::Walker`](crate::deopt)
 //! walks that.
 
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ impl ReturnSlot {
         beyond: 0,
     };
 
-    /// The return address stands `offset` bytes from the frame's end; the caller's stack pointer is
+    /// The return address is `offset` bytes from the frame's end; the caller's stack pointer is
     /// `beyond` bytes from it.
     #[must_use]
     pub const fn new(offset: i64, beyond: u64) -> Self {
@@ -108,7 +108,7 @@ impl Safepoints {
     /// out.
     ///
     /// # Errors
-    /// [`Error::SafepointRoot`] for a reference elsewhere, [`Error::SafepointAddress`], [`Error::SafepointTwice`].
+    /// [`Error::SafepointRoot`] for a reference in another place, [`Error::SafepointAddress`], [`Error::SafepointTwice`].
     pub fn from_statepoints(
         maps: &StackMaps<'_>,
         sp: DwarfReg,

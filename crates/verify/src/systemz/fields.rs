@@ -12,13 +12,13 @@ pub(super) struct Fields {
     pub(super) len: u8,
     pub(super) known: Option<&'static KnownInstruction>,
     pub(super) r1: u8,
-    /// The second register: R2, or R3 where an address stands behind.
+    /// The second register: R2, or R3 where an address follows.
     pub(super) r2: u8,
     pub(super) base: u8,
     pub(super) index: u8,
     pub(super) disp: i64,
     pub(super) imm: i64,
-    /// Where a distance leads.
+    /// The target of a distance.
     pub(super) target: u64,
     /// The bytes, left-aligned.
     bytes: [u8; 6],

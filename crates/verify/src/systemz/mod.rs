@@ -3,7 +3,7 @@
 //!
 //! The two leftmost bits of an instruction tell its length, so all code decodes into instructions;
 //! one that the [`table`] does not know is refused where a sequence has it, and goes on to the next
-//! in code that stands already. What is known changes general and floating-point registers, the
+//! in code that is there already. What is known changes general and floating-point registers, the
 //! condition code and memory only: nothing that raises or masks floating-point exceptions, uses
 //! access or control registers, or enters the kernel.
 //!
@@ -75,7 +75,7 @@ const STACK_POINTER: u16 = 15;
 /// r14, which calls link through.
 const LINK: u8 = 14;
 
-/// The registers that LLVM gives up at patchpoints and stackmaps.
+/// The registers that LLVM clobbers at patchpoints and stackmaps.
 const FREE: RegSet = RegSet::of(&[reg(0), reg(1), reg(14)]);
 const GENERAL: RegSet = numbers(0, 15);
 const FLOATS: RegSet = numbers(16, 31);

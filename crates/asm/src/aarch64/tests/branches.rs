@@ -111,7 +111,7 @@ fn conditional_branches_reach_1_mib_and_over_a_jump_128() {
     for distance in [MIB, -MIB - 4, 2] {
         assert!(!reaches(kind, distance, BranchForm::Short));
     }
-    // The jump stands one instruction later.
+    // The jump is one instruction later.
     for distance in [MIB, -MIB - 4, 128 * MIB, -128 * MIB + 4] {
         assert!(reaches(kind, distance, BranchForm::Near));
         // b.ge over it: 8 bytes on.

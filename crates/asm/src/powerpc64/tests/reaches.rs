@@ -44,8 +44,8 @@ fn put(branch: &Branch, to: u64) -> Vec<u32> {
     words(&bytes, u32::from_le_bytes)
 }
 
-/// Where the words lead that a thread at `FROM` executes whose condition holds, by a decoder of its
-/// own.
+/// The target of the words that a thread at `FROM` executes whose condition holds, by a decoder of
+/// its own.
 fn followed(words: &[u32]) -> u64 {
     let near = |word: u32, at: u64| match word >> 26 {
         18 => at.wrapping_add_signed(i64::from(((word & 0x03ff_fffc) << 6) as i32 >> 6)),

@@ -113,7 +113,7 @@ fn conditional_branches_reach_4_kib_and_over_a_jump_1_mib() {
     for distance in [4 * KIB, -4 * KIB - 2, 1] {
         assert!(!reaches(kind, distance, BranchForm::Short));
     }
-    // The jump stands one instruction later.
+    // The jump is one instruction later.
     for distance in [4 * KIB, MIB, -MIB + 4] {
         assert!(reaches(kind, distance, BranchForm::Near));
         // bge x10, x29 over it: 8 bytes on.

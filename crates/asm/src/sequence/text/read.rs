@@ -44,7 +44,7 @@ impl Sequence {
         Self::from_any_text(text)
     }
 
-    /// The same for who does not execute it, or has that promise from elsewhere.
+    /// The same for who does not execute it, or has that promise from its caller.
     pub(super) fn from_any_text(text: &str) -> Result<Self> {
         Reader::new(text, Promises::Read).sequence()
     }
@@ -229,7 +229,7 @@ impl<'t> Reader<'t> {
         let label = self.label()?;
         self.need(
             ":",
-            "`:` behind a label that stands here; goto label(1) branches to it",
+            "`:` behind a label that is bound here; goto label(1) branches to it",
         )?;
         Ok(sequence.bind(label))
     }

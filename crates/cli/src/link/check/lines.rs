@@ -1,6 +1,6 @@
 //! Where the checks of a file are.
 
-/// A check as it stands in a file: all of it, its lines joined.
+/// A check as it is in a file: all of it, its lines joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::link) struct Check {
     text: String,
@@ -26,7 +26,7 @@ impl Check {
         self.place(0).line
     }
 
-    /// Where a byte of the text stands in the file.
+    /// Where a byte of the text is in the file.
     pub(in crate::link) fn place(&self, at: usize) -> TextPosition {
         let piece = self.pieces.iter().rev().find(|(start, _)| *start <= at);
         let (start, place) = piece.copied().unwrap_or((0, TextPosition { line: 1, column: 1 }));
@@ -69,7 +69,7 @@ pub(super) fn find(text: &str, names: &[&str]) -> Vec<Check> {
     found
 }
 
-/// What stands behind the name of a check, and from which byte of the line on. Before it there may
+/// What follows the name of a check, and from which byte of the line on. Before it there may
 /// only be what begins a comment.
 fn said<'t>(line: &'t str, names: &[&str]) -> Option<(usize, &'t str)> {
     names.iter().find_map(|name| {

@@ -2,7 +2,7 @@
 
 use super::wrong::{CheckError, CheckErrorKind};
 
-/// How many expressions may stand inside each other: each is a call of a function here.
+/// How many expressions may be inside each other: each is a call of a function here.
 pub(super) const DEEPEST: usize = 64;
 
 /// A chain of operations, done from left to right.

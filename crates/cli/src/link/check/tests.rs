@@ -117,7 +117,7 @@ fn operators_group_from_the_left_and_none_comes_before_others() {
 }
 
 #[test]
-fn slices_are_of_what_stands_before_them() {
+fn slices_are_of_what_is_before_them() {
     for (text, expected) in [
         ("0xabcd[15:8]", 0xab),
         ("0xabcd[7:4] + 1", 0xd),

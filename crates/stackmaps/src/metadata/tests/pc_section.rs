@@ -21,7 +21,7 @@ fn entry(distance: i32) -> Vec<u8> {
 }
 
 #[test]
-fn entries_stand_where_the_one_before_ends() {
+fn entries_start_where_the_one_before_ends() {
     let bytes = [entry(-16), entry(0x20)].concat();
     let shape = shape();
     let section = PcSection::parse(&bytes, BASE, Endian::Little, &shape).unwrap();

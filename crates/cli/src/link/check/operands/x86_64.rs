@@ -12,7 +12,7 @@ use super::Operand::{self, Immediate, Register};
 enum OperandMapping {
     /// They are the same.
     Plain,
-    /// The first is read and written: a register stands twice.
+    /// The first is read and written: a register is listed twice.
     Tied,
     /// The accumulator, which the encoding does not name, is left out.
     Accumulator,
