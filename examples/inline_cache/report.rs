@@ -157,7 +157,7 @@ fn place(location: Location) -> String {
         let name = Arch::host().and_then(|arch| register_name(arch, reg));
         name.map_or_else(|| format!("{reg}"), |name| name.to_string())
     };
-    match location.place {
+    match location.kind {
         LocationKind::Register { reg, .. } => register(reg),
         LocationKind::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
         LocationKind::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),

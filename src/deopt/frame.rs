@@ -372,7 +372,7 @@ impl<'f> Frame<'f> {
     fn read_known(&self, location: Location) -> Result<Value> {
         let size = location.size;
         let too_wide = || self.no_value(location, size, MAX as u16);
-        match location.place {
+        match location.kind {
             LocationKind::Register { reg, bit_offset } => self.read_register(reg, bit_offset, size),
             LocationKind::Direct { reg, offset } => Ok(Value::from(self.address(reg, offset)?)),
             LocationKind::Indirect { reg, offset } => {
@@ -398,7 +398,7 @@ impl<'f> Frame<'f> {
     }
 
     fn write_known(&mut self, location: Location, value: Value) -> Result<()> {
-        match location.place {
+        match location.kind {
             LocationKind::Register { reg, bit_offset } if value.size() <= location.size => {
                 self.write_register(reg, bit_offset, value)
             }
@@ -488,7 +488,7 @@ impl<'f> Frame<'f> {
             .and_then(|slot| slot.checked_add(self.first_stack_arg()))
             .ok_or_else(|| self.no_index("argument", index, count))?;
         self.read_known(Location {
-            place: LocationKind::Indirect {
+            kind: LocationKind::Indirect {
                 reg: state::STACK_POINTER,
                 offset: slot,
             },

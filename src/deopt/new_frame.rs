@@ -169,7 +169,7 @@ impl NewFrame<'_, '_> {
     /// [`Error::FrameValue`]: the location is a constant. [`Error::FrameRegister`]: it is relative to a register that
     /// is not known. As [`put`](Self::put).
     pub fn set(&mut self, location: Location, value: Value) -> Result<()> {
-        match location.place {
+        match location.kind {
             LocationKind::Register { reg, bit_offset: 0 } => match (index_of(reg), value.u64()) {
                 (Some(_), Some(word)) => self.set_register(reg, word),
                 _ => {
@@ -189,7 +189,7 @@ impl NewFrame<'_, '_> {
     /// # Errors
     /// [`Error::FrameValue`]: it is no address. [`Error::FrameRegister`]: it is relative to a register that is not known.
     pub fn address_of(&self, location: Location) -> Result<u64> {
-        let (LocationKind::Direct { reg, offset } | LocationKind::Indirect { reg, offset }) = location.place
+        let (LocationKind::Direct { reg, offset } | LocationKind::Indirect { reg, offset }) = location.kind
         else {
             return Err(Error::FrameValue {
                 id: self.replacement.id,

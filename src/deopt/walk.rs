@@ -397,7 +397,7 @@ impl Caller<'_> {
     fn place_of(&self, location: Location) -> Result<Spot> {
         let base = |reg| self.registers.get(&reg).ok_or_else(|| self.no_value(location));
         let (_, constants) = self.record().ok_or_else(|| self.no_value(location))?;
-        Ok(match location.place {
+        Ok(match location.kind {
             LocationKind::Register { reg, bit_offset: 0 } => match base(reg)? {
                 SavedRegister { at: Some(at), .. } if location.size <= 8 => {
                     Spot::Memory(at.wrapping_add(before_low(8, location.size)))

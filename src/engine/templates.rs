@@ -449,7 +449,7 @@ fn words(site: &SiteContext<'_>) -> Vec<u64> {
 }
 
 fn of_location(location: &Location, constants: Constants<'_>) -> [u64; 2] {
-    let (kind, reg, value) = match location.place {
+    let (kind, reg, value) = match location.kind {
         LocationKind::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u64),
         LocationKind::Direct { reg, offset } => (2, reg.get(), offset as u64),
         LocationKind::Indirect { reg, offset } => (3, reg.get(), offset as u64),

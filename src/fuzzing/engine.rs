@@ -109,7 +109,7 @@ fn shape(record: &Candidate<'_>, salt: u8) -> Option<CallShape> {
     let locations = record.record().locations();
     let in_register = locations
         .get(0)
-        .is_some_and(|l| matches!(l.place, LocationKind::Register { .. }));
+        .is_some_and(|l| matches!(l.kind, LocationKind::Register { .. }));
     match in_register {
         true => {
             let args = u32::try_from(locations.len()).map_or(0, |count| count - 1);

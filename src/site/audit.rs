@@ -17,7 +17,7 @@ use crate::arch::registers::register_name;
 use crate::arch::{Arch, CallShape, Convention, SiteKind};
 use crate::error::{Error, Result, SiteName};
 use crate::image::{self, CodeTable};
-use crate::stackmap::{self, Constants, LocationKind as ValuePlace, Record, RecordRef, StackSize};
+use crate::stackmap::{self, Constants, LocationKind, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
 
 /// The sites of a module that no stack map records, as the runtime declares them.
@@ -645,10 +645,10 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
         });
     }
     match locations.get(0) {
-        Some(result) if shape.has_result() && !matches!(result.place, ValuePlace::Register { .. }) => {
+        Some(result) if shape.has_result() && !matches!(result.kind, LocationKind::Register { .. }) => {
             Err(Error::ResultNotRegister {
                 site: candidate.name(),
-                found: result.place,
+                found: result.kind,
             })
         }
         _ => Ok(()),

@@ -252,7 +252,7 @@ impl<'p> Interpreter<'p> {
     /// The size of a location that is a register or a slot.
     fn known_size(&self, operand: Operand) -> Option<u32> {
         let location = self.location_of(operand)?;
-        match location.place {
+        match location.kind {
             LocationKind::Register { reg, .. } if host::float(reg.get()).is_some() => None,
             LocationKind::Register { .. } | LocationKind::Indirect { .. } => Some(location.size.into()),
             _ => None,
@@ -394,7 +394,7 @@ impl<'p> Interpreter<'p> {
     fn find(&self, operand: Operand) -> Result<SizedSpot, Undefined> {
         if let Some(location) = self.location_of(operand) {
             let size = u32::from(location.size);
-            return Ok(match location.place {
+            return Ok(match location.kind {
                 LocationKind::Register { reg, .. } => SizedSpot {
                     spot: Self::register(reg.get()),
                     size,

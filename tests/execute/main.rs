@@ -448,7 +448,7 @@ fn clobbered(program: &Program, written: &[u16]) -> RegSet {
         .locations
         .iter()
         .skip(skip)
-        .filter_map(|location| match location.place {
+        .filter_map(|location| match location.kind {
             patchpoint::stackmap::LocationKind::Register { reg, .. } => Some(reg),
             _ => None,
         });
@@ -468,7 +468,7 @@ fn clobbered(program: &Program, written: &[u16]) -> RegSet {
         SiteKind::Patchpoint => registers.free_at_any_reg,
     };
     let mut clobbered = free.difference(needed);
-    let result = match program.locations.first().map(|location| location.place) {
+    let result = match program.locations.first().map(|location| location.kind) {
         Some(patchpoint::stackmap::LocationKind::Register { reg, .. })
             if skip == 1 && !needed.contains(reg) =>
         {

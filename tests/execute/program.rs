@@ -515,7 +515,7 @@ impl<'r> Maker<'r> {
 
 /// Where a location's slot is, if it has one.
 pub(super) fn slot(location: &Location, data: &Data) -> Option<u64> {
-    let patchpoint::stackmap::LocationKind::Indirect { reg, offset } = location.place else {
+    let patchpoint::stackmap::LocationKind::Indirect { reg, offset } = location.kind else {
         return None;
     };
     let base = match reg.get() == HOST.stack_pointer {

@@ -123,7 +123,7 @@ fn visit(section: &[u8]) -> u64 {
 }
 
 fn of_location(location: &Location) -> u64 {
-    let (kind, value) = match location.place {
+    let (kind, value) = match location.kind {
         LocationKind::Register { reg, .. } => (1, u64::from(reg.get())),
         LocationKind::Direct { reg, offset } => (2, u64::from(reg.get()).wrapping_add_signed(offset.into())),
         LocationKind::Indirect { reg, offset } => {

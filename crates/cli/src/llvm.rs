@@ -85,7 +85,7 @@ fn print_record(out: &mut String, record: &Record<'_>, constants: Constants<'_>)
 }
 
 fn print_location(out: &mut String, location: Location, constants: Constants<'_>) -> fmt::Result {
-    match location.place {
+    match location.kind {
         LocationKind::Register { reg, .. } => write!(out, "Register R#{}", reg.get()),
         LocationKind::Direct { reg, offset } => write!(out, "Direct R#{} + {offset}", reg.get()),
         LocationKind::Indirect { reg, offset } => write!(out, "Indirect [R#{} + {offset}]", reg.get()),

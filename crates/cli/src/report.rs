@@ -364,7 +364,7 @@ impl<'data> Reporter<'_, 'data> {
             }),
             locations: record
                 .locations()
-                .map(|l| LocationReport::of(self.arch, l.place, l.size, constants))
+                .map(|l| LocationReport::of(self.arch, l.kind, l.size, constants))
                 .collect(),
             live_outs: record
                 .live_outs()

@@ -270,7 +270,7 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
         locations.extend(
             record
                 .locations()
-                .map(|l| LocationReport::of(Some(arch), l.place, l.size, constants)),
+                .map(|l| LocationReport::of(Some(arch), l.kind, l.size, constants)),
         );
         live_outs.extend(record.live_outs().map(|live| LiveOutReport::of(Some(arch), live)));
         if shape.kind() == SiteKind::Patchpoint {

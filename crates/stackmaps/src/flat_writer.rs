@@ -382,7 +382,7 @@ impl Out {
     }
 
     fn location(&mut self, location: Location, size: u8) {
-        let (kind, reg, value) = match location.place {
+        let (kind, reg, value) = match location.kind {
             LocationKind::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u32),
             LocationKind::Direct { reg, offset } => (2, reg.get(), offset as u32),
             LocationKind::Indirect { reg, offset } => (3, reg.get(), offset as u32),

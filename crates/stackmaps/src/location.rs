@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::addr::DwarfReg;
 
-/// Where the value of a location is.
+/// What kind of location it is: where the value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LocationKind {
     /// In a register, `bit_offset` bits from its least significant bit (0 but for sub-registers,
@@ -57,15 +57,15 @@ impl fmt::Display for LocationKind {
 /// One location of a record: where a live value is and how many bytes it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// Where.
-    pub place: LocationKind,
+    /// Where the value is.
+    pub kind: LocationKind,
     /// The size of the value in bytes.
     pub size: u16,
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (size {})", self.place, self.size)
+        write!(f, "{} (size {})", self.kind, self.size)
     }
 }
 

@@ -293,7 +293,7 @@ fn location(raw: &[u8; 12], endian: Endian) -> Location {
         }
     };
     let (reg, index, offset) = (DwarfReg::new(reg), offset, offset as i32);
-    let place = match kind {
+    let kind = match kind {
         1 => LocationKind::Register {
             reg,
             bit_offset: offset,
@@ -303,7 +303,7 @@ fn location(raw: &[u8; 12], endian: Endian) -> Location {
         4 => LocationKind::Constant { value: offset },
         _ => LocationKind::ConstantIndex { index },
     };
-    Location { place, size }
+    Location { kind, size }
 }
 
 /// A location of versions 1 and 2, with a smaller size field, as one of version 3.

@@ -89,7 +89,7 @@ impl<'a> Statepoint<'a> {
         (first..)
             .step_by(2)
             .map_while(pair)
-            .take_while(|pair| !matches!(pair.base.place, LocationKind::Direct { .. }))
+            .take_while(|pair| !matches!(pair.base.kind, LocationKind::Direct { .. }))
     }
 
     /// The stack slots that hold references.
@@ -101,7 +101,7 @@ impl<'a> Statepoint<'a> {
 }
 
 fn constant(location: Location, constants: Constants<'_>) -> Option<u64> {
-    match location.place {
+    match location.kind {
         LocationKind::Constant { value } => u64::try_from(value).ok(),
         LocationKind::ConstantIndex { index } => constants.get(index),
         _ => None,

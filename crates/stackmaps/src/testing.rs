@@ -22,7 +22,7 @@ pub fn reg(reg: u16, size: u16) -> Location {
 /// A value in a part of a register.
 pub fn sub_reg(reg: u16, bit_offset: i32, size: u16) -> Location {
     Location {
-        place: LocationKind::Register {
+        kind: LocationKind::Register {
             reg: DwarfReg::new(reg),
             bit_offset,
         },
@@ -33,7 +33,7 @@ pub fn sub_reg(reg: u16, bit_offset: i32, size: u16) -> Location {
 /// The address of a stack slot.
 pub fn direct(reg: u16, offset: i32) -> Location {
     Location {
-        place: LocationKind::Direct {
+        kind: LocationKind::Direct {
             reg: DwarfReg::new(reg),
             offset,
         },
@@ -44,7 +44,7 @@ pub fn direct(reg: u16, offset: i32) -> Location {
 /// A spilled value.
 pub fn indirect(reg: u16, offset: i32, size: u16) -> Location {
     Location {
-        place: LocationKind::Indirect {
+        kind: LocationKind::Indirect {
             reg: DwarfReg::new(reg),
             offset,
         },
@@ -55,7 +55,7 @@ pub fn indirect(reg: u16, offset: i32, size: u16) -> Location {
 /// A small constant.
 pub fn constant(value: i32) -> Location {
     Location {
-        place: LocationKind::Constant { value },
+        kind: LocationKind::Constant { value },
         size: 8,
     }
 }
@@ -63,7 +63,7 @@ pub fn constant(value: i32) -> Location {
 /// A large constant.
 pub fn constant_index(index: u32) -> Location {
     Location {
-        place: LocationKind::ConstantIndex { index },
+        kind: LocationKind::ConstantIndex { index },
         size: 8,
     }
 }
@@ -282,7 +282,7 @@ impl Out {
     }
 
     fn location(&mut self, version: Version, location: Location) {
-        let (kind, reg, last) = match location.place {
+        let (kind, reg, last) = match location.kind {
             LocationKind::Register { reg, bit_offset } => (1, reg.get(), bit_offset),
             LocationKind::Direct { reg, offset } => (2, reg.get(), offset),
             LocationKind::Indirect { reg, offset } => (3, reg.get(), offset),

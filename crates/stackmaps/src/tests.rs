@@ -144,7 +144,7 @@ fn every_layout_reads_field_by_field() {
 
         let record = map.records().next().unwrap();
         assert_eq!((record.id().get(), record.offset().get()), (7, 16));
-        let places: Vec<_> = record.locations().map(|l| (l.place, l.size)).collect();
+        let places: Vec<_> = record.locations().map(|l| (l.kind, l.size)).collect();
         let dwarf = DwarfReg::new;
         let expected = [
             (
@@ -400,7 +400,7 @@ fn the_largest_record_reads() {
     assert!(
         first
             .locations()
-            .map(|l| l.place)
+            .map(|l| l.kind)
             .eq((0..u16::MAX).map(|n| LocationKind::Register {
                 reg: DwarfReg::new(n),
                 bit_offset: 0

@@ -196,7 +196,7 @@ pub fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
 
 /// The register that must keep its value for the location to be readable.
 fn register_of(location: &Location) -> Option<DwarfReg> {
-    match location.place {
+    match location.kind {
         LocationKind::Register { reg, .. }
         | LocationKind::Direct { reg, .. }
         | LocationKind::Indirect { reg, .. } => Some(reg),

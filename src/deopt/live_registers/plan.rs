@@ -75,7 +75,7 @@ impl RegisterNeeds<'_> {
     /// The values of the record, and what their addresses are based on.
     fn recorded(&mut self) -> Option<()> {
         for location in self.site.record?.locations() {
-            match location.place {
+            match location.kind {
                 LocationKind::Register { reg, bit_offset } => {
                     let before = u16::try_from(bit_offset / 8).ok()?;
                     self.need(reg, before.checked_add(location.size)?, true)?;

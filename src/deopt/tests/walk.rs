@@ -74,7 +74,7 @@ fn look(walker: &Walker, frame: &Frame<'_>) -> SeenFrames {
                 },
             ] {
                 let unreadable = Location {
-                    place: unreadable,
+                    kind: unreadable,
                     size: 8,
                 };
                 assert!(matches!(caller.read(unreadable), Err(Error::CallerValue { .. })));

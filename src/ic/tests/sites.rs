@@ -107,7 +107,7 @@ fn values_in_stack_slots_are_read_where_they_are() {
         let behind = record.locations().skip(2);
         let spilled = behind
             .enumerate()
-            .filter(|(_, location)| matches!(location.place, LocationKind::Indirect { .. }));
+            .filter(|(_, location)| matches!(location.kind, LocationKind::Indirect { .. }));
         let (index, _) = spilled.last().expect("there are more values than registers");
         let value = miss.frame().live_value(index).unwrap().u64().unwrap();
         assert_eq!(value, object + 8 * (index as u64 + 1));

@@ -40,7 +40,7 @@ pub(super) fn result_register(site: &SiteContext<'_>, registers: &Registers) -> 
     if site.shape.convention() == Convention::C {
         return Some(registers.int_result);
     }
-    match site.record?.locations().get(0)?.place {
+    match site.record?.locations().get(0)?.kind {
         LocationKind::Register { reg, bit_offset } if is_whole(site, registers, reg, bit_offset) => {
             Some(canonical(site.arch, reg))
         }
@@ -207,7 +207,7 @@ impl Resolver<'_, '_> {
         };
         let size = Some(location.size);
         let whole = |reg| canonical(self.site.arch, reg);
-        Ok(match location.place {
+        Ok(match location.kind {
             LocationKind::Register { reg, bit_offset }
                 if !is_whole(self.site, self.registers, reg, bit_offset) =>
             {

@@ -122,7 +122,7 @@ fn recorded(site: &SiteContext<'_>) -> RegSet {
     let locations = site.record.iter().flat_map(|record| record.locations());
     locations
         .skip(result)
-        .filter_map(|location| match location.place {
+        .filter_map(|location| match location.kind {
             LocationKind::Register { reg, .. }
             | LocationKind::Direct { reg, .. }
             | LocationKind::Indirect { reg, .. } => Some(canonical(site.arch, reg)),

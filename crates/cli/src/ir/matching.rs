@@ -387,10 +387,10 @@ impl Records<'_> {
         let count = locations.len();
         let result = |at: Option<LocationKind>| matches!(at, Some(LocationKind::Register { .. }));
         kind && (count == least || wide > 0 && count > least)
-            && (!call.has_result || result(locations.get(0).map(|location| location.place)))
+            && (!call.has_result || result(locations.get(0).map(|location| location.kind)))
             // Nobody knows how many locations a wide one has.
             && (ahead..).zip(call.live.iter().take_while(|live| **live != Operand::Wide)).all(|(at, live)| {
-                locations.get(at).is_some_and(|location| self.holds(location.place, *live))
+                locations.get(at).is_some_and(|location| self.holds(location.kind, *live))
             })
     }
 

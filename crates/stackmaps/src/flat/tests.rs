@@ -758,5 +758,5 @@ fn a_location_that_says_no_size_has_none() {
     let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
     let first: Location = maps.records().next().unwrap().locations().next().unwrap();
     assert_eq!(first.size, 0);
-    assert!(matches!(first.place, LocationKind::Register { .. }));
+    assert!(matches!(first.kind, LocationKind::Register { .. }));
 }

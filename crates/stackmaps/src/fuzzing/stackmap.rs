@@ -148,7 +148,7 @@ fn visit_record(record: &Record<'_>, constants: u32) {
     let mut count = 0;
     for (index, location) in locations.enumerate() {
         assert_eq!(locations.get(index), Some(location));
-        if let LocationKind::ConstantIndex { index } = location.place {
+        if let LocationKind::ConstantIndex { index } = location.kind {
             assert!(index < constants);
         }
         count += 1;

@@ -246,7 +246,7 @@ fn references(statepoint: &Statepoint<'_>, record: &Record<'_>, sp: DwarfReg) ->
         location,
     };
     // A null reference is a constant: nothing to visit.
-    let slot = |location: Location| match location.place {
+    let slot = |location: Location| match location.kind {
         LocationKind::Indirect { reg, offset } if reg == sp => Ok(Some(offset)),
         LocationKind::Constant { .. } | LocationKind::ConstantIndex { .. } => Ok(None),
         _ => Err(refused(location)),
@@ -267,7 +267,7 @@ fn references(statepoint: &Statepoint<'_>, record: &Record<'_>, sp: DwarfReg) ->
         }
     }
     for location in statepoint.slots() {
-        match location.place {
+        match location.kind {
             LocationKind::Direct { reg, offset } if reg == sp => add(pointer(offset, None)),
             _ => return Err(refused(location)),
         }
