@@ -42,7 +42,7 @@ impl Busy {
         self.threads.len()
     }
 
-    /// Does something while they paused.
+    /// Does something while they are paused.
     pub(super) fn while_paused<T>(&self, work: impl FnOnce() -> T) -> T {
         self.shared.paused.store(true, Ordering::Relaxed);
         let done = work();

@@ -1,6 +1,6 @@
 //! The walls between what is the same everywhere and what an architecture decides.
 //!
-//! An architecture encodes one resolved operation after another into a [`EncodedCode`], in which
+//! An architecture encodes one resolved operation after another into an [`EncodedCode`], in which
 //! branches take no room yet: their form depends on distances that are known only when all is
 //! encoded. `sequence/layout` then chooses the forms, shortest first, and asks the architecture to
 //! write each.

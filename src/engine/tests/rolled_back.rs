@@ -14,7 +14,7 @@ fn shadowed(id: u64) -> Written {
     }
 }
 
-/// A thread that has executed a trap before it was rolled back finds its exit stub, if late:
+/// A thread that has executed a trap before it was rolled back finds its exit stub, even if late:
 /// also after another invalidation was refused before it wrote anything.
 #[test]
 fn a_trap_that_was_seen_goes_to_its_exit_whatever_is_refused_later() {

@@ -17,7 +17,7 @@ use crate::graph::harness::Replaced;
 use crate::graph::{Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, SymbolId};
 use crate::relocation::Formula;
 
-/// What uses of what is replaced refer to from now on.
+/// The new targets of the uses of what is replaced.
 #[derive(Default)]
 pub(crate) struct Redirects {
     /// By the symbol that does not count any more, and by the one that does.

@@ -8,7 +8,7 @@
 //! [`Record`](super::Record); what it says more is in [`FlatFrame`],
 //! [`Record::reserved`](super::Record::reserved) and
 //! [`Record::has_live_out_info`](super::Record::has_live_out_info). [`FlatWriter`] makes a flat map
-//! of one of any version. Invariants: the arrays are in their order and touch; every location was
+//! of one of any version. Invariants: the arrays are in order and adjacent; every location was
 //! checked, also those that no record has; the functions own the records in order, all of them.
 //!
 //! The layout is that of "New StackMap format proposal (StackMap v2)" on the list of LLVM's
